@@ -6,10 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
-
 from accelsim.errors import Problem, SpecError, nearest
 from accelsim.spec.base import Model
+from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Joules
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.marks import BROKEN, Tree, read

@@ -261,7 +261,7 @@ def _as_asked(chip: Chip, request: Request) -> Chip:
 
 def with_streams(chip: Chip, count: int) -> Chip:
     """The chip with kernels of so many streams side by side. Raises UsageError for a chip whose engines have none."""
-    engines = [name for name, unit in units(chip).items() if "streams" in type(unit.spec).model_fields]
+    engines = [name for name, unit in units(chip).items() if hasattr(unit.spec, "streams")]
     if not engines:
         raise UsageError(
             Problem(f"{chip.name} has no engine that runs kernels side by side", "streams", "a GPU")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from accelsim.spec.counts import Name, Parts, once
+from accelsim.spec.declaring import Field
 from accelsim.spec.memory_level import MemoryLevel
 from accelsim.spec.quantity import (
     Bytes,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, once
+from accelsim.spec.declaring import Field
 
 Rows = Annotated[int, Field(ge=1, le=10**9)]
 Error = Annotated[float, Field(ge=0, le=100)]

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr
-
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import brief
@@ -22,6 +20,7 @@ from accelsim.spec.buffer import Buffer
 from accelsim.spec.calibration import Calibration
 from accelsim.spec.core import Core
 from accelsim.spec.counts import Clocks, Name, Words
+from accelsim.spec.declaring import BeforeValidator, Field
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.memory import Attachment
@@ -65,7 +64,7 @@ class Chip(Model):
             "vector": "engines: {vector: {type: simd, ...}}",
         }.items()
     }
-    _seen_from: str = PrivateAttr("")
+    _seen_from: ClassVar[str] = ""
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
     also: list[Words] = Field([], description="what tables of measurements call it")
@@ -137,9 +136,7 @@ class Chip(Model):
         """The same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
         if kind == self.core_kind:
             return self
-        view = self.model_copy()
-        view._seen_from = kind
-        return view
+        return self.model_copy(update={"_seen_from": kind})
 
     def views(self) -> Iterator[Chip]:
         """The chip as seen from each kind of core."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.collectives import Collectives
 from accelsim.spec.counts import Name, Parts, Words, once
+from accelsim.spec.declaring import Field
 from accelsim.spec.link import Link
 from accelsim.spec.quantity import Seconds, Watts
 
@@ -186,7 +185,8 @@ class ClusterSpec(Model):
         {}, description="pace of single devices (`node0.gpu3: 0.5`), times that of their kind: stragglers"
     )
     collectives: Collectives = Field(
-        Collectives(title="none: software costs nothing"), description="what the communication library adds"
+        Collectives.model_construct(title="none: software costs nothing"),
+        description="what the communication library adds",
     )
 
     @property

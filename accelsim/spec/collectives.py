@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, Parts, Share, Words, once
+from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds
 
 Instant = Annotated[Seconds, Field(ge=0, le=1)]
@@ -92,7 +91,9 @@ class Collectives(Model):
     )
     message: Instant = Field(0.0, description="software overhead of a message, once, whatever hops it takes")
     protocols: dict[Name, Protocol] = Field(
-        {"simple": Protocol()}, min_length=1, description="protocols that it chooses from, by name"
+        {"simple": Protocol.model_construct()},
+        min_length=1,
+        description="protocols that it chooses from, by name",
     )
     channels: Parts = Field(
         1, description="rings or trees side by side, each with its share of a device's links"

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel
-
 from accelsim import units
+from accelsim.spec.base import Model, declared, defaults
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Model)
 
 
 class Fitted(NamedTuple):
@@ -70,20 +69,21 @@ class Constant(NamedTuple):
         return units.spell(number, self.mark.unit) if self.mark.unit else f"{number:g}"
 
 
-def marked(model: BaseModel, path: PathTo, engine: str) -> Iterator[Constant]:
+def marked(model: Model, path: PathTo, engine: str) -> Iterator[Constant]:
     """The constants of a block at ``path``, and of the blocks and tables of blocks inside."""
-    for name, info in type(model).model_fields.items():
+    for name in defaults(type(model)):
+        info = declared(type(model), name)
         inner, value = (*path, name), getattr(model, name)
-        mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
+        mark = next((each for each in info.marks if isinstance(each, Fitted)), None)
         if mark is not None:
             whole = isinstance(info.default, int)
             given, default = (0.0 if each is None else float(each) for each in (value, info.default))
-            yield Constant(inner, engine, info.description or "", mark, given, default, whole)
-        elif isinstance(value, BaseModel):
+            yield Constant(inner, engine, info.description, mark, given, default, whole)
+        elif isinstance(value, Model):
             yield from marked(value, inner, engine)
         elif isinstance(value, dict):
             for key, each in value.items():
-                if isinstance(each, BaseModel):
+                if isinstance(each, Model):
                     yield from marked(each, (*inner, key), engine)
 
 
@@ -124,6 +124,6 @@ def _changed(model: M, path: PathTo, value: float) -> M:
 def _inside(block: Any, path: PathTo, value: float) -> Any:
     if not path:
         return value
-    if isinstance(block, BaseModel):
+    if isinstance(block, Model):
         return _changed(block, path, value)
     return {**block, path[0]: _inside(block[path[0]], path[1:], value)}

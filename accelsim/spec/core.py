@@ -7,11 +7,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.counts import Cores, Name
+from accelsim.spec.declaring import BeforeValidator, Field
 from accelsim.spec.engine import EngineSpec, specs
 
 if TYPE_CHECKING:

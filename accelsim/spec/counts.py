@@ -9,15 +9,16 @@ import re
 from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
-
 from accelsim.errors import brief
+from accelsim.spec.declaring import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 MOST_SIDE, MOST_LANES, MOST_CLOCKS, MOST_PARTS, MOST_CORES = 65_536, 2**20, 1_000_000, 65_536, 1024
 """Rows and columns of an array, lanes of a vector unit, clocks of anything, parts of a memory, cores of a chip."""
 MOST_ARRAYS = 256
 """Arrays of a core."""
 
+PositiveInt = Annotated[int, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 Side = Annotated[int, Field(ge=1, le=MOST_SIDE)]
 """Rows or columns of an array, 1 to 65,536."""
 Lanes = Annotated[int, Field(ge=1, le=MOST_LANES)]

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field, ValidationError
-
 from accelsim.errors import nearest
 from accelsim.formats import table
 from accelsim.spec.arithmetic import Stated, add_energy, mac_energy
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
+from accelsim.spec.declaring import AfterValidator, Field
 from accelsim.spec.quantity import Joules
 from accelsim.spec.scaling import VDD_V, nanometres, relative_energy, scale_energy
 from accelsim.spec.status import UNSTATED, Status, weakest
@@ -149,6 +148,8 @@ def followed(block: Mapping[str, Any], stated: Callable[[PathTo], bool]) -> dict
 
     ``stated``: whether a file says what is at a path of the block, so that it stays.
     """
+    from pydantic import ValidationError
+
     try:
         derived = rows(Arithmetic.model_validate(block["arithmetic"]))
     except ValidationError:

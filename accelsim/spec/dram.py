@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
-
 from accelsim.dram.standards import STANDARDS
 from accelsim.spec.base import Model
-from accelsim.spec.counts import Words
+from accelsim.spec.counts import NonNegativeInt, PositiveInt, Words
+from accelsim.spec.declaring import Field
 from accelsim.spec.dram_quantity import Bits, Clocks, Interval
 from accelsim.spec.quantity import (
     Amperes,

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
-
 from accelsim import units
 from accelsim.errors import brief
+from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSchema
 from accelsim.time import FS_PER_S
 
 _CLOCKS = re.compile(r"\s*(\d+)\s*tCK\s*$")
@@ -97,12 +96,12 @@ def spell_bits(bits: int) -> str:
     return f"{bits >> (10 * _POWERS[prefix])} {prefix}bit"
 
 
-def _schema(pattern: str, what: str, example: str, unit: str, most: str) -> WithJsonSchema:
+def _schema(pattern: str, what: str, example: str, unit: str, most: str) -> Any:
     facts = {"pattern": pattern, "description": what, "examples": [example], "unit": unit}
     return WithJsonSchema({"type": "string", **facts, "range": ["0" if unit != "bit" else "1 bit", most]})
 
 
-def _span_schema(example: str, most: str) -> WithJsonSchema:
+def _span_schema(example: str, most: str) -> Any:
     return _schema(r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", "clocks, or a time", example, "tCK or s", most)
 
 

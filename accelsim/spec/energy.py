@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any
-
-from pydantic import ConfigDict, Field, model_validator
+from typing import Any, ClassVar
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
+from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.derived_energy import Arithmetic, followed
 from accelsim.spec.quantity import (
     Bytes,
@@ -35,52 +33,49 @@ def _rows_may_follow(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"required": stated}, {"required": [*derived, "arithmetic"]}]
 
 
-with warnings.catch_warnings():
-    # A field named 'register' hides ABCMeta.register, which no spec needs.
-    warnings.filterwarnings("ignore", message='Field name "register"')
+class EnergyStatus(Model):
+    """How far each value of an energy table can be trusted; what is not named has the status ``default``."""
 
-    class EnergyStatus(Model):
-        """How far each value of an energy table can be trusted; what is not named has the status ``default``."""
+    default: Status = Field("guess", description="of every value that is not named")
+    mac: dict[str, Status] = Field({}, description="operand format -> status of its multiply and add")
+    vector: dict[str, Status] = Field({}, description="operand format -> status of its operation")
+    register: Status | None = Field(None, description="status of the register")
+    network: Status | None = Field(None, description="status of the network between PEs")
+    sram: Status | None = Field(None, description="status of all sizes of SRAM")
 
-        default: Status = Field("guess", description="of every value that is not named")
-        mac: dict[str, Status] = Field({}, description="operand format -> status of its multiply and add")
-        vector: dict[str, Status] = Field({}, description="operand format -> status of its operation")
-        register: Status | None = Field(None, description="status of the register")
-        network: Status | None = Field(None, description="status of the network between PEs")
-        sram: Status | None = Field(None, description="status of all sizes of SRAM")
 
-    class EnergyTable(Model):
-        """Energy of each action that happens on a chip of one process node."""
+class EnergyTable(Model):
+    """Energy of each action that happens on a chip of one process node."""
 
-        model_config = ConfigDict(json_schema_extra=_rows_may_follow)
-        node: Words = Field(description="process, e.g. '45 nm'")
-        arithmetic: Arithmetic | None = Field(
-            None,
-            description="what a source states: each row of `mac` and `vector` that is left out follows from it, with "
-            "its status, when the file is read",
-        )
-        mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
-        vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
-        register: JoulesPerByte = Field(description="a register inside a PE, read or written")
-        network: JoulesPerByte | None = Field(
-            None,
-            description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing",
-        )
-        sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
-        status: EnergyStatus | None = Field(
-            None, description="how far each value can be trusted; absent: every one is a guess"
-        )
+    model_config: ClassVar = {"json_schema_extra": _rows_may_follow}
+    node: Words = Field(description="process, e.g. '45 nm'")
+    arithmetic: Arithmetic | None = Field(
+        None,
+        description="what a source states: each row of `mac` and `vector` that is left out follows from it, with "
+        "its status, when the file is read",
+    )
+    mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
+    vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
+    register: JoulesPerByte = Field(description="a register inside a PE, read or written")
+    network: JoulesPerByte | None = Field(
+        None,
+        description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing",
+    )
+    sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
+    status: EnergyStatus | None = Field(
+        None, description="how far each value can be trusted; absent: every one is a guess"
+    )
 
-        @classmethod
-        def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
-            """With rows in the place of ``arithmetic``."""
-            return followed(block, stated) if isinstance(block.get("arithmetic"), dict) else block
+    @classmethod
+    def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
+        """With rows in the place of ``arithmetic``."""
+        return followed(block, stated) if isinstance(block.get("arithmetic"), dict) else block
 
-        @model_validator(mode="after")
-        def _rows_are_there(self) -> EnergyTable:
-            """Nobody looks at ``arithmetic`` again."""
-            if self.arithmetic is not None:
-                raise ValueError(
-                    "arithmetic beside rows that are there; expected single rows, or another energy table"
-                )
-            return self
+    @model_validator(mode="after")
+    def _rows_are_there(self) -> EnergyTable:
+        """Nobody looks at ``arithmetic`` again."""
+        if self.arithmetic is not None:
+            raise ValueError(
+                "arithmetic beside rows that are there; expected single rows, or another energy table"
+            )
+        return self

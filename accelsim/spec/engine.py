@@ -17,10 +17,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from pydantic import Field
-
-from accelsim.spec.base import Model
+from accelsim.spec.base import Model, declared
 from accelsim.spec.constants import Constant, marked
+from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Hertz
 
 if TYPE_CHECKING:
@@ -91,4 +90,4 @@ def laws() -> Iterator[tuple[type[EngineSpec], Law]]:
 
 def type_of(spec: type[Any]) -> str:
     """The only value that the field ``type`` of a spec may have."""
-    return str(get_args(spec.model_fields["type"].annotation)[0])
+    return str(get_args(declared(spec, "type").annotation)[0])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
+from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.protocol import Packets, Pcie, Protocol, agree, payload_Bps
 from accelsim.spec.quantity import BytesPerSecond, JoulesPerByte, Seconds
 from accelsim.spec.status import Status

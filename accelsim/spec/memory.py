@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import ConfigDict, Field, model_validator
+from typing import Annotated, Any, ClassVar, Literal
 
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
 from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
+from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
 from accelsim.spec.memory_level import MemoryLevel
@@ -35,8 +34,8 @@ class Memory(Model):
     Of one with a ``dram`` every figure that is left out follows from the DRAM model, if any of kind, capacity,
     bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
+    model_config: ClassVar = {
+        "json_schema_extra": {
             "anyOf": [
                 {"required": list(FROM_DRAM)},
                 {"required": ["dram"]},
@@ -46,7 +45,7 @@ class Memory(Model):
                 },
             ]
         }
-    )
+    }
 
     kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
     capacity: Bytes = Field(_FROM_DRAM, description="all channels together")

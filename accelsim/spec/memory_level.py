@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name
+from accelsim.spec.declaring import Field
 
 
 class MemoryLevel(Model):

@@ -7,12 +7,11 @@ from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
-
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
 from accelsim.spec.counts import Lanes, Pace, Parts, Share, Side
+from accelsim.spec.declaring import Field
 from accelsim.spec.names import operand_formats
 from accelsim.spec.products import Sparse
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import Literal
 
-from pydantic import Field, model_validator
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Flits, Hop, Parts, Queues
+from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.quantity import Hertz, JoulesPerByte, SquareMetres, Width
 from accelsim.spec.status import Status
 

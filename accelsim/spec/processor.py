@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Share, Words
+from accelsim.spec.declaring import Field
 from accelsim.spec.memory import Memory
 from accelsim.spec.quantity import (
     Hertz,

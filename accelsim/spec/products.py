@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from accelsim.errors import brief, nearest
 from accelsim.formats import dot
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Side
+from accelsim.spec.declaring import Field
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.names import format_bits, nearest_format
 from accelsim.spec.yaml.tree import PathTo

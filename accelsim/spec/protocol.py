@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Annotated, NamedTuple
-
-from pydantic import AfterValidator, Field
+from typing import Annotated, Any, NamedTuple
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts
+from accelsim.spec.declaring import AfterValidator, Field
 from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds, Width
 
 LANES = (1, 2, 4, 8, 16, 32)
@@ -90,7 +89,7 @@ ACK_FACTORS: dict[int, tuple[float, ...]] = {
 """Packets that one acknowledgement may cover, by maximum payload and lanes (in the order of ``LANES``)."""
 
 
-def _one_of(choices: tuple[int, ...], unit: str = "") -> AfterValidator:
+def _one_of(choices: tuple[int, ...], unit: str = "") -> Any:
     """Refuses a number that is none of ``choices``."""
 
     def validate(value: int) -> int:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
-
 from accelsim import units
 from accelsim.errors import brief
+from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSchema
 
 
 def _validator(
@@ -71,7 +70,7 @@ def _schema(unit: str, within: tuple[float, float] | None = None) -> dict[str, A
     } | ({"range": [units.show(bound, unit, binary=row.binary) for bound in within]} if within else {})
 
 
-def _spell(unit: str) -> PlainSerializer:
+def _spell(unit: str) -> Any:
     """Writes the field to JSON as a text that reads back the same; Python dumps keep the number."""
     return PlainSerializer(lambda value: units.spell(value, unit), return_type=str, when_used="json")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from accelsim.errors import Problem, UsageError
 from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
 from accelsim.spec.counts import Name, Share
+from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Seconds
 from accelsim.spec.yaml.parts import load_part
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Pace, Parts, Side
+from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
-
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Side
+from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.products import formats_are_known

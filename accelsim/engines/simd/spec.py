@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
 from accelsim.spec.counts import Clocks, Lanes, Pace
+from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS

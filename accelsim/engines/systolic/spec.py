@@ -7,12 +7,11 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from accelsim.engines.systolic.dataflow import DATAFLOWS, ROLES
 from accelsim.engines.systolic.dataflow import Dataflow as Flow
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
+from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.names import operand_formats

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from accelsim.account.energy import energy_table, prices_of
 from accelsim.machine.run import Run
 from accelsim.program.roles import part_of
@@ -16,6 +14,7 @@ from accelsim.report.table import energy_rows, summary_rows
 from accelsim.report.text import percent, seconds, si, signed
 from accelsim.report.words import option_texts
 from accelsim.request import how_to_repeat
+from accelsim.spec.base import Model, defaults
 
 Summary = dict[str, Any]
 Section = dict[str, Any]
@@ -107,16 +106,16 @@ def _ledger(run: Run, summary: Summary) -> Section:
     return section("Ledger", ("component", "action", "count", "each", "energy"), rows, (2, 3, 4))
 
 
-def provenance(model: BaseModel, path: str = "") -> Iterator[tuple[str, str, str, str]]:
+def provenance(model: Model, path: str = "") -> Iterator[tuple[str, str, str, str]]:
     """(path in the spec, source, as of, note) of every block that states one, from the outside in."""
     found = [str(getattr(model, name, None) or "") for name in ("source", "as_of", "note")]
     if any(found):
         yield path or "chip", found[0], found[1], found[2]
-    for name in type(model).model_fields:
+    for name in defaults(type(model)):
         value = getattr(model, name)
         entries = value.items() if isinstance(value, dict) else [("", value)]
         for key, entry in entries:
-            if isinstance(entry, BaseModel):
+            if isinstance(entry, Model):
                 yield from provenance(entry, ".".join(part for part in (path, name, str(key)) if part))
 
 

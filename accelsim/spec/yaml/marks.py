@@ -12,7 +12,6 @@ from pathlib import Path as File
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
 from accelsim.spec.base import Model
@@ -174,7 +173,7 @@ class _Builder:
                 self._brought(path, key, key_node, value_node)
         return self._followed(block, path, model_of(annotation))
 
-    def _followed(self, block: dict[str, Any], path: PathTo, model: type[BaseModel] | None) -> dict[str, Any]:
+    def _followed(self, block: dict[str, Any], path: PathTo, model: type[Model] | None) -> dict[str, Any]:
         """The block with what follows from it, which has no place of its own."""
         if model is None or not issubclass(model, Model):
             return block

@@ -7,8 +7,7 @@ from functools import wraps
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
-
+from accelsim.spec.base import Model
 from accelsim.spec.engine import EngineSpec, type_of
 from accelsim.spec.families import Families
 
@@ -63,12 +62,12 @@ def chosen(annotation: Any, value: Any) -> Any:
 
 
 @_remembered
-def model_of(annotation: Any) -> type[BaseModel] | None:
+def model_of(annotation: Any) -> type[Model] | None:
     """The model that ``annotation`` is, what those of a union have in common, or None."""
     if choices(annotation):
         return EngineSpec
     inner = core(annotation)
-    return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+    return inner if isinstance(inner, type) and issubclass(inner, Model) else None
 
 
 def file_of(annotation: Any) -> Any:
@@ -108,7 +107,7 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
 
 
 @_remembered
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
+def _fields(model: type[Model]) -> dict[str, Any]:
     """Declared type of each field of a model."""
     return {
         name: Annotated[info.annotation, info, *info.metadata] for name, info in model.model_fields.items()

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, cast, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from accelsim.errors import Problem, brief, nearest
+from accelsim.spec.base import Model
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.status import FORMER
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, choices, chosen, core, item, model_of
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Model)
 
 
 SHOWN = {type(None): "an empty value", dict: "a block"}
@@ -41,7 +42,7 @@ def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
         return cast(M, _partial(tree.value, model)), problems, False
 
 
-def _problems(tree: Tree, model: type[BaseModel], errors: list[dict[str, Any]]) -> list[Problem]:
+def _problems(tree: Tree, model: type[Model], errors: list[dict[str, Any]]) -> list[Problem]:
     """One problem per error; a missing key whose misspelling is reported is left out."""
     meant: set[PathTo] = set()
     missing: set[PathTo] = set()
@@ -73,7 +74,7 @@ def _untagged(value: Any, annotation: Any, loc: PathTo) -> PathTo:
     return tuple(path)
 
 
-def _unknown(tree: Tree, model: type[BaseModel], path: PathTo) -> tuple[str, Problem]:
+def _unknown(tree: Tree, model: type[Model], path: PathTo) -> tuple[str, Problem]:
     """The key that an unknown one was to be ('' when none is close), and the problem."""
     near, form = _meant(model_of(annotation_at(model, tree.value, path[:-1])), str(path[-1]))
     place = str(tree.at(path, key=True))
@@ -83,7 +84,7 @@ def _unknown(tree: Tree, model: type[BaseModel], path: PathTo) -> tuple[str, Pro
     return near, Problem(about(path, "unknown key"), place, "", near)
 
 
-def _meant(model: type[BaseModel] | None, key: str) -> tuple[str, str]:
+def _meant(model: type[Model] | None, key: str) -> tuple[str, str]:
     """The field that an unknown key means, '' when none is close, and how it is written where it has moved."""
     if model is None:
         return "", ""
@@ -91,7 +92,7 @@ def _meant(model: type[BaseModel] | None, key: str) -> tuple[str, str]:
     return former.get(key) or (nearest(key, model.model_fields), "")
 
 
-def _no_type(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, Any]) -> Problem:
+def _no_type(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]) -> Problem:
     """A block of a union whose ``type`` is missing, misspelt or none that there is."""
     known = list(choices(annotation_at(model, tree.value, path)))
     block = error["input"]
@@ -110,7 +111,7 @@ FEW_OR_MANY = {"too_short": "{min_length} or more", "too_long": "{max_length} at
 """Kinds of errors in the length of a list or mapping -> what was expected."""
 
 
-def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, Any]) -> Problem:
+def _problem(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]) -> Problem:
     """One pydantic error in our words."""
     if error["type"] == "missing":
         return Problem(about(path, "missing"), str(tree.at(path[:-1])), _description(tree, model, path))
@@ -138,7 +139,7 @@ def _problem(tree: Tree, model: type[BaseModel], path: PathTo, error: dict[str, 
     return Problem(about(path, what), str(tree.at(path)), expected, near)
 
 
-def _description(tree: Tree, model: type[BaseModel], path: PathTo) -> str:
+def _description(tree: Tree, model: type[Model], path: PathTo) -> str:
     """What the field at ``path`` is, for a message that it is missing."""
     inner = model_of(annotation_at(model, tree.value, path[:-1]))
     info = None if inner is None else inner.model_fields.get(str(path[-1]))
