@@ -69,6 +69,17 @@ def test_laps_are_left_out_whatever_binds(model: str, sets: list[str], blocks: b
     assert_equal(run, whole)
 
 
+@pytest.mark.parametrize(
+    "model, blocks", [("gemm?M=64,N=256,K=256", False), ("gpt?layers=7,hidden=64,heads=4,seq=16", True)]
+)
+@pytest.mark.gate  # other tests of laps take so long that few or none of their cases run in the core
+def test_few_laps_are_left_out(model: str, blocks: bool) -> None:
+    """Small enough for every run of the core; blocks that are replayed have another shift than laps."""
+    run, whole = both(model, "tpu-v1", [*SMALL, "memories.ddr3.memory.bandwidth=5 GB/s"])
+    assert isinstance(run.replay, Paced) and (run.replay.base is not None) == blocks
+    assert_equal(run, whole)
+
+
 @pytest.mark.parametrize("model", LIGHT)
 @pytest.mark.parametrize("chip", ["tpu-v1", "haswell-e5-2699v3"])
 def test_times_without_events_are_those_of_the_events(model: str, chip: str) -> None:

@@ -78,3 +78,18 @@ def test_laps_are_replayed(model: str, chip: str, sets: list[str]) -> None:
     assert isinstance(run.replay, Unrolling) and run.replay.commands > 0
     assert isinstance(critical_path(run), Unrolled)
     assert_equal(run, whole)
+
+
+@pytest.mark.parametrize(
+    "model, chip, sets",
+    [
+        ("gemm?M=256,N=64,K=256", "edu-tensor-core", ["act_sram.capacity=64 KiB"]),
+        ("gpt?layers=1,hidden=64,seq=32,heads=4", "edu-4x4", ["act_sram.capacity=8 KiB"]),
+    ],
+)
+@pytest.mark.gate  # other tests of laps take so long that few or none of their cases run in the core
+def test_few_laps_are_replayed(model: str, chip: str, sets: list[str]) -> None:
+    """Small enough for every run of the core."""
+    run, whole = both(model, chip, [*sets, "accumulators.capacity=1 KiB"])
+    assert isinstance(run.replay, Unrolling) and run.replay.commands > 100
+    assert_equal(run, whole)
