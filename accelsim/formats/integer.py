@@ -119,7 +119,7 @@ def quantise(
         real = METHODS[method](values, scales, zero)
         if get(dtype).kind == "float":
             return codec.cast(real, dtype, overflow="saturate")
-        whole = np.rint(real)
+        whole = np.rint(real, out=real)
         if (source, dtype) == ("ort", "int2"):
             whole = np.where(np.abs(whole) >= 2.0**31, -np.inf, whole)
         return _to_codes(whole, dtype, zero, narrow, added=method == "fma")
@@ -204,10 +204,12 @@ def requantise(
         return np.where(np.asarray(acc) >= 0, 1, -1).astype(np.int8)
     factors = along(np.asarray(multiplier, np.float32), acc.ndim, axis)
     with np.errstate(over="ignore"):
-        real = acc.astype(np.float32) * factors
+        real = np.asarray(acc.astype(np.float32) * factors)
     if kind == "float":
         return codec.cast(real, dtype, overflow="saturate")
-    return _to_codes(np.rint(real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False)
+    return _to_codes(
+        np.rint(real, out=real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False
+    )
 
 
 MULTIPLIERS = np.finfo(np.float32).tiny, np.nextafter(np.float32(2**31), np.float32(0))
@@ -267,10 +269,16 @@ def _does_not_fill(block_size: int, length: int, axis: int) -> Problem:
 
 
 def _to_codes(rounded: Array, dtype: str, zero: Array, narrow: bool, added: bool = False) -> Array:
-    """Whole numbers, clipped after ``zero`` was ``added``, as codes; NaN becomes the zero point."""
+    """Whole numbers, clipped after ``zero`` was ``added``, as codes; NaN becomes the zero point.
+
+    Works in the memory of ``rounded``, which the caller made for it.
+    """
     low, high = code_range(dtype, narrow)
     # float32 holds every sum of an 8- or 16-bit format that is not clipped; int32 needs float64
-    wide = rounded.astype(np.float64) if dtype == "int32" else rounded
-    shifted = wide + zero.astype(wide.dtype) if np.any(zero) and not added else wide
-    codes = np.clip(np.where(np.isnan(shifted), zero.astype(wide.dtype), shifted), low, high)
-    return codes.astype(CONTAINERS[dtype])
+    wide = rounded.astype(np.float64) if dtype == "int32" else np.asarray(rounded)
+    if np.any(zero) and not added:
+        wide += zero.astype(wide.dtype)
+    missing = np.isnan(wide)
+    if np.any(missing):
+        wide = np.where(missing, zero.astype(wide.dtype), wide)
+    return np.clip(wide, low, high, out=wide).astype(CONTAINERS[dtype])

@@ -283,13 +283,16 @@ def weight_scale(
     if operands.weights == "int1":
         mean = np.mean(np.abs(values), axis=others, dtype=np.float64)
         return np.asarray(np.where(mean > 0, mean, 1), np.float32)
-    scale = code_scale(np.max(np.abs(values), axis=others, initial=0), operands.weights)
+    peak = np.maximum(np.max(values, axis=others, initial=0), -np.min(values, axis=others, initial=0))
+    scale = code_scale(peak, operands.weights)
     if not operands.integer_sums:
         return scale
     scale = np.asarray(np.maximum(scale, least), np.float32)
     largest = largest or max(abs(code) for code in integer.code_range(operands.activations))
-    budget = SUM_LIMIT / largest - prod(values.shape[i] for i in others) / 2
-    if budget <= 0:
+    count = prod(values.shape[i] for i in others)
+    budget = SUM_LIMIT / largest - count / 2
+    # most weights: even the largest of them everywhere would not reach the limit
+    if budget <= 0 or np.all(1.001 * count * peak.astype(np.float64) / budget <= scale):
         return scale
     needed = np.sum(np.abs(values), axis=others, dtype=np.float64) / budget
     bound = np.nextafter(needed.astype(np.float32), np.float32(np.inf))

@@ -1,9 +1,9 @@
 """The epilogue of a matrix node on one tile of its sums: the same kernels as on whole tensors, on slices.
 
-A tile of sums is [groups, m, n]. For the kernels it takes the layout of the result tensor: that of a convolution
+A tile of sums is [groups, m, n], and stays so with the channels last, for a convolution of one group too where every
+function is element-wise. Else that of a convolution takes the layout of the result tensor for the kernels:
 [images, channels, *spatial] when the tile holds whole images and [1, channels, 1.., positions] when it does not (then
-every function is element-wise), with as many spatial axes as the result has; that of any other product stays
-[groups, m, n] with the channels last.
+every function is element-wise), with as many spatial axes as the result has.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from accelsim.workload.ops.values import contain
 PER_CHANNEL = ("scale", "multiplier", "zero_point")
 """Attributes that may hold one value per channel."""
 
+ELEMENTWISE = frozenset({"elementwise", "quantise"})
+"""Kinds of ops whose results depend on one element each, and on parameters of its channel."""
+
 
 @dataclass(frozen=True)
 class TileShape:
@@ -40,10 +43,11 @@ class TileShape:
     whole: int  # channels of the result tensor
 
     @classmethod
-    def of(cls, gemm: Gemm, tile: Tile, result: tuple[int, ...]) -> TileShape:
-        """Shape of a tile of this product, whose sums as a tensor have the shape ``result``."""
+    def of(cls, gemm: Gemm, tile: Tile, result: tuple[int, ...], node: Node) -> TileShape:
+        """Shape of a tile of the product of ``node``, whose sums as a tensor have the shape ``result``."""
         groups, m, n = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
-        if gemm.conv is None:
+        alone = gemm.groups == 1 and all(get(part.op).kind in ELEMENTWISE for part in node.epilogue)
+        if gemm.conv is None or alone:
             return cls(groups, m, n, (groups, m, n), 2, tile.n0, n, gemm.N)
         spatial = result[2:]
         size = prod(spatial)

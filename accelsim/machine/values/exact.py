@@ -40,6 +40,7 @@ class Exact:
         """Region of a result in pieces -> what is there, and how many of its elements."""
         self._noted: dict[tuple[int, int], dict[str, Array]] = {}
         self._tensors: dict[tuple[str, int], Array] = {}
+        self._containers: dict[int, type[np.float32] | None] = {}
         self._gating = gates_zeros(program.chip)
         self.nonzero_macs: dict[int, int] = {}
         self.mail: dict[str, Array] = {}
@@ -111,7 +112,7 @@ class Exact:
     def _tile(self, command: Command, role: str, source: Array, tile: Tile) -> Array:
         """A tile [groups, rows, columns] of operand 'a' or 'b', in the container in which it is multiplied."""
         step, gemm, _ = self._gemm(command)
-        container = self._container(step)
+        container = self._container(command)
         dtype = self._program.graph.tensors[gemm.a if role == "a" else gemm.b].dtype
 
         def matrix(group: int) -> Array:
@@ -128,7 +129,13 @@ class Exact:
         found = _stack([view[rows, cols] for view in views])
         return found.astype(container, copy=False) if container else found
 
-    def _container(self, step: Step) -> type[np.float32] | None:
+    def _container(self, command: Command) -> type[np.float32] | None:
+        """Return ``_container_of`` the step of a command, worked out once."""
+        if command.op not in self._containers:
+            self._containers[command.op] = self._container_of(self._program.steps[command.op])
+        return self._containers[command.op]
+
+    def _container_of(self, step: Step) -> type[np.float32] | None:
         """float32 where BLAS sums the products of 8-bit operands exactly: |sum| < 2^24 over the K of a tile, all of K
         where no mapping tells it."""
         tensors = self._program.graph.tensors
@@ -191,7 +198,7 @@ class Exact:
             before = None if first else self._held[use.region]
             self._held[use.region] = dot.product(a, b, rule, step.node.format, c=before)
             return
-        sums = np.matmul(a, b).astype(np.int32) if self._container(step) else product(a, b)
+        sums = np.matmul(a, b).astype(np.int32) if self._container(command) else product(a, b)
         if first:
             self._held[use.region] = sums
         else:
@@ -213,7 +220,8 @@ class Exact:
             for index, (name, _) in enumerate(command.effect.operands)
         }
         sums = self._program.graph.tensors[step.node.outputs[0]].shape
-        result = run_epilogue(step.node, self._program.graph, TileShape.of(gemm, tile, sums), acc, sides)
+        shape = TileShape.of(gemm, tile, sums, step.node)
+        result = run_epilogue(step.node, self._program.graph, shape, acc, sides)
         self._deposit(command, result)
 
     def _deposit(self, command: Command, piece: Array) -> None:
