@@ -76,6 +76,15 @@ def test_nodes_that_differ_are_not_compared() -> None:
         assert None in nodes or max(nodes) / min(nodes) < energy_figures.ALIKE
 
 
+def test_a_source_that_states_nothing_is_no_factor_away() -> None:
+    free, dear = (
+        Figure("wire", "wire", "45 nm", joules, joules, "bit and mm", "recalled", origin, origin)
+        for joules, origin in ((0.0, "a"), (1e-15, "b"))
+    )
+    assert spread([free, dear]) == []
+    assert spread([dear, dear._replace(high_J=3e-15, origin="c")])[0].factor == pytest.approx(3)
+
+
 def test_a_node_without_a_table_is_scaled_in_every_way() -> None:
     found = figures(20)
     ways = {each.origin for each in found if each.component == "arithmetic"}

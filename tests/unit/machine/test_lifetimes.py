@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import simpy
+
+from accelsim.machine.contents import Contents
 from accelsim.machine.lifetimes import lifetimes, occupancy
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.machine.values.effects import Off
 from accelsim.program.commands import Command, Effect, Folds, Use, Wait
 from tests.helpers.hand_programs import HOME, load, program, region, store, vector
 
@@ -117,3 +121,14 @@ def test_the_bytes_in_use_are_those_of_the_regions_that_are_alive() -> None:
     edges = [(time / CLOCK_FS, used) for time, used in occupancy(run)["act_sram"]]
     assert edges == [(11, 64), (16, 80), (20, 16), (35, 0)]
     assert set(occupancy(run)) == {"act_sram"}
+
+
+def test_values_are_forgotten_that_lie_where_a_command_begins_to_write() -> None:
+    """Those of regions that overlap its destination; its own it may still need."""
+    written = load(0, 1)
+    whole = program([written], [HOME, region(1, overlaps=(2,)), region(2, overlaps=(1,))])
+    forgotten: list[int] = []
+    effects = Off()
+    effects.forget = forgotten.append  # type: ignore[method-assign]
+    Contents(simpy.Environment(), whole, effects).begin(written, 0)
+    assert forgotten == [2]
