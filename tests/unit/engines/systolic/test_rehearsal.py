@@ -64,6 +64,18 @@ def test_steps_of_models(
     model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each product where it comes in a model."""
+    assert_steps_agree(model, chip, options, monkeypatch)
+
+
+@pytest.mark.parametrize("pace", ["2", "3/2"])
+def test_formats_whose_rows_take_several_cycles(pace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"set": [f"matrix.formats.int8.cycles_per_row={pace}"]}
+    assert_steps_agree("mlp?hidden=16,layers=2", "edu-4x4", options, monkeypatch)
+
+
+def assert_steps_agree(
+    model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = search.choose
     compared: list[bool] = []
 
