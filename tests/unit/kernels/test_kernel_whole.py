@@ -7,6 +7,7 @@ from math import log, sqrt
 import pytest
 
 import accelsim
+from accelsim.account.interval import parts
 from accelsim.account.latency import summary
 from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, ENERGY, UNCALIBRATED
 from accelsim.kernels.whole import Part, Width, together
@@ -57,3 +58,9 @@ def test_where_nothing_was_compared_there_is_none() -> None:
     facts = summary(accelsim.run("cnn", "edu-4x4", values="off"))
     assert facts["latency_interval"] is None and "90 %" not in latency_text(facts)
     assert facts["energy_interval"] is None and "90 %" not in energy_text(facts)
+
+
+def test_the_only_kernel_of_a_run_has_the_width_of_its_family() -> None:
+    run = accelsim.run("gemm?M=64,N=64,K=64", on="a100-80-sxm", values="off")
+    (part,) = parts(run) or ()
+    assert part.like == ("MatMul", (64, 64), 64**3)
