@@ -1,9 +1,9 @@
 """Blocks of the model that are alike are lowered until the compiler is in the same state behind two of them; then all
 others but the last are copies (``accelsim.program.repeated``), and lowering goes on behind them.
 
-The state decides, not the look of the commands: what follows depends on nothing else (``recurring``). A few units more
-than that takes are written, so that the machine can see its own state recur. The last block is always lowered: there
-what all blocks share is used for the last time, and its room is free.
+The state decides, not the look of the commands: what follows depends on nothing else (``recurring``). Where the unit
+before the one that is copied does something else, one more is written, so that the machine can see its own state recur.
+The last block is always lowered: there what all blocks share is used for the last time, and its room is free.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from accelsim.compiler.lower.blocks import Blocks
 from accelsim.compiler.lower.recurring import Fixed, Recorder, Snapshot
-from accelsim.program.commands import Step
+from accelsim.program.commands import Command, Step
 from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.program.writing.builder import Builder, History
 from accelsim.program.writing.layout import Layout, Place
@@ -86,9 +86,9 @@ class Repeating:
         self._seen[block] = self._recorder.take(self._layouts, len(self._steps), block, needed)
         self._seen.pop(block - LONGEST - 1, None)
         self._look(block)
-        if not self._found or block < self._begun + UNITS * self._found:
+        if not self._found or (block - self._begun) % self._found:
             return 0
-        if (block - self._begun) % self._found:
+        if block < self._begun + UNITS * self._found and not self._likens(block):
             return 0
         times = (self._blocks.number - block - 1) // self._found
         fixed = self._since(block, self._found)
@@ -125,6 +125,29 @@ class Repeating:
             if self._since(block, size) is not None:
                 self._found, self._begun = size, block - size
                 return
+
+    def _likens(self, block: int) -> bool:
+        """Return whether the unit before the last does the same in the same order, if from another state.
+
+        The machine may then compare the times of the two: if they are alike so are those of copies, which refer to the
+        unit before them as the last one does.
+        """
+        builder, unit = self._builder, self._found
+        if block < UNITS * unit or block - UNITS * unit not in self._seen or builder.loops:
+            return False
+        now, before, older = (self._seen[block - units * unit].counts for units in range(UNITS + 1))
+        regions, commands, steps = moved = [late - early for late, early in zip(now, before, strict=True)]
+        if [late - early for late, early in zip(before, older, strict=True)] != moved:
+            return False
+        rooms = builder.regions[older.regions : now.regions]
+        queued = builder.commands[older.commands : now.commands]
+        return all(
+            one[1] == other[1] and one.size_B == other.size_B and one.streams == other.streams
+            for one, other in zip(rooms, rooms[regions:], strict=False)
+        ) and all(
+            one.op + steps == other.op and _works_alike(one, other, older.regions, regions)
+            for one, other in zip(queued, queued[commands:], strict=False)
+        )
 
     def _near(self, block: int, fixed: Fixed) -> bool:
         """Whether the last unit uses nothing that is older than the unit before it and moves on."""
@@ -205,6 +228,21 @@ class Repeating:
             self._steps.append(
                 replace(like, name=node.name, label=node.label(), node=node, gemm=gemm, note=node.note)
             )
+
+
+def _works_alike(one: Command, other: Command, first: int, later: int) -> bool:
+    """Return whether two commands do the same on an engine, and the regions of ``other`` are those of ``one``, from
+    ``first`` on, or so many later."""
+    uses = ((*one.reads, *one.writes), (*other.reads, *other.writes))
+    return (
+        (one.kind, one.engine, one.core, one.work) == (other.kind, other.engine, other.core, other.work)
+        and len(one.reads) == len(other.reads)
+        and len(one.writes) == len(other.writes)
+        and all(
+            a.role == b.role and (a.region < first or b.region - a.region in (0, later))
+            for a, b in zip(*uses, strict=True)
+        )
+    )
 
 
 def _add_regions(builder: Builder, repeat: Repeat) -> None:

@@ -87,6 +87,13 @@ def test_what_is_told() -> None:
         run.slices[len(run.slices)]
 
 
+def test_one_unit_of_the_recurring_state_is_enough() -> None:
+    """Copies follow the first block behind which the state recurs, where the one before it did the same."""
+    program = compile(load_model("gpt2?layers=7,seq=64"), load_chip("h100-sxm"), Options(values="off"))
+    assert program.repeat is not None and program.repeat.times == 3
+    assert simulate(program).replay is not None
+
+
 def test_only_what_is_written_counts_as_built() -> None:
     """A limit on commands is one on what takes room; of the copies none does until somebody asks for it."""
     sets = ["act_sram.capacity=32 KiB", "accumulators.capacity=2 KiB"]
