@@ -27,6 +27,7 @@ def one(component: str, what: str, origin: str) -> Figure:
 def test_units() -> None:
     """A figure is per bit, so Horowitz's 10 pJ for 64 bits are 5 pJ a word, and 640 pJ for 32 bits 20 pJ a bit."""
     assert one("SRAM", "8 KiB", "horowitz-2014").word_J == pytest.approx((5e-12, 5e-12))
+    assert one("SRAM", "1 KiB", "energy/horowitz-45nm").low_J * 8 == load_energy("horowitz-45nm").sram[0].read
     assert one("DRAM", "DRAM of no stated kind", "han-2015").low_J == pytest.approx(20e-12)
     assert one("DRAM", "DDR3", "memories/ddr3-1600").low_J == pytest.approx(7.88e-12)
     assert one("link", "pcie-gen3-x16", "links/pcie-gen3-x16").low_J == pytest.approx(4e-12)

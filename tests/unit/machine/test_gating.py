@@ -165,5 +165,9 @@ def test_cores_add_up() -> None:
     graph = load_model("gemm?M=8,N=6,K=10", weights="random:0")
     x = sparse(np.random.default_rng(2), (8, 10), 0.5)
     count = int(np.count_nonzero(x)) * 6
-    program = compile(graph, chip(), Options(dtype="fp32"))
-    assert simulate(program, {"a": x}, "exact").nonzero_macs == {0: count}
+    one, two = (
+        simulate(compile(graph, chip().with_cores(cores), Options(dtype="fp32")), {"a": feed}, "exact")
+        for cores, feed in ((1, x), (2, np.concatenate([x, x])))
+    )
+    assert one.nonzero_macs == {0: count} and two.nonzero_macs == {0: 2 * count}
+    assert macs_J(two) == pytest.approx(2 * macs_J(one)) and count < 8 * 6 * 10
