@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import accelsim
-from accelsim.engines.simt.spec import SPEC
+from accelsim.engines.simt.spec import LIBRARY, SPEC, TileShape
 from accelsim.errors import SpecError
 from accelsim.spec.multiplying import ImplicitGemm, operands_B
 from accelsim.spec.residency import Limits, Needs, residents
@@ -128,3 +128,11 @@ def test_fp64_keeps_the_clock_that_the_formats_of_a_stated_droop_do_not():
     sm: Any = accelsim.load_chip("a100-80-sxm").engines["sm"]
     assert sm.droops("fp16") == pytest.approx(sm.droop) and sm.droops("fp64") < 0
     assert sm.pace("fp64") == 64 / 1024 and sm.pace("fp16") == 1 and sm.pace("int8") == 2
+
+
+def test_tiles_of_the_library_are_powers_of_two_for_whole_warps():
+    """Kernels are built for such sides, so that any product is cut into warps of 32 threads."""
+    tiles = [TileShape.model_validate(tile) for tile in LIBRARY]
+    assert len({(tile.m, tile.n) for tile in tiles}) == len(tiles)
+    for tile in tiles:
+        assert {bin(side).count("1") for side in (tile.m, tile.n, tile.threads)} == {1} and tile.threads >= 32
