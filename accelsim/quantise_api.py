@@ -21,7 +21,7 @@ from accelsim.formats import integer
 from accelsim.formats.ranges import methods as ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.engine import EngineSpec
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.types import Array
 from accelsim.workload import execute

@@ -105,13 +105,13 @@ class Table:
 
 def packed(value: object) -> str:
     """Return a pickle as text, for a ``Table``."""
-    return base64.b85encode(zlib.compress(pickle.dumps(value), 1)).decode()
+    return base64.b64encode(zlib.compress(pickle.dumps(value), 1)).decode()
 
 
 def unpacked(kept: object, kind: type[T]) -> T | None:
     """Return the ``kind`` in a text of ``packed``, None where there is none in it."""
     try:
-        value = pickle.loads(zlib.decompress(base64.b85decode(str(kept)))) if kept else None
+        value = pickle.loads(zlib.decompress(base64.b64decode(str(kept), validate=True))) if kept else None
     except Exception:  # whatever a damaged pickle raises
         return None
     return value if isinstance(value, kind) else None

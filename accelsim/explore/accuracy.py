@@ -27,7 +27,7 @@ from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.request.job import Gather
 from accelsim.seeds import of_retraining
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.threads import one_blas_thread
 from accelsim.time import FS
 from accelsim.types import Array

@@ -20,7 +20,7 @@ from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.time import FS
 
 PARTS: dict[str, str] = {

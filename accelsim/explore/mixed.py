@@ -14,7 +14,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.explore.accuracy import STEPS, range_feeds, right_share, trained, with_matrix
 from accelsim.explore.training_inputs import labelled
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops import base
 from accelsim.workload.sources.datasets import Dataset

@@ -14,7 +14,7 @@ from accelsim.program.roles import units
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.types import Floats
 
 FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8_e4m3fn", "int8", "int4")

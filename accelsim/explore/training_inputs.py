@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from accelsim.errors import AccelsimError, ModelError, Problem, UsageError
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import TEXT, Dataset, load_dataset

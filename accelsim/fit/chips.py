@@ -14,7 +14,6 @@ from accelsim.fit.validation import Residuals, cross_validated
 from accelsim.spec.calibration import Calibration, Residual
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
-from accelsim.spec.yaml.load import show
 from accelsim.types import Floats, Ints
 
 ModelOfChip = Callable[[Chip, Ints], Floats]
@@ -92,4 +91,6 @@ def _residual(left: Residuals, parts: int) -> Residual:
 
 def write_spec(chip: Chip, path: str | Path) -> Path:
     """Write a chip as one file of its own, which ``load_chip`` reads. UsageError where it cannot be written."""
+    from accelsim.spec.yaml.load import show
+
     return write_file(path, text(show(chip)))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
-from pydantic import ValidationError
-
 from accelsim.dram.device import Command, CommandEnergy, Controller, Device, Geometry, Level
 from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.spec.base import Model
 from accelsim.spec.dram import Currents, Dram, MemoryController, StatedEnergy
 from accelsim.spec.dram_quantity import Span
 from accelsim.spec.laws.dram import broken
@@ -43,7 +42,7 @@ def device(spec: Dram, name: str = "", **controller: Any) -> Device:
 
 
 def _controller(spec: Dram, changes: dict[str, Any], geometry: Geometry) -> Controller:
-    stated = spec.controller.model_dump(exclude={"source", "as_of", "note"})
+    stated = {name: value for name, value in vars(spec.controller).items() if name not in Model.declared}
     if not changes:
         return Controller(**stated)
     known = [each.name for each in fields(Controller)]
@@ -54,6 +53,8 @@ def _controller(spec: Dram, changes: dict[str, Any], geometry: Geometry) -> Cont
     ]
     if wrong:
         raise UsageError(wrong)
+    from pydantic import ValidationError
+
     try:
         changed = spec.model_copy(update={"controller": MemoryController.model_validate(stated | changes)})
     except ValidationError as error:

@@ -12,7 +12,7 @@ from accelsim.spec.constants import constants, with_values
 from accelsim.spec.counts import Name, Share
 from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Seconds
-from accelsim.spec.yaml.parts import load_part
+from accelsim.spec.yaml.chips import kept
 
 Floor = Annotated[Seconds, Field(ge=0, le=1)]
 """Up to a second."""
@@ -35,7 +35,13 @@ FIELDS = ("sustained_clock", "dispatch")
 
 def load_site(name_or_path: str | Path) -> Site:
     """A file of ``sites/``, or any file. Raises SpecError."""
-    return load_part(name_or_path, "sites", Site)
+
+    def read() -> Site:
+        from accelsim.spec.yaml.parts import load_part
+
+        return load_part(name_or_path, "sites", Site)
+
+    return kept(Site, [str(name_or_path)], read)
 
 
 def with_site(chip: Chip, site: Site) -> Chip:

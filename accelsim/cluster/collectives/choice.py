@@ -56,7 +56,7 @@ def answer(
 
 def stated(software: Collectives) -> bool:
     """Whether any constant of the library is stated: then it is one, and not the absence of software."""
-    return software.model_dump(exclude={"title"}) != Collectives(title="-").model_dump(exclude={"title"})
+    return software.model_copy(update={"title": "-"}) != Collectives.model_construct(title="-")
 
 
 def by_library(

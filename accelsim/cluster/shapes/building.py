@@ -11,7 +11,7 @@ from accelsim.cluster.shapes.routes import ClusterRouter, Torus
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec, Fabric, Node, device_labels
-from accelsim.spec.yaml.load import load_chip
+from accelsim.spec.yaml.chips import load_chip
 
 WIDE_AREA = "wide-area"
 """How the wires of the wide area are called."""

@@ -23,7 +23,7 @@ Group = tuple[int, ...]
 """Ranks that take part in a collective, in their order."""
 
 
-SILENT = Collectives(title="none: software costs nothing")
+SILENT = Collectives.model_construct(title="none: software costs nothing")
 """A library that costs nothing."""
 
 

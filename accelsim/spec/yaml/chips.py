@@ -1,11 +1,11 @@
-"""Chips that were read before, from the user's cache: neither files nor laws are looked at again."""
+"""Chips and clusters that were read before, from the user's cache: neither files nor laws are looked at again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from accelsim import usercache
 from accelsim.spec.yaml import where
@@ -14,33 +14,41 @@ if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
 
 _KNOWN = usercache.Table("chips", 512)
-"""Chips by ``_key``, each a pickle as text."""
+"""Chips and clusters by ``_key``, each a pickle as text."""
+T = TypeVar("T")
 
 
 def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
-    """Return the chip of ``accelsim.spec.yaml.load.load_chip``, which raises SpecError with all problems at once.
+    """Return the chip of ``accelsim.spec.yaml.load.load_chip``, which raises SpecError with all problems at once."""
+    from accelsim.spec.chip import Chip
+
+    def read() -> Chip:
+        from accelsim.spec.yaml import load
+
+        return load.load_chip(name_or_path, overrides)
+
+    return kept(Chip, [str(name_or_path), *overrides], read)
+
+
+def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:
+    """Return the ``kind`` that ``read`` makes of what is ``asked`` for.
 
     It is kept as long as no source of accelsim and no spec file below the roots changes; one that takes anything from
     elsewhere is read each time.
     """
-    key = _key(str(name_or_path), overrides) if usercache.folder() else None
-    if key and (kept := _KNOWN.get(key)):
-        from accelsim.spec.chip import Chip
-
-        if (chip := usercache.unpacked(kept, Chip)) is not None:
-            return chip
-    from accelsim.spec.yaml import load
-
-    made = load.load_chip(name_or_path, overrides)
+    key = _key(kind, asked) if usercache.folder() else None
+    if key and (found := usercache.unpacked(_KNOWN.get(key), kind)) is not None:
+        return found
+    made = read()
     if key and set(where.every_file()) >= where.READ:
         _KNOWN.put(key, usercache.packed(made))
     return made
 
 
-def _key(name: str, overrides: Sequence[str]) -> str | None:
+def _key(kind: type, asked: Sequence[str]) -> str | None:
     """Return a hash of what was asked for and of all spec files."""
     files = _contents(where.states())
-    return files and usercache.digest([files, name, *overrides])
+    return files and usercache.digest([files, kind.__name__, *asked])
 
 
 @lru_cache(maxsize=4)

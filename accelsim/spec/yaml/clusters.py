@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.errors import Problem, SpecError, brief, nearest
 from accelsim.spec.yaml import where
+from accelsim.spec.yaml.chips import kept, load_chip
 
 if TYPE_CHECKING:
     from accelsim.spec.cluster import ClusterSpec
@@ -82,10 +83,15 @@ def load_cluster(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Clu
 def load_devices(name_or_path: str | Path, overrides: Sequence[str] = ()) -> ClusterSpec:
     """The cluster of a name; of a chip's name or file a cluster that is this one device, with overrides of the chip.
 
-    Raises SpecError as ``load_cluster`` and ``load_chip``.
+    It is kept as a chip is. Raises SpecError as ``load_cluster`` and ``load_chip``.
     """
+    from accelsim.spec.cluster import ClusterSpec
+
+    return kept(ClusterSpec, [str(name_or_path), *overrides], lambda: _devices(name_or_path, overrides))
+
+
+def _devices(name_or_path: str | Path, overrides: Sequence[str]) -> ClusterSpec:
     from accelsim.spec.cluster import ClusterSpec, Devices, Node
-    from accelsim.spec.yaml.load import load_chip
 
     if is_cluster(name_or_path):
         return load_cluster(name_or_path, overrides)

@@ -57,7 +57,7 @@ HEAVY = ("onnx", "matplotlib", "rich", "pydantic", "yaml", "simpy", "numpy")
 NEEDED = {
     "import accelsim": (),
     "from accelsim.cli import main; main(['--help'], standalone_mode=False)": (),
-    "import accelsim.explore.what_ifs, accelsim.request.job, accelsim.spec.yaml.chips": ("simpy", "numpy"),
+    "import accelsim.explore.what_ifs, accelsim.cluster.step.asked": ("simpy", "numpy"),
 }
 """Code -> packages that it needs. A run whose chip is in the user's cache validates nothing and reads no YAML."""
 

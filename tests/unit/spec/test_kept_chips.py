@@ -10,7 +10,8 @@ import pytest
 
 from accelsim.errors import SpecError
 from accelsim.spec import digest, dram_memory
-from accelsim.spec.yaml import chips, load, where
+from accelsim.spec.chip import Chip
+from accelsim.spec.yaml import chips, clusters, load, where
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.usercache import Table
 
@@ -29,7 +30,8 @@ def _again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a later process, in which no spec file can be read."""
     chips._KNOWN.save()
     monkeypatch.setattr(chips, "_KNOWN", Table("chips", 8))
-    monkeypatch.setattr(load, "load_chip", lambda *_: pytest.fail("a file was read"))
+    for name in ("load_chip", "read_part"):
+        monkeypatch.setattr(load, name, lambda *_: pytest.fail("a file was read"))
 
 
 @pytest.mark.parametrize("overrides", [[], CLOCK])
@@ -38,6 +40,13 @@ def test_a_kept_chip_is_the_one_of_its_file(overrides: list[str], monkeypatch: p
     assert made == load.load_chip("tpu-v1", overrides)
     _again(monkeypatch)
     assert chips.load_chip("tpu-v1", overrides) == made
+
+
+def test_a_kept_cluster_is_the_one_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = clusters.load_devices("16x-dgx-a100")
+    assert made == clusters.load_cluster("16x-dgx-a100") != clusters.load_devices("8x-dgx-a100")
+    _again(monkeypatch)
+    assert clusters.load_devices("16x-dgx-a100") == made
 
 
 def test_other_overrides_and_a_changed_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +74,7 @@ def test_what_a_chip_takes_from_elsewhere_is_read_each_time(
 
 @pytest.mark.parametrize("kept", ["", "no base 85 \N{SNOWMAN}", "c" * 40, 3])
 def test_a_damaged_entry_is_read_again(kept: object) -> None:
-    key = chips._key("edu-4x4", [])
+    key = chips._key(Chip, ["edu-4x4"])
     assert key is not None
     chips._KNOWN.put(key, kept)
     assert chips.load_chip("edu-4x4") == load.load_chip("edu-4x4")
