@@ -160,6 +160,18 @@ class HazardError(InternalError):
         return f"{self.command} reads {self.region}, whose last writer is {self.writer}"
 
 
+PLURALS = {"is": "are", "has": "have"}
+"""Plurals of verbs that do not just lose an 's'."""
+
+
+def count_of(number: int, noun: str, verb: str = "", of: int | None = None) -> str:
+    """Return '1 layer', '2 layers'; with a verb '1 layer runs', '2 layers run'; with ``of`` '1 of 3 layers runs'."""
+    counted = number if of is None else of
+    text = f"{number:,} " + (f"of {of:,} " if of is not None else "") + noun + ("" if counted == 1 else "s")
+    agreed = verb if number == 1 else PLURALS.get(verb, verb.removesuffix("s"))
+    return f"{text} {agreed}" if verb else text
+
+
 def memory_text(size_B: int) -> str:
     """Bytes with three digits and a binary prefix, as people say it: '4.66 GiB'."""
     size, units = float(size_B), ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import paragraphs, save_csv, show, show_json, width
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.cluster.fit import Fitted, Measured, Sort
@@ -133,7 +133,6 @@ def _print(
     cluster: ClusterSpec, found: Fitted, before: dict[str, float], errors: dict[str, Residuals], others: int
 ) -> None:
     from accelsim.report.table import text_table
-    from accelsim.report.text import count_of
 
     rows = [
         (name, _spelled(name, before[name]), _spelled(name, value)) for name, value in found.values.items()

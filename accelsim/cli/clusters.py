@@ -22,7 +22,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
     from accelsim.cluster.network.topology import Topology
@@ -185,7 +185,7 @@ def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
 def _tell(told: dict[str, Any]) -> None:
     """What a cluster is made of, for a person."""
     from accelsim.report.table import text_table
-    from accelsim.report.text import MISSING, count_of, si
+    from accelsim.report.text import MISSING, si
 
     inside, between, cut = (
         si(told[key] or None, "B/s") for key in ("inside_Bps", "between_Bps", "bisection_Bps")
@@ -243,7 +243,7 @@ def _ranks(topology: Topology, texts: Sequence[str]) -> list[int]:
 def _tell_way(told: dict[str, Any]) -> None:
     """A way, for a person."""
     from accelsim.report.table import text_table
-    from accelsim.report.text import MISSING, count_of, si
+    from accelsim.report.text import MISSING, si
 
     rows = [
         (hop["from"], hop["to"], hop["link"], si(hop["rate_Bps"], "B/s"),

@@ -291,6 +291,9 @@ def byte_sizes(texts: Sequence[str]) -> tuple[int, ...]:
 
     sizes, problems = [], []
     for text in texts:
+        if text.lstrip().startswith("-"):
+            problems.append(Problem(f"{brief(text)} is negative", "--size", "1 B or more"))
+            continue
         try:
             size = parse_exact(text, "B")
         except ValueError as error:

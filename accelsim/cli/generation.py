@@ -15,6 +15,7 @@ from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
     from accelsim.explore.generation import Call, Generation
+    from accelsim.machine.run import Run
     from accelsim.request import Request
     from accelsim.request.job import Gather
 
@@ -133,7 +134,14 @@ def show_generation(found: Generation) -> None:
     ]
     show(text_table(["generation", ""], rows, width()))
     click.echo("\n" + paragraphs(sentences(found)))
-    show_notes(found.prefill.job.notes)
+    show_notes([*found.prefill.job.notes, *_emulated(found.prefill)])
+
+
+def _emulated(run: Run) -> list[str]:
+    """Return the note on what an emulated format is computed as; nothing where none was asked for."""
+    if not run.job.options.emulate:
+        return []
+    return [note for note in run.program.notes if note.startswith("quantise:")]
 
 
 def _last_call(found: Generation) -> list[tuple[str, str]]:

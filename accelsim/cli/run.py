@@ -38,7 +38,7 @@ from accelsim.cli.run_many import (
     write_csv,
     write_reports,
 )
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.explore.against_reference import Verdict
@@ -332,7 +332,7 @@ def _print(result: Run, changes: list[WhatIf] | None, most: int | None, verdict:
 
 def _print_what_ifs(found: list[dict[str, Any]]) -> None:
     """The changes that help most, with the option that repeats each."""
-    from accelsim.report.text import count_of, si, signed
+    from accelsim.report.text import si, signed
     from accelsim.report.words import helps, nothing_helps, option_texts
 
     named = helps(found)

@@ -130,8 +130,8 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
     if not serving and not given.train:
         found.append(
             Problem(
-                f"{asked['model']} on a cluster: what is to run is not said",
-                expected="--train, or a decoder with prompt=P,new=N",
+                f"{asked['model']} on a cluster needs a task",
+                expected="--train for a training step, or a decoder that generates ('MODEL?prompt=P,new=N')",
             )
         )
     if given.tokens is not None and (given.whole or not given.train):

@@ -22,12 +22,11 @@ from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import packs
 from accelsim.engines.systolic.timing import cycles, folds
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, count_of
 from accelsim.machine.run import Run
 from accelsim.program.commands import Command, Folds, Step, Tile
 from accelsim.program.roles import spec_of
 from accelsim.program.tiles import DENSE, sparsity
-from accelsim.report.text import count_of
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.matrix import a_matrix, b_matrix

@@ -11,7 +11,8 @@ from accelsim.cluster.collectives.choice import LIBRARY, answer, stated
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.timing import CollectiveTime, ranked
 from accelsim.cluster.network.topology import Topology
-from accelsim.report.text import count_of, percent, si
+from accelsim.errors import count_of
+from accelsim.report.text import percent, si
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS
 from accelsim.types import Ints

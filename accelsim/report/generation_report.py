@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import summary, traffic_by_memory
+from accelsim.errors import count_of
 from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, prefixed, styled, subtitle
-from accelsim.report.text import count_of, si
+from accelsim.report.text import si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
 from accelsim.version import tool_version
 

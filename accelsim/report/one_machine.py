@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from accelsim.cluster.step.one_machine import OneMachine
-from accelsim.report.text import count_of, percent, si
+from accelsim.errors import count_of
+from accelsim.report.text import percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
 

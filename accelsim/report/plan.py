@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from accelsim.cluster.partition.assign import Assigned
 from accelsim.cluster.step.result import PARTS, StepResult
 from accelsim.cluster.step.search import Found
-from accelsim.errors import memory_text
+from accelsim.errors import count_of, memory_text
 from accelsim.report.cluster.looks import PARTS as LOOKS
 from accelsim.report.step import binding
 from accelsim.report.style import GREY, INK, figure, log_axis, prefixed, styled
-from accelsim.report.text import count_of, percent, si
+from accelsim.report.text import percent, si, times_as
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,14 +100,17 @@ def stage_sentences(found: Assigned) -> list[str]:
     stages = count_of(len(best.stages), "stage")
     told = [
         f"PipeDream's optimiser cuts {found.model} into {stages} on {devices:,} devices of {found.cluster}: "
-        f"{si(best.time_s, 's')} per minibatch by its own model, {si(best.speedup)} times as fast as one device and "
-        f"{si(best.speedup_over_data_parallel)} times as fast as data parallelism on all of them. The model leaves "
+        f"{si(best.time_s, 's')} per minibatch by its own model, {times_as(best.speedup)} fast as one device and "
+        f"{times_as(best.speedup_over_data_parallel)} fast as data parallelism on all of them. The model leaves "
         "out latencies, overlap and bubbles.",
     ]
     replicas = {row["replicas"] for row in found.rows()}
     if len(replicas) == 1 and found.samples and len(best.stages) * max(replicas) == devices:
         plan = f"pp={len(best.stages)},dp={max(replicas)},schedule=pipedream"
-        told.append(f"'accelsim run MODEL --on {found.cluster} --plan {plan} --train' simulates such a plan.")
+        command = shlex.join(
+            ["accelsim", "run", found.model, "--on", found.cluster, "--plan", plan, "--train"]
+        )
+        told.append(f"To simulate such a plan, use: {command}.")
     return told
 
 

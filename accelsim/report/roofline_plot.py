@@ -10,6 +10,7 @@ from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import Layer, layers
 from accelsim.account.roofline import Point, Roofline, rooflines
 from accelsim.account.spans import multiplier_title
+from accelsim.errors import count_of
 from accelsim.machine.run import Run
 from accelsim.report.legends import below
 from accelsim.report.style import (
@@ -24,7 +25,7 @@ from accelsim.report.style import (
     prefixed,
     renderer,
 )
-from accelsim.report.text import count_of, si, wrapped
+from accelsim.report.text import si, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,12 +12,13 @@ from accelsim.cluster.serving.costs import element_B
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
 from accelsim.cluster.serving.what_if import Change
+from accelsim.errors import count_of
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
-from accelsim.report.text import at_most, count_of, interval_text, percent, si
+from accelsim.report.text import at_most, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
 

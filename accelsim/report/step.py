@@ -9,9 +9,9 @@ from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.lasting import HOUR, Lasting
 from accelsim.cluster.step.result import NOT_CALIBRATED, PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
-from accelsim.errors import memory_text
+from accelsim.errors import count_of, memory_text
 from accelsim.report import fusing
-from accelsim.report.text import count_of, interval_text, long_time, percent, si
+from accelsim.report.text import interval_text, long_time, percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
 

@@ -144,6 +144,6 @@ def interval_text(found: Interval | None) -> str:
     return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
 
 
-def count_of(number: int, noun: str) -> str:
-    """'1 layer', '2 layers'."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def times_as(ratio: float) -> str:
+    """Return '7.93 times as', the words before 'fast'; 'as' where both are equal."""
+    return "as" if si(ratio) == "1" else f"{si(ratio)} times as"

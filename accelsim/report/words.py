@@ -12,12 +12,13 @@ from accelsim.account.latency import Layer
 from accelsim.account.provenance import WARN_ABOVE, doubtful
 from accelsim.account.spans import multiplier_title
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
 from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.program.roles import multiplier
 from accelsim.report.table import layer_names
-from accelsim.report.text import count_of, percent, shorten, si, signed
+from accelsim.report.text import percent, shorten, si, signed, times_as
 from accelsim.spec.silicon import ESTIMATE, silicon
 from accelsim.time import FS
 
@@ -136,7 +137,7 @@ def _energy(run: Run, summary: dict[str, Any]) -> str:
     text = f"It uses {si(total, 'J')}: {shares}"
     moving = sum(kinds.get(name, 0.0) for name in MOVING)
     if kinds.get("MAC"):
-        text += f"; moving data costs {si(moving / kinds['MAC'])} times as much as the multiplications"
+        text += f"; moving data costs {times_as(moving / kinds['MAC'])} much as the multiplications"
     if ranked[0][0] == STATIC:
         share = _host_J(run) / kinds[STATIC]
         text += (

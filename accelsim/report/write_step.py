@@ -24,7 +24,7 @@ from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Infeasible
+from accelsim.errors import Infeasible, count_of
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.report import fusing
 from accelsim.report.cluster import trace
@@ -37,7 +37,7 @@ from accelsim.report.page.tables import Section, section
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences
 from accelsim.report.style import BLUE, GREY, figure, log_axis, picture, prefixed, styled, subtitle
-from accelsim.report.text import count_of, percent, si
+from accelsim.report.text import percent, si
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
 from accelsim.time import FS
 

@@ -37,7 +37,7 @@ from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import DecoderWork
-from accelsim.report.text import count_of
+from accelsim.errors import count_of
 from accelsim.spec.yaml.clusters import load_cluster
 from tests.validation.base import Check, check
 from tests.validation.gpu_rows import Row

@@ -9,6 +9,7 @@ import numpy as np
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.program.roles import ON_THE_WAY, function_unit, function_units, units
 from accelsim.program.writing.sides import channel_axis
 from accelsim.workload.graph import Graph, Node
@@ -42,7 +43,7 @@ def fuse(state: State) -> None:
     absorbed = _absorb_all(state)
     edit.sort(graph)
     if absorbed:
-        state.notes.append(f"fuse: {absorbed} nodes fused into the node that feeds them")
+        state.notes.append(f"fuse: {count_of(absorbed, 'node')} fused into the node that feeds them")
 
 
 def _split_bias(graph: Graph, node: Node, engine: str) -> list[Node]:

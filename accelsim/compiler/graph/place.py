@@ -11,6 +11,7 @@ from accelsim.compiler.numbers.formats import check_formats, multiplies
 from accelsim.compiler.state import State
 from accelsim.engines.base import Offer
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.program.roles import HOST, function_unit, units
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node
@@ -34,7 +35,9 @@ def place(state: State) -> None:
     host = [node for node in graph.nodes if node.engine == HOST]
     if host and units(state.chip):
         ops = ", ".join(dict.fromkeys(node.op for node in host))
-        state.notes.append(f"place: {len(host)} of {len(graph.nodes)} nodes run on the host ({ops})")
+        state.notes.append(
+            f"place: {count_of(len(host), 'node', 'runs', len(graph.nodes))} on the host ({ops})"
+        )
     _tell_routing(state)
 
 
@@ -48,8 +51,8 @@ def _tell_routing(state: State) -> None:
     )  # fmt: skip
     for (even, experts), count in spreads.items():
         state.notes.append(
-            f"route: time, traffic and energy of {count} products are those of an even routing, whatever the values: "
-            f"{even.groups} of {experts} experts, {even.rows} {'row' if even.rows == 1 else 'rows'} each"
+            f"route: time, traffic and energy of {count_of(count, 'product')} are those of an even routing, "
+            f"whatever the values: {even.groups} of {experts} experts, {count_of(even.rows, 'row')} each"
         )
 
 

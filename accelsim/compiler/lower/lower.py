@@ -13,7 +13,7 @@ from accelsim.compiler.lower.streams import Streams
 from accelsim.compiler.state import State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError, Problem, count_of
 from accelsim.program.commands import OUTSIDE, Program, Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import HOST, Roles, Unit, units
@@ -83,11 +83,11 @@ def lower(state: State) -> Program:
                 _leave_chip(layout, name)
     if layouts[0].roles.streams > 1:
         used = max(each.used for each in streams.values())
-        state.notes.append(f"lower: {len(steps)} steps in {used} streams of kernels")
+        state.notes.append(f"lower: {count_of(len(steps), 'step')} in {count_of(used, 'stream')} of kernels")
     if sharing:
         products = [step.mapping.share for step in steps if isinstance(step.mapping, Mapping)]
         shared = len(products) - products.count("none")
-        state.notes.append(f"{shared} of {len(products)} products are shared by cores of the chip")
+        state.notes.append(f"{count_of(shared, 'product', 'is', len(products))} shared by cores of the chip")
     return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
 
 

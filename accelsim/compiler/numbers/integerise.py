@@ -17,6 +17,7 @@ from accelsim.compiler.numbers.integerise_match import PRODUCTS, Matcher, Produc
 from accelsim.compiler.numbers.integerise_moves import Codes, Moves, dequantised, made_by
 from accelsim.compiler.numbers.integerise_rise import Rise
 from accelsim.compiler.state import State
+from accelsim.errors import count_of
 from accelsim.formats import integer
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Quant, Tensor
@@ -84,13 +85,13 @@ class _Integerise:
     def notes(self) -> list[str]:
         """What a user should know."""
         texts = {
-            "requantised": "{n} products have integers in and out, as the file quantises them ({names})",
-            "real": "{n} products have integers in and reals out ({names})",
-            "weights": "{n} layers have integer weights but real activations: computed in floats ({names})",
-            "wide": "{n} products could leave 32-bit sums: computed in floats ({names})",
+            "requantised": ("product", "has", "integers in and out, as the file quantises them"),
+            "real": ("product", "has", "integers in and reals out"),
+            "weights": ("layer", "has", "integer weights but real activations: computed in floats"),
+            "wide": ("product", "could", "leave 32-bit sums: computed in floats"),
         }
         return [
-            texts[key].format(n=len(names), names=_shortened(names))
+            f"{count_of(len(names), *texts[key][:2])} {texts[key][2]} ({_shortened(names)})"
             for key, names in (self.done | {"wide": list(self.find.wide)}).items()
             if names
         ]

@@ -11,6 +11,7 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.formats import operands_of
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.formats.sparsity import pattern
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
@@ -135,10 +136,10 @@ def _tell(state: State, whole: int, skipping: Counter[tuple[int, int]], dense: l
         [state.options.sparsity] if state.options.sparsity else state.graph.sparsity.values()
     )
     pattern_text, chip = " or ".join(texts), state.chip.name
-    note = f"sparsify: {whole} layers are {pattern_text} sparse"
+    note = f"sparsify: {count_of(whole, 'layer', 'is')} {pattern_text} sparse"
     for (n, m), count in skipping.items():
-        own = "" if texts == {f"{n}:{m}": None} else f" as {n}:{m}, which is what {chip} has"
-        note += f"; {count} of them stored compressed and their zeros skipped{own}"
+        own = "" if texts == {f"{n}:{m}": None} else f" as {n}:{m}, the pattern of {chip}"
+        note += f"; {count} stored compressed{own}, zeros skipped"
     if skipping.total() < whole:
         note += f"; {chip} multiplies the zeros of {whole - skipping.total()} like any other weight"
     if dense:

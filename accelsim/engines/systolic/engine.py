@@ -100,7 +100,7 @@ class Systolic(EngineType):
         return improvements(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """What a MatMul streams is work, idle PEs, weight shift, or neither."""
+        """What a MatMul streams is work, unused PEs, weight shift, or neither."""
         if piece.kind != "stream":
             return super().shares(piece, command)
         return words.stream_shares(piece.end - piece.start, piece.edges, command)

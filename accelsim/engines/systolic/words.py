@@ -12,7 +12,7 @@ from accelsim.spec.trust import network_status, register_status
 
 REASONS = (
     Reason("compute", "compute", "computing in the matrix unit", "compute", "#0072b2", computing=True),
-    Reason("padding", "unused PEs", "idle PEs", "unused PEs", "#9ecae1", computing=True),
+    Reason("padding", "unused PEs", "unused PEs", "unused PEs", "#9ecae1", computing=True),
     Reason("weight_shift", "weight shift", "shifting weights into the array", "weight shift", "#56b4e9", "////", True),
     Reason("fill_drain", "array fill and drain", "filling and draining the array", "array fill and drain", "#003f63",
            "////", True),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from accelsim.cluster.step.result import Device, StepResult
+from accelsim.errors import count_of
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, Look
-from accelsim.report.text import count_of
 
 KINDS: Mapping[str, Look] = {
     "compute": Look(BLUE),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.cluster.network.topology import Topology, Wire
+from accelsim.errors import count_of
 from accelsim.report.cluster.layout import Layout, layout
 from accelsim.report.style import (
     BLUE,
@@ -23,7 +24,7 @@ from accelsim.report.style import (
     subtitle,
     tint,
 )
-from accelsim.report.text import count_of, si
+from accelsim.report.text import si
 from accelsim.time import FS
 
 if TYPE_CHECKING:

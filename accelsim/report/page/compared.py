@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from accelsim.errors import count_of
 from accelsim.report.compare import (
     STAR,
     Metric,
@@ -22,7 +23,7 @@ from accelsim.report.compare_labels import labels
 from accelsim.report.page.document import Entry
 from accelsim.report.page.tables import Section, section
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from accelsim.report.text import MISSING, count_of, ratio, signed
+from accelsim.report.text import MISSING, ratio, signed
 from accelsim.time import FS
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from accelsim.account.energy import STATIC, EnergyRow, categorised, energy_table, prices_of
 from accelsim.account.energy_basis import ESTIMATED, energy_basis
 from accelsim.account.provenance import in_words, status_of
+from accelsim.errors import count_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import ActionName
 from accelsim.program.roles import part_of
 from accelsim.report.page.named import NO_LINE, Lines
 from accelsim.report.style import CATEGORY_LOOKS
-from accelsim.report.text import count_of, si
+from accelsim.report.text import si
 from accelsim.spec.status import DOUBTFUL, MEANING
 
 Key = TypeVar("Key", bound=Hashable)

@@ -117,8 +117,8 @@ def _is_chip(name: str) -> bool:
 
 def resolve_cluster(name_or_path: str | Path) -> Named:
     """The file of a cluster and the number that is asked for; SpecError with the nearest name when there is none."""
-    text, _, asked = str(name_or_path).partition("?")
-    counts = _counts(asked)
+    text = str(name_or_path).partition("?")[0]
+    counts = _counts(str(name_or_path))
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))
         if file is None:
@@ -134,17 +134,18 @@ def resolve_cluster(name_or_path: str | Path) -> Named:
     return named._replace(counts=counts)
 
 
-def _counts(asked: str) -> dict[str, int]:
-    """The numbers behind the '?' of a name. SpecError with all that is wrong with them."""
+def _counts(text: str) -> dict[str, int]:
+    """Read the numbers after the '?' of a name. SpecError with all that is wrong with them."""
     found: dict[str, int] = {}
     problems = []
-    for part in filter(None, asked.split(",")):
+    for part in filter(None, text.partition("?")[2].split(",")):
         name, _, value = part.partition("=")
         if name not in COUNTS or name in found:
             what = f"{name} is given twice" if name in found else f"a cluster has no {brief(name)}"
-            problems.append(Problem(what, "", f"one of {', '.join(COUNTS)}", nearest(name, COUNTS)))
+            problems.append(Problem(what, repr(text), f"one of {', '.join(COUNTS)}", nearest(name, COUNTS)))
         elif not re.fullmatch(r"[1-9]\d{0,6}", value):
-            problems.append(Problem(f"{name}={brief(value)[1:-1]}", "", "a whole number from 1 to 9,999,999"))
+            what = f"{name}={brief(value)[1:-1]}"
+            problems.append(Problem(what, repr(text), "a whole number from 1 to 9,999,999"))
         else:
             found[name] = int(value)
     if problems:

@@ -135,7 +135,16 @@ def resolve(name: str | Path) -> Path:
     if text not in known and (other := _also(text, known)) is not None:
         return other
     if text not in known:
-        raise SpecError(
-            Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))
-        )
+        raise SpecError(_no_chip(text, known))
     return known[text]
+
+
+def _no_chip(text: str, known: Mapping[str, Path]) -> Problem:
+    if Path(text).suffix:
+        expected = (
+            "a chip's name (see 'accelsim chips') or a spec, which is a YAML file (see docs/add-a-chip.md)"
+        )
+        return Problem(f"{brief(text)} is no spec file", "", expected)
+    if (chip := text.partition("?")[0]) in known:
+        return Problem(f"{brief(text)}: a chip takes nothing after '?'", "", f"{chip!r}, with fields changed by --set")
+    return Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))

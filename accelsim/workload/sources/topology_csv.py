@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelsim.errors import ModelError, Problem, UsageError
+from accelsim.errors import ModelError, Problem, UsageError, count_of
 from accelsim.files.reading import read_text
 from accelsim.formats.sparsity import pattern
 from accelsim.workload.graph import Graph
@@ -266,7 +266,8 @@ def _notes(
         yield "the batch column multiplies the inputs of its layer, beside --batch"
     if "sparsity" in header.extra:
         sparse = sum(bool(layer.sparsity) for layer in layers)
-        yield f"the sparsity column prunes the weights of {sparse} of {len(layers)} layers; --sparsity overrides it"
+        pruned = count_of(sparse, "layer", of=len(layers))
+        yield f"the sparsity column prunes the weights of {pruned}; --sparsity overrides it"
 
 
 def _listed(items: Sequence[object], what: str = "column", count: int | None = None) -> str:

@@ -112,6 +112,10 @@ def test_a_bound_in_words() -> None:
     )  # fmt: skip
 
 
+def test_equal_times_are_as_fast_as_each_other() -> None:
+    assert (text.times_as(7.93), text.times_as(1.0004)) == ("7.93 times as", "as")
+
+
 def test_words_quote_the_summary() -> None:
     told = words.sentences(RUN, LAYERS, SUMMARY)
     assert 3 <= len(told) <= 5

@@ -132,7 +132,7 @@ def test_weights_without_data_are_drawn_where_their_values_do_not_matter(kind: s
     with pytest.raises(ModelError, match="or --values off or --weights random:SEED"):
         load_model(path)
     run = accelsim.run(path, on="edu-4x4", values="off")
-    note = "weights: 1 of 1 initialisers have no data in the file and are drawn (seed {})"
+    note = "weights: 1 of 1 initialiser has no data in the file; drawn (seed {})"
     assert run.program.notes[0] == note.format(0)
     drawn, stored = (
         load_model(each, weights="random:3") for each in (path, without_data(tmp_path, "stored"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem, brief
+from accelsim.errors import ModelError, Problem, brief, count_of
 from accelsim.types import Array
 from accelsim.workload.graph import Tensor
 from accelsim.workload.onnx.importing.check import (
@@ -186,7 +186,7 @@ def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
     outputs = [item.name for item in proto.graph.output]
     stated = {item.name: _stated(item.type.tensor_type) for item in proto.graph.output
               if item.type.HasField("tensor_type")}  # fmt: skip
-    notes = [f"weights: {len(absent)} of {len(initialisers)} initialisers have no data in the file and are drawn "
+    notes = [f"weights: {count_of(len(absent), 'initialiser', 'has', len(initialisers))} no data in the file; drawn "
              f"(seed {seed})"] if absent else []  # fmt: skip
     return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated, notes)
 
