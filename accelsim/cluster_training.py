@@ -20,7 +20,7 @@ from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.values.parallel import Batch, Parallel
 from accelsim.cluster.values.work import GraphWork
-from accelsim.errors import AccelsimError, known
+from accelsim.errors import AccelsimError, count_of, known
 from accelsim.explore.training import accuracy
 from accelsim.explore.training_inputs import BATCH, Setup, prepare, trained_model
 from accelsim.request.job import Gather
@@ -190,7 +190,9 @@ def train_on_cluster(
     trained = job.run(wanted)
     alone = job.run(Plan(microbatches=wanted.dp * wanted.microbatches))
     others = {name: job.run(COMPARED[name](wanted, job)) for name in dict.fromkeys(compare)}
-    learnt = with_weights(setup.graph, trained.weights, f"training on {cluster.name}, {steps} steps")
+    learnt = with_weights(
+        setup.graph, trained.weights, f"training on {cluster.name}, {count_of(steps, 'step')}"
+    )
     return ClusterTraining(
         setup.graph.name, cluster.name, wanted, precision, setup.batch, seed, trained, alone, others, learnt,
         _step(wanted, model, job, fleet_of(cluster)), _notes(job, wanted), _in_fp64(wanted, job, trained, alone),

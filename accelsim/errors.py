@@ -160,7 +160,7 @@ class HazardError(InternalError):
         return f"{self.command} reads {self.region}, whose last writer is {self.writer}"
 
 
-PLURALS = {"is": "are", "has": "have"}
+PLURALS = {"is": "are", "was": "were", "has": "have"}
 """Plurals of verbs that do not just lose an 's'."""
 
 

@@ -15,7 +15,7 @@ from accelsim.compiler.numbers.formats import canonical, is_code, is_integer, pa
 from accelsim.compiler.numbers.ranges import batches
 from accelsim.compiler.passes import PASSES
 from accelsim.compiler.state import SCHEMES, Options, State
-from accelsim.errors import AccelsimError, Problem, UsageError, nearest
+from accelsim.errors import AccelsimError, Problem, UsageError, count_of, nearest
 from accelsim.files import as_bytes, write_file
 from accelsim.formats import integer
 from accelsim.formats.ranges import methods as ranges
@@ -194,7 +194,7 @@ def _arrays(graph: Graph, data: Dataset) -> dict[str, Array]:
     if data.inputs:
         return dict(data.inputs)
     if len(graph.inputs) != 1:
-        what = f"{data.name} has one array of samples, the model has {len(graph.inputs)} inputs"
+        what = f"{data.name} has one array of samples, the model has {count_of(len(graph.inputs), 'input')}"
         raise UsageError(Problem(what, "ranges_from", f"an npz file with {', '.join(graph.inputs)}"))
     return {graph.inputs[0]: data.x_train}
 

@@ -23,7 +23,7 @@ from accelsim.cli.common import (
     width,
 )
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 ENERGY = "energy/horowitz-45nm"
 """The energy table of an array that belongs to no chip."""
@@ -93,7 +93,7 @@ def _many(given: Path, table: Path | None, more: bool) -> None:
     check_file_target(table)
     rows = sweep.table(sweep.read_rows(given))
     sweep.write_rows(table, rows)
-    click.echo(f"{len(rows):,} rows: {table}")
+    click.echo(f"{count_of(len(rows), 'row')}: {table}")
 
 
 def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:

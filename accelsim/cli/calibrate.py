@@ -23,7 +23,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
     from accelsim.kernels.calibrate import Calibrated
@@ -97,10 +97,12 @@ def calibrate(
     rows = _rows(read_table(data, timed=True), loaded, device)
     names = _groups(constants, loaded, site)
     devices = ", ".join(dict.fromkeys(name or "no device named" for name in rows.devices))
-    basis = f"{len(rows.ops)} kernels of {data.name} ({devices})"
+    basis = f"{count_of(len(rows.ops), 'kernel')} of {data.name} ({devices})"
     with progress(1) as stage:
         stage(
-            f"fit {len(names)} groups of constants to {len(rows.ops)} kernels" if names else "fit constants",
+            f"fit {count_of(len(names), 'group')} of constants to {count_of(len(rows.ops), 'kernel')}"
+            if names
+            else "fit constants",
             0.0,
         )
         found = fitted(rows, loaded, basis, day, names, seed)
@@ -206,7 +208,8 @@ def _print(found: Calibrated, before: Chip, site: str | None) -> None:
     )  # fmt: skip
     share = found.coverage.share
     told = [
-        f"{'The site' if site else before.title}: {block.rows:,} rows, each predicted by a fit that had not seen it.",
+        f"{'The site' if site else before.title}: {count_of(block.rows, 'row')}, each predicted by a fit that had not "
+        "seen it.",
         f"Intervals from four parts of the rows held {share:.1%} of the fifth, of 90 % that they are made for.",
     ]
     click.echo("\n" + paragraphs(told))

@@ -111,8 +111,8 @@ def _write(cluster: ClusterSpec, found: Fitted, wanted: Wanted) -> None:
 
     left = residuals(found.left_out, found.rows.seconds)
     said = (
-        f"{left.rows:,} rows of {wanted.data.name} ({wanted.as_of}); of rows left out of the fit, in five parts: "
-        f"median {left.median:.1%}, mean {left.mean:.1%}, 90th percentile {left.p90:.1%}."
+        f"{count_of(left.rows, 'row')} of {wanted.data.name} ({wanted.as_of}); of rows left out of the fit, in "
+        f"five parts: median {left.median:.1%}, mean {left.mean:.1%}, 90th percentile {left.p90:.1%}."
     )
     software = found.software.model_copy(update={"fitted_on": said})
     assert wanted.out is not None

@@ -21,7 +21,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
     from accelsim.kernels.predict import Kernels
@@ -146,7 +146,7 @@ def _sweep(
     click.echo(paragraphs(sentences(found)))
     if out is not None:
         files.write_file(out, files.records(columns(found.kernels)))
-        click.echo(f"{len(found.sizes):,} kernels: {out}")
+        click.echo(f"{count_of(len(found.sizes), 'kernel')}: {out}")
     if plot is not None:
         from accelsim.report.kernel_plot import staircase
         from accelsim.report.style import save
@@ -167,7 +167,7 @@ def _table(kernels: Kernels, out: Path | None) -> None:
         click.echo(stream.getvalue(), nl=False)
         return
     files.write_file(out, files.records(rows))
-    click.echo(f"{len(kernels.table.ops):,} kernels: {out}")
+    click.echo(f"{count_of(len(kernels.table.ops), 'kernel')}: {out}")
 
 
 def _one(kernels: Kernels, as_json: bool) -> None:

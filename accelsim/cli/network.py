@@ -26,7 +26,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.errors import Problem, SpecError, UsageError
+from accelsim.errors import Problem, SpecError, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.network.noc.sweep import Sweep
@@ -289,7 +289,8 @@ def _print_noc(facts: dict[str, Any]) -> None:
 
     size = " x ".join(map(str, facts["shape"]))
     click.echo(
-        f"{facts['topology']} {size}: {facts['nodes']} nodes, {facts['links']} links; {facts['traffic']} traffic, "
+        f"{facts['topology']} {size}: {count_of(facts['nodes'], 'node')}, {count_of(facts['links'], 'link')}; "
+        f"{facts['traffic']} traffic, "
         f"packets of {facts['packet_flits']} flit{'s' * (facts['packet_flits'] > 1)}\n"
         f"empty network {facts['zero_load_clocks']:.2f} clocks ({si(facts['zero_load_s'], 's')}), "
         f"{facts['mean_links']:.2f} links on average, {si(facts['energy_J_per_bit'], 'J')}/bit\n"

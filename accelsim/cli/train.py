@@ -23,7 +23,7 @@ from accelsim.cli.common import (
 )
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.explore.training import TrainingResult
@@ -159,7 +159,8 @@ def _write(result: TrainingResult, out: Path | None, plot: Path | None) -> None:
         name, precision = result.training.model.name, result.training.precision.name
         with styled():
             drawn = losses(
-                {precision: result}, f"Loss of {name}, {result.batch} samples per step, {precision}"
+                {precision: result},
+                f"Loss of {name}, {count_of(result.batch, 'sample')} per step, {precision}",
             )
         save(drawn, plot)
 
@@ -191,7 +192,8 @@ def _print(result: TrainingResult, facts: Mapping[str, Any]) -> None:
     from accelsim.report.table import text_table
     from accelsim.report.words import sentences
 
-    title = f"{facts['model']}: {facts['steps']} steps of {facts['batch']} samples in {facts['precision']}"
+    steps = f"{count_of(facts['steps'], 'step')} of {count_of(facts['batch'], 'sample')}"
+    title = f"{facts['model']}: {steps} in {facts['precision']}"
     show(text_table([title, ""], [*_learnt_rows(result, facts), *_chip_rows(facts)], width()))
     click.echo("\n" + paragraphs(_words(result, facts)))
     if result.step is not None:
@@ -214,7 +216,7 @@ def _learnt_rows(result: TrainingResult, facts: Mapping[str, Any]) -> list[tuple
     ]
     if facts["quantised"]:
         formats = ", ".join(dict.fromkeys(facts["quantised"].values()))
-        rows.append(("fake-quantised", f"{len(facts['quantised'])} tensors: {formats}"))
+        rows.append(("fake-quantised", f"{count_of(len(facts['quantised']), 'tensor')}: {formats}"))
     if result.training.scaled:
         rows.append(("steps skipped", f"{facts['skipped_steps']} of {facts['steps']}"))
         rows.append(("loss scale at the end", f"{facts['loss_scale_last']:g}"))
@@ -251,7 +253,7 @@ def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
         words.append(f"The loss fell from {result.losses[0]:.2f} to {last:.2g} (mean of the last steps).")
     if skipped:
         words.append(
-            f"{skipped} of {steps} steps were skipped because a scaled gradient was infinite or NaN."
+            f"{count_of(skipped, 'step', 'was', steps)} skipped because a scaled gradient was infinite or NaN."
         )
     if facts["precision"] in ("mixed", "fp16") and not result.training.scaled:
         words.append("Without a loss scale, gradients below 3e-8 are zero in fp16.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import paragraphs, progress, save_csv, save_plot, show, show_json, whole_list, width
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.cluster.plan.plan import Plan
@@ -134,7 +134,7 @@ def _write(result: ClusterTraining, out: Path | None, table: Path | None, plot: 
         from accelsim.report.training_plot import losses
 
         with styled():
-            title = f"Loss of {result.model} on {result.cluster}, {result.batch} samples per step"
+            title = f"Loss of {result.model} on {result.cluster}, {count_of(result.batch, 'sample')} per step"
             return losses(result.curves, title)
 
     save_plot(plot, draw)
@@ -143,10 +143,8 @@ def _write(result: ClusterTraining, out: Path | None, table: Path | None, plot: 
 def _print(result: ClusterTraining) -> None:
     from accelsim.report.table import text_table
 
-    steps = len(result.trained.losses)
-    title = (
-        f"{result.model} on {result.cluster}: {steps} steps of {result.batch} samples in {result.precision}"
-    )
+    steps = f"{count_of(len(result.trained.losses), 'step')} of {count_of(result.batch, 'sample')}"
+    title = f"{result.model} on {result.cluster}: {steps} in {result.precision}"
     show(text_table([title, ""], [*_plan_rows(result), *_learnt_rows(result), *_step_rows(result)], width()))
     click.echo("\n" + paragraphs(words(result)))
 

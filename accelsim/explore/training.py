@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
 from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
@@ -160,7 +160,7 @@ def _result(
 ) -> TrainingResult:  # fmt: skip
     """Models with the learnt weights, their accuracies and scales."""
     weights, arrays = {name: states[name] for name in step.weights}, setup.data
-    learnt = with_weights(setup.graph, weights, f"training, {len(history[0])} steps")
+    learnt = with_weights(setup.graph, weights, f"training, {count_of(len(history[0]), 'step')}")
     fake = None if config is None else fake_quantised(setup.graph, config, states)
     seen, unseen = (accuracy(fake or learnt, x, y) for x, y in (arrays[:2], arrays[2:]))
     return TrainingResult(

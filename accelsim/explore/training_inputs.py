@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from accelsim.errors import AccelsimError, ModelError, Problem, UsageError
+from accelsim.errors import AccelsimError, ModelError, Problem, UsageError, count_of
 from accelsim.formats.loss_scale import LossScaler
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.chips import load_chip
@@ -108,7 +108,7 @@ def _graph(model: str | Path | Graph, batch: int | None, seed: int) -> Graph:
     else:
         graph = trained_model(model, batch or BATCH, seed)
     if len(graph.inputs) != 1:
-        raise ModelError(Problem(f"{len(graph.inputs)} inputs", graph.name, "one, the samples"))
+        raise ModelError(Problem(f"{count_of(len(graph.inputs), 'input')}", graph.name, "one, the samples"))
     return graph
 
 
@@ -196,7 +196,7 @@ def _too_few(graph: Graph, data: Dataset) -> list[Problem]:
     count = _pieces(data.x_train, rest[0]) if data.text else len(data.x_train)
     if count >= size:
         return []
-    return [Problem(f"{count} samples to train on", data.name, f"at least one batch of {size}")]
+    return [Problem(f"{count_of(count, 'sample')} to train on", data.name, f"at least one batch of {size}")]
 
 
 def _scaler(loss_scale: str | float, precision: str) -> LossScaler | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.seeds import generator
 from accelsim.types import Floats
 
@@ -129,7 +129,13 @@ def _problems(measured: Floats, knobs: Sequence[Knob]) -> list[Problem]:
     if not len(measured):
         found.append(Problem("no measurements", "", "rows to fit on"))
     elif len(measured) < len(knobs):
-        found.append(Problem(f"{len(measured)} rows for {len(knobs)} knobs", "", "at least as many rows"))
+        found.append(
+            Problem(
+                f"{count_of(len(measured), 'row')} for {count_of(len(knobs), 'knob')}",
+                "",
+                "at least as many rows",
+            )
+        )
     wrong = np.flatnonzero(~(np.isfinite(measured) & (measured > 0)))
     if len(wrong):
         found.append(Problem(f"row {wrong[0]} is {measured[wrong[0]]:g}", "", "measurements above 0"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.types import Array
 
 
@@ -80,7 +80,13 @@ def _check(w: Array, w_quantised: Array, mean_input: Array, group: int, axis: in
         found = f"weights {list(w.shape)} against {list(w_quantised.shape)} quantised"
         problems.append(Problem(found, "bias correction", "the same shape"))
     if group < 1 or w.shape[axis] % group:
-        problems.append(Problem(f"{w.shape[axis]} outputs in {group} groups", "bias correction", "a divisor"))
+        problems.append(
+            Problem(
+                f"{count_of(w.shape[axis], 'output')} in {count_of(group, 'group')}",
+                "bias correction",
+                "a divisor",
+            )
+        )
     if np.shape(mean_input) != (w.shape[1 - axis] * group,):
         expected = f"[{w.shape[1 - axis] * group}]"
         problems.append(Problem(f"means of shape {list(np.shape(mean_input))}", "bias correction", expected))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.digits import whole
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 from accelsim.types import Array, Bools, Floats
 
 MOST_PATTERNS = 100_000
@@ -114,7 +114,9 @@ def compress(w: Array, chosen: Bools, n: int = 2, m: int = 4, axis: int = -1) ->
     wrong = int(np.count_nonzero(kept.sum(1) != n))
     if chosen.shape != w.shape or wrong:
         what = f"the mask {chosen.shape} is no {n}:{m} mask of weights {w.shape}"
-        raise UsageError(Problem(f"{what}: {wrong} groups keep more or fewer", "", f"{n} of every {m}"))
+        raise UsageError(
+            Problem(f"{what}: {count_of(wrong, 'group', 'keeps')} more or fewer", "", f"{n} of every {m}")
+        )
     positions = np.nonzero(kept)[1].astype(np.uint8)
     bits = (positions[:, None] >> np.arange(index_bits(m), dtype=np.uint8)) & 1
     moved = np.moveaxis(w, axis, -1).shape

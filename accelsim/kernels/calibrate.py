@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.fit.chips import knobs
 from accelsim.fit.intervals import POOLED, Coverage, Interval, coverage, intervals
 from accelsim.fit.search import ROBUST, Knob, Values, fit
@@ -72,7 +72,7 @@ def calibrate(
     (all are listed), unknown constants.
     """
     if len(table.ops) < FEWEST_ROWS:
-        what = f"{len(table.ops)} rows of {chip.name}"
+        what = f"{count_of(len(table.ops), 'row')} of {chip.name}"
         raise UsageError(Problem(what, str(table.path), f"at least {FEWEST_ROWS} to fit on"))
     kernels = Kernels(table, chip)
     _check(kernels)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import several
 from accelsim.kernels.told import Ends, ends
@@ -58,7 +58,9 @@ def parsed(text: str, names: Sequence[str]) -> Range:
         )
     sizes = range(first, last + 1, step or max(1, (last - first) // 256))
     if not 1 < len(sizes) <= MOST:
-        raise UsageError(Problem(f"{len(sizes):,} kernels", "--sweep", f"2 to {MOST:,}: another STEP"))
+        raise UsageError(
+            Problem(f"{count_of(len(sizes), 'kernel')}", "--sweep", f"2 to {MOST:,}: another STEP")
+        )
     return Range(name, sizes)
 
 

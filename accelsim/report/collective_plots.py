@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cluster.collectives.choice import LIBRARY
+from accelsim.errors import count_of
 from accelsim.report.style import (
     BLUE,
     GREEN,
@@ -55,7 +56,7 @@ def bus_bandwidths(
         axes.set_xlabel("size of the buffer")
         axes.set_ylabel("bus bandwidth (GB/s)")
         axes.grid(True)
-        axes.set_title(f"{kind} among {ranks} devices of {cluster}", pad=20)
+        axes.set_title(f"{kind} among {count_of(ranks, 'device')} of {cluster}", pad=20)
         subtitle(axes, said)
         fig.legend(loc="outside lower center", ncols=5)
         return fig

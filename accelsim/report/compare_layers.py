@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.account.latency import layers
 from accelsim.account.titles import is_own
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
 from accelsim.report.compare import STAR, Source, grounds_of, load_summaries
@@ -87,7 +87,9 @@ def differences(sources: Sequence[Source]) -> list[Difference]:
     Raises UsageError unless there are two runs of one model: most layers of both have one name.
     """
     if len(sources) != 2:
-        raise UsageError(Problem(f"layers of {len(sources)} runs", "--layers", "two runs of one model"))
+        raise UsageError(
+            Problem(f"layers of {count_of(len(sources), 'run')}", "--layers", "two runs of one model")
+        )
     load_summaries(sources)
     first, second = (_sides(source) for source in sources)
     if len(first.keys() & second.keys()) < SHARED * max(len(first), len(second)):

@@ -99,7 +99,7 @@ def stage_sentences(found: Assigned) -> list[str]:
     best, devices = found.partition, prod(found.machines)
     stages = count_of(len(best.stages), "stage")
     told = [
-        f"PipeDream's optimiser cuts {found.model} into {stages} on {devices:,} devices of {found.cluster}: "
+        f"PipeDream's optimiser cuts {found.model} into {stages} on {count_of(devices, 'device')} of {found.cluster}: "
         f"{si(best.time_s, 's')} per minibatch by its own model, {times_as(best.speedup)} fast as one device and "
         f"{times_as(best.speedup_over_data_parallel)} fast as data parallelism on all of them. The model leaves "
         "out latencies, overlap and bubbles.",

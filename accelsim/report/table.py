@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from accelsim.errors import count_of
 from accelsim.report.text import (
     MISSING,
     cut,
@@ -226,7 +227,10 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["counts"] == "passes":
         rows.insert(
             2,
-            ("a pass", f"each of its {summary['layers']} layers once; nothing says that they are a network"),
+            (
+                "a pass",
+                f"each of its {count_of(summary['layers'], 'layer')} once; nothing says that they are a network",
+            ),
         )
     if split:
         parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())
@@ -241,7 +245,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["memory_model"] != DEFAULT:
         rows.append(("memory model", f"{summary['memory_model']}: {MODELS[summary['memory_model']].text}"))
     if summary["layers_on_host"]:
-        rows.append(("on the host", f"{summary['layers_on_host']} of {summary['layers']} layers"))
+        rows.append(("on the host", f"{summary['layers_on_host']} of {count_of(summary['layers'], 'layer')}"))
     return rows
 
 

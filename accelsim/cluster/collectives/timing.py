@@ -21,7 +21,7 @@ from accelsim.cluster.collectives.registry import able
 from accelsim.cluster.collectives.registry import algorithm as named
 from accelsim.cluster.network.play import play, wires_J
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError, known
+from accelsim.errors import Problem, UsageError, count_of, known
 from accelsim.time import FS
 from accelsim.types import Ints
 
@@ -126,7 +126,9 @@ def ranked(
     ]
     if not tried:
         raise UsageError(
-            Problem(f"{kind} among {len(members)} devices", topology.name, "an --algorithm by name")
+            Problem(
+                f"{kind} among {count_of(len(members), 'device')}", topology.name, "an --algorithm by name"
+            )
         )
     return sorted(tried, key=lambda each: each.time_fs)
 
@@ -160,7 +162,7 @@ def _collective(
 
 def _check_many(kind: str, name: str, members: tuple[int, ...], many: int) -> None:
     if many > MOST_PLAYED:
-        what = f"{kind} by {name} among {len(members):,} devices takes {many:,} messages"
+        what = f"{kind} by {name} among {count_of(len(members), 'device')} takes {many:,} messages"
         raise UsageError(Problem(what, "", f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"))
 
 
@@ -240,5 +242,7 @@ def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: t
         )
         if missing:
             raise UsageError(
-                Problem(f"{kind} by {algorithm} among {len(members)} devices", topology.name, missing)
+                Problem(
+                    f"{kind} by {algorithm} among {count_of(len(members), 'device')}", topology.name, missing
+                )
             )

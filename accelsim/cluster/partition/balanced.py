@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 
 
 def balanced_blocks(times: Sequence[int] | Sequence[float], stages: int) -> tuple[tuple[int, int], ...]:
@@ -18,7 +18,13 @@ def balanced_blocks(times: Sequence[int] | Sequence[float], stages: int) -> tupl
     """
     problems = []
     if not 1 <= stages <= len(times):
-        problems.append(Problem(f"{len(times)} layers on {stages} stages", "stages", f"1 to {len(times)}"))
+        problems.append(
+            Problem(
+                f"{count_of(len(times), 'layer')} on {count_of(stages, 'stage')}",
+                "stages",
+                f"1 to {len(times)}",
+            )
+        )
     if any(time < 0 for time in times):
         problems.append(Problem("a time below 0", "times", "times of layers from 0"))
     if problems:

@@ -10,7 +10,7 @@ from accelsim.cluster.plan.placing import split
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.errors import ModelError, Problem, UsageError, count_of, nearest
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.training.forward import trainable
@@ -68,7 +68,11 @@ def _layers(plan: Plan, graph: Graph) -> Iterator[Problem]:
     layers = 1 + max(blocks_of(graph, constant).values(), default=0)
     if layers < plan.stages:
         chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
-        yield Problem(f"pp={plan.pp}{chunks} of {layers} layers", WHERE, f"at most {layers} stages")
+        yield Problem(
+            f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}",
+            WHERE,
+            f"at most {count_of(layers, 'stage')}",
+        )
 
 
 def _batch(plan: Plan, batch: int) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accelsim.cluster.schedules.base import Schedule, Shape, WeightRule
 from accelsim.cluster.schedules.pipedream import asynchronous
-from accelsim.errors import Problem
+from accelsim.errors import Problem, count_of
 
 
 def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
@@ -15,7 +15,7 @@ def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
 def _enough(shape: Shape) -> Problem | None:
     if shape.microbatches >= shape.stages:
         return None
-    what = f"{shape.microbatches} microbatches per update on {shape.stages} stages"
+    what = f"{shape.microbatches} microbatches per update on {count_of(shape.stages, 'stage')}"
     return Problem(what, "microbatches", f"at least {shape.stages} for PipeDream-2BW")
 
 

@@ -19,7 +19,7 @@ from accelsim.cluster.serving.step import Layout, Step, step
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.kernels.whole import Interval, Part, together
 
 Told = Callable[[float], None]
@@ -188,7 +188,7 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
     """Each thing that does not fit: devices, widths, layers, sequences, fields that only a training has, tokens."""
     where = "--plan"
     if plan.devices != fleet.size:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
+        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
         yield Problem(what, where, f"{fleet.size:,}, as many as the cluster has{fleet.resized(plan.devices)}")
     for name, size in (("heads", model.heads), ("ffn", model.ffn)):
         if size % plan.tp:
@@ -197,9 +197,9 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
         what = f"tp={plan.tp} of kv_heads={model.kv_heads}"
         yield Problem(what, where, f"a number that divides {model.kv_heads}, or a multiple of it")
     if plan.pp > model.layers:
-        yield Problem(f"pp={plan.pp} of {model.layers} layers", where, f"at most {model.layers}")
+        yield Problem(f"pp={plan.pp} of {count_of(model.layers, 'layer')}", where, f"at most {model.layers}")
     if asked.sequences % plan.dp:
-        what = f"{asked.sequences:,} sequences on {plan.dp} replicas"
+        what = f"{count_of(asked.sequences, 'sequence')} on {count_of(plan.dp, 'replica')}"
         yield Problem(what, "--batch", f"a multiple of {plan.dp}")
     for name in TRAINING:
         if getattr(plan, name) != getattr(Plan(), name):

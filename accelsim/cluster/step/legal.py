@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, nearest
+from accelsim.errors import Problem, count_of, nearest
 
 
 def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
@@ -16,7 +16,7 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
     ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
     """
     if plan.devices != devices:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
+        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
         yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
     widths = work.widths()
     if plan.tp > 1 and not widths:
@@ -27,7 +27,7 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
     if work.depth() < plan.stages:
-        what = f"pp={plan.pp} x chunks={plan.chunks} of {work.depth()} layers"
+        what = f"pp={plan.pp} x chunks={plan.chunks} of {count_of(work.depth(), 'layer')}"
         yield Problem(what, "--plan", f"at most {work.depth()} pieces")
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", "--plan", "tp=2 or more with it")

@@ -23,7 +23,7 @@ from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import DecoderWork, Work
 from accelsim.engines.registry import ENGINES
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import Simulation
 from accelsim.program.sequence import Letter, in_sequence
@@ -133,7 +133,7 @@ def _link(fleet: Fleet, number: int) -> Link:
 
 def _check_size(parts: Parts) -> None:
     if parts.commands > MOST_COMMANDS:
-        what = f"{parts.work.name} on {parts.plan.devices} devices takes {parts.commands:,} commands in all"
+        what = f"{parts.work.name} on {count_of(parts.plan.devices, 'device')} takes {parts.commands:,} commands in all"
         advice = f"at most {MOST_COMMANDS:,}: a smaller model, batch or cluster"
         raise UsageError(Problem(what, "--whole", advice))
 
@@ -142,7 +142,7 @@ def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
     """What one machine does not do."""
     whole = "as one machine"
     if plan.devices > MOST_DEVICES:
-        yield Problem(f"{plan.devices:,} devices {whole}", "--whole", f"at most {MOST_DEVICES}")
+        yield Problem(f"{count_of(plan.devices, 'device')} {whole}", "--whole", f"at most {MOST_DEVICES}")
     if plan.tp > 1:
         yield Problem(
             f"tp={plan.tp} {whole}", "--whole", "tp=1: collectives stand between programs, not in them"

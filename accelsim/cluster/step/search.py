@@ -23,7 +23,7 @@ from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work, recomputes
-from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.errors import Infeasible, Problem, UsageError, count_of
 
 BEST = 10
 """Plans that are printed."""
@@ -111,7 +111,7 @@ def search(
     """The best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none fits."""
     plans = list(legal_plans(work, fleet.size, batch, widest(fleet)))
     if not plans:
-        what = f"{work.name} with a batch of {batch:,} on {fleet.size:,} devices: no plan is legal"
+        what = f"{work.name} with a batch of {batch:,} on {count_of(fleet.size, 'device')}: no plan is legal"
         raise UsageError(Problem(what, expected="a batch that more counts of replicas divide"))
     bounds = Bounds(work, fleet, batch, options)
     looked = [Looked(plan, bounds.of(plan)) for plan in plans]

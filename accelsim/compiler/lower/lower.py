@@ -48,7 +48,7 @@ def lower(state: State) -> Program:
     check_host(state.graph, state.chip)
     count = state.chip.core_count
     steps_each = sum(node.engine != "alias" for node in state.graph.nodes)
-    check_commands(f"{state.graph.name} on {count} cores", state.copies * steps_each)
+    check_commands(f"{state.graph.name} on {count_of(count, 'core')}", state.copies * steps_each)
     seen = [state.chip.seen_from(state.chip.kind_of(i)) for i in range(count)]
     cores = [Roles(chip, f"core{i}." if count > 1 else "") for i, chip in enumerate(seen)]
     kinds = {engine: kind for roles in cores for engine, kind in roles.engines().items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from accelsim.errors import SpecError, nearest
+from accelsim.errors import SpecError, count_of, nearest
 from accelsim.spec.cluster import MOST_DEVICES, ClusterSpec, Node, device_labels
 from accelsim.spec.laws.fabric import cluster_link, fabric_findings, listed_parts, united
 from accelsim.spec.laws.finding import Finding
@@ -69,7 +69,7 @@ def cards_fit(cluster: ClusterSpec) -> Iterator[Finding]:
         if nics is None:
             continue
         if node.size % nics.count and nics.count % node.size:
-            what = f"{nics.count} cards for {node.size} devices"
+            what = f"{count_of(nics.count, 'card')} for {count_of(node.size, 'device')}"
             yield Finding((*path, "count"), what, "as many for each device, or as many devices for each card")
         if nics.pcie is None and nics.count < node.size:
             yield Finding(path, "devices share a card, and nothing leads to it", "pcie: a link")

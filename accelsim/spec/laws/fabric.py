@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
-from accelsim.errors import nearest
+from accelsim.errors import count_of, nearest
 from accelsim.spec.cluster import MOST_DIRECT, OPTIONAL, SHAPES, Fabric, bundled
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.laws.link import link_findings
@@ -108,7 +108,9 @@ def _torus(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     if fabric.dims is not None and prod(fabric.dims) != len(ends):
         shown = " x ".join(map(str, fabric.dims))
         yield Finding(
-            ("dims",), f"{shown} are {prod(fabric.dims):,} places for {len(ends):,} devices", f"{len(ends):,}"
+            ("dims",),
+            f"{shown} are {count_of(prod(fabric.dims), 'place')} for {count_of(len(ends), 'device')}",
+            f"{len(ends):,}",
         )
     yield from _budget(fabric, sum(min(2, size - 1) for size in fabric.dims or ()))
 

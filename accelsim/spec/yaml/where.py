@@ -146,5 +146,7 @@ def _no_chip(text: str, known: Mapping[str, Path]) -> Problem:
         )
         return Problem(f"{brief(text)} is no spec file", "", expected)
     if (chip := text.partition("?")[0]) in known:
-        return Problem(f"{brief(text)}: a chip takes nothing after '?'", "", f"{chip!r}, with fields changed by --set")
+        return Problem(
+            f"{brief(text)}: a chip takes nothing after '?'", "", f"{chip!r}, with fields changed by --set"
+        )
     return Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, count_of, nearest
 from accelsim.files.npz import read_npz
 from accelsim.files.reading import exists
 from accelsim.seeds import SPLIT, SUMS, generator
@@ -188,7 +188,11 @@ def _pair_problems(where: str, arrays: dict[str, Array], x: str, y: str) -> Iter
     if labels.ndim != 1:
         yield Problem(f"{y} has shape {list(labels.shape)}", where, "one label per sample, [n]")
     elif len(labels) != len(arrays[x]):
-        yield Problem(f"{y} has {len(labels)} labels for {len(arrays[x])} samples of {x}", where, "one each")
+        yield Problem(
+            f"{y} has {count_of(len(labels), 'label')} for {count_of(len(arrays[x]), 'sample')} of {x}",
+            where,
+            "one each",
+        )
     if labels.min() < 0 or (labels.dtype.kind == "f" and np.any(labels != np.rint(labels))):
         yield Problem(f"{y} holds values that are no class numbers", where, "whole numbers from 0")
 

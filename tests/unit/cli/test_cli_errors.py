@@ -115,10 +115,22 @@ def test_one_wrong_quantity_is_one_line(
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("run cnn --on tpu-v1?rows=4", "'tpu-v1?rows=4': a chip takes nothing after '?'; expected 'tpu-v1', with"),
-        ("run cnn --on net.json", "'net.json' is no spec file; expected a chip's name (see 'accelsim chips') or a"),
-        ("run gpt --on dgx-a100?devices=0 --train --values off", "'dgx-a100?devices=0': devices=0; expected a"),
-        ("run gpt --on dgx-a100 --values off", "gpt on a cluster needs a task; expected --train for a training"),
+        (
+            "run cnn --on tpu-v1?rows=4",
+            "'tpu-v1?rows=4': a chip takes nothing after '?'; expected 'tpu-v1', with",
+        ),
+        (
+            "run cnn --on net.json",
+            "'net.json' is no spec file; expected a chip's name (see 'accelsim chips') or a",
+        ),
+        (
+            "run gpt --on dgx-a100?devices=0 --train --values off",
+            "'dgx-a100?devices=0': devices=0; expected a",
+        ),
+        (
+            "run gpt --on dgx-a100 --values off",
+            "gpt on a cluster needs a task; expected --train for a training",
+        ),
         ("collective all_reduce --on dgx-a100 --size -5", "--size: '-5' is negative; expected 1 B or more"),
     ],
 )

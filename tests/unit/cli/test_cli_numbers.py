@@ -194,5 +194,15 @@ def test_former_options_still_work_and_no_help_shows_them(cli: Cli) -> None:
 
 
 def test_a_generation_says_what_an_emulated_format_is_computed_as(cli: Cli) -> None:
-    asked = ("run", "gpt?layers=1,prompt=2,new=1", "--on", "h100-sxm", "--values", "off", "--dtype", "int4", "--emulate")
+    asked = (
+        "run",
+        "gpt?layers=1,prompt=2,new=1",
+        "--on",
+        "h100-sxm",
+        "--values",
+        "off",
+        "--dtype",
+        "int4",
+        "--emulate",
+    )
     assert "quantise: int4, computed as int8" in cli(*asked).stdout

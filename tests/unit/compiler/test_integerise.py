@@ -364,7 +364,7 @@ def test_integer_weights_alone_are_noted_and_dequantised() -> None:
                            a_zero_point=0, b_zero_point=0))  # fmt: skip
     state = integers(before)
     assert ops(state.graph) == {"MatMul": 1}
-    assert any("1 layers have integer weights but real activations" in note for note in state.notes)
+    assert any("1 layer has integer weights but real activations" in note for note in state.notes)
     feeds = synthetic(before, 0)
     np.testing.assert_array_equal(execute.run(state.graph, feeds)["m"], execute.run(before, feeds)["m"])
 

@@ -54,5 +54,5 @@ def test_data_that_do_not_fit(model: str, data: str, message: str) -> None:
 
 def test_a_text_that_is_too_short(tmp_path: Path) -> None:
     np.savez(tmp_path / "short.npz", text=np.arange(40) % 5)
-    with pytest.raises(UsageError, match="1 samples to train on"):
+    with pytest.raises(UsageError, match="1 sample to train on"):
         train(GPT, tmp_path / "short.npz", steps=1, batch=2)

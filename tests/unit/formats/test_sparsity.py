@@ -108,7 +108,7 @@ def test_what_cannot_be_sparse_is_said(shape: tuple[int, ...], n: int, m: int, a
 
 def test_wrong_masks_and_rules_are_said() -> None:
     w = np.ones((2, 8))
-    with pytest.raises(UsageError, match="1 groups keep more or fewer"):
+    with pytest.raises(UsageError, match="1 group keeps more or fewer"):
         sparsity.compress(w, sparsity.mask(w) | (np.arange(16).reshape(2, 8) == 2))
     with pytest.raises(UsageError, match=r"mask \(4, 4\)"):
         sparsity.compress(w, sparsity.mask(np.ones((4, 4))))

@@ -108,7 +108,7 @@ OTHER_FORMS = {
                     "title lines 'AlexNet', 'Encoder' skipped"),
     "a batch column": (f"{CONV} Batch Size\nc,9,8,3,2,4,5,1,6", Layer("c", PLAIN, batch=6), "batch column multiplies"),
     "a sparsity column": (f"{CONV} Sparsity,\nc,9,8,3,2,4,5,1,1:4,", Layer("c", PLAIN, sparsity="1:4"),
-                          "prunes the weights of 1 of 1 layers"),
+                          "prunes the weights of 1 of 1 layer"),
     "a dense layer": (f"{CONV} Sparsity,\nc,9,8,3,2,4,5,1,4:4,", Layer("c", PLAIN), "prunes the weights of 0 of 1"),
     "a stride without a column": (f"{CONV}\nc,9,8,3,2,4,5,1,2", Layer("c", (*PLAIN, 2)),
                                   "the stride along the width (line 2)"),
