@@ -42,14 +42,16 @@ MOST_EDGES = 2000
 @click.option("--rows", type=click.IntRange(1), default=128, show_default=True, help="Rows of PEs.")
 @click.option("--cols", type=click.IntRange(1), default=128, show_default=True, help="Columns of PEs.")
 @click.option("--dataflow", default="ws", show_default=True, metavar=f"{'|'.join(DATAFLOWS)}[,...]",
-              help="What stays in the PEs; several are put side by side.")  # fmt: skip
+              help="What stays in the PEs; several are compared.")  # fmt: skip
 @click.option(
     "--schedule", default="overlapped", show_default=True, help="scalesim, sequential or overlapped."
 )
 @click.option("--shadow-load", default="column", show_default=True, help="column or diagonal.")
 @click.option("--energy", default=ENERGY, show_default=True, metavar="TABLE",
               help="Energy table for the array's accesses: a name or a YAML file.")  # fmt: skip
-@click.option("--dtype", default="int8", show_default=True, help="Format whose energies are taken from it.")
+@click.option(
+    "--dtype", default="int8", show_default=True, help="Format whose energies are read from that table."
+)
 @click.option("--watch", is_flag=True, help="Print every register at every clock edge (at most 64 PEs).")
 @click.option("--edge", type=click.IntRange(1), help="With --watch: only this clock edge.")
 @click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "

@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     help="Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
     "devices_per_node, bytes, time_us; one a row.",
 )
-@click.option(
-    "--device", metavar="NAME", help="Rows with this device; absent: those that the chip is called by."
-)
+@click.option("--device", metavar="NAME", help="Use rows of this device; default: the names of the chip.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
 )
@@ -57,16 +55,18 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Fit the two numbers of a site (clock under load, host), and leave the chip as it is.",
 )
-@click.option("--constants", metavar="A,B+C", help="The constants to fit; those joined by + share a value.")
+@click.option(
+    "--constants", metavar="A,B+C", help="The constants to fit; constants joined by + share a value."
+)
 @click.option(
     "--seed",
     type=int,
     default=0,
     show_default=True,
-    help="Of random starts and of the parts that are left out.",
+    help="Seed of random starts and of the rows that are left out.",
 )
-@click.option("--as-of", metavar="YYYY-MM", help="When the rows were measured; absent: this month.")
-@click.option("--out", type=OUT, metavar="FILE", help="Where the spec (or the site) goes.")
+@click.option("--as-of", metavar="YYYY-MM", help="When the rows were measured; default: this month.")
+@click.option("--out", type=OUT, metavar="FILE", help="The file to write the spec (or the site) to.")
 @csv_option
 @json_option
 def calibrate(
@@ -74,10 +74,10 @@ def calibrate(
     seed: int, as_of: str | None, out: Path | None, table: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Fit constants of a chip to measured kernels, or those of a cluster's communication library to measured
-    collectives, robustly, and say how far off they leave it on rows that were left out.
+    collectives, robustly, and report the error on rows that were left out.
 
-    Three constants need no more than 30 rows; from 80 on there are eight. Rows that cannot be, because they took less
-    than the stated peaks of the chip allow, are refused and listed.
+    Three constants are fitted from 30 rows on, eight from 80 rows on. Rows faster than the stated peaks of the chip
+    allow are refused and listed.
     """  # fmt: skip
     from accelsim.cli.calibrate_cluster import Wanted, calibrate_cluster
     from accelsim.kernels.calibrate import calibrate as fitted

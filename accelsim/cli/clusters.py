@@ -55,14 +55,14 @@ PROBE_B = 1 << 20
 @click.argument("name", required=False)
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @click.option(
-    "--routes", nargs=2, metavar="A B", help="Show the way from device A to device B (ranks or labels)."
+    "--routes", nargs=2, metavar="A B", help="Show the route from device A to device B (ranks or labels)."
 )
 @csv_option
 @plot_option
 @json_option
 def clusters(name: str | None, overrides: tuple[str, ...], routes: tuple[str, str] | None,
              table: Path | None, plot: Path | None, as_json: bool) -> None:  # fmt: skip
-    """List the clusters that can follow --on beside chips, or say what NAME is made of.
+    """List the clusters that can follow --on beside chips, or show the parts of NAME.
 
     A number may stand before a name: 16x-dgx-a100 has sixteen nodes, 64x-tpu-v4-pod sixty-four devices. Bandwidths are
     payload of one direction.

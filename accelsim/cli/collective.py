@@ -76,7 +76,7 @@ def _group(text: str) -> tuple[int, ...]:
 @click.option("--chunks", type=click.IntRange(1, 4096), help="Chunks of the buffer that follow each other.")
 @click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
               help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.")  # fmt: skip
-@click.option("--routes", "with_routes", is_flag=True, help="Show the way from each device to the next.")
+@click.option("--routes", "with_routes", is_flag=True, help="Show the route from each device to the next.")
 @click.option("--sweep", "swept", is_flag=True, help="Bus bandwidth against size, for every algorithm.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @csv_option

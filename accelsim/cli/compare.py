@@ -78,7 +78,7 @@ def compare(
 
     Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference (of a
     single product: per product, of a list of layers: per pass); where two do not rest on the same figures, their ratio
-    is marked and the reason is told. With --layers, --csv writes the layers, all of them. With --on, a model is run on
+    is marked and the reason is given. With --layers, --csv writes the layers, all of them. With --on, a model is run on
     each chip and these runs are compared.
     """
     from accelsim.report import compare as comparison

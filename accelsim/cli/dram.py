@@ -81,12 +81,14 @@ def replay_on(name: str) -> click.Command:
 @click.option("--memory", default="", metavar="NAME", help="Which memory of a saved run, if it had several.")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
 @click.option(
-    "--outstanding", type=click.IntRange(1, 1_000_000), help="Accesses in flight; 1: each waits for the last."
+    "--outstanding",
+    type=click.IntRange(1, 1_000_000),
+    help="Accesses in flight; 1: each waits for the one before.",
 )
 @click.option(
     "--injection",
     type=click.IntRange(1, 1_000_000),
-    help="Accesses accepted per clock; absent: one per channel.",
+    help="Accesses accepted per clock; default: one per channel.",
 )
 @click.option("--clocks", metavar="A:B", help="Window of the picture of bank activity (with --out).")
 @click.option(

@@ -40,7 +40,7 @@ LESSONS_FOLDER = Path("reports/dram-lessons")
 @csv_option
 @json_option
 def list_(table: Path | None, as_json: bool) -> None:
-    """Every DRAM that can be named: standard, rate of a pin, peak, capacity, how far its energies can be trusted."""
+    """List every DRAM that can be named: standard, rate of a pin, peak, capacity, trust in its energies."""
     from accelsim.report.table import text_table
     from accelsim.report.text import si
     from accelsim.spec.dram_device import device
@@ -76,7 +76,7 @@ def list_(table: Path | None, as_json: bool) -> None:
 def compare(
     names: tuple[str, ...], as_json: bool, out: Path | None, table: Path | None, plot: Path | None, **asked: Any
 ) -> None:  # fmt: skip
-    """The same traces on several DRAMs (one of each kind by default): share of the peak, latency, energy per bit."""
+    """Replay traces on several DRAMs (default: one of each kind): share of the peak, latency, energy per bit."""
     from accelsim.explore import dram_compare
     from accelsim.explore.dram_replay import checked_model
     from accelsim.request.job import Gather
@@ -137,7 +137,7 @@ def _print_compare(rows: list[Row]) -> None:
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of each trace.")
 def lessons(out: Path, limit: int | None) -> None:
-    """What everybody should know about DRAM, measured: one picture and one table for each lesson; needs a checkout."""
+    """Measure what DRAM lessons teach: one picture and one table for each lesson; needs a checkout."""
     check_folder(out)
     command = f"accelsim dram lessons --out {out}" + (f" --limit {limit}" if limit else "")
     plots = from_checkout("tests.validation.dram_lesson_plots", "accelsim dram lessons")

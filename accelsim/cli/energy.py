@@ -37,7 +37,7 @@ MARKS = {"secondary": "quoted", "recalled": "recalled", "guess": "guess"}
 
 @click.group(epilog=example("accelsim energy table", "accelsim energy eyeriss --out reports/eyeriss-alexnet"))
 def energy() -> None:
-    """What actions cost, who says so, and how far to trust it."""
+    """Show the energy of each action, its source, and how far to trust it."""
 
 
 @energy.command(epilog=example(

@@ -54,22 +54,22 @@ def fusion_options(command: Callable[..., None]) -> Callable[..., None]:
 OPTIONS = (
     click.option(
         "--gradients", default="", metavar="POLICY",
-        help="With --train: how gradients of replicas are joined to be sent: ddp (buckets of 25 MiB; the "
+        help="With --train: how gradients of replicas are grouped for sending: ddp (buckets of 25 MiB; the "
         "default, unless --cycle or --tune-gradients), horovod (each cycle what is ready, up to 128 MiB), "
         "horovod-ahead (the same where the host runs ahead: full buckets, sent when their last is ready), each, whole. "
         "All are hierarchical already: between nodes the library takes rings that leave each node once, or a tree of "
         "nodes with a chain in each.",
     ),
-    click.option("--threshold", default="", metavar="SIZE", help="Most bytes of gradients in a bucket: '64MiB'."),
+    click.option("--threshold", default="", metavar="SIZE", help="Largest bucket of gradients: '64MiB'."),
     click.option("--cycle", default="", metavar="TIME",
-                 help="Time between two looks at what is ready: '5ms' (horovod: 1 ms)."),
+                 help="Time between two checks for ready gradients: '5ms' (horovod: 1 ms)."),
     click.option("--compression", default="", metavar="FORMAT",
-                 help="Gradients on the network: none (as they are), or fp16, which halves those of 32 bits."),
+                 help="Format of gradients on the network: none (unchanged), or fp16, which halves those of 32 bits."),
     click.option("--gradient-bits", type=click.Choice(["16", "32"]),
-                 help="Bits of a gradient where it is added up and kept; without this option 16."),
+                 help="Bits of a gradient where it is accumulated and kept; default: 16."),
     click.option("--tune-gradients", is_flag=True,
                  help="Search the best threshold and cycle time, by Optuna where the extra 'sweep' is installed, else "
-                 "on a grid; shows what lies around. The step itself stays as asked."),
+                 "on a grid; shows nearby settings too. The step itself is not changed."),
 )  # fmt: skip
 """In the order of the help."""
 

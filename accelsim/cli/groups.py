@@ -49,7 +49,11 @@ class Grouped(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, group by group; what is in none comes last."""
-        shown = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        shown = [
+            (param, record)
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
+        ]
         if len(shown) < MANY:
             super().format_options(ctx, formatter)
             return

@@ -55,28 +55,33 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
 )
-@click.option("--dtype", help="Number format; absent: fp16, where CHIP has none its first.")
-@click.option("--site", metavar="SITE", help="Clock under load and host of the place where it runs.")
+@click.option("--dtype", help="Number format; default: fp16, or the first format of a CHIP without fp16.")
+@click.option("--site", metavar="SITE", help="Clock under load and host of the machine that holds the chip.")
 @click.option(
-    "--csv", "source", type=FILE, metavar="FILE", help="A table of kernels: op, dtype and sizes, one a row."
+    "--csv", "source", type=FILE, metavar="FILE", help="A table of kernels, one per row: op, dtype and sizes."
 )
 @click.option(
-    "--out", type=OUT, metavar="FILE", help="Where the table goes with what is predicted; absent: to stdout."
+    "--out",
+    type=OUT,
+    metavar="FILE",
+    help="The file to write the table with predictions to; default: stdout.",
 )
 @click.option(
-    "--sweep", metavar="NAME=FIRST:LAST[:STEP]", help="Let one size of OP grow, and say what its steps cost."
+    "--sweep",
+    metavar="NAME=FIRST:LAST[:STEP]",
+    help="Increase one size of OP step by step, and show what each step costs.",
 )
-@click.option("--plot", type=OUT, metavar="FILE", help="With --sweep: the staircase as a picture.")
+@click.option("--plot", type=OUT, metavar="FILE", help="With --sweep: draw the times as a staircase.")
 @json_option
 def kernel(
     op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str | None, site: str | None,
     source: Path | None, out: Path | None, sweep: str | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """How long kernels take that run alone on a GPU: tile, parts of K, waves, what binds, time with its interval, why.
+    """Predict how long kernels take alone on a GPU: tile, parts of K, waves, what binds, time with its interval.
 
     OP and its SIZES are one kernel: a matrix product (gemm, bmm, linear: M K N and a batch B), a convolution (conv2d: B
     C_in C_out kernel H_W stride padding), a function (softmax, layernorm, gelu, add, copy, ...: rows cols) or fused
-    attention (tokens kv heads kv_heads head_dim). With --csv they are a table's rows; with --sweep one size grows.
+    attention (tokens kv heads kv_heads head_dim). With --csv, kernels are a table's rows; with --sweep, one size grows.
     """  # fmt: skip
     from accelsim.kernels.predict import Kernels, usual_format
     from accelsim.kernels.table import one, read_table

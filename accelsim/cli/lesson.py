@@ -57,9 +57,9 @@ lesson_argument = click.argument("lesson", metavar="LESSON", callback=_find)
 @json_option
 @csv_option
 def lesson(ctx: click.Context, as_json: bool, table: Path | None) -> None:
-    """Learn how AI accelerators work: lessons with a text, one file to edit and a check that says what is wrong.
+    """Learn how AI accelerators work. Each lesson has a text, one file to edit, and a check that says what is wrong.
 
-    Without a command: all lessons, what each teaches, and which are done in this directory.
+    Without a command: list all lessons, what each teaches, and which are done in this directory.
     """
     if ctx.invoked_subcommand is None:
         _list(as_json, table)
@@ -214,7 +214,7 @@ def reset(lesson: Lesson, place: Path) -> None:
 @click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True,
               help="Time that the answers of one file may take.")  # fmt: skip
 @click.option("--trust-students", "trusted", is_flag=True,
-              help="Run their files as plain processes, which may do what you may; without bwrap.")  # fmt: skip
+              help="Run their files as plain processes, without bwrap and with all your rights.")  # fmt: skip
 @json_option
 @csv_option
 def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool, table: Path | None) -> None:

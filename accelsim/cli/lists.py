@@ -63,7 +63,7 @@ def _chip_facts() -> list[dict[str, Any]]:
 def models(table: Path | None, as_json: bool) -> None:
     """List every model that can be named; parameters are set with --param NAME=VALUE or NAME?PARAMETER=VALUE.
 
-    Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and tokens behind it.
+    Decoders (those with past=0) take prompt=P and new=N instead of seq and past: a prompt, and the tokens that follow.
     """
     from accelsim.usercache import remembered
 

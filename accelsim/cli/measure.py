@@ -19,7 +19,7 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     "accelsim measure --on cuda:0 --model 'bert-large?seq=128' --batches 1,32 --power 1 --out networks.csv",
 ))  # fmt: skip
 @click.option("--on", "device", default="cuda:0", show_default=True, help="The GPU, as PyTorch calls it.")
-@click.option("--ops", metavar="A,B", help="Kernels to measure; absent: all that there are in the format.")
+@click.option("--ops", metavar="A,B", help="Kernels to measure; default: all that the format has.")
 @click.option("--dtype", default="fp16", show_default=True, help="Number format.")
 @click.option(
     "--rows",
@@ -48,36 +48,36 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     type=click.Choice(["unfused", "fused"]),
     default="unfused",
     show_default=True,
-    help="Of networks: as the graph has it, or in one call.",
+    help="Attention of networks: node by node, or in one call.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sizes.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the sizes.")
 @click.option(
     "--calls",
     "called",
     is_flag=True,
-    help="Times of calls one by one, with the host's work for them; absent: of kernels alone, in a CUDA graph.",
+    help="Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph.",
 )
 @click.option(
     "--warm",
     is_flag=True,
-    help="Every call has the same operands, found in the L2 cache where they fit; absent: they are not there.",
+    help="Give every call the same operands, in the L2 cache where they fit; default: a cold cache.",
 )
 @click.option(
     "--power",
     type=click.IntRange(0),
     default=0,
     metavar="ROWS",
-    help="Watts, clock and joules of the first so many kernels of each op, or of networks, 1.5 s each; needs NVML "
+    help="Measure watts, clock and joules of the first ROWS kernels of each op, or of networks, 1.5 s each; needs NVML "
     "(nvidia-ml-py).",
 )
-@click.option("--out", type=OUT, required=True, metavar="FILE", help="Where the table goes.")
+@click.option("--out", type=OUT, required=True, metavar="FILE", help="The file to write the table to.")
 def measure(
     device: str, ops: str | None, dtype: str, rows: int, models: tuple[str, ...], batches: tuple[int, ...],
     attention: str, seed: int, called: bool, warm: bool, power: int, out: Path,
 ) -> None:  # fmt: skip
     """Measure kernels on a GPU of this machine: products, convolutions, functions, attention, copies; or networks.
 
-    Needs PyTorch, which is no part of this tool. The table of kernels has the columns that 'accelsim kernel',
+    Needs PyTorch, which accelsim does not install. The table of kernels has the columns that 'accelsim kernel',
     'calibrate' and 'validate' read.
     """
     from accelsim.measure.kernels import COLUMNS, FORMATS, MOST_SETS, OPS, check, measured, pytorch

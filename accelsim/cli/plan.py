@@ -1,4 +1,4 @@
-"""``accelsim plan``: the best ways to share a training out over a cluster, and why the others lose."""
+"""``accelsim plan``: find the fastest plan to train a model on a cluster, and why the others lose."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 )
 @click.option("--batch", type=click.IntRange(1), help="Samples of a step, all replicas together.")
 @click.option(
-    "--objective", default="time", show_default=True, metavar="time|energy", help="What is made least."
+    "--objective",
+    default="time",
+    show_default=True,
+    metavar="time|energy",
+    help="What the best plan minimises.",
 )
 @click.option(
     "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field of the cluster. Repeatable."
@@ -68,12 +72,12 @@ def plan(
     table: Path | None,
     plot: Path | None,
 ) -> None:
-    """Search the ways to train MODEL on a cluster: data, tensor and pipeline parallelism, microbatches, schedules,
+    """Find the best plan to train MODEL on a cluster: data, tensor and pipeline parallelism, microbatches, schedules,
     sequence parallelism, ZeRO, recomputation.
 
-    All legal plans are estimated by closed forms from simulated pieces of the model; those with the least estimates are
-    simulated, and the best ten printed. Tensor parallelism stays inside nodes. With --pipedream the layers are cut into
-    stages by PipeDream's optimiser instead; then MODEL may be one of its profiles (a .txt file), and --batch is the
+    All legal plans are estimated by closed forms from simulated pieces of the model; those with the lowest estimates
+    are simulated, and the best ten printed. Tensor parallelism stays inside nodes. With --pipedream the layers are cut
+    into stages by PipeDream's optimiser instead; then MODEL may be one of its profiles (a .txt file), and --batch is the
     minibatch of a device.
     """
     from accelsim.cluster.step.asked import Asked, ready

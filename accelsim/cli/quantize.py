@@ -58,7 +58,7 @@ NARROW = (
 @click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
               help="Without or with zero points of the activations.")  # fmt: skip
 @click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel.")
-@click.option("--bias-correction", is_flag=True, help="Let biases take back the mean error of the weights.")
+@click.option("--bias-correction", is_flag=True, help="Correct biases for the mean error of the weights.")
 @click.option("--weights", default="model", show_default=True, metavar="random:SEED|model",
               help="Values of the weights.")  # fmt: skip
 @click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")

@@ -23,7 +23,7 @@ PAGES = "report.html", "comparison.html"
 def report(runs: tuple[Path, ...], out: Path | None) -> None:
     """Write the explorable page of each RUN (a directory that 'accelsim run --out' wrote); nothing is simulated.
 
-    One self-contained HTML file that asks nothing of the network. With several runs: totals, energy by category and
+    One self-contained HTML file that loads nothing from the network. With several runs: totals, energy by category and
     layers side by side with their differences to the first run, and the page of each.
     """
     from accelsim.files import text, write_file

@@ -21,7 +21,7 @@ MOST = 12
 @png_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def rerun(report: Path, out: Path | None, as_json: bool) -> None:
-    """Repeat the run whose report is in DIR, as it was asked for, and compare every figure of its summary.
+    """Repeat the run whose report is in DIR, with the same options, and compare every figure of its summary.
 
     Changes of the chip are simulated again where the report has them. Exit code 1 when a figure differs. Says what has
     changed since: chip, model, files, versions.

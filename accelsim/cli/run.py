@@ -72,10 +72,12 @@ WORST = 5
     default="",
     metavar="PLAN",
     help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
-    "Without recompute= a training computes as little again as fits.",
+    "Without recompute=, accelsim chooses the least recomputation that fits in memory.",
 )
 @click.option(
-    "--train", is_flag=True, help="A training step, forward, backward and update, on a cluster or a chip."
+    "--train",
+    is_flag=True,
+    help="Simulate a training step (forward, backward, update) on a cluster or a chip.",
 )
 @click.option(
     "--whole",
@@ -83,7 +85,7 @@ WORST = 5
     help="With --train: simulate all devices as one machine, tile by tile; small clusters.",
 )
 @click.option("--tokens", callback=large_count, metavar="N",
-              help="With --train: how long a whole training of so many tokens takes, such as 300e9.")  # fmt: skip
+              help="With --train: how long training on N tokens takes, such as 300e9.")  # fmt: skip
 @fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
@@ -93,12 +95,12 @@ WORST = 5
     "--check",
     is_flag=True,
     help="Compare every tensor with a second execution: floats with ONNX Runtime within a bound that depends on the "
-    "format, integers with plain arithmetic to the last bit. Exit code 1 if one is off.",
+    "format, integers with plain arithmetic to the last bit. Exit code 1 if one differs.",
 )
 @click.option(
     "--out",
     type=OUT,
-    help="Directory for the report: tables, ledger, timeline, plots, one HTML page. Of a prompt and "
+    help="Directory for the report: tables, ledger, timeline, plots, one HTML page. For a prompt and "
     "new tokens: figures, calls, a plot, and the reports of two calls.",
 )
 @png_option
@@ -133,11 +135,11 @@ def run(
 ) -> None:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
 
-    Prints a table of the layers, a summary, in plain words where time and energy went, and which changes of the chip
+    Prints a table of the layers, a summary, where time and energy went in plain words, and which changes of the chip
     would shorten the run most: each is simulated without values, which takes as long as such a run. A decoder with
     prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
-    token, tokens per second, energy per token. With --train it is a training step. On a cluster (see 'accelsim
-    clusters') both run by a parallel --plan.
+    token, tokens per second, energy per token. With --train, a training step is simulated. On a cluster (see
+    'accelsim clusters') both run by a parallel --plan.
     """
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster

@@ -61,7 +61,7 @@ def tree(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.argument("files", nargs=-1, required=True)
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Check spec FILES (names of chips or clusters, any YAML files); each error is told with line and column."""
+    """Check spec FILES (names of chips or clusters, or YAML files); each error is reported with line and column."""
     from accelsim.errors import SpecError
     from accelsim.spec.yaml import load
 

@@ -46,7 +46,7 @@ PICTURES = ("sram.png", "sram.svg")
     "accelsim sram --capacity 64KiB --word 256 --cell itrs-hp --out reports/sram",
     "accelsim sram conflicts --pattern os --rows 32 --stride 64 --banks 32",
 ))  # fmt: skip
-@click.option("--capacity", metavar="BYTES", help="All banks together, such as 1MiB.")
+@click.option("--capacity", metavar="BYTES", help="Capacity of all banks together, such as 1MiB.")
 @click.option("--word", type=int, default=64, show_default=True, help="Bits of an access.")
 @click.option("--ports", type=int, default=1, show_default=True, help="Read-write ports.")
 @click.option("--banks", type=int, default=1, show_default=True, help="Banks that the capacity is cut into.")
@@ -65,7 +65,7 @@ def sram(
 ) -> None:  # fmt: skip
     """Energy, leakage, time and area of an on-chip memory, by a model fitted to CACTI.
 
-    What follows by interpolation, extrapolation or a rule of thumb is said with the result.
+    The result says which figures come from interpolation, extrapolation or a rule of thumb.
     """  # fmt: skip
     if ctx.invoked_subcommand is not None:
         return
@@ -227,7 +227,7 @@ PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
     "--rows", type=int, default=32, show_default=True, help="Ports: rows of the array, or its columns."
 )
 @click.option("--length", type=int, default=256, show_default=True, help="Steps that stream.")
-@click.option("--stride", type=int, help="Bytes from row to row of the matrix; absent: rows x element.")
+@click.option("--stride", type=int, help="Bytes from row to row of the matrix; default: rows x element.")
 @click.option("--element", type=int, default=1, show_default=True, help="Bytes of an element.")
 @click.option("--banks", type=int, default=32, show_default=True, help="Banks.")
 @click.option(

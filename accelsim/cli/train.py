@@ -46,17 +46,17 @@ if TYPE_CHECKING:
               "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.")  # fmt: skip
 @click.option("--microbatches", type=click.IntRange(1), help="Microbatches of each replica and step.")
 @click.option("--compare", default="", metavar="plain,local-sgd,pipedream",
-              help="With a cluster: train these too and show their losses.")  # fmt: skip
+              help="With a cluster: also train with these methods and show their losses.")  # fmt: skip
 @click.option("--data", default="", metavar="digits|sums|FILE.npz",
-              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; of a language model text, token "
-              "numbers in a row. Default: digits; of a language model sums.")  # fmt: skip
+              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
+              "numbers in a row. Default: digits; for a language model sums.")  # fmt: skip
 @click.option("--steps", type=int, default=300, show_default=True, help="Batches to train on.")
 @click.option("--batch", type=click.IntRange(1), help="Samples per step; default: 64.")
 @click.option("--lr", type=float, help="Learning rate; default: 0.05 for sgd, 0.001 for adam.")
 @click.option("--optimiser", "--optimizer", default="sgd", show_default=True, metavar="sgd|adam",
               help="Update rule; sgd has momentum 0.9.")  # fmt: skip
 @click.option("--precision", default="fp32", show_default=True, metavar="fp32|mixed|mixed-bf16|fp16|bf16",
-              help="mixed: products in fp16, weights kept in fp32; fp16 and bf16 keep theirs in it.")  # fmt: skip
+              help="mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.")  # fmt: skip
 @click.option("--loss-scale", default="", metavar="dynamic|none|NUMBER",
               help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.")  # fmt: skip
 @click.option("--qat", default="", metavar="int8|int4|int2|int1|int4xint8",
@@ -73,12 +73,12 @@ if TYPE_CHECKING:
 @limit_options
 @click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
 @click.option(
-    "--csv", "table", type=OUT, help="Write loss, loss scale and whether it was skipped of each step."
+    "--csv", "table", type=OUT, help="Write each step's loss and loss scale, and whether it was skipped."
 )
 @click.option("--plot", type=OUT, help="Draw the loss: FILE.png or FILE.svg.")
 @json_option
 def train(out: Path | None, table: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
-    """Train MODEL (a name from 'accelsim models', or an ONNX file) and say what it costs.
+    """Train MODEL (a name from 'accelsim models', or an ONNX file) and report what it costs.
 
     The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
     and simulated. On a cluster every device computes its part by a plan, and the weights are compared with those of

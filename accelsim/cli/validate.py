@@ -17,13 +17,13 @@ from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
 ))  # fmt: skip
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv takes what came out."
+    "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv receives the results."
 )
 @click.option(
     "--data",
     type=FILE,
     metavar="DIR",
-    help="Folder with measured rows of other people, for the checks gpu-*, collectives, serving and training.",
+    help="Folder with rows that others measured, for the checks gpu-*, collectives, serving and training.",
 )
 @click.option(
     "--pictures",
@@ -32,7 +32,7 @@ from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
     help="A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
     "gpu-vector and gpu-models.",
 )
-@click.option("--details", is_flag=True, help="What was compared, and the first rows that differ.")
+@click.option("--details", is_flag=True, help="Show what was compared, and the first rows that differ.")
 @click.option(
     "--list",
     "only_list",

@@ -72,9 +72,10 @@ class Request:
         RUNS, "texts", "PATH=VALUE",
         python="Changes of the spec: ['clock=1 GHz', 'matrix.rows=8']. Of a field set twice the last holds."))
     array_timing: str = field(default="", metadata=option(
-        "How folds follow each other.", MAPPED, metavar="scalesim|sequential|overlapped",
+        "How consecutive passes over the array overlap.", MAPPED, metavar="scalesim|sequential|overlapped",
         choices=Choices("array timing", choices.schedules), compiled="schedule",
-        python="How folds follow each other: 'scalesim', 'sequential', 'overlapped'; default: as the chip says."))
+        python="How consecutive passes over the array overlap: 'scalesim', 'sequential', 'overlapped'; default: as the "
+        "chip says."))
     dataflow: str = field(default="", metadata=option(
         "What stays in the PEs.", MAPPED, metavar="ws|os|is",
         choices=Choices("dataflow", choices.dataflows), compiled="dataflow",
@@ -106,7 +107,8 @@ class Request:
         FORMATS, metavar="METHOD", shared="numbers", compiled="ranges",
         choices=Choices("range method", choices.methods), page="ranges.md", former="calibrate"))
     percentile: float | None = field(default=None, metadata=option(
-        "Share that 'percentile' keeps.", FORMATS, "percent", shared="numbers", compiled="percentile",
+        "Percent of the values that method 'percentile' keeps.", FORMATS, "percent", shared="numbers",
+        compiled="percentile",
         python="Share of the values that the method 'percentile' keeps, percent."))
     scheme: str = field(default="symmetric", metadata=option(
         "Affine: activations have a zero point.", FORMATS, metavar="symmetric|affine",
@@ -116,7 +118,7 @@ class Request:
         "One scale for all weights of a layer, not one per channel.", FORMATS, "flag",
         shared="numbers", compiled="not per_channel"))
     bias_correction: bool = field(default=False, metadata=option(
-        "Let biases take back the mean error of rounded weights.", FORMATS, "flag",
+        "Correct biases for the mean error of rounded weights.", FORMATS, "flag",
         shared="numbers", compiled="bias_correction"))
     scales: Mapping[str, Array] | None = field(default=None, metadata=option(
         "Tensor -> its scale or scales, such as training has learnt.", kind="none", compiled="scales",
@@ -125,34 +127,34 @@ class Request:
         "Prune weights: the N largest of each M stay.", FORMATS, metavar="N:M", last=True,
         shared="numbers", compiled="sparsity", python="Prune weights: of '2:4' the 2 largest of each 4 stay."))
     edges: str = field(default="", metadata=option(
-        "Who turns inputs into codes and back: the host in its time, or somebody outside the run; "
+        "Where inputs become codes and results real numbers: on the host, which takes time, or outside the run; "
         "default: host; outside for a single product or a topology CSV.", FORMATS, metavar="host|outside",
         shared="numbers", compiled="edges", choices=Choices("edges", choices.edges),
-        python="Who turns inputs into codes and back: 'host', in its time, or somebody 'outside' the run, where it "
-        "costs nothing; default: 'host'; 'outside' for a single product or a topology CSV."))
+        python="Where inputs become codes and results real numbers: on the 'host', which takes time, or 'outside' the "
+        "run, where it costs nothing; default: 'host'; 'outside' for a single product or a topology CSV."))
     energy: str | Path | EnergyTable | None = field(default=None, metadata=option(
         "Another energy table than the chip's: a name or a YAML file.", RUNS, metavar="TABLE", file=True,
         python="Another energy table than the chip's: a name ('horowitz-45nm'), a YAML file, or a table."))
     memory_model: str = field(default="bandwidth", metadata=option(
-        "Off-chip memories: no time; latency and a rate; the addresses of each tile against bounds of its "
-        "buses and banks; every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
+        "How off-chip memories are timed: not at all; by latency and bandwidth; by the addresses of each tile; by "
+        "every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
         choices=Choices("memory model", choices.memory_models),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
     fusion: str = field(default="compiled", metadata=option(
-        "Kernels: compiled puts element-wise functions behind the node that feeds them and folds batch normalisation "
-        "into weights; eager runs every node by itself, sdpa too, but attention in one call.", MAPPED,
+        "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
+        "into weights; eager runs every node by itself; sdpa is eager with attention in one call.", MAPPED,
         metavar="compiled|eager|sdpa",
         choices=Choices("fusion", choices.fusions), compiled="fusion", page="gpu-kernels.md",
-        python="'compiled': element-wise functions run behind the node that feeds them, batch normalisation goes into "
+        python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
     streams: int | None = field(default=None, metadata=option(
-        "Run kernels of so many streams side by side, where they need nothing of each other; default: as the chip says,"
+        "Run kernels of N streams side by side, where they do not depend on each other; default: as the chip says,"
         " 1.", MAPPED, "count", "N", page="gpu-kernels.md",
-        python="Kernels of so many streams run side by side, where they need nothing of each other; default: as the "
+        python="Kernels of so many streams run side by side, where they do not depend on each other; default: as the "
         "chip says, 1."))
     site: str | Path | None = field(default=None, metadata=option(
-        "Clock under load and host of the place where the chip is: a name or a YAML file.", RUNS, metavar="SITE",
+        "Clock under load and host of the machine that holds the chip: a name or a YAML file.", RUNS, metavar="SITE",
         file=True, page="gpu-kernels.md"))
     limit_commands: int | None = field(default=None, metadata=option(
         "Refuse, before building it, a program of more commands; default: 4,000,000.", COMPUTED, "count", "N",
