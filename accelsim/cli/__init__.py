@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -79,8 +79,8 @@ command, the files that it reads and the output of 'accelsim --version'."""
 ENDING = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated"}
 """Signals that end a command, with what was half made removed, and what is said; the exit code is 128 + number."""
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Why stdout may take no more."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""Why stdout may take no more; EBADF: it is closed."""
 
 
 class Stopped(BaseException):
@@ -122,21 +122,38 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def open_streams() -> None:
-    """Open the null device for each standard stream that the caller has closed, so that no file takes its place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    """Open the null device for each standard stream that the caller has closed, so that no file takes its place.
+
+    That of stdout is open for reading only: what is printed then fails as it does on the closed stream.
+    """
+    for name, access in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
+            stream = os.fdopen(os.open(os.devnull, access), "r" if name == "stdin" else "w", encoding="utf-8")
+            setattr(sys, name, stream)
+
+
+def abandon_stdout() -> None:
+    """Let the null device take what stdout still holds, which the interpreter would try to write as it ends."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())
 
 
 class Commands(click.Group):
     """A group that imports its commands when they are used, and ends without a traceback on bad input."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """As click does, with all three standard streams."""
+        """As click does, with all three standard streams; one line where stdout takes no more."""
         open_streams()
         atexit.register(gc.freeze)  # else the end of the process would look for garbage in all that is left
-        with rare_collection():
-            return super().main(*args, **kwargs)
+        try:
+            with rare_collection():
+                return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.filename is not None or error.errno not in FULL:
+                raise
+            abandon_stdout()
+            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(FAILED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
@@ -197,11 +214,6 @@ class Commands(click.Group):
             word = ENDING[signal.Signals(stop.number).name]
             click.echo(f"{word}; {found} was written", err=True)
             raise click.exceptions.Exit(128 + stop.number) from None
-        except OSError as error:
-            if error.filename is not None or error.errno not in FULL:
-                raise
-            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
-            raise click.exceptions.Exit(FAILED) from None
         except MemoryError:
             click.echo(
                 "error: out of memory; ask for less: a smaller batch, model, trace or network, a run with --values off",

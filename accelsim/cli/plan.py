@@ -76,9 +76,9 @@ def plan(
     sequence parallelism, ZeRO, recomputation.
 
     All legal plans are estimated by closed forms from simulated pieces of the model; those with the lowest estimates
-    are simulated, and the best ten printed. Tensor parallelism stays inside nodes. With --pipedream the layers are cut
-    into stages by PipeDream's optimiser instead; then MODEL may be one of its profiles (a .txt file), and --batch is the
-    minibatch of a device.
+    are simulated, and the best ten printed. Tensor parallelism stays inside nodes. With --pipedream layers are cut
+    into stages by PipeDream's optimiser instead; then MODEL may be one of its profiles (a .txt file), and --batch is
+    the minibatch of a device.
     """
     from accelsim.cluster.step.asked import Asked, ready
     from accelsim.cluster.step.search import OBJECTIVES, search

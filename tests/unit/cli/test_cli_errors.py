@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -268,13 +269,20 @@ def test_an_interrupt_inside_a_library_is_one() -> None:
     assert stopped.value.number == signal.SIGINT
 
 
-@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
-def test_a_stream_that_is_closed_is_the_null_device(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after ``>&-``: commands ask streams whether they are a terminal."""
+@pytest.mark.parametrize(("stream", "code"), [("stdin", 0), ("stdout", 1), ("stderr", 0)])
+def test_only_a_closed_stdout_is_an_error(
+    stream: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after ``>&-``: commands ask streams whether they are a terminal, and print at least their help."""
     monkeypatch.setattr(sys, stream, None)
-    assert main(["energy", "--help"], standalone_mode=False) == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["energy", "--help"])
     with getattr(sys, stream) as opened:
-        assert opened.name == os.devnull and not opened.isatty()
+        assert not opened.isatty()
+    assert ended.value.code == code
+    assert (
+        capsys.readouterr().err == code * f"error: the output cannot be written: {os.strerror(errno.EBADF)}\n"
+    )
 
 
 def test_no_memory_left_is_one_line(cli: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:

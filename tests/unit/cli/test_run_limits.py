@@ -107,7 +107,7 @@ def test_a_tall_convolution_is_counted_without_an_entry_for_each_of_its_rows() -
 
 def test_many_cores_are_refused_before_their_queues_are_made() -> None:
     chip = load_chip("edu-4x4", ["cores=1000"])
-    with limited(commands=3000), pytest.raises(TooLarge, match="1000 cores"):
+    with limited(commands=3000), pytest.raises(TooLarge, match="1,000 cores"):
         compile(load_model("mlp"), chip, Options(values="off", cores=1000))
 
 
