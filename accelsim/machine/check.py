@@ -6,7 +6,7 @@ They need nothing but the run: what the commands asked for, what the records say
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -80,12 +80,15 @@ def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
     unit = multiplier(run.chip)
     if unit is None:
         return
-    needed_fs: dict[str, Fraction] = defaultdict(Fraction)
+    counts: Counter[tuple[str, str]] = Counter()
     for row in run.ledger:
         if is_done(row.action):
-            spec = spec_of(run.chip, row.component)
-            clocks = row.count * len(spec.queues(unit.name)) / spec.rates()[row.action.of]
-            needed_fs[row.component] += clocks * Fraction(FS_PER_S) / Fraction(spec.clock or run.chip.clock)
+            counts[row.component, row.action.of] += row.count
+    needed_fs: dict[str, Fraction] = defaultdict(Fraction)
+    for (component, fmt), count in counts.items():
+        spec = spec_of(run.chip, component)
+        clocks = count * len(spec.queues(unit.name)) / spec.rates()[fmt]
+        needed_fs[component] += clocks * Fraction(FS_PER_S) / Fraction(spec.clock or run.chip.clock)
     for array, needed in needed_fs.items():
         if needed > run.time_fs + 1:
             yield f"{array} needs {float(needed):.0f} fs at its peak, the run took {run.time_fs}"

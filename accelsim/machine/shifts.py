@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.rates import Lane, lane_of
 from accelsim.machine.run import Run
-from accelsim.program.commands import Phase, Program, Transfer, Wait
+from accelsim.program.commands import Command, Phase, Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
 
@@ -139,14 +139,14 @@ class Fractions:
         found: list[int] = (self.ticks(np.arange(len(self.times)), 2) + self.delay_fs * self.den).tolist()
         return found
 
-    def _token(self, each: Instances, wait: Wait) -> int:
+    def _token(self, command: Command, wait: Wait) -> int:
         """The same as ``released`` of a single command, worked out once for all that wait for it."""
+        number = self._line.referred(wait.command, command.id)
         if wait.phase == "done":
-            return self._done[self._line.referred(wait.command, each.command.id)]
-        key = self._line.referred(wait.command, each.command.id), wait.phase
-        if key not in self._tokens:
-            self._tokens[key] = int(self.released(each, wait)[0])
-        return self._tokens[key]
+            return self._done[number]
+        if (number, wait.phase) not in self._tokens:
+            self._tokens[number, wait.phase] = int(self.released(self._line.instance(command), wait)[0])
+        return self._tokens[number, wait.phase]
 
     def _clock(self, engine: str) -> Clock | None:
         return ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
@@ -285,15 +285,29 @@ class Fractions:
                 behind = moments % period
                 if np.any((behind > 0) & (behind < self.den)):
                     return False
-        return all(map(self._named, self._line.instances(begin)))
+        return self._written_named(begin) and all(map(self._named, self._line.in_laps(begin)))
+
+    def _chooses(self, command: Command) -> bool:
+        """Return whether a command waits for several others, the last of which is told; an array tells edges."""
+        return len(command.waits) > 1 and not self._line.notes(command)
+
+    def _written_named(self, begin: int) -> bool:
+        """Return whether what each written command waits for last is the same one whatever is cut off."""
+        tokens, first = list[int](), list[int]()
+        for command in filter(self._chooses, self._line.commands[begin:]):
+            first.append(len(tokens))
+            tokens += [self._token(command, wait) for wait in command.waits]
+        if not tokens:
+            return True
+        released = np.array(tokens, np.int64)
+        last = np.maximum.reduceat(released, first)
+        behind = np.repeat(last, np.diff([*first, len(tokens)])) - released
+        return not np.any((behind > 0) & (behind < self.den))
 
     def _named(self, each: Instances) -> bool:
-        """Whether what commands wait for last is the same one whatever is cut off."""
-        if len(each.command.waits) < 2 or self._line.notes(each.command):  # an array tells edges, not causes
+        """The same of the laps of a loop."""
+        if not self._chooses(each.command):
             return True
-        if each.loop is None:
-            tokens = [self._token(each, wait) for wait in each.command.waits]
-            return all(token == max(tokens) or max(tokens) - token >= self.den for token in tokens)
         released = np.stack([self.released(each, wait) for wait in each.command.waits])
         last = released.max(0)
         before = np.where(released == last, 0, released).max(0)

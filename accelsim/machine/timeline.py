@@ -90,10 +90,12 @@ class Timeline:
             return each.numbers - (each.command.id - wait.command)
         return np.full(len(each.numbers), self.referred(wait.command, each.command.id))
 
-    def instances(self, begin: int) -> Iterator[Instances]:
-        """All commands from the written one ``begin`` on, laps of a loop together."""
-        for command in self.commands[begin:]:
-            yield Instances(command, np.array([self.long(command.id)]), None)
+    def instance(self, command: Command) -> Instances:
+        """A written command by itself."""
+        return Instances(command, np.array([self.long(command.id)]), None)
+
+    def in_laps(self, begin: int) -> Iterator[Instances]:
+        """The commands in laps that were left out, from the written command ``begin`` on, those of a loop together."""
         loops: Sequence[Loop] = () if self._table is None else self._table.unroller.loops
         for loop in loops:
             end, size, times = loop.span

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from accelsim.program.actions import Action
 from accelsim.program.commands import Command, Effect, Program, Region, Use, Wait
@@ -133,6 +134,7 @@ class Repeat:
     fixed_commands: frozenset[int]
     fixed_regions: Mapping[int, int]
     kept: _Kept = field(default_factory=_Kept, repr=False, compare=False)
+    shortened: tuple[ref[Program], Program] | None = field(default=None, repr=False, compare=False)
 
     def command_id(self, number: int, copy: int) -> int:
         """Number in a copy of a command to which the unit written last refers."""
@@ -171,7 +173,7 @@ class Repeat:
         repeat = replace(
             self, units=(self.units + more) // units, times=(self.times - more) // units, blocks=self.blocks * units,
             commands=self.commands.wider(more, units), regions=self.regions.wider(more, units),
-            steps=self.steps.wider(more, units), kept=_Kept(),
+            steps=self.steps.wider(more, units), kept=_Kept(), shortened=None,
             fixed_regions={region: versions * units for region, versions in self.fixed_regions.items()},
         )  # fmt: skip
         before = [*commands.before, *(commands[number] for number in copies)]
@@ -184,8 +186,14 @@ class Repeat:
     def short(self, program: Program) -> Program:
         """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
 
-        Of copies that lie further back than units are written, the first of these takes the part.
+        Of copies that lie further back than units are written, the first of these takes the part. Made once for the
+        program asked for last.
         """
+        if self.shortened is None or self.shortened[0]() is not program:
+            self.shortened = ref(program), self._without_copies(program)
+        return self.shortened[1]
+
+    def _without_copies(self, program: Program) -> Program:
         commands, steps, regions, all_regions = program.commands, self.steps, self.regions, program.regions
         assert isinstance(commands, Commands)
         return replace(
@@ -204,7 +212,7 @@ class Repeat:
 
     def _short_command(self, command: Command) -> Command:
         waits = dict.fromkeys(
-            wait._replace(command=self._short(self.commands, wait.command)) for wait in command.waits
+            Wait(self._short(self.commands, number), phase, why) for number, phase, why in command.waits
         )
         reads, writes = (
             tuple([
@@ -215,7 +223,10 @@ class Repeat:
             for uses in (command.reads, command.writes)
         )  # fmt: skip
         ident, op = self.commands.short(command.id), self._short(self.steps, command.op)
-        return replace(command, id=ident, op=op, waits=tuple(waits), reads=reads, writes=writes)
+        return Command(
+            ident, command.kind, command.engine, op, command.label, command.work, command.effect, tuple(waits), reads,
+            writes, command.actions, command.core,
+        )  # fmt: skip
 
     def _short_region(self, region: Region) -> Region:
         overlaps = dict.fromkeys(self._short(self.regions, past) for past in region.overlaps)

@@ -108,7 +108,7 @@ class Fleet:
         groups = [group for group in groups if len(group) > 1]
         if not groups or not nbytes:
             return Comm()
-        key = (kind, nbytes, *sorted(Counter(self.likeness(group) for group in groups).items()))
+        key = (kind, nbytes, *sorted(Counter(map(self.likeness, groups)).items()))
         if (found := self._known.get(key)) is None:
             found = self._known[key] = self._together(kind, nbytes, groups)
         return found

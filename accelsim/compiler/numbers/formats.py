@@ -8,6 +8,7 @@ narrowest one that holds every value of both operands.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from accelsim.compiler.state import Options, State
@@ -68,6 +69,7 @@ def is_integer(name: str) -> bool:
     return table.get(name).kind in ("int", "binary")
 
 
+@cache
 def pair(name: str) -> tuple[str, str]:
     """Formats of weights and activations that a request names, aliases resolved.
 
@@ -175,6 +177,7 @@ def widest_match(known: Iterable[str], weights: str, activations: str) -> str:
     return min(fitting, key=lambda entry: entry[:2])[2] if fitting else ""
 
 
+@cache
 def holds(wide: str, narrow: str) -> bool:
     """Whether every finite value of format ``narrow`` is one of format ``wide``."""
     outer, inner = table.get(wide), table.get(narrow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.coded_weights import CodedWeights
@@ -166,7 +167,8 @@ def _common(formats: Plan) -> str:
 
 def _store(state: State) -> None:
     """Where the chip keeps a format in a wider one, say so in the tensors: real numbers, and codes made here."""
+    known = cache(lambda dtype, weights: stored_format(state.chip, dtype, weights))
     for tensor in state.graph.tensors.values():
         if tensor.dtype in edit.FLOATS or (tensor.quant is not None and tensor.dtype != "int32"):
-            kept = stored_format(state.chip, tensor.dtype, tensor.is_constant)
+            kept = known(tensor.dtype, tensor.is_constant)
             tensor.stored = kept if kept != tensor.dtype else ""
