@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -93,12 +94,11 @@ class Addressed:
         runs = self._addresses.runs(self._program.commands[asked.command])
         return self._served(bursts(runs, geometry.access_B, geometry.capacity_B), asked, at_fs)
 
-    def serve_at(self, addresses: Addresses, length_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same for pieces of ``length_B`` bytes from each of ``addresses`` on, which a cache asks for."""
+    def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
+        """The same for the lines of ``line_B`` bytes with these numbers, which a cache asks for."""
         geometry = self._device.geometry
-        return self._served(
-            covering(addresses, length_B, geometry.access_B) % geometry.capacity_B, asked, at_fs
-        )
+        starts = np.array(lines, np.int64) * line_B
+        return self._served(covering(starts, line_B, geometry.access_B) % geometry.capacity_B, asked, at_fs)
 
     def _served(self, addresses: Addresses, asked: Asked, at_fs: int) -> Served:
         device, command = self._device, self._program.commands[asked.command]

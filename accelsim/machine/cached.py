@@ -9,14 +9,11 @@ memory later. Transfers end in the order in which they were accepted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accelsim.engines.device import Asked, Served
-from accelsim.machine.bursts import Addresses, starts_of
 from accelsim.machine.cache_stats import CacheStats
 from accelsim.machine.rates import Lane
 from accelsim.machine.run import Row
@@ -31,8 +28,8 @@ class Behind(Protocol):
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Times of a transfer that passes the cache as it is."""
 
-    def serve_at(self, addresses: Addresses, length_B: int, asked: Asked, at_fs: int) -> Served:
-        """Times of pieces of ``length_B`` bytes from each of some addresses on."""
+    def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
+        """Times of some lines of ``line_B`` bytes, by their numbers."""
 
 
 class Front:
@@ -90,43 +87,41 @@ class Cached:
         touched = pieces(self._addresses.runs(command), stats.line_B, self._count)
         tensor = next((a.tensor for a in command.actions if a.component in (self._name, stats.memory)), "")
         owner = self._tensors.setdefault(tensor, len(self._tensors))
-        found = self._lines.access(touched.lines, asked.write, touched.nbytes >= stats.line_B, owner)
-        hits = int(np.count_nonzero(found.hit))
+        found = self._lines.access(touched, stats.line_B, asked.write, owner)
+        hits = sum(found.hit)
         stats.hits, stats.misses = stats.hits + hits, stats.misses + len(touched.lines) - hits
         looked_up, came = self._front.looked_up(at_fs), None
-        if len(found.fetched):
+        if found.fetched:
             came = self._fetch(found.fetched, asked, looked_up, command.op, tensor)
         elif asked.write and self._passes:
             stats.through_B += asked.nbytes
-            changed_B = int(touched.nbytes[found.hit].sum())
+            changed_B = sum(compress(touched.nbytes, found.hit))
             stats.changed_B += changed_B
             self._rows[self._name, WRITE, command.op, tensor] += changed_B
             came = self._behind.serve(asked, looked_up)
-        if len(found.written_back):
+        if found.written_back:
             self._put_back(found.written_back, found.owners, asked, looked_up, command.op)
         served = self._front.through(asked, at_fs, came, waits=not hits and not asked.write)
         if came is None or served.end > came.end:
             stats.alone.add(asked.command)
         return served
 
-    def _fetch(self, lines: Addresses, asked: Asked, at_fs: int, op: int, tensor: str) -> Served:
+    def _fetch(self, lines: list[int], asked: Asked, at_fs: int, op: int, tensor: str) -> Served:
         line_B = self.stats.line_B
         moved_B = len(lines) * line_B
         self.stats.fetched_B += moved_B
         self._rows[self._name, WRITE, op, tensor] += moved_B
         self._moved(READ, op, tensor, moved_B)
-        return self._behind.serve_at(
-            lines * line_B, line_B, asked._replace(nbytes=moved_B, write=False), at_fs
-        )
+        return self._behind.serve_lines(lines, line_B, Asked(moved_B, False, asked.command), at_fs)
 
-    def _put_back(self, lines: Addresses, owners: Addresses, asked: Asked, at_fs: int, op: int) -> None:
+    def _put_back(self, lines: list[int], owners: list[int], asked: Asked, at_fs: int, op: int) -> None:
         line_B, names = self.stats.line_B, list(self._tensors)
         moved_B = len(lines) * line_B
         self.stats.written_back_B += moved_B
-        for owner, count in zip(*np.unique(owners, return_counts=True), strict=True):
-            self._rows[self._name, READ, op, names[owner]] += int(count) * line_B
-            self._moved(WRITE, op, names[owner], int(count) * line_B)
-        self._behind.serve_at(lines * line_B, line_B, asked._replace(nbytes=moved_B, write=True), at_fs)
+        for owner, count in sorted(Counter(owners).items()):
+            self._rows[self._name, READ, op, names[owner]] += count * line_B
+            self._moved(WRITE, op, names[owner], count * line_B)
+        self._behind.serve_lines(lines, line_B, Asked(moved_B, True, asked.command), at_fs)
 
     def _moved(self, way: ActionName, op: int, tensor: str, moved_B: int) -> None:
         """Bytes of the memory behind, and of the link before it."""
@@ -140,117 +135,96 @@ class Cached:
         return [Row(*key, count) for key, count in self._rows.items() if count]
 
 
-Flags = NDArray[np.bool_]
-NOBODY = -1
-"""Tag of a place without a line."""
+CLEAN = -1
+"""Owner of a line that the memory behind the cache has, too."""
 
 
 class Pieces(NamedTuple):
     """What a transfer touches, in its order: numbers of lines, and how many bytes of each."""
 
-    lines: Addresses
-    nbytes: Addresses
+    lines: list[int]
+    nbytes: list[int]
 
 
 def pieces(runs: Sequence[Runs], line_B: int, lines: int) -> Pieces:
-    """The lines of some runs; those behind each other are one access. Numbers wrap round at ``lines``."""
-    found = [_pieces(run, line_B) for run in runs]
-    if not found:
-        return Pieces(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    numbers, nbytes = (np.concatenate(column) for column in zip(*found, strict=True))
-    first = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
-    return Pieces(numbers[first] % lines, np.add.reduceat(nbytes, first))
+    """Return the lines of some runs; equal ones in a row are one access. Numbers wrap round at ``lines``."""
+    numbers, nbytes = list[int](), list[int]()
+    for run in runs:
+        for start in _starts(run):
+            end = start + run.length_B
+            first, last = start // line_B, (end - 1) // line_B
+            if numbers and numbers[-1] == first:
+                until = min(end, (first + 1) * line_B)
+                nbytes[-1] += until - start
+                first, start = first + 1, until
+            if first == last:
+                numbers.append(first)
+                nbytes.append(end - start)
+            elif first < last:
+                numbers += range(first, last + 1)
+                nbytes += [(first + 1) * line_B - start, *[line_B] * (last - first - 1), end - last * line_B]
+    return Pieces([number % lines for number in numbers], nbytes)
 
 
-def _pieces(run: Runs, line_B: int) -> tuple[Addresses, Addresses]:
-    starts = starts_of(run)
-    ends = starts + run.length_B
-    first, last = starts // line_B, (ends - 1) // line_B
-    counts = last - first + 1
-    behind = np.cumsum(counts)
-    numbers = np.repeat(first, counts) + np.arange(int(behind[-1])) - np.repeat(behind - counts, counts)
-    begin = np.maximum(numbers * line_B, np.repeat(starts, counts))
-    end = np.minimum((numbers + 1) * line_B, np.repeat(ends, counts))
-    return numbers, end - begin
+def _starts(run: Runs) -> list[int]:
+    """First address of each piece of a run; transfers are short, so plain integers are faster than arrays."""
+    starts = [run.base]
+    for stride, count in run.dims:
+        starts = [start + stride * at for start in starts for at in range(count)]
+    return starts
 
 
 class Touched(NamedTuple):
-    """What came of some accesses: which hit, which lines were fetched, which had to be written back and whose they
-    were, in the order of the accesses that made them."""
+    """The outcome of some accesses: which hit, which lines were fetched, which had to be written back and whose they
+    were, in the order of the accesses that caused them."""
 
-    hit: Flags
-    fetched: Addresses
-    written_back: Addresses
-    owners: Addresses
+    hit: list[bool]
+    fetched: list[int]
+    written_back: list[int]
+    owners: list[int]
 
 
 class Lines:
     """The lines of a cache, none at first. ``write_back``: stores make room and stay; else they pass, and change only
-    what is there."""
+    what is there.
+
+    Each set is a dictionary, line -> owner, in the order in which its lines were used last.
+    """
 
     def __init__(self, sets: int, ways: int, write_back: bool = True) -> None:
-        self._sets, self._write_back = sets, write_back
-        self._tags = np.full((sets, ways), NOBODY, np.int64)
-        self._used = np.zeros((sets, ways), np.int64)  # number of the access that used it last
-        self._dirty = np.zeros((sets, ways), np.bool_)
-        self._owner = np.zeros((sets, ways), np.int64)
-        self._accesses = 0
+        self._sets: list[dict[int, int]] = [{} for _ in range(sets)]
+        self._ways, self._write_back = ways, write_back
 
     @property
     def dirty(self) -> int:
         """How many lines the memory behind does not have yet."""
-        return int(np.count_nonzero(self._dirty))
+        return sum(owner != CLEAN for held in self._sets for owner in held.values())
 
-    def access(self, lines: Addresses, write: bool, whole: Flags, owner: int = 0) -> Touched:
-        """Look up lines, one after the other. ``whole``: of a store, whether all of the line is written, so that it
-        need not be fetched; ``owner``: who is asked for when what is stored is written back."""
-        hit = np.zeros(len(lines), np.bool_)
-        gone = [_Gone(lines[:0], lines[:0], lines[:0])]
-        for index in self._rounds(lines):
-            hit[index], left = self._round(index, lines[index], write, owner)
-            gone.append(left)
-        self._accesses += len(lines)
-        order, tags, owners = (np.concatenate(column) for column in zip(*gone, strict=True))
-        turn = np.argsort(order, kind="stable")
-        if write:
-            missing = ~hit & ~whole & self._write_back
-        else:
-            missing = ~hit
-        return Touched(hit, lines[missing], tags[turn], owners[turn])
+    def access(self, touched: Pieces, line_B: int, write: bool, owner: int = 0) -> Touched:
+        """Look up lines, one after the other. A store of all ``line_B`` bytes of a line need not fetch it; ``owner``:
+        who is charged when a stored line is written back."""
+        sets, count = self._sets, len(self._sets)
+        found = Touched([], [], [], [])
+        for line, nbytes in zip(*touched, strict=True):
+            held = sets[line % count]
+            hit = line in held
+            found.hit.append(hit)
+            if hit:
+                before = held.pop(line)
+                held[line] = owner if write and self._write_back else before
+            elif self._write_back or not write:
+                if not write or nbytes < line_B:
+                    found.fetched.append(line)
+                if len(held) == self._ways:
+                    self._evict(held, found)
+                held[line] = owner if write else CLEAN
+        return found
 
-    def _rounds(self, lines: Addresses) -> Iterator[Addresses]:
-        """Indices of accesses to different sets, those of one set in their order from round to round."""
-        if not len(lines):
-            return
-        sets = lines % self._sets
-        order = np.argsort(sets, kind="stable")
-        ranked = sets[order]
-        begins = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
-        turn = np.arange(len(lines)) - np.repeat(begins, np.diff(np.append(begins, len(lines))))
-        yield from np.split(order[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1])
-
-    def _round(self, index: Addresses, lines: Addresses, write: bool, owner: int) -> tuple[Flags, _Gone]:
-        """Which of some lines of different sets hit, and what they made leave."""
-        sets = lines % self._sets
-        same = self._tags[sets] == lines[:, None]
-        hit: Flags = same.any(axis=1)
-        ways = np.where(hit, same.argmax(axis=1), self._used[sets].argmin(axis=1))
-        keeps = hit | (self._write_back or not write)
-        leaves = keeps & ~hit & self._dirty[sets, ways]
-        left = sets[leaves], ways[leaves]
-        gone = _Gone(index[leaves], self._tags[left], self._owner[left])
-        there = sets[keeps], ways[keeps]
-        self._tags[there], self._used[there] = lines[keeps], self._accesses + index[keeps] + 1
-        if write and self._write_back:
-            self._dirty[there], self._owner[there] = True, owner
-        else:
-            self._dirty[there] &= hit[keeps]
-        return hit, gone
-
-
-class _Gone(NamedTuple):
-    """Dirty lines that made room: by which access, their numbers, their owners."""
-
-    by: Addresses
-    lines: Addresses
-    owners: Addresses
+    @staticmethod
+    def _evict(held: dict[int, int], found: Touched) -> None:
+        """Drop the line of a full set that was used least recently."""
+        line = next(iter(held))
+        owner = held.pop(line)
+        if owner != CLEAN:
+            found.written_back.append(line)
+            found.owners.append(owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from accelsim.spec.memory import Attachment
 from accelsim.time import FS_PER_S, transfer_fs
 
 if TYPE_CHECKING:
-    from accelsim.machine.bursts import Addresses
     from accelsim.network import link
 
 
@@ -21,8 +21,8 @@ class Ideal:
         """No time."""
         return Served(at_fs, at_fs, at_fs)
 
-    def serve_at(self, addresses: Addresses, length_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same, wherever the bytes are."""
+    def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
+        """The same, wherever the lines are."""
         return self.serve(asked, at_fs)
 
 
@@ -70,8 +70,8 @@ class Bandwidth:
         self._free_fs = start + occupied_fs
         return Served(at_fs, start, self._free_fs, by_link)
 
-    def serve_at(self, addresses: Addresses, length_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same, wherever the bytes are."""
+    def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
+        """The same, wherever the lines are."""
         return self.serve(asked, at_fs)
 
 

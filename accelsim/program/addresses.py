@@ -19,8 +19,7 @@ Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Byt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple, cast
 
@@ -234,20 +233,26 @@ def _rows(tensor: Tensor, base: int, share: int) -> Runs:
 
 
 def _in_bytes(tensor: Tensor, nests: list[Nest], base: int, nbytes: int) -> tuple[Runs, ...]:
-    bits = Fraction(tensor.element_B) * 8
-    figures = [figure for each in nests for figure in (each.start, each.length, *(d[0] for d in each.dims))]
-    moved = sum(each.elements for each in nests) * bits / 8
-    if moved != nbytes or any(figure * bits % 8 for figure in figures):
-        first = int(nests[0].start * bits / 8)
+    times, parts = (
+        tensor.element_B.as_integer_ratio()
+    )  # bytes of an element; whole numbers, as there are many tiles
+    moved = sum(each.elements for each in nests) * times
+    if moved != nbytes * parts or (parts > 1 and any(figure * times % parts for figure in _figures(nests))):
+        first = nests[0].start * times // parts
         return (Runs(base + max(0, min(first, tensor.nbytes - nbytes)), nbytes),)
-
-    def whole(elements: int) -> int:
-        return int(elements * bits / 8)
-
-    return tuple(
-        Runs(base + whole(start), whole(length), tuple((whole(stride), count) for stride, count in dims))
+    return tuple([
+        Runs(
+            base + start * times // parts, length * times // parts,
+            tuple([(stride * times // parts, count) for stride, count in dims]),
+        )
         for start, length, dims in nests
-    )
+    ])  # fmt: skip
+
+
+def _figures(nests: list[Nest]) -> Iterator[int]:
+    """All that must be whole bytes where the pieces of ``nests`` are."""
+    for start, length, dims in nests:
+        yield from (start, length, *(stride for stride, _ in dims))
 
 
 def _result(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ import accelsim
 from accelsim.account.latency import layers, summary, traffic_by_level, traffic_by_memory
 from accelsim.engines.device import Asked, Served
 from accelsim.explore.against_reference import check_run
-from accelsim.machine.cached import Cached, Front, Lines, pieces
+from accelsim.machine.cached import Cached, Front, Lines, Pieces, pieces
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.rates import Bandwidth, lane_of
@@ -28,6 +28,13 @@ from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graph
 from tests.helpers.pruned import pruned
 
 QUICK = settings(max_examples=25)
+LINE_B = 64
+
+
+def stored(lines: Iterable[int]) -> Pieces:
+    """All bytes of some lines."""
+    numbers = list(lines)
+    return Pieces(numbers, [LINE_B] * len(numbers))
 
 
 class Access(NamedTuple):
@@ -101,10 +108,8 @@ def test_lines_are_those_of_a_plain_lru(trace: tuple[tuple[int, int, bool], list
     size, accesses = trace
     ours, plain = Lines(*size), Plain(*size)
     for asked in accesses:
-        found = ours.access(
-            np.array(asked.lines, np.int64), asked.write, np.array(asked.whole, np.bool_), asked.owner
-        )
-        assert tuple(column.tolist() for column in found) == plain.access(asked)
+        touched = Pieces(asked.lines, [LINE_B if whole else 1 for whole in asked.whole])
+        assert ours.access(touched, LINE_B, asked.write, asked.owner) == plain.access(asked)
         assert ours.dirty == plain.dirty
 
 
@@ -132,8 +137,8 @@ def test_pieces_are_those_of_the_bytes_one_by_one(runs: list[Runs], line_B: int)
             else:
                 every.append([byte // line_B, 1])
     found = pieces(runs, line_B, lines)
-    assert found.lines.tolist() == [line % lines for line, _ in every]
-    assert found.nbytes.tolist() == [nbytes for _, nbytes in every]
+    assert found.lines == [line % lines for line, _ in every]
+    assert found.nbytes == [nbytes for _, nbytes in every]
 
 
 @pytest.mark.parametrize(("sets", "ways"), [(1, 4), (16, 1), (8, 4), (64, 8)])
@@ -142,24 +147,21 @@ def test_streams(sets: int, ways: int, more: int) -> None:
     """Closed forms of a stream that is read over and over: all of it hits the second time where it fits; where one line
     more than fits goes to a set, nothing of that set ever does."""
     size = sets * ways
-    lines, cache = np.arange(size + more, dtype=np.int64), Lines(sets, ways)
-    nothing = np.zeros(len(lines), np.bool_)
-    assert not cache.access(lines, False, nothing).hit.any()
+    stream, cache = stored(range(size + more)), Lines(sets, ways)
+    assert not any(cache.access(stream, LINE_B, write=False).hit)
     for _ in range(3):
-        crowded = np.minimum(more, sets)
-        assert np.count_nonzero(cache.access(lines, False, nothing).hit) == size - crowded * ways
+        assert sum(cache.access(stream, LINE_B, write=False).hit) == size - min(more, sets) * ways
 
 
 def test_whole_lines_that_are_stored_twice_are_written_back_once() -> None:
     """What is stored and stays costs the memory nothing; what leaves costs it once."""
-    cache, lines = Lines(4, 2), np.arange(8, dtype=np.int64)
-    whole = np.ones(8, np.bool_)
+    cache = Lines(4, 2)
     for _ in range(2):
-        found = cache.access(lines, True, whole)
-        assert not len(found.fetched) and not len(found.written_back)
+        found = cache.access(stored(range(8)), LINE_B, write=True)
+        assert not found.fetched and not found.written_back
     assert cache.dirty == 8
-    found = cache.access(lines + 8, False, ~whole)
-    assert sorted(found.written_back.tolist()) == lines.tolist() and cache.dirty == 0
+    found = cache.access(stored(range(8, 16)), LINE_B, write=False)
+    assert sorted(found.written_back) == list(range(8)) and cache.dirty == 0
 
 
 def with_cache(chip: Chip, size: tuple[int, int, int], policy: str, latency: float, pace: float) -> Chip:
@@ -255,7 +257,7 @@ def test_a_cache_that_holds_everything() -> None:
         command = run.program.commands[piece.command]
         if isinstance(command.work, Transfer):
             touched = pieces(addresses.runs(command), stats.line_B, 1 << 40)
-            for line, nbytes in zip(*(column.tolist() for column in touched), strict=True):
+            for line, nbytes in zip(*touched, strict=True):
                 fetched += line not in seen and not (command.work.write and nbytes == stats.line_B)
                 seen.add(line)
     assert (stats.fetched_B, stats.written_back_B) == (fetched * stats.line_B, 0)
