@@ -173,7 +173,8 @@ def _add_replayed(
     if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
         _add_laps(table, replay, path)
     elif not isinstance(path, RepeatedPath) or (blocks := _blocks(replay)) is None:
-        _add(table, _parts(run, path))
+        near = replay.whole_short if isinstance(replay, Paced) and replay.base is None else run
+        _add(table, _parts(near, path))
     else:
         near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
         steps, before = blocks.repeat.steps.size, list(_parts(near, path.before))

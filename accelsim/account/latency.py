@@ -345,7 +345,10 @@ def summary(run: Run) -> dict[str, Any]:
 
 def notes(run: Run) -> list[str]:
     """What the compiler has to say of a run, and how much of it was replayed."""
-    return [*run.program.notes, *([run.replay.text] if run.replay is not None else [])]
+    return [
+        *run.program.notes,
+        *([run.replay.text] if run.replay is not None and run.replay.commands else []),
+    ]
 
 
 def _rates(run: Run) -> dict[str, Any]:

@@ -121,5 +121,18 @@ class Timer(ABC):
         raise KeyError(type(self).__name__)
 
 
+class Mover(Timer):
+    """Times of an engine that asks ports, also of those that others ask, too (``machine.turns``). What is made of a
+    command is the memory and what it is asked."""
+
+    @abstractmethod
+    def asks(self, number: int, row: Row) -> int:
+        """Clock edge at which the next command asks its port."""
+
+    @abstractmethod
+    def accept(self, number: int, row: Row, edge: int, accepted: int) -> None:
+        """The port accepts at edge ``accepted`` what was asked at ``edge``."""
+
+
 Ports = Mapping[tuple[str, bool], Memory]
 """(memory, write) -> what serves it."""

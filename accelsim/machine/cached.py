@@ -17,8 +17,8 @@ from accelsim.engines.device import Asked, Served
 from accelsim.machine.cache_stats import CacheStats
 from accelsim.machine.rates import Lane
 from accelsim.machine.run import Row
+from accelsim.machine.touched import Pieces, Touches
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
-from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Program
 
 
@@ -64,17 +64,15 @@ class Front:
 class Cached:
     """Serves requests through the cache ``name`` (a memory model, see ``port``) before the memory ``behind``."""
 
-    def __init__(
-        self, name: str, front: Front, behind: Behind, program: Program, addresses: AddressMap
-    ) -> None:
+    def __init__(self, name: str, front: Front, behind: Behind, program: Program) -> None:
         attached = program.chip.memories[name]
         spec, memory = attached.cache, attached.fed_by
         assert spec is not None and memory is not None
         fed_by = program.chip.memories[memory]
         self.stats = CacheStats(memory, spec.line)
-        self._name, self._front, self._behind = name, front, behind
-        self._program, self._addresses = program, addresses
-        self._count, self._link = fed_by.memory.capacity // spec.line, fed_by.link is not None
+        self.name, self._front, self._behind = name, front, behind
+        self._touches = Touches(program, (name, memory), spec.line, fed_by.memory.capacity // spec.line)
+        self._link = fed_by.link is not None
         self._passes = spec.policy == "write_through"
         sets = attached.memory.capacity // (spec.line * spec.ways)
         self._lines = Lines(sets, spec.ways, not self._passes)
@@ -83,24 +81,22 @@ class Cached:
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Look up the lines of the transfer; fetch, write back or pass on."""
-        command, stats = self._program.commands[asked.command], self.stats
-        touched = pieces(self._addresses.runs(command), stats.line_B, self._count)
-        tensor = next((a.tensor for a in command.actions if a.component in (self._name, stats.memory)), "")
+        (op, tensor, touched), stats = self._touches.of(asked.command), self.stats
         owner = self._tensors.setdefault(tensor, len(self._tensors))
         found = self._lines.access(touched, stats.line_B, asked.write, owner)
         hits = sum(found.hit)
         stats.hits, stats.misses = stats.hits + hits, stats.misses + len(touched.lines) - hits
         looked_up, came = self._front.looked_up(at_fs), None
         if found.fetched:
-            came = self._fetch(found.fetched, asked, looked_up, command.op, tensor)
+            came = self._fetch(found.fetched, asked, looked_up, op, tensor)
         elif asked.write and self._passes:
             stats.through_B += asked.nbytes
             changed_B = sum(compress(touched.nbytes, found.hit))
             stats.changed_B += changed_B
-            self._rows[self._name, WRITE, command.op, tensor] += changed_B
+            self._rows[self.name, WRITE, op, tensor] += changed_B
             came = self._behind.serve(asked, looked_up)
         if found.written_back:
-            self._put_back(found.written_back, found.owners, asked, looked_up, command.op)
+            self._put_back(found.written_back, found.owners, asked, looked_up, op)
         served = self._front.through(asked, at_fs, came, waits=not hits and not asked.write)
         if came is None or served.end > came.end:
             stats.alone.add(asked.command)
@@ -110,7 +106,7 @@ class Cached:
         line_B = self.stats.line_B
         moved_B = len(lines) * line_B
         self.stats.fetched_B += moved_B
-        self._rows[self._name, WRITE, op, tensor] += moved_B
+        self._rows[self.name, WRITE, op, tensor] += moved_B
         self._moved(READ, op, tensor, moved_B)
         return self._behind.serve_lines(lines, line_B, Asked(moved_B, False, asked.command), at_fs)
 
@@ -119,7 +115,7 @@ class Cached:
         moved_B = len(lines) * line_B
         self.stats.written_back_B += moved_B
         for owner, count in sorted(Counter(owners).items()):
-            self._rows[self._name, READ, op, names[owner]] += count * line_B
+            self._rows[self.name, READ, op, names[owner]] += count * line_B
             self._moved(WRITE, op, names[owner], count * line_B)
         self._behind.serve_lines(lines, line_B, Asked(moved_B, True, asked.command), at_fs)
 
@@ -137,41 +133,6 @@ class Cached:
 
 CLEAN = -1
 """Owner of a line that the memory behind the cache has, too."""
-
-
-class Pieces(NamedTuple):
-    """What a transfer touches, in its order: numbers of lines, and how many bytes of each."""
-
-    lines: list[int]
-    nbytes: list[int]
-
-
-def pieces(runs: Sequence[Runs], line_B: int, lines: int) -> Pieces:
-    """Return the lines of some runs; equal ones in a row are one access. Numbers wrap round at ``lines``."""
-    numbers, nbytes = list[int](), list[int]()
-    for run in runs:
-        for start in _starts(run):
-            end = start + run.length_B
-            first, last = start // line_B, (end - 1) // line_B
-            if numbers and numbers[-1] == first:
-                until = min(end, (first + 1) * line_B)
-                nbytes[-1] += until - start
-                first, start = first + 1, until
-            if first == last:
-                numbers.append(first)
-                nbytes.append(end - start)
-            elif first < last:
-                numbers += range(first, last + 1)
-                nbytes += [(first + 1) * line_B - start, *[line_B] * (last - first - 1), end - last * line_B]
-    return Pieces([number % lines for number in numbers], nbytes)
-
-
-def _starts(run: Runs) -> list[int]:
-    """First address of each piece of a run; transfers are short, so plain integers are faster than arrays."""
-    starts = [run.base]
-    for stride, count in run.dims:
-        starts = [start + stride * at for start in starts for at in range(count)]
-    return starts
 
 
 class Touched(NamedTuple):

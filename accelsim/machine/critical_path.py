@@ -20,7 +20,6 @@ from accelsim.machine.shifts import port_order
 from accelsim.machine.sram import scarce
 from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.program.roles import unit_of
-from accelsim.program.rolled import Unroller
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
 
@@ -60,9 +59,8 @@ def _path(run: Run) -> Sequence[Segment]:
 
 def _walked(paced: Paced) -> list[Segment]:
     """The path of the short run with all laps that were left out of it."""
-    run, unroller = paced.whole_short, paced.table.unroller
-    queues, ports = (InLaps(before, unroller) for before in _befores(paced.short))
-    return _Walk(run, Noted(paced.table), queues, ports).walk()
+    table = paced.table
+    return _Walk(paced.whole_short, Noted(table), table.queue_before, table.port_before).walk()
 
 
 def _plainly_walked(run: Run) -> list[Segment]:
@@ -91,23 +89,6 @@ class Noted(Mapping[int, Any]):
         return chain.from_iterable(numbers.tolist() for numbers in self._table.numbers.values())
 
 
-class InLaps(Mapping[int, int]):
-    """The same as ``before`` says of written commands, of all: whole number -> whole number."""
-
-    def __init__(self, before: Mapping[int, int], unroller: Unroller) -> None:
-        self._before, self._unroller = before, unroller
-
-    def __getitem__(self, number: int) -> int:
-        written, _, copy = self._unroller.cuts.find(number)
-        return self._unroller.referred(self._before[written], written, copy)
-
-    def __len__(self) -> int:
-        return len(self._before)
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self._unroller.cuts.long, self._before)
-
-
 class _Walk:
     """The walk back: ``t`` is where it stands, all later time is in ``segments`` (latest first)."""
 
@@ -120,6 +101,7 @@ class _Walk:
         self.clock = Clock(chip.clock)
         self.delay_fs = self.clock.at(chip.token_delay)
         self._records, self._queue_before, self._port_before = records, queues, ports
+        self._scarce = scarce(chip, {region.memory for region in run.program.regions})
         self.segments: list[Segment] = []
         self.t = run.time_fs
 
@@ -229,6 +211,8 @@ class _Walk:
 
     def buffer(self, command: Command) -> str:
         """The buffer whose ports a command may have to wait for."""
+        if not self._scarce:
+            return ""
         regions = self.run.program.regions
         names = {regions[use.region].memory for use in (*command.reads, *command.writes)}
         waited_for = {unit_of(name) for name in scarce(self.chip, names)}

@@ -50,6 +50,11 @@ class Paced(Unrolling):
         assert self.short.table is not None
         return self.short.table
 
+    @property
+    def commands(self) -> int:
+        """See ``Unrolling``; none where caches followed each of them."""
+        return 0 if self.table.caches else super().commands
+
     def _place(self, loop: Loop) -> _Place:
         end, shifts = self._short(loop.span.end)
         return _Place(end, self.table.unroller.cuts.long(end - 1) + 1, shifts)
@@ -247,7 +252,7 @@ def timed(program: Program, model: str) -> Run | None:
         chip=program.chip, program=program, values="off", time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=busy(times, time_fs), step_spans=step_spans(slices, steps), step_stalls=step_stalls(times, steps),
         folds=records, by_link=set().union(*(timer.by_link for timer in table.timers.values())), memory_model=model,
-        table=table,
+        caches={cache.name: cache.stats for cache in table.caches}, table=table,
     )  # fmt: skip
 
 

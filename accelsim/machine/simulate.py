@@ -37,11 +37,17 @@ def simulate(
     """
     check_model(memory_model, program.chip)
     how = How(values, keep, memory_model, record)
-    followed = MODELS[memory_model].dram is not None or caches(program.chip)
-    repeats = values == "off" and not followed
+    alone = values == "off" and MODELS[memory_model].dram is None  # nothing depends on contents or banks
+    cached = bool(caches(program.chip))
+    repeats = alone and not cached
     rolled = program.rolled
     while rolled is not None and rolled.loops:
-        found = _unrolled(program, rolled, how, progress) if repeats else _places(rolled)
+        found: Run | set[int] | None = None
+        if repeats:
+            found = _unrolled(program, rolled, how, progress)
+        elif alone:
+            found = _cached(program, rolled, memory_model)
+        found = _places(rolled) if found is None else found
         if isinstance(found, Run):
             check_length(program.graph, program.chip, found.time_fs)
             return found
@@ -54,7 +60,28 @@ def simulate(
             check(replay[0], laws=LAWS_OF_A_REPLAY)
             return replay[0]
         program = _of_all_blocks(program)
-    return _simulate(program, feeds, how, progress)[0]
+    run = _cached(program, program, memory_model) if alone and cached else None
+    return _simulate(program, feeds, how, progress)[0] if run is None else run
+
+
+def _cached(program: Program, rolled: Program, memory_model: str) -> Run | None:
+    """The run of a program on a chip with caches without events, from its ``rolled`` form; None where they decide."""
+    from accelsim.machine.paced import Paced, timed, turns_of
+    from accelsim.machine.unrolling import unrolled
+
+    with no_collection():
+        short = timed(_of_all_blocks(rolled) if rolled.repeat is not None else rolled, memory_model)
+        if short is None or short.table is None:
+            return None
+        if not rolled.loops:
+            whole = short.table.with_caches(replace(short, table=None))
+            check(whole)
+            return whole
+        check(short, laws=LAWS_OF_A_PART)
+        paced = Paced(program, short, short, turns_of(short))
+        whole = short.table.with_caches(unrolled(paced, short.table.logs()))
+        check(whole, laws=LAWS_OF_A_REPLAY)
+    return whole
 
 
 def _of_all_blocks(program: Program) -> Program:

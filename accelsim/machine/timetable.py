@@ -9,28 +9,53 @@ follow each other at a pace that is no whole number of clocks, as where transfer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.timer import Row, Table, Timer, Token
-from accelsim.machine.memory_models import lone_ports
+from accelsim.engines.timer import Mover, Row, Table, Timer, Token
+from accelsim.machine.memory_models import MODELS, caches_of, lone_ports
 from accelsim.machine.sram import scarce
+from accelsim.machine.turns import Turns
 from accelsim.program.commands import Command, Phase, Program, Transfer
 from accelsim.program.rolled import Loop, Unroller
 from accelsim.program.verify import check_length
 from accelsim.spec.chip import Chip
+from accelsim.spec.levels import caches
 from accelsim.time import NEVER, Clock
 from accelsim.types import Ints
+
+if TYPE_CHECKING:
+    from accelsim.machine.cached import Cached
+    from accelsim.machine.run import Run
 
 
 class _Competes(Exception):
     """Two engines ask one port, or an engine type cannot tell its times without events."""
+
+
+class Before(Mapping[int, int]):
+    """Command -> another one, of which ``before`` has the number, -1 for none."""
+
+    def __init__(self, before: Ints) -> None:
+        self._before = before
+
+    def __getitem__(self, number: int) -> int:
+        found = int(self._before[number])
+        if found < 0:
+            raise KeyError(number)
+        return found
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._before >= 0))
+
+    def __iter__(self) -> Iterator[int]:
+        yield from np.flatnonzero(self._before >= 0).tolist()
 
 
 @dataclass
@@ -43,6 +68,7 @@ class Timetable:
     times: Ints
     timers: Mapping[str, Timer]
     numbers: Mapping[str, Ints]
+    caches: Sequence[Cached] = ()
 
     @cached_property
     def like(self) -> Ints:
@@ -86,6 +112,38 @@ class Timetable:
         commands = self.like[self.numbers[engine][places]]
         return zip(commands.tolist(), self.noted(engine)[places].tolist(), strict=True)
 
+    def with_caches(self, run: Run) -> Run:
+        """A run of all commands with what passed between caches and memories."""
+        rows = [row for cache in self.caches for row in cache.finish()]
+        return replace(run, ledger=run.ledger + rows)
+
+    @cached_property
+    def queue_before(self) -> Before:
+        """Of each command the one before it on its engine."""
+        engines = list(self.program.engines)
+        return self._before([engines.index(command.engine) for command in self.program.commands])
+
+    @cached_property
+    def port_before(self) -> Before:
+        """Of each transfer the one that its port accepted before it."""
+        duplex = {name for name, each in self.program.chip.memories.items() if each.full_duplex}
+        ports: dict[tuple[str, bool], int] = {}
+        return self._before([
+            ports.setdefault((work.memory, work.write and work.memory in duplex), len(ports))
+            if isinstance(work := command.work, Transfer) else -1
+            for command in self.program.commands
+        ])  # fmt: skip
+
+    def _before(self, lines: Sequence[int]) -> Before:
+        """Of each command the one before it, by its start, in the line of this number; -1: it stands in none."""
+        of = np.array(lines, np.int64)[self.like]
+        found = np.full(len(of), -1, np.int64)
+        for line in range(int(of.max(initial=-1)) + 1):
+            numbers = np.flatnonzero(of == line)
+            order = numbers[np.argsort(self.times[numbers, 0], kind="stable")]
+            found[order[1:]] = order[:-1]
+        return Before(found)
+
     def logs(self) -> dict[str, EngineLog]:
         """How each engine spent its time, also in laps that were left out."""
         return {engine: EngineLog() for engine in self.program.engines} | {
@@ -110,6 +168,8 @@ class Timing:
         chip = program.chip
         delay_fs = Clock(chip.clock).at(chip.token_delay)
         self._queues, ports = dict[str, _Queue](), lone_ports(chip, model)
+        self._caches = caches_of(program, model)
+        ports |= {(memory, write): cache for memory, cache in self._caches.items() for write in (False, True)}
         for engine, kind in program.engines.items():
             timer = ENGINES[kind].timer(chip, engine, self._table, delay_fs, ports)
             if timer is not None:
@@ -117,20 +177,38 @@ class Timing:
 
     def timetable(self) -> Timetable:
         """All of it. Raises _Competes."""
-        loops, commands = iter(self._unroller.loops), self._program.commands
-        loop = next(loops, None)
-        for number, command in enumerate(commands):
-            if loop is not None and number == loop.span.end:
-                self._laps(loop)
-                loop = next(loops, None)
-            self._take(self._unroller.cuts.long(number), self._row(command))
-        if loop is not None:
-            self._laps(loop)
+        if self._caches:
+            self._in_turns()
+        else:
+            for number, row in self._rows():
+                self._take(number, row)
         return Timetable(
             self._program, self._unroller, self._table.taken(),
             {engine: queue.timer for engine, queue in self._queues.items()},
             {engine: np.array(queue.numbers, np.int64) for engine, queue in self._queues.items() if queue.numbers},
+            list(self._caches.values()),
         )  # fmt: skip
+
+    def _rows(self) -> Iterator[tuple[int, Row]]:
+        """All commands in program order."""
+        loops = iter(self._unroller.loops)
+        loop = next(loops, None)
+        for number, command in enumerate(self._program.commands):
+            if loop is not None and number == loop.span.end:
+                yield from self._laps(loop)
+                loop = next(loops, None)
+            yield self._unroller.cuts.long(number), self._row(command)
+        if loop is not None:
+            yield from self._laps(loop)
+
+    def _in_turns(self) -> None:
+        """Where engines share ports."""
+        timers = {engine: queue.timer for engine, queue in self._queues.items()}
+        movers = {engine: timer for engine, timer in timers.items() if isinstance(timer, Mover)}
+        others = [engine for engine in timers if engine not in movers]
+        count = len(self._table.start)
+        if not Turns(self._program.chip, self._rows(), count, movers, others, self._take).play():
+            raise _Competes  # the events tell who waits for what
 
     def _take(self, number: int, row: Row) -> None:
         queue = self._queues[row.command.engine]
@@ -150,20 +228,19 @@ class Timing:
         queue, work = self._queues.get(command.engine), command.work
         if queue is None:
             raise _Competes
-        if isinstance(work, Transfer):
+        if isinstance(work, Transfer) and not self._caches:
             port = work.memory, work.write and self._program.chip.memories[work.memory].full_duplex
             if self._asking.setdefault(port, command.engine) != command.engine:
                 raise _Competes
         return queue.timer.row(command, tokens)
 
-    def _laps(self, loop: Loop) -> None:
+    def _laps(self, loop: Loop) -> Iterator[tuple[int, Row]]:
         """What was left out at a cut: the unit before it again and again."""
         end, size, times = loop.span
         first = self._unroller.cuts.long(end - 1) + 1 - size
         rows = [self._row(command, loop.first) for command in self._program.commands[end - size : end]]
         for copy in range(1, times + 1):
-            for number, row in enumerate(rows, first + copy * size):
-                self._take(number, row)
+            yield from enumerate(rows, first + copy * size)
 
 
 def timetable(program: Program, model: str) -> Timetable | None:
@@ -172,6 +249,10 @@ def timetable(program: Program, model: str) -> Timetable | None:
     chip = program.chip
     if program.cores > 1 or chip.core_count > 1 or _scarce(chip, program):
         return None
+    if caches(chip) and (MODELS[model].dram is not None or not chip.token_delay):
+        return (
+            None  # a DRAM is followed burst by burst; or what a transfer lets begin asks at the same instant
+        )
     try:
         found = Timing(program, model).timetable()
     except _Competes:

@@ -92,9 +92,10 @@ class AddressMap:
         uses = command.writes if command.kind == "Store" else command.reads
         return [use.region for use in uses if self._program.regions[use.region].memory == memory]
 
-    def runs(self, command: Command) -> tuple[Runs, ...]:
-        """Where the bytes of a Load or Store lie, in the order in which they move; none for a transfer of 0 bytes."""
-        work, regions, tile = cast(Transfer, command.work), self.home(command), command.effect.tile
+    def runs(self, command: Command, tile: Tile | None = None) -> tuple[Runs, ...]:
+        """Where the bytes of a Load or Store lie, in the order in which they move; none for a transfer of 0 bytes.
+        ``tile``: another one than its own."""
+        work, regions, tile = cast(Transfer, command.work), self.home(command), tile or command.effect.tile
         if not work.nbytes:
             return ()
         if command.effect.what == "none" and all(self._is_constant(region) for region in regions):
@@ -208,6 +209,8 @@ def _tiled(
 ) -> dict[tuple[int, int], _Tiles]:
     """(step, region) -> its stationary tiles, where they lie one after the other."""
     found: dict[tuple[int, int], _Tiles] = defaultdict(_Tiles)
+    if not any(_lies_in_tiles(program, tensor) for tensor in program.graph.tensors.values()):
+        return {}
     for command in commands:
         if command.effect.what == "load_b" and command.effect.tile is not None:
             tensor, region = command.effect.operands[0]

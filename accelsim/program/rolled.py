@@ -138,6 +138,10 @@ class Unroller:
                 ends.append(loop.span.end)
                 counts.append(counts[-1] + more * loop.span.times)
 
+    def moved(self, tile: Tile, cut: int, copy: int) -> Tile:
+        """A tile in so many-th copy of the unit before a cut."""
+        return Tile._make([at + copy * by for at, by in zip(tile, self.loops[cut].tile, strict=True)])
+
     def cuts_of(self, number: int, seen_from: int) -> int:
         """How many cuts lie before what a command refers to: a lap refers to the laps just before it, wherever it is,
         and what is older than the loop stays where it is."""
@@ -160,9 +164,8 @@ class Unroller:
         number, loop = command.id, self.loops[cut] if copy else None
         waits = [wait._replace(command=self.referred(wait.command, number, copy)) for wait in command.waits]
         effect = command.effect
-        if loop is not None and effect.tile is not None:
-            moved = (at + copy * by for at, by in zip(effect.tile, loop.tile, strict=True))
-            effect = effect._replace(tile=Tile(*moved))
+        if copy and effect.tile is not None:
+            effect = effect._replace(tile=self.moved(effect.tile, cut, copy))
         return replace(
             command, id=self.cuts.long(number) + (copy * loop.span.size if loop else 0), waits=tuple(waits),
             reads=self._uses(command.reads, number, loop, copy), writes=self._uses(command.writes, number, loop, copy),

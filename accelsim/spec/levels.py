@@ -81,6 +81,11 @@ def byte_J(chip: Chip, memory: Memory, write: bool) -> float:
     return sram_J_per_B(chip.energy.sram, float(memory.capacity), write) if stated is None else float(stated)
 
 
+def timed_in_order(chip: Chip) -> bool:
+    """Whether times follow without events: no two queues share a port, or a cache makes every transfer be followed."""
+    return alone_at_ports(chip) or bool(caches(chip))
+
+
 def alone_at_ports(chip: Chip) -> bool:
     """Whether no two queues of a core ask for one port of a memory of the chip, as far as what lives there says: loads
     and stores have ports or an engine of their own, or weights alone are loaded; no cache stands before one."""

@@ -22,7 +22,7 @@ from accelsim.program.verify import check_length
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.chip import Chip
-from accelsim.spec.levels import alone_at_ports, managed
+from accelsim.spec.levels import caches, managed, timed_in_order
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
@@ -62,7 +62,8 @@ def lower(state: State) -> Program:
     steps, kept = list[Step](), frozenset(state.graph.kept)
     streams = {layout.core: Streams(layout) for layout in layouts}
     repeating = _repeating(state, layouts, uses, steps)
-    builder.rolls, builder.paced = _rolls(state, builder), alone_at_ports(state.chip)
+    builder.rolls, builder.paced = _rolls(state, builder), timed_in_order(state.chip)
+    builder.followed = builder.rolls and bool(caches(state.chip))
     nodes, index = state.graph.nodes, 0
     while (index := repeating.behind(index) if repeating else index) < len(nodes):
         node, index = nodes[index], index + 1
@@ -137,7 +138,7 @@ def _rolls(state: State, builder: Builder) -> bool:
     whole = all(clock is None or clock.exact for clock in clocks)
     alone = asked.repeat and asked.values == "off" and state.chip.core_count == 1
     alone = alone and Roles(state.chip).streams == 1
-    return alone and (whole or alone_at_ports(state.chip))
+    return alone and (whole or timed_in_order(state.chip))
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:

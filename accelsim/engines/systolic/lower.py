@@ -18,6 +18,7 @@ from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import (
     Exec,
+    Sizes,
     a_elements,
     a_key,
     array_of,
@@ -115,7 +116,9 @@ class MatrixStep:
         a_held, b_held = Held(), Held()
         sums: dict[tuple[int, int, int], list[int]] = {}
         turning = Laps(self.layout.builder, lambda: self._turns(sums), self.result, self.binds in ON_THE_CHIP)
-        for step in turning.passes(laps(self.tiles, self.mapping, self.arrays, self.gemm.conv is None)):
+        sizes = Sizes(self.gemm, self._out_rows) if self.layout.builder.followed else None
+        rows_alike = self.gemm.conv is None
+        for step in turning.passes(laps(self.tiles, self.mapping, self.arrays, rows_alike, sizes)):
             tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
             if not array:
                 a_held.turn()
@@ -347,10 +350,14 @@ class MatrixStep:
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
+    @property
+    def _out_rows(self) -> int:
+        """Rows of the result per group."""
+        return self.out.elements // (self.gemm.groups * self.gemm.N)
+
     def _out_elements(self, tile: Tile) -> int:
         """Elements of a result tile (not those of its sums when a pooling is fused, which takes whole images)."""
-        rows = self.out.elements // (self.gemm.groups * self.gemm.N)
-        first, last = (m * rows // self.gemm.M for m in (tile.m0, tile.m1))
+        first, last = (m * self._out_rows // self.gemm.M for m in (tile.m0, tile.m1))
         return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:

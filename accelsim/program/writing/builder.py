@@ -61,6 +61,7 @@ class Builder:
         """Region that is being written in pieces -> the first of them, and the last of each engine."""
         self.rolls = False  # whether laps of tile loops may be left out
         self.paced = False  # whether their times follow from those before, also where transfers bind
+        self.followed = False  # whether nothing but the writing of them is saved
         self.loops: list[Loop] = []
         self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
