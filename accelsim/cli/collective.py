@@ -12,6 +12,7 @@ from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import (
     byte_sizes,
     check_outputs,
+    counted,
     csv_option,
     example,
     json_option,
@@ -94,6 +95,7 @@ def collective(
     """
     from accelsim.cluster.shapes.building import build
     from accelsim.report import collectives as said
+    from accelsim.units import show as spelled
 
     spec, sizes, group = _checked(kind, cluster, texts, devices, swept, overrides, table, plot)
     topology = build(spec)
@@ -106,7 +108,10 @@ def collective(
         astrasim = from_checkout("tests.validation.astrasim", "accelsim collective --conventions")
         theirs = astrasim.by_astrasim(spec, topology, kind, size, algorithm, aware)
     if swept or plot is not None:
-        rows = said.sweep(topology, spec.collectives, kind, sizes if swept and sizes else said.SWEPT_B, *how)
+        asked = counted(
+            sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True)
+        )
+        rows = said.sweep(topology, spec.collectives, kind, asked, *how)
     save_plot(plot, lambda: _picture(kind, topology, len(members), rows))
     if swept:
         facts: dict[str, Any] = {"cluster": topology.name, "kind": kind, "ranks": len(members), "sweep": rows}

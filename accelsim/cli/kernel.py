@@ -17,6 +17,7 @@ from accelsim.cli.common import (
     example,
     json_option,
     paragraphs,
+    progress,
     show,
     show_json,
     width,
@@ -25,6 +26,7 @@ from accelsim.errors import Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
     from accelsim.kernels.predict import Kernels
+    from accelsim.kernels.table import Table
     from accelsim.spec.chip import Chip
 
 SIZES: Mapping[str, tuple[str, ...]] = {
@@ -97,7 +99,7 @@ def kernel(
         raise UsageError(Problem("--sweep and --plot go with a kernel", expected="OP, sizes and --sweep"))
     loaded = _chip(chip, overrides, site)
     if source is not None:
-        _table(Kernels(read_table(source), loaded), out)
+        _table(read_table(source), loaded, out)
     elif op is not None and sweep is not None:
         _sweep(op, dtype or usual_format(loaded), sizes, sweep, loaded, out, plot)
     elif op is not None:
@@ -147,7 +149,9 @@ def _sweep(
     others = [name for name in names if name != wanted.name]
     plain = [text for text in sizes if "=" not in text]
     named = [f"{name}={text}" for name, text in zip(others, plain, strict=False)]
-    found = swept(op, dtype, _cells(op, (*named, *(text for text in sizes if "=" in text))), wanted, chip)
+    with progress(1) as stage:
+        stage(f"predict {count_of(len(wanted.sizes), 'kernel')}", 0.0)
+        found = swept(op, dtype, _cells(op, (*named, *(text for text in sizes if "=" in text))), wanted, chip)
     click.echo(paragraphs(sentences(found)))
     if out is not None:
         files.write_file(out, files.records(columns(found.kernels)))
@@ -160,19 +164,22 @@ def _sweep(
         click.echo(f"picture: {plot}")
 
 
-def _table(kernels: Kernels, out: Path | None) -> None:
+def _table(table: Table, chip: Chip, out: Path | None) -> None:
     """Write the rows with what is predicted."""
     from accelsim import files
+    from accelsim.kernels.predict import Kernels
     from accelsim.kernels.told import columns
 
-    rows = columns(kernels)
+    with progress(1) as stage:
+        stage(f"predict {count_of(len(table.ops), 'kernel')}", 0.0)
+        rows = columns(Kernels(table, chip))
     if out is None:
         stream = BytesIO()
         files.records(rows)(stream)
         click.echo(stream.getvalue(), nl=False)
         return
     files.write_file(out, files.records(rows))
-    click.echo(f"{count_of(len(kernels.table.ops), 'kernel')}: {out}")
+    click.echo(f"{count_of(len(table.ops), 'kernel')}: {out}")
 
 
 def _one(kernels: Kernels, as_json: bool) -> None:

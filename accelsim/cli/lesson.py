@@ -13,6 +13,7 @@ from accelsim.cli.common import (
     FILE,
     OUT,
     check_file_target,
+    counted,
     csv_option,
     example,
     json_option,
@@ -235,10 +236,11 @@ def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool
         check_isolation()
     rows = []
     with write_rows(table, COLUMNS) if table else nullcontext() as add:
-        for row in marks(places, seconds, not trusted):
-            rows.append(row)
-            if add is not None:
-                add(cells(row))
+        for place in counted(places, str):
+            for row in marks([place], seconds, not trusted):
+                rows.append(row)
+                if add is not None:
+                    add(cells(row))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ def _about(found: CollectiveTime, software: Collectives) -> str:
 
 
 def sweep(
-    topology: Topology, software: Collectives, kind: str, sizes_B: Sequence[int], algorithm: str = "",
+    topology: Topology, software: Collectives, kind: str, sizes_B: Iterable[int], algorithm: str = "",
     group: Sequence[int] | None = None, chunks: int | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Time and bus bandwidth at each size: of one algorithm, or of all and the library."""

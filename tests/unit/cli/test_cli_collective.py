@@ -110,7 +110,11 @@ def test_a_sweep_has_every_algorithm_at_every_size(cli: Cli, tmp_path: Path) -> 
     assert MOST_SWEPT > 0
 
 
-def test_a_sweep_of_given_sizes_by_one_algorithm(cli: Cli) -> None:
+def test_a_sweep_of_given_sizes_by_one_algorithm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(
+        "accelsim.cli.collective.counted", lambda items, what: told.extend(map(what, items)) or items
+    )
     found = facts(
         cli,
         "all_reduce",
@@ -125,6 +129,7 @@ def test_a_sweep_of_given_sizes_by_one_algorithm(cli: Cli) -> None:
         "ring",
     )
     assert [(row["size_B"], row["algorithm"]) for row in found["sweep"]] == [(1000, "ring"), (10**6, "ring")]
+    assert told == ["1000 B", "976.6 KiB"]  # what progress shows
 
 
 def test_bus_bandwidth_rises_with_the_size(cli: Cli) -> None:
