@@ -94,7 +94,7 @@ class ClusterTraining:
 
     @property
     def same_bits(self) -> bool:
-        """Whether all weights are those of one device to the last bit."""
+        """Return whether all weights are those of one device to the last bit."""
         return all(
             np.array_equal(self.trained.weights[name], self.alone.weights[name])
             for name in self.alone.weights
@@ -102,7 +102,7 @@ class ClusterTraining:
 
     @property
     def synchronous(self) -> bool:
-        """Whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
+        """Return whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
         return _synchronous(self.plan)
 
     @property

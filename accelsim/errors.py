@@ -90,11 +90,11 @@ class MemoryNeed:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory has room for it."""
+        """Return whether the memory has room for it."""
         return self.needed_B <= self.available_B
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the fields and ``needed_B``."""
+        """Return the facts for JSON: the fields and ``needed_B``."""
         return {**asdict(self), "needed_B": self.needed_B}
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ LONGEST_NAME = 255
 
 
 def brief(given: object) -> str:
-    """What was given, as a message quotes it: its ``repr``, cut where it is long."""
+    """Return what was given, as a message quotes it: its ``repr``, cut where it is long."""
     text = repr(given)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 

@@ -62,7 +62,7 @@ class Result(Run):
 
     @property
     def critical_path(self) -> Sequence[Segment]:
-        """What the run waited for from its start to its end."""
+        """Return what the run waited for from its start to its end."""
         return critical_path(self)
 
     def check(self, thorough: bool = False) -> None:
@@ -74,7 +74,7 @@ class Result(Run):
         table: str | Path | EnergyTable | None = None,
         memories: Mapping[str, str | Path | Memory] | None = None,
     ) -> Result:
-        """The same run under another energy table, see ``account.what_if``: nothing is simulated again."""
+        """Return the same run under another energy table, see ``account.what_if``: nothing is simulated again."""
         return answered(with_energy(self, table, memories))
 
     def summary(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Result(Run):
         return latency.layers(self)
 
     def what_ifs(self) -> list[WhatIf]:
-        """What single changes of the chip would give, each simulated, the shortest run first."""
+        """Return what single changes of the chip would give, each simulated, the shortest run first."""
         return what_ifs(self)
 
     def ledger_frame(self) -> Any:
@@ -137,7 +137,7 @@ def _html_row(tag: str, cells: Sequence[str]) -> str:
 
 
 def answered(run: Run) -> Result:
-    """The same run, as one that can be asked."""
+    """Return the same run, as one that can be asked."""
     return Result(**{entry.name: getattr(run, entry.name) for entry in fields(Run) if entry.init})
 
 
@@ -145,7 +145,8 @@ def simulate(
     program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
     progress: Callable[[float], None] | None = None, memory_model: str = DEFAULT, record: bool = False,
 ) -> Result:  # fmt: skip
-    """As ``accelsim.machine.simulate.simulate``; the run can be asked for its summary, layers and report."""
+    """Simulate as ``accelsim.machine.simulate.simulate`` does; the run can be asked for its summary, layers and
+    report."""
     return answered(simulate_program(program, feeds, values, keep, progress, memory_model, record))
 
 

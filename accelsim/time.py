@@ -27,7 +27,7 @@ class Clock:
 
     @property
     def exact(self) -> bool:
-        """Whether a period is a whole number of femtoseconds."""
+        """Return whether a period is a whole number of femtoseconds."""
         return self._den == 1
 
     @property
@@ -36,8 +36,8 @@ class Clock:
         return Fraction(self._num, self._den)
 
     def cut_off(self, times_fs: NDArray[np.int64], den: int) -> NDArray[np.int64]:
-        """What the times of edges lack to the exact ones, in parts ``1 / den`` of a femtosecond, of which a period is a
-        whole number; -1 for a time that is none of an edge."""
+        """Return what the times of edges lack to the exact ones, in parts ``1 / den`` of a femtosecond, of which a
+        period is a whole number; -1 for a time that is none of an edge."""
         import numpy as np
 
         wide = int(times_fs.max(initial=0)) * self._den >= 1 << 62

@@ -116,7 +116,7 @@ def dimension(unit: str) -> Dimension:
 
 
 def expected(unit: str) -> str:
-    """What a text of this dimension looks like, for error messages."""
+    """Return what a text of this dimension looks like, for error messages."""
     row = DIMENSIONS[unit]
     return f"{row.what} in {unit}, such as '{row.example}'"
 

@@ -8,7 +8,7 @@ from accelsim.time import FS
 
 
 def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
-    """What the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
+    """Return what the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
     totals: dict[str, int] = {}
     for reasons in stalls:
         for key, fs in reasons.items():

@@ -95,12 +95,12 @@ class Blame(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For a table: 'ddr3 (weights)', 'pcie-gen3-x16 latency', 'vector unit'."""
+        """Text for a table: 'ddr3 (weights)', 'pcie-gen3-x16 latency', 'vector unit'."""
         return KINDS[self.kind].text.format(resource=self.resource, operand=self.operand)
 
     @property
     def phrase(self) -> str:
-        """For a sentence: 'moving weights (ddr3)'."""
+        """Words for a sentence: 'moving weights (ddr3)'."""
         return KINDS[self.kind].phrase.format(resource=self.resource, operand=self.operand)
 
 
@@ -236,7 +236,7 @@ def by_blame(run: Run) -> Times:
 
 
 def added_fs(run: Run) -> list[int]:
-    """What each step adds to the latency, fs: its time on the critical path."""
+    """Return what each step adds to the latency, fs: its time on the critical path."""
     table = by_step(run)
     return [sum(table[step].values()) for step in range(len(run.program.steps))]
 
@@ -247,7 +247,7 @@ def ranked(times: Mapping[Blame, int]) -> Times:
 
 
 def by_key(times: Mapping[Blame, int]) -> dict[str, int]:
-    """The same by the keys of ``KEYS``, in their order; those that take any time."""
+    """Return the same by the keys of ``KEYS``, in their order; those that take any time."""
     totals = dict.fromkeys(KEYS, 0)
     for blame, fs in times.items():
         totals[blame.key] += fs
@@ -255,7 +255,7 @@ def by_key(times: Mapping[Blame, int]) -> dict[str, int]:
 
 
 def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
-    """What the time of one piece of the path goes to, fs; the parts add up to it."""
+    """Return what the time of one piece of the path goes to, fs; the parts add up to it."""
     command = run.program.commands[piece.command]
     operand = operand_of(run, command) if piece.kind == "transfer" else ""
     resource = "" if piece.kind == "hand_over" else piece.resource
@@ -264,7 +264,7 @@ def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
 
 
 def operand_of(run: Run, command: Command) -> str:
-    """What a transfer moves, one of ``OPERANDS``."""
+    """Return what a transfer moves, one of ``OPERANDS``."""
     assert isinstance(command.work, Transfer)
     graph, regions = run.program.graph, run.program.regions
     uses = command.writes if command.work.write else command.reads

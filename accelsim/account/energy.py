@@ -101,7 +101,7 @@ def _memory_prices(chip: Chip) -> dict[tuple[str, str], float]:
 
 
 def static_power_W(chip: Chip) -> dict[ActionName, float]:
-    """What is drawn all the time: action name -> W. Zero entries are left out."""
+    """Return what is drawn all the time: action name -> W. Zero entries are left out."""
     powers = {idle("chip"): float(chip.power.idle or 0.0) if chip.power else 0.0}
     powers |= {idle(name): float(attached.memory.static_power) for name, attached in chip.memories.items()}
     return {name: power for name, power in powers.items() if power > 0}
@@ -248,7 +248,7 @@ CATEGORY_NAMES = tuple(entry.name for entry in CATEGORIES)
 
 
 def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
-    """What tells the category (a name of ``CATEGORIES``) of each row of a run on this chip."""
+    """Return what tells the category (a name of ``CATEGORIES``) of each row of a run on this chip."""
     engines = engine_prices(chip)
 
     def category(row: EnergyRow) -> str:

@@ -48,7 +48,8 @@ def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, Any]:
 def caveats(
     first: Mapping[str, Any] | None, other: Mapping[str, Any] | None, names: tuple[str, str]
 ) -> Iterator[Caveat]:
-    """What differs between two records of ``energy_basis`` of runs called ``names``; None: a report without one."""
+    """Yield what differs between two records of ``energy_basis`` of runs called ``names``; None: a report without
+    one."""
     if first is None or other is None:
         unsaid = [name for name, basis in zip(names, (first, other), strict=True) if basis is None]
         text = f"no energy table and idle power are recorded for {' and '.join(unsaid)}"

@@ -47,11 +47,11 @@ class Figure(NamedTuple):
 
     @property
     def is_verified(self) -> bool:
-        """Whether it is verified, measured, or derived from such."""
+        """Return whether it is verified, measured, or derived from such."""
         return self.status not in DOUBTFUL
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON and CSV; units at the end of the keys."""
+        """Return the figures for JSON and CSV; units at the end of the keys."""
         word = self.word_J
         return {
             "component": self.component, "what": self.what, "node": self.node, "per": self.per,

@@ -28,7 +28,8 @@ class Energies(NamedTuple):
 
 
 def latency_interval(run: Run) -> Interval | None:
-    """From the time that every step adds; None for a chip without kernels: nobody has measured how far off it is."""
+    """Return the interval from the time that every step adds; None for a chip without kernels: nobody has measured
+    how far off it is."""
     found = parts(run)
     if found is None:
         return None
@@ -38,14 +39,14 @@ def latency_interval(run: Run) -> Interval | None:
 
 
 def parts(run: Run) -> list[Part] | None:
-    """What every step adds, with the width of its interval; None for a chip without kernels."""
+    """Return what every step adds, with the width of its interval; None for a chip without kernels."""
     models = _models(run)
     return list(_parts(run, models)) if models else None
 
 
 def energy_interval(run: Run, total_J: float) -> Energies | None:
-    """By how far measured power varies around simulated joules (``kernels.uncalibrated.ENERGY``); None for a chip
-    without kernels."""
+    """Return the interval by which measured power varies around simulated joules (``kernels.uncalibrated.ENERGY``);
+    None for a chip without kernels."""
     if not _models(run):
         return None
     from accelsim.kernels.uncalibrated import ENERGY

@@ -81,12 +81,13 @@ class Layer:
 
     @property
     def bound_key(self) -> str:
-        """What most of the time that it adds goes to, a key of ``critical_path.KEYS``; 'hidden' when it adds none."""
+        """Return what most of the time that it adds goes to, a key of ``critical_path.KEYS``; 'hidden' when it adds
+        none."""
         return next((blame.key for blame in self.path), HIDDEN)
 
     @property
     def bound(self) -> str:
-        """The same in words, with the name of the memory or link."""
+        """Return the same in words, with the name of the memory or link."""
         return next((blame.text for blame in self.path), HIDDEN)
 
     @property
@@ -231,7 +232,7 @@ def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
 
 
 def traffic_by_level(run: Run) -> dict[str, dict[str, int]]:
-    """The same of every level between buffers and memories."""
+    """Return the same of every level between buffers and memories."""
     names = [name for name in run.chip.memories if is_level(run.chip, name)]
     return _by_memory(names, traffic_by_step(run, is_level)) if names else {}
 
@@ -265,7 +266,7 @@ layers of which nothing says that they are a network."""
 
 
 def counted(run: Run) -> str:
-    """What a run makes ``batch`` of, a key of ``COUNTED``."""
+    """Return what a run makes ``batch`` of, a key of ``COUNTED``."""
     if not run.program.graph.products:
         return "inferences"
     return "products" if sum(step.macs > 0 for step in run.program.steps) == 1 else "passes"
@@ -344,7 +345,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def notes(run: Run) -> list[str]:
-    """What the compiler has to say of a run, and how much of it was replayed."""
+    """Return what the compiler has to say of a run, and how much of it was replayed."""
     return [
         *run.program.notes,
         *([run.replay.text] if run.replay is not None and run.replay.commands else []),

@@ -99,7 +99,7 @@ def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
 
 
 def in_words(chip: Chip, component: str, action: str) -> str:
-    """What an action of a component costs energy for: 'int8 multiply-accumulates', 'on-chip SRAM', 'ddr3'."""
+    """Return what an action of a component costs energy for: 'int8 multiply-accumulates', 'on-chip SRAM', 'ddr3'."""
     unit = unit_of(component)
     if unit in units(chip):
         return engine_prices(chip)[part_of(chip, component), action].what

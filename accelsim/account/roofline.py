@@ -26,7 +26,7 @@ class Point:
 
     @property
     def macs_per_B(self) -> float:
-        """The same intensity in multiply-accumulates per byte (what the TPU paper puts on the x axis)."""
+        """Return the same intensity in multiply-accumulates per byte (what the TPU paper puts on the x axis)."""
         return self.intensity_ops_per_B / OPS_PER_MAC
 
 

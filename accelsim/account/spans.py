@@ -18,14 +18,14 @@ OUTSIDE = -1
 
 
 def is_off_chip(chip: Chip, component: str, action: str) -> bool:
-    """Whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
+    """Return whether a ledger row is traffic of an off-chip memory (attached, or the host processor's own)."""
     if action not in WAYS:
         return False
     return component == HOST_OWN_MEMORY or (component in chip.memories and not is_level(chip, component))
 
 
 def is_level(chip: Chip, component: str, action: str = "") -> bool:
-    """Whether a component of the ledger is a level between buffers and memories; all that it does is traffic."""
+    """Return whether a component of the ledger is a level between buffers and memories; all that it does is traffic."""
     return component in chip.memories and chip.memories[component].fed_by is not None
 
 
@@ -74,7 +74,7 @@ def stream_ends_fs(run: Run) -> dict[int, int]:
 
 
 def multiplier_title(chip: Chip) -> str:
-    """What the engine that multiplies is called in a sentence: 'the matrix unit' where there is none."""
+    """Return what the engine that multiplies is called in a sentence: 'the matrix unit' where there is none."""
     unit = multiplier(chip)
     kind = ENGINES[unit.type] if unit is not None else None
     return (kind.multiplies_as or kind.title) if kind is not None else "the matrix unit"

@@ -68,7 +68,7 @@ def titles(steps: Sequence[Step], graph: Graph) -> list[str]:
 
 
 def is_of_images(graph: Graph) -> bool:
-    """Whether tensors of four axes are images with channels: only then has the graph convolutions or pooling."""
+    """Return whether tensors of four axes are images with channels: only then has the graph convolutions or pooling."""
     return any("kernel_shape" in node.attrs for node in graph.nodes)
 
 
@@ -114,7 +114,8 @@ def _shape(shape: tuple[int, ...], images: bool) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Whether a layer's name was given by a person: not empty, not just a number with a letter or an operator."""
+    """Return whether a layer's name was given by a person: not empty, not just a number with a letter or an
+    operator."""
     if not name or NONDESCRIPT.fullmatch(name.rsplit("/", 1)[-1]):
         return False
     made = EXPORTED.fullmatch(name)

@@ -142,7 +142,7 @@ class Commands(click.Group):
     """A group that imports its commands when they are used, and ends without a traceback on bad input."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """As click does, with all three standard streams; one line where stdout takes no more."""
+        """Run as click does, with all three standard streams; one line where stdout takes no more."""
         open_streams()
         atexit.register(gc.freeze)  # else the end of the process would look for garbage in all that is left
         try:
@@ -167,7 +167,7 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with the nearest command in the error text."""
+        """Find the command as click does, with the nearest command in the error text."""
         from accelsim.errors import nearest
 
         if args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -36,7 +36,7 @@ class _BareLayers(click.Command):
     """A command whose ``--layers`` may stand without a value, also before a RUN."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, with the value that a bare ``--layers`` means."""
+        """Parse as click does, with the value that a bare ``--layers`` means."""
         told = []
         for word, behind in zip(args, [*args, ""][1:], strict=True):
             bare = word == "--layers" and not (behind == "all" or behind.isdecimal())

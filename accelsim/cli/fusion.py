@@ -108,7 +108,7 @@ def _replicas(fused: Fused, plan: str) -> list[Problem]:
 
 
 def read(fused: Fused) -> Fusion:
-    """As the simulator takes them. UsageError with all that is wrong."""
+    """Return the options as the simulator takes them. UsageError with all that is wrong."""
     from accelsim.cluster.buckets.base import COMPRESSED, Fusion
     from accelsim.cluster.buckets.registry import policy
     from accelsim.errors import known

@@ -173,7 +173,7 @@ def _rows(found: Generation) -> Any:
 
 
 def sentences(found: Generation) -> list[str]:
-    """What the figures say, each computed from the calls."""
+    """Return what the figures say, each computed from the calls."""
     from accelsim.report.text import at_most, si
 
     prefill = f"The first token appears after {si(found.time_to_first_token_s, 's')}."

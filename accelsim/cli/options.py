@@ -104,7 +104,7 @@ def _size(name: str, text: str, unit: str) -> int:
 
 
 def read(asked: Mapping[str, Any], gather: Gather) -> dict[str, Any]:
-    """What options gave, as fields of a request: texts NAME=VALUE are mappings."""
+    """Return what options gave, as fields of a request: texts NAME=VALUE are mappings."""
     found = dict(asked)
     for name in asked:
         if OPTIONS[name].kind in READ:
@@ -116,7 +116,7 @@ def read(asked: Mapping[str, Any], gather: Gather) -> dict[str, Any]:
 
 
 def numbers(asked: dict[str, Any], gather: Gather) -> dict[str, Any]:
-    """What ``number_options`` gave, as fields of ``compiler.state.Options``; taken out of ``asked``."""
+    """Return what ``number_options`` gave, as fields of ``compiler.state.Options``; taken out of ``asked``."""
     mine = [name for name, row in OPTIONS.items() if row.shared == "numbers"]
     given = {name: asked.pop(name) for name in mine}
     with gather.also():

@@ -51,8 +51,8 @@ class OnCluster(NamedTuple):
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
-    """Whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for options
-    of clusters on chips."""
+    """Return whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for
+    options of clusters on chips."""
     from accelsim.spec.yaml.clusters import is_cluster, listed
 
     if given.train or any(is_cluster(name) for text in on for name in listed(text)):

@@ -46,7 +46,7 @@ class Outputs(NamedTuple):
 
 
 def is_serving(model: str) -> bool:
-    """Whether a model is a decoder with a prompt and new tokens. Raises UsageError for numbers that are none."""
+    """Return whether a model is a decoder with a prompt and new tokens. Raises UsageError for numbers that are none."""
     from accelsim.workload.sources.load import generation_of
 
     return generation_of(model) is not None

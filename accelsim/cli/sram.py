@@ -250,7 +250,7 @@ PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
 @csv_option
 @json_option
 def conflicts(as_json: bool, table: Path | None, **asked: Any) -> None:
-    """How often accesses of a systolic array meet in one bank, for every interleaving of the banks.
+    """Count how often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 
     The array waits until all words that it asked for at a clock were served; lanes that read one word share it.
     """  # fmt: skip

@@ -118,7 +118,7 @@ def crossover(
     model: str, chips: tuple[str, ...], batches: tuple[int, ...], dtype: str, plot: Path | None, table: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """From which batch size each chip is faster than the first, transfers to and from the host included."""
+    """Find the batch size from which each chip is faster than the first, transfers to and from the host included."""
     from accelsim.explore import studies
 
     check_outputs(plot, table)

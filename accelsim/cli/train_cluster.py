@@ -25,7 +25,7 @@ SHARED = ("", "states of the optimiser", "these and gradients", "these, gradient
 
 
 def is_cluster(on: str | None) -> bool:
-    """Whether what follows --on is a cluster."""
+    """Return whether what follows --on is a cluster."""
     from accelsim.spec.yaml.clusters import is_cluster as known
 
     return on is not None and known(on)
@@ -198,7 +198,7 @@ def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
 
 
 def words(result: ClusterTraining) -> list[str]:
-    """What the numbers mean: first whether the weights are those of one device."""
+    """Return what the numbers mean: first whether the weights are those of one device."""
     found = [_verdict(result)]
     if result.step.parts_fs:
         name, fs = max(result.step.parts_fs.items(), key=lambda item: item[1])

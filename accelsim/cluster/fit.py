@@ -161,7 +161,7 @@ class Model:
         ]  # fmt: skip
 
     def seconds(self, software: Collectives | None = None) -> Floats:
-        """Of every row, s."""
+        """Return the time of every row, s."""
         software = software or self.software
         found = np.empty(len(self.rows.nbytes))
         for sort, rings, rows in self._parts:
@@ -214,7 +214,7 @@ def constants(software: Collectives) -> dict[str, float]:
 
 
 def with_constants(software: Collectives, values: Mapping[str, float]) -> Collectives:
-    """The same with other constants."""
+    """Return the same with other constants."""
     of: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         protocol, _, field = name.rpartition(".")

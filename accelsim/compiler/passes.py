@@ -84,7 +84,8 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
 
 
 def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph:
-    """What the passes make of a graph for a chip: its nodes and formats, without a program. Raises as ``compile``."""
+    """Return what the passes make of a graph for a chip: its nodes and formats, without a program. Raises as
+    ``compile``."""
     return _transformed(graph, chip, options or Options()).graph
 
 

@@ -128,7 +128,7 @@ class State:
 
     @property
     def copies(self) -> int:
-        """How often the graph is there: once for each core, or once for all."""
+        """Return how often the graph is there: once for each core, or once for all."""
         return copies(self.chip, self.options)
 
 

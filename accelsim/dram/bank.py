@@ -59,7 +59,7 @@ LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands", "queues": "bank_q
 
 
 def engine() -> str:
-    """Which inner loop is used: 'numba' where it is installed (extra ``fast``), else 'python'.
+    """Return which inner loop is used: 'numba' where it is installed (extra ``fast``), else 'python'.
 
     The environment variable ACCELSIM_KERNEL=python keeps numba out.
     """
@@ -79,7 +79,8 @@ def _compiles() -> bool:
 
 
 def inner_loop(kind: str, scheduler: str = "bursts", buses: bool = False) -> Any:
-    """What has the inner loop ``run`` of a scheduler: compiled by numba or as it is; ``buses``: with command buses."""
+    """Return what has the inner loop ``run`` of a scheduler: compiled by numba or as it is; ``buses``: with command
+    buses."""
     plain = import_module(f"accelsim.dram.{LOOPS[scheduler]}")
     if kind == "python":
         return plain

@@ -26,7 +26,7 @@ def free(ring: Ints, bus: int, clock: int, clocks: int) -> int:
 
 
 def on_edge(p: Ints, ring: Ints, bus: int, clock: int, clocks: int) -> int:
-    """As ``free``, for a command that begins at every so many clocks only."""
+    """Return the same as ``free``, for a command that begins at every so many clocks only."""
     t = free(ring, bus, clock, clocks)
     while (t - clocks) % p[EDGE] > 0:
         t = free(ring, bus, t + 1, clocks)

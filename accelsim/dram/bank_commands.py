@@ -35,7 +35,7 @@ def waiting(queue: Ints, base: int) -> int:
 
 
 def mode(p: Ints, queue: Ints, base: int) -> int:
-    """Whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
+    """Return whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
     reads, writes = waiting(queue, base), waiting(queue, base + p[QUEUE])
     if queue[base + DRAINING]:
         if writes == 0 or (writes <= p[LOW] and reads > 0):
@@ -133,7 +133,7 @@ def let_go(p: Ints, bank: Ints, queue: Ints, base: int, r: int) -> None:
 
 
 def busy(p: Ints, bank: Ints, r: int) -> bool:
-    """Whether a row of rank ``r`` was opened for a request that still waits."""
+    """Return whether a row of rank ``r`` was opened for a request that still waits."""
     found = False
     for k in range(r * p[PER_RANK], (r + 1) * p[PER_RANK]):
         found = found or bank[BANK * k + OWNER] >= 0

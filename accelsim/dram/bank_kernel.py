@@ -123,7 +123,7 @@ def remove(
 
 
 def direction(p: Ints, queue: Ints, base: int) -> int:
-    """Whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
+    """Return whether reads (0) or writes (1) are served now: writes from the high watermark down to the low one."""
     writes = queue[base + p[QUEUE] + WAITING]
     if queue[base + DRAINING]:
         if writes == 0 or (writes <= p[LOW] and queue[base + WAITING] > 0):
@@ -210,7 +210,7 @@ def forward(
 
 
 def pending(p: Ints, queue: Ints) -> int:
-    """Where a queue of reads begins that (or whose queue of writes) has requests, -1 when all are served."""
+    """Return where a queue of reads begins that (or whose queue of writes) has requests, -1 when all are served."""
     for controller in range(p[CONTROLLERS]):
         base = int(2 * controller * p[QUEUE])
         if queue[base + WAITING] + queue[base + p[QUEUE] + WAITING] > 0:
@@ -219,7 +219,7 @@ def pending(p: Ints, queue: Ints) -> int:
 
 
 def behind(p: Ints, queue: Ints, base: int, now: int) -> bool:
-    """Whether a queue may have something to serve before ``now``."""
+    """Return whether a queue may have something to serve before ``now``."""
     return bool(queue[base + CLOCK] < now and queue[base + WAITING] + queue[base + p[QUEUE] + WAITING] > 0)
 
 

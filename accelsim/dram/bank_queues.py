@@ -292,13 +292,14 @@ def tick(
 
 
 def full(p: Ints, queue: Ints, at: Ints, place: int) -> bool:
-    """Whether no request can come now: as many are under way as may be, or the window at ``place`` has no room."""
+    """Return whether no request can come now: as many are under way as may be, or the window at ``place`` has no
+    room."""
     held = p[OUTSTANDING] > 0 and at[IN_FLIGHT] >= p[OUTSTANDING]
     return bool(held or queue[place + WAITING] >= p[WINDOW])
 
 
 def nothing_left(p: Ints, queue: Ints) -> bool:
-    """Whether every request has been served."""
+    """Return whether every request has been served."""
     for base in range(0, 2 * p[CONTROLLERS] * p[QUEUE], 2 * p[QUEUE]):
         if queue[base + WAITING] + queue[base + p[QUEUE] + WAITING] + queue[base + STARTED] > 0:
             return False

@@ -76,7 +76,8 @@ class Energy:
 
 
 def energy(served: Served, device: Device) -> Energy:
-    """What a batch cost. UsageError when the memory states no currents, so that nobody takes 0 J for an answer."""
+    """Return what a batch cost. UsageError when the memory states no currents, so that nobody takes 0 J for an
+    answer."""
     table = _table(device)
     geometry = device.geometry
     seconds = served.elapsed * device.clock_fs * FS

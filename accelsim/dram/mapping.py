@@ -113,7 +113,8 @@ class Decoder:
         return min((piece.at for piece in self.pieces if piece.field == "row"), default=self.address_bits)
 
     def decode(self, addresses: Array) -> Place:
-        """Where the bytes at ``addresses`` (integers, any shape, not negative; they wrap at the capacity) lie."""
+        """Return where the bytes at ``addresses`` (integers, any shape, not negative; they wrap at the capacity)
+        lie."""
         return self.places(self.spread(np.asarray(addresses, np.int64)))
 
     def spread(self, addresses: Array) -> Array:
@@ -139,7 +140,7 @@ class Decoder:
         return (self.capacity_B // self.turns - 1).bit_length()
 
     def places(self, addresses: Array) -> Place:
-        """Where addresses lie that were spread."""
+        """Return where addresses lie that were spread."""
         fields = {name: np.zeros(addresses.shape, np.int64) for name in Place._fields}
         for field, bits, shift, at in self.pieces:
             fields[field] |= ((addresses >> at) & ((1 << bits) - 1)) << shift

@@ -67,7 +67,7 @@ def expire(m: Ints, b: int, accepted: int) -> None:
 
 
 def visit_of(m: Ints, b: int, row: int, since: int, most: int) -> int:
-    """Where the last visit to ``row`` is among those before the open one that last beyond ``since``; 0: nowhere.
+    """Return where the last visit to ``row`` is among those before the open one that last beyond ``since``; 0: nowhere.
 
     Visits of ``most`` bursts or more do not count.
     """

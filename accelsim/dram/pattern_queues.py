@@ -90,7 +90,7 @@ def leave_last(m: Ints, begin: int, end: int, left: int) -> None:
 
 
 def leave_but_one(m: Ints, begin: int, end: int) -> None:
-    """The same for all but one, which is what most drains come to."""
+    """Do the same for all but one, which is what most drains come to."""
     first = begin
     for e in range(begin + HOLD, end, HOLD):
         if m[e + H_READY] < m[first + H_READY]:

@@ -96,7 +96,7 @@ BANK = BEFORE_END = BEFORE + 4 * VISIT
 
 
 def one_window(device: Device) -> Device:
-    """The same device with one window in place of the two stages of scheduler 'queues'; any other as it is.
+    """Return the same device with one window in place of the two stages of scheduler 'queues'; any other as it is.
 
     What waits in front of the banks and the queue of one bank are reordered together, and a row that others wait for
     gives way when its requests in that queue are served.

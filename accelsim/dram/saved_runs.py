@@ -53,7 +53,8 @@ KINDS = {"address": "iu", "write": "b", "at": "iu", "op": "iu"}
 
 
 def read_saved(path: str | Path) -> Saved:
-    """What ``accelsim run --save-trace`` wrote: a file, or a directory that holds one. Or arrays without a memory.
+    """Return what ``accelsim run --save-trace`` wrote: a file, or a directory that holds one. Or arrays without a
+    memory.
 
     Raises ModelError naming every array that is missing or has a wrong type or length.
     """
@@ -90,7 +91,7 @@ def check_memory(path: str | Path, memory: str) -> None:
 
 
 def is_saved(path: Path) -> bool:
-    """Whether a path means NumPy archives, and not text."""
+    """Return whether a path means NumPy archives, and not text."""
     return is_folder(path) or path.suffix == ".npz"
 
 

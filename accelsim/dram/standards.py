@@ -115,12 +115,12 @@ class Standard:
 
     @property
     def groups(self) -> bool:
-        """Whether it has bank groups."""
+        """Return whether it has bank groups."""
         return any(row.level == "group" for row in self.constraints)
 
     @property
     def bank_refresh(self) -> bool:
-        """Whether it can refresh one bank while the others work (REFPB)."""
+        """Return whether it can refresh one bank while the others work (REFPB)."""
         return any("REFPB" in row.preceding for row in self.constraints)
 
     @property

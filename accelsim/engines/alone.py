@@ -16,7 +16,7 @@ Writer = Callable[[Lowering, M], Mapped]
 
 
 def decided(step: Lowering, depends: object, mappings: Sequence[M], write: Writer[M]) -> M:
-    """Of the best mappings of a product the one that the tuner takes, or the first where there is no tuner.
+    """Return the mapping that the tuner takes from the best ones of a product; the first where there is no tuner.
 
     ``depends``: what the decision depends on beside chip, formats and effort; where that is equal, so is the decision.
     """

@@ -51,7 +51,7 @@ class Tuner(Protocol):
 
     @property
     def leaders(self) -> int:
-        """How many it wants to see."""
+        """Return how many it wants to see."""
 
     def fastest(
         self,
@@ -193,12 +193,12 @@ class EngineType(ABC):
 
     @property
     def mapping(self) -> MappingKind | None:
-        """What it chooses of a product, None where there is no choice."""
+        """Return what it chooses of a product, None where there is no choice."""
         return None
 
     def accepts(self, offer: Offer) -> str | None:
-        """Whether an engine of this type does a node: '' yes; else why not, in plain words; None: it is not the kind
-        of work that it does at all."""
+        """Return whether an engine of this type does a node: '' yes; else why not, in plain words; None: it is not the
+        kind of work that it does at all."""
         return None
 
     def lower(self, lowering: Lowering) -> Mapped | None:
@@ -210,15 +210,15 @@ class EngineType(ABC):
         return None
 
     def gates_zeros(self, spec: Any) -> bool:
-        """Whether a multiplication by zero costs no energy."""
+        """Return whether a multiplication by zero costs no energy."""
         return False
 
     def has_epilogue(self, spec: Any) -> bool:
-        """Whether functions may follow a product on the way of its results out of the engine."""
+        """Return whether functions may follow a product on the way of its results out of the engine."""
         return False
 
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
-        """Whether a pooling may be one of these: it needs the sums of a whole image at a time."""
+        """Return whether a pooling may be one of these: it needs the sums of a whole image at a time."""
         return False
 
     def keeps_B(self, spec: Any, buffer: Buffer) -> int:
@@ -226,7 +226,7 @@ class EngineType(ABC):
         return 0
 
     def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
-        """How long kernels take that run alone, in closed form; None for types that run no kernels."""
+        """Return how long kernels take that run alone, in closed form; None for types that run no kernels."""
         return None
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
@@ -238,15 +238,16 @@ class EngineType(ABC):
         return 0.0
 
     def called(self, unit: Unit) -> str:
-        """What one engine is called in a sentence."""
+        """Return what one engine is called in a sentence."""
         return self.title
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """What one could change about an engine, beside its clock."""
+        """Return what one could change about an engine, beside its clock."""
         return iter(())
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """What the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the piece."""
+        """Return what the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the
+        piece."""
         return {piece.kind: piece.end - piece.start}
 
     def worked_until(self, chip: Chip, engine: str, record: Any, data_fs: int) -> int:
@@ -262,12 +263,12 @@ class EngineType(ABC):
         """Start the processes of an engine that runs ``queue`` in order."""
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> Timer | None:
-        """What works out the times of a queue without events, into ``table``; None for types that cannot."""
+        """Return what works out the times of a queue without events, into ``table``; None for types that cannot."""
         return None
 
     @abstractmethod
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """From an event of a command back to what let it happen; None at the start of the run."""
+        """Go from an event of a command back to what let it happen; None at the start of the run."""
 
     def passed(self, chip: Chip, engine: str, record: Any, phase: Phase) -> int:
         """When a command passed a phase other than 'done', fs. Raises KeyError for engines without such phases."""
@@ -282,8 +283,8 @@ class EngineType(ABC):
         fs: int,
         tokens: Mapping[str, int] | None = None,
     ) -> Any:
-        """What the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks; some
-        of its ``tokens`` come later by another time (``Wait.why`` -> fs). None for engines that cannot tell."""
+        """Return what the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks;
+        some of its ``tokens`` come later by another time (``Wait.why`` -> fs). None for engines that cannot tell."""
         return None
 
     def times(
@@ -294,7 +295,7 @@ class EngineType(ABC):
         records: Sequence[Any],
         summed: Callable[[EngineLog], Times],
     ) -> Times:
-        """How an engine spent its time: from its ``log`` (``summed``), or from the ``records`` of the run."""
+        """Return how an engine spent its time: from its ``log`` (``summed``), or from the ``records`` of the run."""
         return summed(log)
 
     def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:

@@ -24,7 +24,7 @@ class Clocked(EngineType):
 
     @abstractmethod
     def stages(self, command: Command) -> Sequence[tuple[str, int]]:
-        """What a command does, one after the other: (kind of a piece of the critical path, clocks)."""
+        """Return what a command does, one after the other: (kind of a piece of the critical path, clocks)."""
 
     def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the engine, else of the chip."""

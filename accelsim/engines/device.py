@@ -114,14 +114,14 @@ class Device(Protocol):
 
     @property
     def records(self) -> list[Any]:
-        """What engines note of their commands beyond start, data and end."""
+        """Return what engines note of their commands beyond start, data and end."""
 
     @property
     def by_link(self) -> set[int]:
         """Transfers whose data the link held up, not the memory behind it."""
 
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
-        """What several queues of the device share by a name, made by the first of them that asks."""
+        """Return what several queues of the device share by a name, made by the first of them that asks."""
 
     def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, str]]:
         """Wait until the release times of all ``waits`` (of that kind) are known: (fs, what was missing last)."""
@@ -136,7 +136,7 @@ class Device(Protocol):
         """Come to a barrier now; the event fires when all have come."""
 
     def needs_ports(self, command: Command) -> bool:
-        """Whether the command must hold ports of buffers that can run out."""
+        """Return whether the command must hold ports of buffers that can run out."""
 
     def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
         """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
@@ -148,7 +148,7 @@ class Device(Protocol):
         """At ``t_fs`` the command starts to overwrite its destinations."""
 
     def begin_now(self, command: Command, t_fs: int) -> None:
-        """The same without an event of its own: ``t_fs`` is now, or nobody else can look before it."""
+        """Do the same without an event of its own: ``t_fs`` is now, or nobody else can look before it."""
 
     def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
         """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
@@ -177,7 +177,7 @@ class Walk(Protocol):
 
     @property
     def t(self) -> int:
-        """Where the walk stands, fs."""
+        """Return where the walk stands, fs."""
 
     @property
     def chip(self) -> Chip:
@@ -193,13 +193,13 @@ class Walk(Protocol):
 
     @property
     def delay_fs(self) -> int:
-        """From the release of a token until it may be acquired."""
+        """Time from the release of a token until it may be acquired."""
 
     def span(self, command: int) -> tuple[int, int, int]:
         """Start, first data and end of a command, fs."""
 
     def record(self, command: int) -> Any:
-        """What the engine noted of a command."""
+        """Return what the engine noted of a command."""
 
     def queue_before(self, command: int) -> int:
         """The command before it on the same engine, -1 for none."""
@@ -229,4 +229,4 @@ class Walk(Protocol):
         """The memory whose data a transfer waited for, or the cache before it."""
 
     def held_by_link(self, command: int) -> bool:
-        """Whether the link held the data of a transfer up, not the memory behind it."""
+        """Return whether the link held the data of a transfer up, not the memory behind it."""

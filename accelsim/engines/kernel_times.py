@@ -46,10 +46,10 @@ class Prepared(Protocol):
         tuple share a value."""
 
     def times(self, chip: Chip) -> KernelTimes:
-        """How long they take; ``chip``: the same but for its constants."""
+        """Return how long they take; ``chip``: the same but for its constants."""
 
     def likely(self, chip: Chip, most: int) -> Prepared:
-        """The same with at most so many candidates a kernel: those that take the least time on this chip."""
+        """Return the same with at most so many candidates a kernel: those that take the least time on this chip."""
 
 
 class KernelModel(Protocol):

@@ -17,7 +17,7 @@ def mac_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
 
 
 def undone_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
-    """The same of those that nothing carries out, which cost nothing."""
+    """Return the same of those that nothing carries out, which cost nothing."""
     return {
         action: Price(0.0, category, f"{action.of} multiply-accumulates", mac_status(table, action.of))
         for action in sorted(NOT_DONE)

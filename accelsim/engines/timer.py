@@ -78,7 +78,7 @@ class Timer(ABC):
 
     @abstractmethod
     def make(self, command: Command) -> Any:
-        """What the times of a command depend on beside tokens; commands of equal work may share it."""
+        """Return what the times of a command depend on beside tokens; commands of equal work may share it."""
 
     @abstractmethod
     def take(self, number: int, row: Row) -> None:
@@ -112,11 +112,11 @@ class Timer(ABC):
             self.log.wait(start_fs, end_fs, why)
 
     def record(self, number: int, command: Command, figures: Sequence[int]) -> Any:
-        """What the engine would have noted of a command with this number, from its row of figures."""
+        """Return what the engine would have noted of a command with this number, from its row of figures."""
         raise KeyError(type(self).__name__)
 
     def spent(self, noted: Ints, commands: Sequence[Command], later_fs: int) -> Times:
-        """How the engine spent its time on these commands, again and again, by their rows of figures, if all is
+        """Return how the engine spent its time on these commands, again and again, by their rows of figures, if all is
         ``later_fs`` later, a whole number of its clocks."""
         raise KeyError(type(self).__name__)
 

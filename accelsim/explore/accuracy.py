@@ -84,7 +84,7 @@ class Row:
 
     @property
     def known(self) -> bool:
-        """Whether the chip can do it."""
+        """Return whether the chip can do it."""
         return not np.isnan(self.accuracy)
 
     @property

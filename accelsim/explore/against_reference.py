@@ -49,7 +49,7 @@ class Compared(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is within the bound; 0 means equal to the last bit."""
+        """Return whether it is within the bound; 0 means equal to the last bit."""
         return self.relative <= self.bound
 
 
@@ -82,7 +82,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether something was compared, and all of it is within the bound."""
+        """Return whether something was compared, and all of it is within the bound."""
         return bool(self.rows) and not self.wrong
 
     @property
@@ -97,7 +97,7 @@ class Verdict:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; what is infinite is None."""
+        """Return the facts for JSON; infinite values are None."""
         sqnr = {name: _finite(value) for name, value in self.sqnr_dB.items()}
         holds = self.holds if self.rows else None
         return {"holds": holds, "verdict": self.text, "reference": self.by, "tensors": len(self.rows),

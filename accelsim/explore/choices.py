@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     total: int
 
     def text(self) -> str:
-        """In words."""
+        """Return the choice in words."""
         return (
             f"{self.differing} of {self.total} choices in {self.tensor} ({self.op}) are not those of the reference: "
             "the run's own operands, compared like every tensor, lead to them. What follows is compared given its "

@@ -37,7 +37,7 @@ class Row:
 
     @property
     def doubtful(self) -> bool:
-        """Whether its energies are not verified."""
+        """Return whether its energies are not verified."""
         return self.status in DOUBTFUL
 
     @property

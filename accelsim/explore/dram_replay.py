@@ -141,7 +141,7 @@ class Replay:
 
     @property
     def seconds(self) -> float:
-        """From the first access to the last data, s."""
+        """Time from the first access to the last data, s."""
         return self.served.elapsed * self.device.clock_fs * FS
 
     @property
@@ -189,7 +189,7 @@ class Replay:
 
     @cached_property
     def waits(self) -> Waits | None:
-        """What the data buses waited for; None where the model has no commands."""
+        """Return what the data buses waited for; None where the model has no commands."""
         return waits(self.served, self.device) if self.served.commands is not None else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def run(
     device: Device, status: Status, trace: str, model: str = "bank", offer: Offer | None = None,
     limit: int | None = None, memory: str = "",
 ) -> Replay:  # fmt: skip
-    """The same for a device that is built."""
+    """Return the same for a device that is built."""
     accesses = accesses_of(trace, device, limit, memory)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)
     served = MODELS[checked_model(model)].serve(device, accesses, offered)

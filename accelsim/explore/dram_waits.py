@@ -65,7 +65,7 @@ class _Rows(NamedTuple):
 
 
 def waits(served: Served, device: Device) -> Waits:
-    """Where the time of the data buses went. ``served`` must have its commands; ValueError otherwise."""
+    """Return where the time of the data buses went. ``served`` must have its commands; ValueError otherwise."""
     if served.commands is None:
         raise ValueError("the commands of this batch were not recorded")
     g = device.geometry

@@ -123,7 +123,7 @@ class Generation:
         return [_between(self.calls, past, figure) for past in places]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the unit is the end of each key."""
+        """Return the facts for JSON; the unit is the end of each key."""
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
             "tokens_per_s": self.tokens_per_s,
@@ -251,7 +251,7 @@ class _Calls:
         return [self._call(past) for past in range(self._first, self._first + self._count)]
 
     def enough(self) -> list[Call]:
-        """As many calls as the lines between them need."""
+        """Simulate as many calls as the lines between them need."""
         if self._count <= self._most:
             return self.all()
         last = self._first + self._count - 1
@@ -287,7 +287,7 @@ class _Calls:
 
 
 def call_of(run: Run, past: int) -> Call:
-    """What one decode call took."""
+    """Return what one decode call took."""
     traffic = {name: (of["read_B"], of["write_B"]) for name, of in traffic_by_memory(run).items()}
     floors = [
         sum(traffic[name]) / attached.memory.rate_Bps

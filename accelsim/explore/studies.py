@@ -59,7 +59,7 @@ class Ladder(NamedTuple):
 
     @property
     def chips(self) -> list[str]:
-        """In their order."""
+        """Chips in their order."""
         return list(dict.fromkeys(rung.chip for rung in self.rungs))
 
 
@@ -130,7 +130,8 @@ def error_text(error: float) -> str:
 
 
 def ladder_sentences(found: Ladder) -> list[str]:
-    """What narrow formats gain on each chip, what they cost in accuracy, and what the last chip gains on the first."""
+    """Return what narrow formats gain on each chip, what they cost in accuracy, and what the last chip gains on the
+    first."""
     told = []
     for chip in found.chips:
         rungs = found.of(chip)
@@ -187,7 +188,7 @@ def crossover(
 
 
 def crossover_sentences(found: Crossover) -> list[str]:
-    """From which batch each chip is faster than the first, and what its transfers cost there."""
+    """Say from which batch each chip is faster than the first, and what its transfers cost there."""
     base, *others = found.series
     told = []
     for other in others:

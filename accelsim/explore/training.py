@@ -269,7 +269,8 @@ class QuantisedTensor:
 
 
 def quantised_scales(result: TrainingResult) -> dict[str, QuantisedTensor]:
-    """What an integer compilation needs: every weight and every activation that a matrix op reads, by tensor name.
+    """Return what an integer compilation needs: every weight and every activation that a matrix op reads, by tensor
+    name.
 
     Raises UsageError when the training was not quantisation-aware.
     """

@@ -122,7 +122,7 @@ def trained_model(model: str | Path, batch: int, seed: int) -> Graph:
 
 
 def reads_tokens(graph: Graph) -> bool:
-    """Whether a model reads token numbers and not samples."""
+    """Return whether a model reads token numbers and not samples."""
     return graph.tensors[graph.inputs[0]].dtype in ("int64", "int32")
 
 

@@ -47,7 +47,7 @@ class WhatIf:
         return self.time_fs * FS
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the change in words, overrides for --set, other options, s, saved share."""
+        """Return the facts for JSON: the change in words, overrides for --set, other options, s, saved share."""
         return {
             "change": self.change,
             "set": list(self.sets),
@@ -90,7 +90,7 @@ def what_ifs(
 
 
 def best(found: Sequence[WhatIf], most: int = NAMED) -> list[WhatIf]:
-    """Those that shorten the run by ``WORTH`` or more, the best first."""
+    """Return those that shorten the run by ``WORTH`` or more, the best first."""
     return [what for what in found if what.saved >= WORTH][:most]
 
 

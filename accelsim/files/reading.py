@@ -27,15 +27,16 @@ def kind_of(path: Path) -> int:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything of that name; False where ``Path.exists`` raises, as for a name that is too long."""
+    """Return whether there is anything of that name; False where ``Path.exists`` raises, as for a name that is too
+    long."""
     return kind_of(path) != 0
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a directory, with the same care."""
+    """Return whether it is a directory, with the same care."""
     return kind_of(path) == stat.S_IFDIR
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is a regular file, with the same care."""
+    """Return whether it is a regular file, with the same care."""
     return kind_of(path) == stat.S_IFREG

@@ -49,8 +49,8 @@ def check_folder(target: Path, names: Iterable[str] = ()) -> None:
 
 
 def is_stream(target: Path) -> bool:
-    """Whether it is written to as it is and never replaced: a pipe, a character device, one of /dev/fd, or the file
-    that our own stdout or stderr goes to."""
+    """Return whether it is written to as it is and never replaced: a pipe, a character device, one of /dev/fd, or the
+    file that our own stdout or stderr goes to."""
     kind = kind_of(target)
     if kind in (0, stat.S_IFIFO, stat.S_IFCHR) or own_output(target):
         return kind != 0
@@ -67,12 +67,12 @@ def own_output(target: Path) -> int | None:
 
 
 def is_closed(folder: Path) -> bool:
-    """Whether nothing can be made in a directory; a file in it may still be written."""
+    """Return whether nothing can be made in a directory; a file in it may still be written."""
     return not os.access(folder, os.W_OK | os.X_OK)
 
 
 def followed(path: Path) -> Path:
-    """Where links lead; a link to nothing leads to the file that would be made."""
+    """Return where links lead; a link to nothing leads to the file that would be made."""
     return Path(os.path.realpath(path))
 
 

@@ -46,7 +46,8 @@ def written() -> list[Path]:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether there is nothing in a directory but what a killed process left; it may have begun to put files there."""
+    """Return whether there is nothing in a directory but what a killed process left; it may have begun to put files
+    there."""
     names = [each.name for each in folder.iterdir()]
     return BEGUN in names or all(name.startswith(PREFIX) for name in names)
 

@@ -66,7 +66,7 @@ class Coverage(NamedTuple):
 def coverage(
     predicted: Floats, measured: Floats, regime: Array, part: Ints, level: float = LEVEL
 ) -> Coverage:
-    """How many rows lie within intervals that come of the other ``part``s of the rows."""
+    """Return how many rows lie within intervals that come of the other ``part``s of the rows."""
     inside, taken = np.zeros(len(predicted), bool), np.ones(len(predicted))
     for number in np.unique(part):
         out = part == number

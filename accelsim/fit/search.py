@@ -49,7 +49,7 @@ class Misfit(NamedTuple):
     knee: float = float("inf")
 
     def counted(self, errors: Floats) -> Floats:
-        """What each error counts."""
+        """Return what each error counts."""
         if self.knee == float("inf"):
             return errors**2
         found: Floats = 2 * self.knee**2 * (np.sqrt(1 + (errors / self.knee) ** 2) - 1)
@@ -84,7 +84,7 @@ class Knob(NamedTuple):
         return min(max(float(round(value)) if self.whole else value, self.low), self.high)
 
     def share(self, value: float) -> float:
-        """Where in the range a value lies, 0 to 1."""
+        """Return where in the range a value lies, 0 to 1."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
 

@@ -26,7 +26,7 @@ class Residuals(NamedTuple):
 
 
 def residuals(modelled: Floats, measured: Floats) -> Residuals:
-    """How far off a model is from measurements, both > 0 and of one length."""
+    """Return how far off a model is from measurements, both > 0 and of one length."""
     errors = np.abs(modelled / measured - 1)
     median, p90 = np.quantile(errors, (0.5, 0.9))
     return Residuals(len(errors), float(errors.mean()), float(median), float(p90))
@@ -56,7 +56,7 @@ def left_out(
     misfit: Misfit = SQUARES,
     near: bool = False,
 ) -> Floats:
-    """What the model says of each row by a fit on all parts but that of the row. Raises as ``cross_validated``.
+    """Return what the model says of each row by a fit on all parts but that of the row. Raises as ``cross_validated``.
 
     ``near``: see ``fit``; the knobs start where a fit on all rows left them.
     """

@@ -51,7 +51,7 @@ class Description:
 def describe(
     value: float, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0
 ) -> Description:
-    """What becomes of ``value`` in the format ``name``; parameters and errors are those of ``codec.cast``."""
+    """Return what becomes of ``value`` in the format ``name``; parameters and errors are those of ``codec.cast``."""
     code = int(codec.encode(np.float64(value), name, rounding, overflow, seed))
     row = get(name)
     rounded = value_of(code, row)

@@ -66,7 +66,7 @@ class Block:
     promote: int = 0
 
     def parts(self, K: int) -> Iterator[tuple[slice | NDArray[np.intp], ...]]:
-        """For each block of ``K`` products the indices of each of its turns."""
+        """Return for each block of ``K`` products the indices of each of its turns."""
         for first in range(0, K, self.size):
             if self.turns == 1:
                 yield (slice(first, first + self.size),)

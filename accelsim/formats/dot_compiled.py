@@ -45,7 +45,7 @@ def factored(values: Any, exponents: Any, least: int, of_zero: int) -> tuple[int
 
 @compiled
 def within(values: Any, low: float, high: float) -> bool:
-    """Whether the size of each value (one axis) is 0, or at least ``low`` and below ``high``: no NaN is."""
+    """Return whether the size of each value (one axis) is 0, or at least ``low`` and below ``high``: no NaN is."""
     outside = 0
     for index in range(values.size):
         size = abs(values[index])

@@ -27,7 +27,7 @@ def sequential(a: F32, b: F32, c: F32) -> F32:
 
 
 def half(a: F32, b: F32, c: F32) -> F32:
-    """As :func:`sequential` with every product and every sum rounded to FP16 (RNE, overflow to infinity).
+    """Sum as :func:`sequential`, with every product and every sum rounded to FP16 (RNE, overflow to infinity).
 
     FP32 has more than twice the bits of FP16 and two, so rounding twice is rounding once (Figueroa 1995).
     """

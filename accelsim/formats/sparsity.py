@@ -57,7 +57,7 @@ def pattern(text: str) -> tuple[int, int]:
 
 
 def mask(w: Array, n: int = 2, m: int = 4, axis: int = -1, rule: str = "magnitude") -> Bools:
-    """Which weights to keep: ``n`` of every ``m`` along ``axis``; the shape of ``w``.
+    """Return which weights to keep: ``n`` of every ``m`` along ``axis``; the shape of ``w``.
 
     Rules: 'magnitude' keeps the largest |w| and of equal ones the first (PyTorch's WeightNormSparsifier); 'patterns'
     keeps the pattern with the largest FP32 sum of |w|, of equal sums the first in the order 1100, 1010, 1001, 0110,

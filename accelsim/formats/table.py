@@ -93,7 +93,7 @@ class Format:
 
     @property
     def overflows(self) -> tuple[str, ...]:
-        """What may become of a value beyond the largest: 'inf', 'nan', 'saturate'; the default first."""
+        """Return what may become of a value beyond the largest: 'inf', 'nan', 'saturate'; the default first."""
         if self.element:
             return ("saturate",)
         return OVERFLOWS.get(self.encoding, ("nan", "saturate") if self.kind == "scale" else ("saturate",))
@@ -115,17 +115,17 @@ class Format:
 
     @property
     def has_inf(self) -> bool:
-        """Whether there are codes for the infinities."""
+        """Return whether there are codes for the infinities."""
         return self.encoding == "ieee"
 
     @property
     def has_nan(self) -> bool:
-        """Whether there is a code for NaN."""
+        """Return whether there is a code for NaN."""
         return self.encoding in ("ieee", "fn", "fnuz") or self.kind == "scale"
 
     @property
     def has_negative_zero(self) -> bool:
-        """Whether zero has a sign."""
+        """Return whether zero has a sign."""
         return self.kind == "float" and self.encoding != "fnuz"
 
     @property

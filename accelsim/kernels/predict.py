@@ -51,7 +51,7 @@ class Prediction:
 
     @property
     def seconds(self) -> Floats:
-        """Of each row."""
+        """Time of each row, s."""
         return self.times.seconds
 
 
@@ -74,7 +74,7 @@ class Kernels:
             self._families[group.rows] = group.family
 
     def predicted(self, chip: Chip) -> Prediction:
-        """Of every row; ``chip``: the same but for its constants."""
+        """Predict every row; ``chip``: the same but for its constants."""
         columns: list[Array] = []
         found = [part.prepared.times(chip) for part in self.parts]
         for field in range(len(KernelTimes._fields)):
@@ -85,7 +85,7 @@ class Kernels:
         return Prediction(KernelTimes(*columns), self._families)
 
     def likely(self, chip: Chip, most: int) -> Kernels:
-        """The same with few candidates a kernel, for fits."""
+        """Return the same with few candidates a kernel, for fits."""
         import copy
 
         other = copy.copy(self)

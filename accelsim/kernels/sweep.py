@@ -39,7 +39,7 @@ class Sweep(NamedTuple):
 
     @property
     def share(self) -> Floats:
-        """Of the time, what the stated peaks would need."""
+        """Fraction of the time that the stated peaks would need."""
         share: Floats = self.found.times.bound / self.found.seconds
         return share
 
@@ -72,7 +72,7 @@ def swept(op: str, dtype: str, cells: Mapping[str, str], over: Range, chip: Chip
 
 
 def sentences(sweep: Sweep) -> list[str]:
-    """Where the time jumps most, and where the peaks are used best and worst."""
+    """Return where the time jumps most, and where the peaks are used best and worst."""
     seconds, sizes, waves = sweep.found.seconds, sweep.sizes, sweep.found.times.waves
     told = []
     rise = seconds[1:] / seconds[:-1]

@@ -46,7 +46,8 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
 
 
 def calibrated(chip: Chip, groups: Any) -> bool:
-    """Whether the calibration of a chip gives the most telling constants of some kernels: the first two groups."""
+    """Return whether the calibration of a chip gives the most telling constants of some kernels: the first two
+    groups."""
     known = constants(chip)
     return all(is_calibrated(chip, known[name]) for group in groups[:2] for name in group)
 

@@ -37,7 +37,7 @@ class Interval(NamedTuple):
 
 
 def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
-    """Of kernels of a family in a number format on a chip."""
+    """Return the width for kernels of a family in a number format on a chip."""
     block = chip.calibration
     own = (
         block is not None
@@ -52,7 +52,7 @@ def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
 
 
 def together(parts: Iterable[Part]) -> Interval:
-    """Of all kernels one after the other.
+    """Return the interval of all kernels one after the other.
 
     With errors e of the parts, standard deviations in the ratio of their widths h and a correlation r between parts
     that are not alike, the log of the sum has a width of sqrt(r (sum w h)^2 + (1 - r) sum (w h)^2), w the share of the

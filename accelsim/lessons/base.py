@@ -50,7 +50,7 @@ class Ask(Protocol):
         """What the student's function returns. Raises Wrong where there is none, or it raises."""
 
     def value(self, name: str) -> Any:
-        """What the student's file says of a name. Raises Wrong where it says nothing."""
+        """Return what the student's file says of a name. Raises Wrong where it says nothing."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Sheet:
         self.seen[name] = value
 
     def get(self, name: str, other: Any = None) -> Any:
-        """What was seen, or ``other``."""
+        """Return what was seen, or ``other``."""
         return self.seen.get(name, other)
 
 
@@ -90,7 +90,7 @@ class Lesson(ABC):
         return f"lesson-{self.number:02d}"
 
     def numbers(self, student: str) -> Any:
-        """What differs from student to student, the same each time for one name."""
+        """Return what differs from student to student, the same each time for one name."""
         digest = hashlib.sha256(f"{self.number}:{student.strip().casefold()}".encode()).digest()
         return self.draw(generator(int.from_bytes(digest[:8], "big")))
 
@@ -100,7 +100,7 @@ class Lesson(ABC):
 
     @abstractmethod
     def words(self, numbers: Any) -> Mapping[str, object]:
-        """What the text says of them: name -> what stands for ``<<name>>``."""
+        """Return what the text says of them: name -> what stands for ``<<name>>``."""
 
     @abstractmethod
     def check(self, ask: Ask, numbers: Any, sheet: Sheet) -> Iterator[None]:
@@ -117,7 +117,7 @@ class Lesson(ABC):
 
     @cached_property
     def hints(self) -> list[str]:
-        """From a nudge to all but the answer."""
+        """Hints, from a nudge to all but the answer."""
         return [part.strip() for part in self.read("hints.md").split("\n---\n")]
 
 

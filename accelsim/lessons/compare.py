@@ -36,7 +36,7 @@ def numbers(
 
 
 def same(where: str, expected: Any, got: Any, rule: str) -> None:
-    """The same value of the same kind."""
+    """Check for the same value of the same kind."""
     if type(got) is not type(expected) or got != expected:
         raise Wrong(where, expected, got, rule)
 

@@ -12,7 +12,7 @@ from accelsim.lessons.base import Lesson, lesson_of
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
-    """In the order of their numbers."""
+    """Return the lessons in the order of their numbers."""
     found = [
         lesson_of(f"{course.__name__}.{module.name}")
         for module in iter_modules(course.__path__)

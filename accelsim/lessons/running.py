@@ -49,7 +49,7 @@ class Outcome:
         return self.wrong is None
 
     def told(self) -> list[str]:
-        """In lines: steps that hold, the first that does not, why."""
+        """Return the outcome in lines: steps that hold, the first that does not, why."""
         whose = f", for {self.student}" if self.student else ""
         lines = [f"Lesson {self.lesson.number}: {self.lesson.title}{whose}", ""]
         lines += [f"  ok     {step}" for step in self.done]

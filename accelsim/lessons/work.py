@@ -111,7 +111,7 @@ def save(outcome: Outcome, file: Path) -> Path:
 
 
 def saved(folder: Path) -> dict[str, Any] | None:
-    """What the last check in a folder found, None where there was none that can be read."""
+    """Return what the last check in a folder found, None where there was none that can be read."""
     try:
         found = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ Entry = tuple[str, ActionName, int, str]
 
 
 def ledger(program: Program) -> list[Row]:
-    """What all commands cost, added up by component, action, step and tensor, in order of first appearance."""
+    """Return what all commands cost, added up by component, action, step and tensor, in order of first appearance."""
     return ledger_rows(costs(program.commands))
 
 
@@ -29,7 +29,7 @@ def ledger_rows(totals: Mapping[Entry, int]) -> list[Row]:
 
 
 def costs(commands: Iterable[Command]) -> dict[Entry, int]:
-    """What commands cost, in order of first appearance.
+    """Return what commands cost, in order of first appearance.
 
     Commands of equal cost share their entries, so each set of entries is read once and multiplied.
     """
@@ -81,7 +81,7 @@ class Clips:
         self._waits = list(accumulate((end for _, end, _ in log.waits), max))
 
     def part(self, start: int, end: int) -> EngineLog:
-        """What the log says of the time from ``start`` to ``end``."""
+        """Return what the log says of the time from ``start`` to ``end``."""
         found = EngineLog()
         for a, b in self._log.busy[bisect_right(self._busy, start) :]:
             if a >= end:

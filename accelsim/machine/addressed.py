@@ -95,7 +95,7 @@ class Addressed:
         return self._served(bursts(runs, geometry.access_B, geometry.capacity_B), asked, at_fs)
 
     def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same for the lines of ``line_B`` bytes with these numbers, which a cache asks for."""
+        """Return the same for the lines of ``line_B`` bytes with these numbers, which a cache asks for."""
         geometry = self._device.geometry
         starts = np.array(lines, np.int64) * line_B
         return self._served(covering(starts, line_B, geometry.access_B) % geometry.capacity_B, asked, at_fs)

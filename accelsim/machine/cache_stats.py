@@ -28,7 +28,7 @@ class CacheStats:
         return self.hits / (self.hits + self.misses) if self.hits + self.misses else 0.0
 
     def as_dict(self) -> dict[str, int | float | str]:
-        """For JSON."""
+        """Return the facts for JSON."""
         return {
             "memory": self.memory, "line_B": self.line_B, "hits": self.hits, "misses": self.misses,
             "hit_rate": self.hit_rate, "fetched_B": self.fetched_B, "written_back_B": self.written_back_B,

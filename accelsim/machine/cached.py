@@ -158,7 +158,7 @@ class Lines:
 
     @property
     def dirty(self) -> int:
-        """How many lines the memory behind does not have yet."""
+        """Return how many lines the memory behind does not have yet."""
         return sum(owner != CLEAN for held in self._sets for owner in held.values())
 
     def access(self, touched: Pieces, line_B: int, write: bool, owner: int = 0) -> Touched:

@@ -260,7 +260,8 @@ def bytes_hold_one_thing_at_a_time(run: Run) -> Iterator[str]:
 
 
 def the_critical_path_covers_the_run(run: Run) -> Iterator[str]:
-    """From 0 to the end without gap or overlap; that each start follows from its cause is checked on the way."""
+    """Check the path from 0 to the end, without gap or overlap; that each start follows from its cause is checked on
+    the way."""
     at = 0
     for segment in critical_path(run):
         if segment.start != at or segment.end <= segment.start:

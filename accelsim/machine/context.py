@@ -55,7 +55,7 @@ class Context:
     _shared: dict[str, Any] = field(default_factory=dict)
 
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
-        """What several queues of the device share by a name, made by the first of them that asks."""
+        """Return what several queues of the device share by a name, made by the first of them that asks."""
         if what not in self._shared:
             self._shared[what] = make()
         return self._shared[what]
@@ -88,7 +88,7 @@ class Context:
         return self.messages.meet(self.name, barrier)
 
     def needs_ports(self, command: Command) -> bool:
-        """Whether the command must hold ports of buffers that can run out."""
+        """Return whether the command must hold ports of buffers that can run out."""
         return bool(self.buffers.needed(command))
 
     def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:

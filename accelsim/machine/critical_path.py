@@ -126,7 +126,7 @@ class _Walk:
         return piece.start, piece.data, piece.end
 
     def record(self, command: int) -> Any:
-        """What the engine noted of a command."""
+        """Return what the engine noted of a command."""
         return self._records[command]
 
     def queue_before(self, command: int) -> int:
@@ -140,7 +140,7 @@ class _Walk:
         return cache_of(self.chip, name) if cache is not None and command in cache.alone else name
 
     def held_by_link(self, command: int) -> bool:
-        """Whether the link held the data of a transfer up."""
+        """Return whether the link held the data of a transfer up."""
         return command in self.run.by_link
 
     def emit(self, start: int, command: int, kind: str, resource: str, edges: Edges = (0, 0, 0)) -> None:

@@ -48,7 +48,7 @@ class DramStats:
 
     @property
     def wraps(self) -> bool:
-        """Whether tensors share bytes because the program has more of them than the memory holds at once."""
+        """Return whether tensors share bytes because the program has more of them than the memory holds at once."""
         return self.extent_B > self.device.geometry.capacity_B
 
     @property

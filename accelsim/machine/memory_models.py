@@ -164,7 +164,8 @@ def caches_of(program: Program, name: str) -> dict[str, Cached]:
 
 
 def lone_ports(chip: Chip, name: str) -> dict[tuple[str, bool], MemoryModel]:
-    """What serves each port of each memory, (memory, write), where no addresses are followed and no cache stands."""
+    """Return what serves each port of each memory, (memory, write), where no addresses are followed and no cache
+    stands."""
     found = dict[tuple[str, bool], MemoryModel]()
     for memory, attached in chip.memories.items():
         reads = _by_bytes(name, attached)

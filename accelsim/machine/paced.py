@@ -46,7 +46,7 @@ class Paced(Unrolling):
 
     @property
     def table(self) -> Timetable:
-        """Of the short run."""
+        """Return the table of the short run."""
         assert self.short.table is not None
         return self.short.table
 
@@ -173,7 +173,7 @@ class Paced(Unrolling):
 
     @cached_property
     def blocks(self) -> Replay | None:
-        """How the run comes from ``whole_short``, where blocks were replayed."""
+        """Return how the run comes from ``whole_short``, where blocks were replayed."""
         if self.base is None:
             return None
         span, cuts = self.base.repeat.commands, self.table.unroller.cuts
@@ -227,7 +227,7 @@ class _Slices(Lazy[Slice]):
         return len(self._table.times)
 
     def at(self, index: int) -> Slice:
-        """Of the command with this number."""
+        """Return the entry of the command with this number."""
         command = self._table.program.commands[int(self._table.like[index])]
         return Slice(index, command.engine, command.op, command.label, *self._table.times[index].tolist())
 

@@ -37,7 +37,7 @@ class Lane:
     ways: tuple[link.Lane, link.Lane] | None = None
 
     def occupancy_fs(self, nbytes: int, write: bool) -> tuple[int, bool]:
-        """How long a transfer keeps the port: whole beats, or their packets on the link where that is slower.
+        """Return how long a transfer keeps the port: whole beats, or their packets on the link where that is slower.
 
         The second figure says whether it is.
         """

@@ -21,7 +21,8 @@ UNITS = 2
 
 
 def recurrence(program: Program, short: Run) -> Replay | None:
-    """How ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does not."""
+    """Return how ``short``, the run of ``program`` without its copies, becomes that of the whole; None where it does
+    not."""
     repeat = program.repeat
     assert repeat is not None
     shift = nearest_shift(program, _took_fs(repeat, short))
@@ -93,7 +94,8 @@ def _begins_alike(replay: Replay) -> bool:
 
 
 def whole_edges(program: Program, shift_fs: int) -> bool:
-    """Whether the shift is a whole number of edges of every clock (that of the ports is the clock of who asks)."""
+    """Return whether the shift is a whole number of edges of every clock (that of the ports is the clock of who
+    asks)."""
     return all(clock.nearest(shift_fs) == shift_fs for clock in clocks_of(program))
 
 

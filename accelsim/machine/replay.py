@@ -64,17 +64,17 @@ class Replay:
 
     @property
     def shift_fs(self) -> int:
-        """How much later the first copy is, cut off to whole femtoseconds."""
+        """Return how much later the first copy is, cut off to whole femtoseconds."""
         return self.shift.fs(1)
 
     @property
     def commands(self) -> int:
-        """How many commands were replayed, not simulated."""
+        """Return how many commands were replayed, not simulated."""
         return self.repeat.commands.size * self.repeat.times
 
     @property
     def text(self) -> str:
-        """How much was replayed, in words."""
+        """Return how much was replayed, in words."""
         often, unit = self.repeat.times, self.repeat.commands.size
         all_of_them = len(self.program.commands)
         return (
@@ -84,11 +84,11 @@ class Replay:
 
     @property
     def whole_fs(self) -> int:
-        """How much later is what comes behind the copies."""
+        """Return how much later is what comes behind the copies."""
         return self.shift.fs(self.repeat.times)
 
     def fraction(self, command: int, which: int) -> int:
-        """What is cut off of the start (0), the data (1) or the end (2) of a command of the short run."""
+        """Return what is cut off of the start (0), the data (1) or the end (2) of a command of the short run."""
         return 0 if self.fractions is None else int(self.fractions.of[command, which])
 
     def moved(self, piece: Slice, times: int) -> Slice:
@@ -369,7 +369,7 @@ class RepeatedPath(Repeated[Segment]):
         self._moments = moments
 
     def took_fs(self, copies: Sequence[int]) -> Ints:
-        """How long each piece of the unit takes in some copies, fs, [pieces, copies]."""
+        """Return how long each piece of the unit takes in some copies, fs, [pieces, copies]."""
         return self._moments.took_fs(self.unit, copies)
 
 
@@ -381,18 +381,18 @@ class _Moments:
         self._known = None if fractions is None else fractions.moments([0, *(piece.end for piece in path)])
 
     def known(self, path: Sequence[Segment]) -> bool:
-        """Whether of all moments of a path it is known what is cut off."""
+        """Return whether of all moments of a path it is known what is cut off."""
         return self._known is None or all(piece.end in self._known for piece in path)
 
     def later(self, piece: Segment, times: int) -> Segment:
-        """The same piece, of the same command."""
+        """Return the same piece, of the same command."""
         start, end = (
             self._shift.later(at, 0 if self._known is None else self._known[at], times) for at in piece[:2]
         )
         return piece._replace(start=start, end=end)
 
     def took_fs(self, pieces: Sequence[Segment], copies: Sequence[int]) -> Ints:
-        """How long pieces take so many shifts later, fs, [pieces, copies]."""
+        """Return how long pieces take so many shifts later, fs, [pieces, copies]."""
         spans = np.array([piece[:2] for piece in pieces], np.int64)
         cut = np.zeros_like(spans)
         if self._known is not None:

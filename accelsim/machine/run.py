@@ -163,7 +163,7 @@ class Run:
     """What others have worked out about this run, to be worked out once; a copy with other fields begins anew."""
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What ``make`` gives, worked out once for this run and kept under ``name`` in ``derived``."""
+        """Return what ``make`` gives, worked out once for this run and kept under ``name`` in ``derived``."""
         if name not in self.derived:
             self.derived[name] = make()
         found: T = self.derived[name]

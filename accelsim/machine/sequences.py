@@ -25,7 +25,7 @@ class Repeated(Lazy[Item]):
         return len(self._items) + self._span.size * self._span.times
 
     def at(self, index: int) -> Item:
-        """What is there, later for a copy and what is behind the copies."""
+        """Return what is there, later for a copy and what is behind the copies."""
         template, copy = self._span.copy_of(index)
         if copy:
             return self._later(self._items[template], copy)
@@ -35,7 +35,7 @@ class Repeated(Lazy[Item]):
 
     @property
     def before(self) -> Sequence[Item]:
-        """What comes before the copies, with what they are copies of."""
+        """Return what comes before the copies, with what they are copies of."""
         return self._items[: self._span.end]
 
     def copy(self, number: int) -> Iterator[Item]:
@@ -45,7 +45,7 @@ class Repeated(Lazy[Item]):
 
     @property
     def behind(self) -> Iterator[Item]:
-        """What comes behind the copies."""
+        """Return what comes behind the copies."""
         return map(self._moved, self._items[self._span.end :])
 
     def __iter__(self) -> Iterator[Item]:

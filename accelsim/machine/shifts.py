@@ -38,7 +38,7 @@ class Shift(NamedTuple):
     den: int = 1
 
     def fs(self, times: int) -> int:
-        """So often, cut off to whole femtoseconds."""
+        """Return the shift so often, cut off to whole femtoseconds."""
         return times * self.num // self.den
 
     def later(self, t_fs: Int, fraction: Int, times: int) -> Int:
@@ -55,15 +55,16 @@ def clocks_of(program: Program) -> list[Clock]:
 
 
 def nearest_shift(program: Program, took_fs: int) -> Fraction | None:
-    """What took so long as a whole number of edges of every clock, exact fs; None where it is none of one of them."""
+    """Return what took so long as a whole number of edges of every clock, exact fs; None where it is none of one of
+    them."""
     exact = {clock.nearest(took_fs) for clock in clocks_of(program)} or {Fraction(took_fs)}
     found = exact.pop()
     return found if not exact and found > 0 and abs(found - took_fs) < 1 else None
 
 
 def turns_of_clocks(program: Program, took_fs: int) -> int:
-    """How often what took so long must pass until all clocks stand to each other as they did; 0 for what took a whole
-    number of edges of none."""
+    """Return how often what took so long must pass until all clocks stand to each other as they did; 0 for what took a
+    whole number of edges of none."""
     clocks = clocks_of(program)
     whole = [each for clock in clocks if abs((each := clock.nearest(took_fs)) - took_fs) < 1]
     if not whole:
@@ -111,7 +112,7 @@ class Fractions:
 
     @cached_property
     def of(self) -> Ints:
-        """By written command."""
+        """Return the shifts by written command."""
         return self.cut[self._line.written]
 
     def ticks(self, numbers: Ints, which: int) -> Ints:
@@ -230,7 +231,7 @@ class Fractions:
         return last
 
     def edges(self, engine: str, times_fs: Iterable[int]) -> dict[int, int]:
-        """What is cut off of the times of edges of an engine; others are left out."""
+        """Return what is cut off of the times of edges of an engine; others are left out."""
         clock = self._clock(engine)
         return {} if clock is None else self._of_edges(clock, times_fs)
 
@@ -240,7 +241,8 @@ class Fractions:
         return dict(zip(times[cut >= 0].tolist(), cut[cut >= 0].tolist(), strict=True))
 
     def loose_ends(self, engine: str, times_fs: Iterable[int]) -> dict[int, int]:
-        """What is cut off of those of some times at which commands of an engine had data and ended at no edge."""
+        """Return what is cut off of those of some times at which commands of an engine had data and ended at no
+        edge."""
         numbers = self._line.of(engine)
         mine = numbers[self.loose[numbers]]
         times, cut = self.times[mine, 1:].ravel(), self.cut[mine, 1:].ravel()
@@ -248,8 +250,8 @@ class Fractions:
         return dict(zip(times[wanted].tolist(), cut[wanted].tolist(), strict=True))
 
     def moments(self, times_fs: Iterable[int]) -> dict[int, int]:
-        """What is cut off of the times of edges, of starts and ends of commands, and of what comes the latency of a
-        link behind these; others, and those of which there are several, are left out."""
+        """Return what is cut off of the times of edges, of starts and ends of commands, and of what comes the latency
+        of a link behind these; others, and those of which there are several, are left out."""
         wanted = np.array(sorted({*times_fs}), np.int64)
         found: dict[int, set[int]] = {t_fs: set() for t_fs in wanted.tolist()}
         for clock in self.clocks:
@@ -273,7 +275,7 @@ class Fractions:
         )
 
     def clear(self, begin: int) -> bool:
-        """Whether what is cut off decides about nothing from the written command ``begin`` on."""
+        """Return whether what is cut off decides about nothing from the written command ``begin`` on."""
         periods = {int(clock.period * self.den) for clock in self.clocks}
         if gcd(*periods) < 2 * self.den:
             return False
@@ -315,8 +317,8 @@ class Fractions:
 
 
 def fractions_of(run: Run, begin: int) -> Fractions | None:
-    """What is cut off of the times of a run; None where that cannot be told, or may decide about something from command
-    ``begin`` on."""
+    """Return what is cut off of the times of a run; None where that cannot be told, or may decide about something from
+    command ``begin`` on."""
     try:
         found = Fractions(run)
         return found if found.clear(begin) else None

@@ -89,7 +89,7 @@ class Simulation:
         self._devices[name] = _Device(self, name, program, dict(feeds or {}), how, progress)
 
     def logs(self, name: str) -> Mapping[str, EngineLog]:
-        """How the engines of a device spent their time."""
+        """Return how the engines of a device spent their time."""
         return self._devices[name].context.logs
 
     def run(self) -> dict[str, Run]:
@@ -149,7 +149,7 @@ class _Device:
         return [command for command in self.program.commands if command.id not in done]
 
     def gather(self) -> Run:
-        """What happened; the laws of a run hold."""
+        """Return what happened; the laws of a run hold."""
         program, context = self.program, self.context
         time_fs = max((piece.end for piece in context.slices), default=0)
         check_length(program.graph, program.chip, time_fs)

@@ -46,7 +46,7 @@ class BufferPorts:
 
 
 def scarce(chip: Chip, names: Iterable[str]) -> dict[str, int]:
-    """Of these memories of a program, those whose ports can run out, in order -> how many ports they have."""
+    """Return the memories of a program whose ports can run out, in order -> how many ports they have."""
     specs = ((name, buffer_of(chip, name)) for name in sorted(names))
     return {name: spec.ports for name, spec in specs if spec is not None and spec.ports < COMPUTE_UNITS}
 

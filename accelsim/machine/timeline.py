@@ -44,16 +44,16 @@ class Timeline:
 
     @cached_property
     def records(self) -> Mapping[int, Any]:
-        """What the engines noted, by written command."""
+        """Return what the engines noted, by written command."""
         return {record.command: record for record in self.run.folds}
 
     def notes(self, command: Command) -> bool:
-        """Whether the engine of a written command notes something of it."""
+        """Return whether the engine of a written command notes something of it."""
         return command.id in self.records
 
     @cached_property
     def engines(self) -> Ints:
-        """Of each command the place of its engine in ``Program.engines``."""
+        """Return for each command the place of its engine in ``Program.engines``."""
         places = {engine: place for place, engine in enumerate(self.run.program.engines)}
         found: Ints = np.array([places[command.engine] for command in self.commands], np.int64)[self.like]
         return found

@@ -72,7 +72,7 @@ class Timetable:
 
     @cached_property
     def like(self) -> Ints:
-        """Of each command the written one that it is like, int64 [commands]."""
+        """Return for each command the written one that it is like, int64 [commands]."""
         found: list[Ints] = []
         begin = 0
         for end, size, times in self.unroller.cuts.spans:
@@ -91,7 +91,7 @@ class Timetable:
         return np.frombuffer(timer.noted, np.int64).reshape(-1, timer.columns)
 
     def record(self, number: int) -> Any:
-        """What the engine would have noted of a command."""
+        """Return what the engine would have noted of a command."""
         command = self.program.commands[int(self.like[number])]
         place = int(np.searchsorted(self.numbers[command.engine], number))
         return self.timers[command.engine].record(number, command, self.noted(command.engine)[place].tolist())
@@ -145,7 +145,7 @@ class Timetable:
         return Before(found)
 
     def logs(self) -> dict[str, EngineLog]:
-        """How each engine spent its time, also in laps that were left out."""
+        """Return how each engine spent its time, also in laps that were left out."""
         return {engine: EngineLog() for engine in self.program.engines} | {
             engine: timer.log for engine, timer in self.timers.items()
         }

@@ -58,7 +58,7 @@ class Touches:
         ] = {}  # by step; loads run one step ahead of stores
 
     def of(self, number: int) -> Touch:
-        """What the transfer with this number in the whole program touches."""
+        """Return what the transfer with this number in the whole program touches."""
         written, cut, copy = self._unroller.cuts.find(number)
         kind = self._kinds.get(written)
         if kind is None:

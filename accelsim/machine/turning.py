@@ -48,7 +48,7 @@ class Turning:
         return {record.command: record for record in self._run.folds}
 
     def turns(self) -> list[Turn | None]:
-        """Those of all loops, in order; None for one in which the state does not recur."""
+        """Return those of all loops, in order; None for one in which the state does not recur."""
         numbers = [record.command for record in self._run.folds]
         inside = numbers == sorted(numbers)  # else there are several arrays, whose records alternate
         return [self._turn(loop) if inside else None for loop in self._run.program.loops]
@@ -132,8 +132,8 @@ class Turning:
 def latest_tokens(
     run: Run, records: Mapping[int, Any], command: Command, later_fs: Mapping[Wait, int]
 ) -> dict[str, int] | None:
-    """By how much later the tokens of a command come (``Wait.why`` -> fs), if what each waits for comes ``later_fs``;
-    None where another one than now would come last."""
+    """Return by how much later the tokens of a command come (``Wait.why`` -> fs), if what each waits for comes
+    ``later_fs``; None where another one than now would come last."""
     found, waits = dict[str, int](), dict[str, list[Wait]]()
     for wait in command.waits:
         waits.setdefault(wait.why, []).append(wait)

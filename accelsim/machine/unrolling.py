@@ -54,7 +54,7 @@ class Unrolling:
 
     @property
     def base(self) -> Replay | None:
-        """How the rolled run came from the short one, where blocks were replayed."""
+        """Return how the rolled run came from the short one, where blocks were replayed."""
         found = self.rolled.replay
         assert not isinstance(found, Unrolling)
         return found
@@ -81,22 +81,23 @@ class Unrolling:
         return span.short(end - 1) + 1, self.base.repeat.times if end > span.behind else 0
 
     def simulated(self, loop: Loop) -> int:
-        """Where the cut of a loop of the rolled program, or of the one that it is a copy of, is in the short one."""
+        """Return where the cut of a loop of the rolled program, or of the one that it is a copy of, is in the short
+        one."""
         return self._short(loop.span.end)[0]
 
     @cached_property
     def later_fs(self) -> list[int]:
-        """By number of cuts before: how much later it comes than in the rolled run."""
+        """Return by number of cuts before: how much later it comes than in the rolled run."""
         return list(accumulate((turn.loop.span.times * turn.shift_fs for turn in self.all_turns), initial=0))
 
     @property
     def commands(self) -> int:
-        """How many commands were replayed, not simulated."""
+        """Return how many commands were replayed, not simulated."""
         return len(self.program.commands) - len(self.short.program.commands)
 
     @property
     def text(self) -> str:
-        """How much was replayed, in words."""
+        """Return how much was replayed, in words."""
         whole, laps = len(self.program.commands), sum(loop.span.times for loop in self.unroller.loops)
         blocks = ""
         if (base := self.base) is not None:
@@ -132,7 +133,7 @@ class Unrolling:
         return piece.start + fs, piece.data + fs, piece.end + fs
 
     def record(self, item: Any, cut: int, copy: int) -> Any:
-        """What the engine noted of such a command."""
+        """Return what the engine noted of such a command."""
         run, number, unroller = self.rolled, item.command, self.unroller
         command, fs, size = run.program.commands[number], self.later_fs[cut], 0
         if copy:
@@ -152,15 +153,15 @@ class Unrolling:
     def in_laps(
         self, logs: Mapping[str, EngineLog]
     ) -> Iterator[tuple[int, Sequence[int], Mapping[str, Times], int]]:
-        """How the engines spent the time of the laps that were left out: (step of a loop, by how many steps later those
-        are of which all this holds, times, how often)."""
+        """Yield how the engines spent the time of the laps that were left out: (step of a loop, by how many steps later
+        those are of which all this holds, times, how often)."""
         clips = {engine: Clips(log) for engine, log in logs.items()}
         for loop, turn, steps in self.laps():
             op = self.rolled.program.commands[loop.span.end - 1].op
             yield op, steps, _of_a_lap(self.short, turn, clips), loop.span.times
 
     def holds(self) -> bool:
-        """Whether in the whole run the tokens that each command waits for last are those of the rolled run."""
+        """Return whether in the whole run the tokens that each command waits for last are those of the rolled run."""
         records, run = self._found, self.rolled
         first = [turn.loop.span.end for turn in self.turns[:1]]
         return all(
@@ -310,8 +311,8 @@ class Found(Mapping[int, Any]):
 def moved_tokens(
     unrolling: Unrolling, records: Mapping[int, Any], command: Command, cut: int, copy: int
 ) -> dict[str, int] | None:
-    """By how much later the tokens of a command come, where they do not all come as much later as the command; None
-    where another one than in the rolled run would come last."""
+    """Return by how much later the tokens of a command come, where they do not all come as much later as the command;
+    None where another one than in the rolled run would come last."""
     unroller, turns = unrolling.unroller, unrolling.all_turns
     later = {wait: unrolling.later_fs[unroller.cuts_of(wait.command, command.id)] for wait in command.waits}
     if copy:

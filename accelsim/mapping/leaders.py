@@ -56,7 +56,7 @@ class Best(Generic[S]):
 
     @property
     def limit(self) -> float:
-        """What the first cost of a candidate must not exceed to be one of the best."""
+        """Return what the first cost of a candidate must not exceed to be one of the best."""
         return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
 
     def take(self, choices: Ints) -> Floats:

@@ -39,7 +39,8 @@ class Problem(Costly, Protocol):
         """Number of each choice."""
 
     def distinct(self, choices: Ints) -> Bools:
-        """Which of the candidates [N, len(sizes)] are no copies of others that differ in what does not matter."""
+        """Return which of the candidates [N, len(sizes)] are no copies of others that differ in what does not
+        matter."""
 
     def smallest(self) -> Ints:
         """A candidate with the smallest tiles, for spaces of which few fit, [len(sizes)]."""

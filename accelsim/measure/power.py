@@ -41,7 +41,7 @@ class Meter:
         return float(self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
 
     def idle_W(self) -> float:
-        """Of a GPU that waits, with a context on it."""
+        """Power of a GPU that waits, with a context on it."""
         self._torch.cuda.synchronize()
         sleep(SETTLE_S)
         return self._metered(lambda: sleep(0.01), IDLE_S)[0]

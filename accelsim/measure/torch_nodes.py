@@ -40,17 +40,17 @@ class Site(NamedTuple):
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """Of the node."""
+        """Attributes of the node."""
         return self.node.attrs
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Of an input, which must be there."""
+        """Return the shape of an input, which must be there."""
         found = self.ins[index]
         assert found is not None, f"input {index} is absent"
         return found.shape
 
     def has(self, index: int) -> bool:
-        """Whether an optional input is there."""
+        """Return whether an optional input is there."""
         return index < len(self.ins) and self.ins[index] is not None
 
     def call(self, name: str) -> Call:
@@ -67,7 +67,7 @@ Make = Callable[[Site], Call]
 
 
 def site_of(torch: Any, device: str, kind: Any, graph: Graph, node: Node) -> Site:
-    """Where a node of a graph is called."""
+    """Return where a node of a graph is called."""
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     return Site(torch, device, kind, node, ins, graph.outs(node))
 
@@ -407,7 +407,7 @@ NODES: Mapping[str, Make] = {
 
 
 def refusals(graph: Graph) -> Iterator[Problem]:
-    """What of a graph has no call: ops without a row, each once; fused nodes; products of integers; formats."""
+    """Yield what of a graph has no call: ops without a row, each once; fused nodes; products of integers; formats."""
     first = {node.op: node.name for node in reversed(graph.nodes)}
     for op, name in first.items():
         if op not in NODES:

@@ -52,7 +52,7 @@ class LinkTime:
 
     @property
     def total_fs(self) -> int:
-        """From its start to its last byte, when the link is free, fs."""
+        """Time from its start to its last byte, when the link is free, fs."""
         return self.latency_fs + self.occupancy_fs
 
     @property
@@ -69,7 +69,7 @@ def framing(link: Link, write: bool) -> Framing:
 
 
 def lane(link: Link, write: bool) -> Lane:
-    """What a port must know about one direction of ``link``; ``write``: towards the far memory."""
+    """Return what a port must know about one direction of ``link``; ``write``: towards the far memory."""
     if link.protocol is None:
         return Lane(link.bandwidth, link.latency, 0, 0, 1)
     row = link.protocol.framing(write)

@@ -68,7 +68,7 @@ def idle(name: str) -> ActionName:
 
 
 def is_done(action: ActionName) -> bool:
-    """Whether it is multiplications that were carried out; they are ``of`` their format."""
+    """Return whether it is multiplications that were carried out; they are ``of`` their format."""
     return action.kind == MAC and action not in NOT_DONE
 
 

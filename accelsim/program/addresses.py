@@ -93,8 +93,8 @@ class AddressMap:
         return [use.region for use in uses if self._program.regions[use.region].memory == memory]
 
     def runs(self, command: Command, tile: Tile | None = None) -> tuple[Runs, ...]:
-        """Where the bytes of a Load or Store lie, in the order in which they move; none for a transfer of 0 bytes.
-        ``tile``: another one than its own."""
+        """Return where the bytes of a Load or Store lie, in the order in which they move; none for a transfer of 0
+        bytes. ``tile``: another one than its own."""
         work, regions, tile = cast(Transfer, command.work), self.home(command), tile or command.effect.tile
         if not work.nbytes:
             return ()

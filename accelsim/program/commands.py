@@ -228,7 +228,7 @@ class Step:
 
     @property
     def outside(self) -> bool:
-        """Whether somebody else does the step, before or after the run: it takes no time and no energy."""
+        """Return whether somebody else does the step, before or after the run: it takes no time and no energy."""
         return bool(self.node.attrs.get(OUTSIDE))
 
 

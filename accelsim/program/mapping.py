@@ -50,7 +50,7 @@ class ProductMapping:
 
 
 def wrong_pins(kind: type[ProductMapping], pinned: Table[str, Any], where: str) -> list[Problem]:
-    """What is wrong with the fields that a user pinned of a product."""
+    """Return what is wrong with the fields that a user pinned of a product."""
     types, problems = kind.types(), list[Problem]()
     for name, value in pinned.items():
         if name not in types:
@@ -75,7 +75,7 @@ def least(kind: type[ProductMapping], name: str) -> int:
 
 
 def expected(kind: type[ProductMapping], name: str) -> str:
-    """What a field may be, in words."""
+    """Return what a field may be, in words."""
     number = f"a whole number from {least(kind, name)} to {MOST:,}"
     return {str: ", ".join(kind.words.get(name, ())), bool: "true or false", int: number}[kind.types()[name]]
 

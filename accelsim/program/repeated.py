@@ -40,7 +40,7 @@ class Span(NamedTuple):
         return range(self.end - self.size, self.end)
 
     def wider(self, more: int, units: int) -> Span:
-        """The same behind the first ``more`` copies, with so many units taken as one."""
+        """Return the same behind the first ``more`` copies, with so many units taken as one."""
         return Span(self.end + more * self.size, self.size * units, (self.times - more) // units)
 
     def short(self, number: int) -> int:
@@ -80,12 +80,12 @@ class Chains:
         return chain[0], depth
 
     def follows(self, name: str, later: str, blocks: int) -> bool:
-        """Whether ``later`` has the part of ``name`` so many blocks on."""
+        """Return whether ``later`` has the part of ``name`` so many blocks on."""
         (first, depth), (other, behind) = self.key(name), self.key(later)
         return first == other and behind - depth == blocks
 
     def moves(self, name: str) -> bool:
-        """Whether the name changes from block to block."""
+        """Return whether the name changes from block to block."""
         return name in self._at
 
     def reaches(self, name: str, blocks: int) -> bool:
@@ -141,7 +141,7 @@ class Repeat:
         return number if number in self.fixed_commands else number + copy * self.commands.size
 
     def region_id(self, number: int, copy: int) -> int:
-        """The same of a region."""
+        """Return the same of a region."""
         return number if number in self.fixed_regions else number + copy * self.regions.size
 
     def region(self, region: Region, copy: int) -> Region:
@@ -296,7 +296,7 @@ class Commands(Lazy[Command]):
 
     @property
     def copies(self) -> int:
-        """How many of them are not written."""
+        """Return how many of them are not written."""
         return self.repeat.commands.size * self.repeat.times
 
     def __iter__(self) -> Iterator[Command]:

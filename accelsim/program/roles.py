@@ -54,7 +54,8 @@ def core_of(chip: Chip, component: str) -> Core:
 
 
 def part_of(chip: Chip, component: str) -> str:
-    """What the spec calls a component: its unit, behind its kind of core where there are several ('little.matrix')."""
+    """Return what the spec calls a component: its unit, behind its kind of core where there are several
+    ('little.matrix')."""
     found = _CORE.match(component) if len(chip.cores) > 1 else None
     return f"{chip.kind_of(int(found[1]))}.{unit_of(component)}" if found else unit_of(component)
 
@@ -140,7 +141,7 @@ class Roles:
 
     @cached_property
     def tiles_in_flight(self) -> int | None:
-        """How many streamed tiles of activations the chip asks for, None for what the compiler prefers."""
+        """Return how many streamed tiles of activations the chip asks for, None for what the compiler prefers."""
         return self.buffer(self.activations).slots
 
     @cached_property

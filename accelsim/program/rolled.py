@@ -33,7 +33,7 @@ class Loop(NamedTuple):
     versions: Mapping[int, int]
 
     def later(self, repeat: Repeat, copy: int) -> Loop:
-        """The same loop in a copy of the unit of blocks that it lies in."""
+        """Return the same loop in a copy of the unit of blocks that it lies in."""
         commands = copy * repeat.commands.size
         versions = {repeat.region_id(region, copy): count for region, count in self.versions.items()}
         return self._replace(
@@ -43,7 +43,7 @@ class Loop(NamedTuple):
         )
 
     def short(self, repeat: Repeat) -> Loop:
-        """The same loop, which is in no copy, where copies are not counted."""
+        """Return the same loop, which is in no copy, where copies are not counted."""
         span = self.span._replace(end=repeat.commands.short(self.span.end - 1) + 1)
         versions = {repeat.regions.short(region): count for region, count in self.versions.items()}
         return self._replace(span=span, first=repeat.commands.short(self.first), versions=versions)
@@ -60,11 +60,11 @@ class Cuts:
 
     @property
     def left_out(self) -> int:
-        """How many are not in the rolled sequence."""
+        """Return how many are not in the rolled sequence."""
         return self._more[-1]
 
     def before(self, number: int) -> int:
-        """How many cuts lie before a rolled number."""
+        """Return how many cuts lie before a rolled number."""
         return bisect_right(self._ends, number)
 
     def long(self, number: int) -> int:
@@ -143,8 +143,8 @@ class Unroller:
         return Tile._make([at + copy * by for at, by in zip(tile, self.loops[cut].tile, strict=True)])
 
     def cuts_of(self, number: int, seen_from: int) -> int:
-        """How many cuts lie before what a command refers to: a lap refers to the laps just before it, wherever it is,
-        and what is older than the loop stays where it is."""
+        """Return how many cuts lie before what a command refers to: a lap refers to the laps just before it, wherever
+        it is, and what is older than the loop stays where it is."""
         cut = self.cuts.before(number)
         inside = cut < len(self.loops) and self.loops[cut].first <= number
         return cut + (inside and self.loops[cut].span.end <= seen_from)
@@ -222,7 +222,7 @@ def written_out(program: Program, which: Container[int]) -> Program:
 
 
 def place_of(repeat: Repeat | None, end: int) -> int:
-    """Where a loop of a rolled program ends; of one in a unit of blocks, in the unit that is written last."""
+    """Return where a loop of a rolled program ends; of one in a unit of blocks, in the unit that is written last."""
     if repeat is None:
         return end
     span = repeat.commands

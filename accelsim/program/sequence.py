@@ -102,7 +102,7 @@ class _Writing:
         )  # fmt: skip
 
     def receive(self, letter: Letter) -> None:
-        """From now on ready for it; with ``copies`` each piece is written to memory."""
+        """Make the sequence ready for it from now on; with ``copies`` each piece is written to memory."""
         peer, tag, nbytes = letter
         for index, size in enumerate(self._pieces(nbytes)):
             work = Message(peer, f"{tag} piece {index}", size)

@@ -65,8 +65,8 @@ class Sizes(NamedTuple):
     rows: int
 
     def of(self, axis: str, place: list[Range], part: Tile) -> tuple[int, ...]:
-        """What is equal for two places of a loop only where their tiles are of the same sizes, and open and close the
-        same sums."""
+        """Return what is equal for two places of a loop only where their tiles are of the same sizes, and open and
+        close the same sums."""
         (start, end), gemm = (place[0][0], place[-1][1]), self.gemm
         found = [end - start, len(place)]
         if axis == "k":
@@ -84,7 +84,7 @@ class Sizes(NamedTuple):
 def laps(
     part: Tile, mapping: Mapping, arrays: int = 1, rows_alike: bool = True, sizes: Sizes | None = None
 ) -> Iterator[Lap]:
-    """The same lap by lap: turns of the outermost loop that has ``LAPS`` of them, else of the middle one; with
+    """Yield the same lap by lap: turns of the outermost loop that has ``LAPS`` of them, else of the middle one; with
     ``sizes`` turns of the loop by which the least is written where alike laps are left out.
 
     ``rows_alike``: whether tiles of as many rows need as many words; those of a convolution need fewer at the border.
@@ -157,7 +157,7 @@ def _passes(
 
 
 def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
-    """Which of the arrays side by side takes a tile of a part; 0 where a strip of them begins."""
+    """Return which of the arrays side by side takes a tile of a part; 0 where a strip of them begins."""
     starts = {
         "m": (tile.m0 - part.m0, mapping.tm), "n": (tile.n0 - part.n0, mapping.tn), "k": (tile.k0 - part.k0, mapping.tk)
     }  # fmt: skip
@@ -210,7 +210,7 @@ def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
 
 
 def depends(split: Split, a_whole_k: bool) -> tuple[bool, bool]:
-    """Whether arrays side by side have tiles of their own of A, of B; else they share each. See ``Mapping``."""
+    """Return whether arrays side by side have tiles of their own of A, of B; else they share each. See ``Mapping``."""
     return split == "m" or (split == "k" and not a_whole_k), split in ("n", "k")
 
 

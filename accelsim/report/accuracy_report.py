@@ -74,7 +74,7 @@ def _of_one(batch: int) -> str:
 
 
 def sentences(result: Accuracy) -> list[str]:
-    """What the table says, in words."""
+    """Return what the table says, in words."""
     known = [row for row in result.rows if row.known]
     lines = [
         f"{result.model} gets {100 * result.baseline:.2f} % of {result.samples} test samples of {result.data} right in"

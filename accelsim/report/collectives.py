@@ -37,8 +37,8 @@ def facts(found: CollectiveTime, software: Collectives) -> dict[str, Any]:
 
 
 def links(found: CollectiveTime) -> list[dict[str, Any]]:
-    """By the name of a link and its rate: how many wires carry something, their bytes, the share of the time that the
-    busiest is busy, joules."""
+    """Return by the name of a link and its rate: how many wires carry something, their bytes, the share of the time
+    that the busiest is busy, joules."""
     wires, rows = found.topology.wires, []
     used = [wire for wire in range(len(wires)) if found.wire_B[wire]]
     for name, rate in dict.fromkeys((wires[wire].link, wires[wire].rate) for wire in used):
@@ -54,7 +54,7 @@ def links(found: CollectiveTime) -> list[dict[str, Any]]:
 
 
 def sentences(found: CollectiveTime, software: Collectives) -> list[str]:
-    """What it takes and by what, and which links bind."""
+    """Return what it takes and by what, and which links bind."""
     size = si(found.nbytes, "B")
     who = f"{found.kind} of {size} among {count_of(len(found.group), 'device')} of {found.topology.name}"
     by = f"by {found.algorithm}"
@@ -70,7 +70,7 @@ def sentences(found: CollectiveTime, software: Collectives) -> list[str]:
 
 
 def binding(found: CollectiveTime) -> str:
-    """Which links bind, in a sentence."""
+    """Return which links bind, in a sentence."""
     rows = sorted(links(found), key=lambda row: -row["busy"])
     if not rows:
         return "No link carries data."
@@ -98,7 +98,7 @@ def alternatives(
     group: Sequence[int] | None,
     chunks: int | None,
 ) -> list[dict[str, Any]]:
-    """What every algorithm takes, fastest first; the library among them where there is one."""
+    """Return what every algorithm takes, fastest first; the library among them where there is one."""
     found = ranked(topology, kind, nbytes, group, chunks)
     if stated(software) and len(found[0].group) > 1:
         found.append(answer(topology, software, kind, nbytes, LIBRARY, group))
@@ -143,7 +143,7 @@ def sweep(
 
 
 def crossovers(rows: Sequence[dict[str, Any]]) -> str:
-    """Which algorithm is the fastest from which size on, in a sentence; the library is not asked."""
+    """Return which algorithm is the fastest from which size on, in a sentence; the library is not asked."""
     best: list[tuple[int, str]] = []
     for size in dict.fromkeys(row["size_B"] for row in rows):
         those = [row for row in rows if row["size_B"] == size and row["algorithm"] != LIBRARY]

@@ -84,7 +84,7 @@ def _named(entry: Summary, folder: Path) -> Summary:
 
 
 def counted(entries: Sequence[Summary]) -> list[str]:
-    """What energies are per and rates count, values of ``COUNTED``: 'inference' ; several where runs differ."""
+    """Return what energies are per and rates count, values of ``COUNTED``: 'inference' ; several where runs differ."""
     return list(dict.fromkeys(map(_one, entries)))
 
 
@@ -100,7 +100,7 @@ def common_metrics(entries: Sequence[Summary]) -> list[Metric]:
 
 
 def basis(entries: Sequence[Summary]) -> str:
-    """What the figures of a table are of, where that is not one: a batch, or one inference of it."""
+    """Return what the figures of a table are of, where that is not one: a batch, or one inference of it."""
     if all(entry["batch"] == 1 for entry in entries):
         return ""
     return f"latency: of the whole run; energy: per {' or '.join(counted(entries))}"
@@ -127,7 +127,7 @@ def _grounds(category: str) -> tuple[Ground, ...]:
 
 
 def energy_of(name: str) -> Callable[[Summary], float | None]:
-    """What gives the energy per inference of a category, J; None where a run has none."""
+    """Return what gives the energy per inference of a category, J; None where a run has none."""
 
     def energy(entry: Summary) -> float | None:
         joules = entry["energy_by_category_J"].get(name)
@@ -137,13 +137,13 @@ def energy_of(name: str) -> Callable[[Summary], float | None]:
 
 
 def heading(entries: Sequence[Summary]) -> str:
-    """What all runs have in common, in words; '' for a single run, or where nothing is."""
+    """Return what all runs have in common, in words; '' for a single run, or where nothing is."""
     shared = common(entries)
     return f"In all runs: {', '.join(shared)}" if len(entries) > 1 and shared else ""
 
 
 def grounds_of(entries: Sequence[Summary]) -> list[frozenset[Ground]]:
-    """Of each run, on which grounds its energies are not like those of the first."""
+    """Return for each run on which grounds its energies are not like those of the first."""
     names = ("", "")
     first = entries[0].get("energy_basis")
     told = [caveats(first, entry.get("energy_basis"), names) for entry in entries]

@@ -151,7 +151,7 @@ def layer_table(sources: Sequence[Source], width: int = 80, most: int | None = N
 
 
 def legend(sources: Sequence[Source]) -> str:
-    """Which run is the first, and which the second, in words."""
+    """Return which run is the first, and which the second, in words."""
     one, two = labels(load_summaries(sources))
     return f"Layers by the difference of the time that they add. First: {one}; second: {two}."
 

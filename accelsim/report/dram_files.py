@@ -133,7 +133,7 @@ def check_clocks(found: Replay, clocks: tuple[int, int], channel: int) -> None:
 
 
 def blocks(found: Replay, clocks: tuple[int, int], channel: int = 0) -> list[Block]:
-    """What the banks of a channel did between two clocks; banks are numbered within the channel."""
+    """Return what the banks of a channel did between two clocks; banks are numbered within the channel."""
     commands, device = found.served.commands, found.device
     assert commands is not None
     g = device.geometry

@@ -122,7 +122,7 @@ def energy_table(found: Replay, width: int = 80) -> Table:
 
 
 def energy_sentences(found: Replay) -> Iterator[str]:
-    """What a bit costs, what idles, and how far to trust it."""
+    """Yield what a bit costs, what idles, and how far to trust it."""
     joules = found.energy
     if joules is None:
         lacking = (
@@ -178,7 +178,7 @@ def bus_rows(found: Replay) -> list[tuple[str, str]]:
 
 
 def limit_sentences(found: Replay) -> Iterator[str]:
-    """What limited the trace, in plain words."""
+    """Yield what limited the trace, in plain words."""
     told = found.waits
     if told is None:
         yield f"Model {found.model!r} schedules no commands, so it cannot say what the data bus waited for; 'bank' can."
@@ -236,7 +236,7 @@ def compare_table(rows: Sequence[Row], width: int = 80) -> Table:
 
 
 def compare_sentences(rows: Sequence[Row]) -> Iterator[str]:
-    """How to read the comparison."""
+    """Yield how to read the comparison."""
     yield (
         "Shares are of the peak. Unloaded: one read on an idle memory, its row closed. Energy of "
         "the dies: a bit and a 32-bit word of seq, a bit of random; without I/O."

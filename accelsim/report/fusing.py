@@ -34,13 +34,14 @@ BEST = "*"
 
 
 def headers(found: TunedStep) -> tuple[str, ...]:
-    """Of ``rows``."""
+    """Return the headers of ``rows``."""
     first = ("threshold", "step waits", "buckets")
     return (*first, "cycle", "step waits", "buckets") if found.cycles else first
 
 
 def rows(found: TunedStep) -> list[tuple[str, ...]]:
-    """What the step waits, at the best cycle time by threshold, beside it at the best threshold by cycle time."""
+    """Return what the step waits, at the best cycle time by threshold, beside it at the best threshold by cycle
+    time."""
     best_B, best_fs = found.best.fusion.threshold_B, found.best.fusion.cycle_fs
     thresholds = [
         (f"{size(trial)} {BEST * (trial.fusion.threshold_B == best_B)}".rstrip(), *_waits(trial))
@@ -72,7 +73,7 @@ def cycle(trial: Trial) -> str:
 
 
 def options(found: TunedStep) -> str:
-    """What of the command line makes the best."""
+    """Return what of the command line makes the best."""
     fusion = found.best.fusion
     told = f"--gradients {fusion.policy} --threshold {size(found.best).replace(' ', '')}"
     return f"{told} --cycle {cycle(found.best).replace(' ', '')}" if found.cycles else told
@@ -121,7 +122,7 @@ def plot(found: TunedStep) -> Figure:
 
 
 def facts(found: TunedStep) -> dict[str, Any]:
-    """For JSON; the unit is the end of each key."""
+    """Return the facts for JSON; the unit is the end of each key."""
     around = {"thresholds": found.thresholds, "cycles": found.cycles}
     return {
         "by": found.by, "tried": found.tried, "policy": found.best.fusion.policy,

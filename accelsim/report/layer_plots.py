@@ -203,7 +203,7 @@ def key_labels(run: Run) -> dict[str, str]:
 
 
 def latency(run: Run) -> Figure:
-    """What each layer adds to the latency, its time on the critical path, split by what it went to."""
+    """Return what each layer adds to the latency, its time on the critical path, split by what it went to."""
     rows = lines(layers(run))
     parts = [layer.reasons for layer in rows]
     keys = [key for key in KEYS if any(part.get(key) for part in parts)]
@@ -244,7 +244,7 @@ def _energy_panel(axes: Axes, rows: Sequence[Layer], categories: Iterable[str], 
 
 
 def has_dynamic_energy(run: Run) -> bool:
-    """Whether any layer used energy to compute or to move data."""
+    """Return whether any layer used energy to compute or to move data."""
     return any(
         layer.energy_by_category_J.get(kind) for layer in layers(run) for kinds, *_ in MARKS for kind in kinds
     )

@@ -57,7 +57,7 @@ def merged(intervals: Iterable[tuple[int, int]], gap: int) -> list[Interval]:
 
 
 def timeline(run: Run) -> Figure:
-    """What each engine did when: one row per engine, and on top whose turn it was."""
+    """Return what each engine did when: one row per engine, and on top whose turn it was."""
     engines = [name for name in run.program.engines if any(piece.engine == name for piece in run.slices)]
     fig, (axes,) = figure(1.7 + 0.42 * (len(engines) + 1))
     factor, unit = prefixed([run.seconds], "s")
@@ -140,12 +140,12 @@ def _waited_for(run: Run) -> list[tuple[int, int, int]]:
 
 
 def has_buffers(run: Run) -> bool:
-    """Whether the run recorded what its on-chip buffers held."""
+    """Return whether the run recorded what its on-chip buffers held."""
     return any(lifetimes.occupancy(run).values())
 
 
 def occupancy(run: Run) -> Figure:
-    """How full each on-chip buffer was: one panel each, with its capacity."""
+    """Return how full each on-chip buffer was: one panel each, with its capacity."""
     shown = [(name, points) for name, points in lifetimes.occupancy(run).items() if points]
     fig, panels = figure(1.0 + 1.45 * max(1, len(shown)), max(1, len(shown)), 1, sharex=True)
     if not shown:

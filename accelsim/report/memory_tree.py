@@ -87,7 +87,7 @@ def text(chip: Chip) -> str:
 
 
 def facts(chip: Chip) -> list[dict[str, Any]]:
-    """The same as records."""
+    """Return the same as records."""
     return [
         {"name": leaf.name, "count": leaf.copies, "capacity_B": leaf.capacity_B, "holds": list(leaf.spec.holds),
          "fed_by": leaf.fed_by}

@@ -45,7 +45,7 @@ def _row(result: StepResult) -> tuple[object, ...]:
 
 
 def sentences(found: Found) -> list[str]:
-    """How many plans there are, what the best is, why others lose."""
+    """Return how many plans there are, what the best is, why others lose."""
     best, total = found.best[0], len(found.looked)
     told = [
         f"The best of {count_of(total, 'valid plan')} is {best.plan}: {si(best.time_s, 's')} per step at "
@@ -70,7 +70,7 @@ def records(found: Found) -> Iterator[dict[str, Any]]:
 
 
 def facts(found: Found) -> dict[str, Any]:
-    """For JSON."""
+    """Return the facts for JSON."""
     return {
         "plans": len(found.looked), "loses_by": found.why, "sentences": sentences(found),
         "best": [result.as_dict() for result in found.best],
@@ -95,7 +95,7 @@ def stage_rows(found: Assigned) -> list[tuple[object, ...]]:
 
 
 def stage_sentences(found: Assigned) -> list[str]:
-    """How long a minibatch takes by the optimiser's own model, and how that compares."""
+    """Return how long a minibatch takes by the optimiser's own model, and how that compares."""
     best, devices = found.partition, prod(found.machines)
     stages = count_of(len(best.stages), "stage")
     told = [

@@ -45,7 +45,7 @@ ANGLES = tuple(eighth * pi / 4 for eighth in (-1, 1, 0, -2, -3, 3, 4, 2))
 
 
 def has_roofs(run: Run) -> bool:
-    """Whether any layer used the matrix unit and moved data off the chip."""
+    """Return whether any layer used the matrix unit and moved data off the chip."""
     return bool(_roofs(run))
 
 

@@ -33,7 +33,7 @@ HEADER = (
 
 
 def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
-    """For JSON; the unit is the end of each key. ``changes``: of the network, simulated."""
+    """Return the facts for JSON; the unit is the end of each key. ``changes``: of the network, simulated."""
     return {
         "tool": "accelsim", "tool_version": tool_version(), "cluster": found.fleet.name, "devices": found.fleet.size,
         "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan), "prompt": found.asked.prompt,
@@ -123,7 +123,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
 
 
 def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
-    """What the figures say, each computed; ``changes``: of the network, simulated."""
+    """Return what the figures say, each computed; ``changes``: of the network, simulated."""
     first = found.prefill
     told = [
         f"The first token appears after {si(found.time_to_first_token_s, 's')}. {_goes(first)}.",

@@ -93,8 +93,8 @@ def sentences(
     fused: TunedStep | None = None,
     whole: Lasting | None = None,
 ) -> list[str]:
-    """What binds, how full memories are, where constants come from, what would help most, how to fuse gradients, how
-    long a whole training takes."""
+    """Return what binds, how full memories are, where constants come from, what would help most, how to fuse gradients,
+    how long a whole training takes."""
     found = [_binding(result), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))

@@ -125,7 +125,7 @@ def lay_out(fig: Figure) -> None:
 
 
 def renderer(fig: Figure) -> RendererAgg:
-    """What measures the texts of a figure of ours."""
+    """Return what measures the texts of a figure of ours."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     assert isinstance(fig.canvas, FigureCanvasAgg)
@@ -214,7 +214,7 @@ def nothing(axes: Axes, title: str, why: str) -> None:
 
 
 def tint(color: str, share: float) -> str:
-    """So much of '#rrggbb', the rest white."""
+    """Mix so much of '#rrggbb' with white."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 

@@ -269,7 +269,7 @@ def energy_text(summary: dict[str, Any]) -> str:
 
 
 def cache_text(level: dict[str, Any]) -> str:
-    """What a cache did, by its entry in ``summary['levels']``."""
+    """Return what a cache did, by its entry in ``summary['levels']``."""
     asked = level["hits"] + level["misses"]
     moved = {
         "fetched": "fetched_B",

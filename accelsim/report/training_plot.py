@@ -44,7 +44,7 @@ class Curve(Protocol):
 
     @property
     def skipped(self) -> Array:
-        """Whether the step changed nothing."""
+        """Return whether the step changed nothing."""
 
 
 def losses(curves: Mapping[str, Curve], title: str = "Loss of training", note: str = "") -> Figure:

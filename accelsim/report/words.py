@@ -194,17 +194,17 @@ def _calibration(run: Run, names: Sequence[str]) -> str:
 
 
 def helps(what_ifs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of the changes that were tried, those that are named: the best that help."""
+    """Return the changes to name: the best that help."""
     return [what for what in what_ifs if what["saved"] >= WORTH][:NAMED_CHANGES]
 
 
 def option_texts(what: dict[str, Any]) -> list[str]:
-    """What to add to the command line to get the run of a change."""
+    """Return what to add to the command line to get the run of a change."""
     return [*(f"--set {shlex.quote(text)}" for text in what["set"]), *what["options"]]
 
 
 def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
-    """What to say where no change that was tried is worth it."""
+    """Return what to say where no change that was tried is worth it."""
     if not what_ifs:
         return f"No possible change is expected to save {percent(WORTH)} or more of the run, so none was simulated."
     return (

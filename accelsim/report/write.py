@@ -64,7 +64,7 @@ def file_names() -> list[str]:
 
 
 def is_report(folder: Path, facts: str = SUMMARY) -> bool:
-    """Whether the directory holds a report, whose figures are in the file ``facts``."""
+    """Return whether the directory holds a report, whose figures are in the file ``facts``."""
     try:
         found = json.loads(read_text(folder / facts, MOST_FACTS_B))
     except (OSError, ValueError, RecursionError):
@@ -73,7 +73,7 @@ def is_report(folder: Path, facts: str = SUMMARY) -> bool:
 
 
 def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str, Make]:
-    """What makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
+    """Return what makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
     from accelsim.report import plot, trace
     from accelsim.report.page.data import packed, page_data
     from accelsim.report.page.document import Entry, html

@@ -160,7 +160,7 @@ def parts_figure(results: Sequence[StepResult], labels: Sequence[str] = ()) -> F
 
 
 def parts_caption(result: StepResult) -> str:
-    """What the parts are, those that the step has."""
+    """Return what the parts are, those that the step has."""
     told = [f"{name}: {MEANING[name]}" for name, fs in result.parts_fs.items() if fs]
     return "Parts add up to the step. " + "; ".join(told) + "."
 
@@ -202,7 +202,7 @@ def scaling_figure(results: Sequence[StepResult]) -> Figure:
 
 
 def scaling_sentence(results: Sequence[StepResult]) -> str:
-    """What the picture says."""
+    """Return what the picture says."""
     one, many = results[0], results[-1]
     share = many.samples_per_s / many.plan.devices / (one.samples_per_s / one.plan.devices)
     return (

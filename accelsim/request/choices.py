@@ -41,21 +41,21 @@ def schemes() -> Iterable[str]:
 
 
 def shares() -> Iterable[str]:
-    """What cores share."""
+    """Return what cores share."""
     from accelsim.compiler.state import SHARES
 
     return SHARES
 
 
 def edges() -> Iterable[str]:
-    """Who converts at the ends of a network."""
+    """Return who converts at the ends of a network."""
     from accelsim.compiler.state import EDGES
 
     return EDGES
 
 
 def fusions() -> Iterable[str]:
-    """What runs together."""
+    """Return what runs together."""
     from accelsim.compiler.state import FUSIONS
 
     return FUSIONS

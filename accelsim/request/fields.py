@@ -199,7 +199,7 @@ def arguments(record: type[Request]) -> str:
 
 
 def compiled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the given fields, those that ``compiler.state.Options`` takes as they are, under its names."""
+    """Return the given fields that ``compiler.state.Options`` takes as they are, under its names."""
     found = {}
     for name, row in OPTIONS.items():
         if row.compiled and name in values:

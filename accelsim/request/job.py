@@ -135,7 +135,7 @@ def _compiled(job: Job, progress: Callable[[str, float], None]) -> Program:
 
 
 def changed(job: Job, overrides: Sequence[str], **options: Any) -> Job:
-    """The same job on a chip with further ``overrides``, and with other fields of ``Options``; without values.
+    """Return the same job on a chip with further ``overrides``, and with other fields of ``Options``; without values.
 
     Its time is that of the same request with these overrides behind its own. Raises SpecError, UsageError.
     """

@@ -64,7 +64,7 @@ def check_needs(asked: Mapping[str, Any]) -> None:
 
 
 def notes(asked: Mapping[str, Any], chip: Chip) -> list[str]:
-    """What a run says about options of ``asked`` that the chip gives no effect."""
+    """Return what a run says about options of ``asked`` that the chip gives no effect."""
     return [
         f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"
         for row in ON_CHIPS

@@ -69,12 +69,12 @@ class Option:
 
     @property
     def text(self) -> str:
-        """What the field means to somebody who writes Python."""
+        """Return what the field means to somebody who writes Python."""
         return self.python or self.help
 
     @property
     def negated(self) -> bool:
-        """Whether the compiler has it the other way round."""
+        """Return whether the compiler has it the other way round."""
         return self.compiled.startswith("not ")
 
     @property

@@ -25,7 +25,7 @@ IN_MEMORY = "given in memory"
 
 
 def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
-    """What was asked, as JSON holds it.
+    """Return what was asked, as JSON holds it.
 
     'command': the line that asks for it again ('' where an argument was given in memory or has no option); 'asked':
     every field that is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what
@@ -108,7 +108,7 @@ def command(asked: Mapping[str, Any]) -> str:
 
 
 def words(name: str, value: Any) -> list[str]:
-    """What gives a field its value on the command line."""
+    """Return what gives a field its value on the command line."""
     row = OPTIONS[name]
     if row.kind == "argument":
         return [str(value)]
@@ -211,7 +211,7 @@ def _given(name: str, value: Any) -> Any:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is no longer as it was recorded, in words: files, chip, model, versions."""
+    """Return what is no longer as it was recorded, in words: files, chip, model, versions."""
     found = []
     for key, what in (("chip_sha256", "the chip"), ("model_sha256", "the model")):
         if before.get(key) != now.get(key):

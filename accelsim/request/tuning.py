@@ -78,7 +78,7 @@ class Tuning:
         return best
 
     def note(self) -> str:
-        """What was decided, in words."""
+        """Return what was decided, in words."""
         different = len(self.decided | self.found)
         if not different:
             return "nothing was tuned: no product here leaves its mapping to the machine"

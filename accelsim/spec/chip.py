@@ -133,7 +133,7 @@ class Chip(Model):
         return kinds[number]
 
     def seen_from(self, kind: str) -> Chip:
-        """The same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
+        """Return the same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
         if kind == self.core_kind:
             return self
         return self.model_copy(update={"_seen_from": kind})
@@ -166,5 +166,5 @@ class Chip(Model):
         return name if len(self.cores) == 1 else f"{self.core_kind}.{name}"
 
     def path_to(self, *names: str) -> PathTo:
-        """Where that core has something: ``path_to("engines", "matrix")``."""
+        """Return where that core has something: ``path_to("engines", "matrix")``."""
         return ("cores", self.core_kind, *names)

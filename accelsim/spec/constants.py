@@ -48,7 +48,7 @@ class Constant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As ``--set`` and ``calibration:`` call it: 'sm.formats.fp16.sustained'; with its core where it is one of
+        """Name in ``--set`` and ``calibration:``: 'sm.formats.fp16.sustained'; with its core where it is one of
         several kinds: 'little.sm.launch'."""
         of_core = self.path[0] == "cores"
         kind = self.path[1:2] if of_core and not self.alone else ()
@@ -99,7 +99,7 @@ def constants(chip: Chip) -> dict[str, Constant]:
 
 
 def is_calibrated(chip: Chip, constant: Constant) -> bool:
-    """Whether the calibration of the chip gives a constant the value that it has."""
+    """Return whether the calibration of the chip gives a constant the value that it has."""
     text = chip.calibration.values.get(constant.name) if chip.calibration is not None else None
     return text is not None and constant.read(text) == constant.value
 

@@ -68,7 +68,7 @@ class EnergyTable(Model):
 
     @classmethod
     def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
-        """With rows in the place of ``arithmetic``."""
+        """Return the table with rows in the place of ``arithmetic``."""
         return followed(block, stated) if isinstance(block.get("arithmetic"), dict) else block
 
     @model_validator(mode="after")

@@ -55,8 +55,8 @@ class EngineSpec(Model):
         return [name]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
-        """What measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip, seen from
-        its kind of core, calls it."""
+        """Return what measurements have to give: its fields with the mark ``Fitted``; ``name``: what the chip, seen
+        from its kind of core, calls it."""
         return marked(self, chip.path_to("engines", name), name)
 
     def idle_fields(self) -> Iterable[str]:

@@ -30,12 +30,12 @@ class Families:
         return [*self.members, *(key for keys in self.members.values() for key in keys), *self.others]
 
     def unknown(self, key: str) -> tuple[str, str]:
-        """What is wrong with a key that no name is, and the name that was meant."""
+        """Return what is wrong with a key that no name is, and the name that was meant."""
         what = self.what if key[:1].isupper() else f"{self.what} or family"
         return f"no {what} of this name", nearest(key, self.names)
 
     def in_vain(self, key: str) -> tuple[str, str, str]:
-        """What is wrong with a key that leaves out nothing, what was expected, and the name that was meant."""
+        """Return what is wrong with a key that leaves out nothing, what was expected, and the name that was meant."""
         if key in self.names:
             return (
                 "leaves out what is not there",
@@ -52,7 +52,7 @@ class Families:
         return {**schema, "additionalProperties": value, "propertyNames": {"enum": self.names}}
 
     def shortened(self, table: Mapping[str, int]) -> dict[str, int | str]:
-        """The same table with families where these make it shorter, with ``none`` for members that it lacks."""
+        """Return the same table with families where these make it shorter, with ``none`` for members that it lacks."""
         families: dict[str, int | str] = {}
         named: dict[str, int | str] = dict(table)
         for family, keys in self.members.items():

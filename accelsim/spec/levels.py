@@ -23,15 +23,16 @@ def home(chip: Chip, role: str) -> str:
 
 
 def way(chip: Chip, role: str) -> list[str]:
-    """From the levels that a kind of operand may lie in, the nearest to the core first, to its home; [] without one."""
+    """Return the way from the levels that a kind of operand may lie in, the nearest to the core first, to its home;
+    [] without one."""
     found = home(chip, role)
     levels = levels_before(chip, found) if role == "activations" else []
     return [*levels, found] if found else []
 
 
 def feeders(chip: Chip, name: str) -> list[str]:
-    """What fills a memory: of a level what it states; of a core's memory the nearest on the way of each operand that it
-    holds, or the cache before that."""
+    """Return what fills a memory: of a level what it states; of a core's memory the nearest on the way of each operand
+    that it holds, or the cache before that."""
     if name in chip.memories:
         return [feeder] if (feeder := chip.memories[name].fed_by) else []
     nearest = [found[0] for role in chip.buffers[name].holds if (found := way(chip, role))]
@@ -82,13 +83,14 @@ def byte_J(chip: Chip, memory: Memory, write: bool) -> float:
 
 
 def timed_in_order(chip: Chip) -> bool:
-    """Whether times follow without events: no two queues share a port, or a cache makes every transfer be followed."""
+    """Return whether times follow without events: no two queues share a port, or a cache makes every transfer be
+    followed."""
     return alone_at_ports(chip) or bool(caches(chip))
 
 
 def alone_at_ports(chip: Chip) -> bool:
-    """Whether no two queues of a core ask for one port of a memory of the chip, as far as what lives there says: loads
-    and stores have ports or an engine of their own, or weights alone are loaded; no cache stands before one."""
+    """Return whether no two queues of a core ask for one port of a memory of the chip, as far as what lives there says:
+    loads and stores have ports or an engine of their own, or weights alone are loaded; no cache stands before one."""
     return all(
         each.fed_by is None
         and (each.full_duplex or each.load_engine == each.store_engine or each.holds == ["weights"])

@@ -50,11 +50,11 @@ class Link(Model):
 
     @property
     def full_duplex(self) -> bool:
-        """Whether each direction has a rate of its own."""
+        """Return whether each direction has a rate of its own."""
         return self.duplex == "full"
 
     def channel(self, name: str, way: str) -> str:
-        """What carries the direction ``way`` of the link called ``name``; half duplex: one channel for both."""
+        """Return what carries the direction ``way`` of the link called ``name``; half duplex: one channel for both."""
         return f"{name} {way}" if self.full_duplex else name
 
 

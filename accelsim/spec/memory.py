@@ -156,5 +156,5 @@ class Attachment(MemoryLevel):
 
     @property
     def full_duplex(self) -> bool:
-        """Whether loads and stores do not wait for each other: the link before it has a direction for each."""
+        """Return whether loads and stores do not wait for each other: the link before it has a direction for each."""
         return self.link is not None and self.link.full_duplex

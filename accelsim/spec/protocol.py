@@ -129,7 +129,7 @@ class Pcie(Model):
 
     @property
     def flit_mode(self) -> bool:
-        """Whether packets travel in flits of fixed size."""
+        """Return whether packets travel in flits of fixed size."""
         return GENERATIONS[self.generation].delay is None
 
     @property
@@ -150,7 +150,7 @@ class Pcie(Model):
 
     @property
     def tlp_Bps(self) -> Fraction:
-        """What is left of it for transaction packets, B/s."""
+        """Return what is left of it for transaction packets, B/s."""
         return self.raw_Bps * (1 - self.control_share)
 
     @property
@@ -227,5 +227,5 @@ def payload_Bps(protocol: Protocol) -> float:
 
 
 def agree(stated_Bps: float, derived_Bps: float) -> bool:
-    """Whether a stated bandwidth is that of the packets."""
+    """Return whether a stated bandwidth is that of the packets."""
     return abs(stated_Bps - derived_Bps) <= RATE_TOLERANCE * derived_Bps

@@ -43,7 +43,7 @@ class Silicon(NamedTuple):
 
 
 def silicon(chip: Chip) -> Silicon:
-    """What the arrays and buffers of a chip take, by the rules of the module."""
+    """Return what the arrays and buffers of a chip take, by the rules of the module."""
     pes = held_B = 0
     for core in chip.cores.values():
         arrays = (unit for unit in core.engines.values() if isinstance(unit, MatrixUnit))

@@ -84,7 +84,7 @@ ENERGIES = ("read_energy", "write_energy", "energy", "energy_per_op")
 
 
 def mark_set_by_hand(spec: Any, touched: Iterable[tuple[str | int, ...]]) -> None:
-    """In the tree of a chip: energies at the paths ``touched``, which the user has set, become guesses.
+    """Mark in the tree of a chip: energies at the paths ``touched``, which the user has set, become guesses.
 
     A status that was set too stays as it was set.
     """

@@ -88,7 +88,7 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the values are known before the run (a weight or another constant)."""
+        """Return whether the values are known before the run (a weight or another constant)."""
         return self.data is not None or self.source is not None
 
     def value(self) -> Array:

@@ -22,7 +22,7 @@ class CausalMask:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the values."""
+        """Shape of the values."""
         return (*[1] * self.before, self.tokens, self.past + self.tokens)
 
     def __call__(self) -> Array:

@@ -59,7 +59,7 @@ def y_from_matrix(gemm: Gemm, y: Array, out_shape: Shape) -> Array:
 
 @lru_cache(maxsize=16)
 def rows_of(conv: Conv) -> Ints:
-    """Which output pixel each row of the product is, as an index of (image, p, q), [M]."""
+    """Return which output pixel each row of the product is, as an index of (image, p, q), [M]."""
     pixels = np.arange(conv.batch * conv.out[0] * conv.out[1]).reshape(conv.batch, *conv.out)
     cuts = range(conv.strip, conv.out[1], conv.strip) if conv.strip else ()
     strips = [part.reshape(conv.batch, -1) for part in np.split(pixels, list(cuts), axis=2)]
@@ -72,7 +72,7 @@ def in_order(conv: Conv, rows: Array, axis: int) -> Array:
 
 
 def finish(node: Node, y: Array, extra: Array | None) -> Array:
-    """What follows the product: bias of a Conv, alpha and beta * C of a Gemm; ``extra`` is its input 2."""
+    """Return what follows the product: bias of a Conv, alpha and beta * C of a Gemm; ``extra`` is its input 2."""
     if node.op == "Gemm":
         return finish_gemm(node, y, extra)
     return y if extra is None else y + extra.reshape(-1, *[1] * (y.ndim - 2))

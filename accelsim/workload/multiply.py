@@ -24,7 +24,7 @@ ZERO_POINTS = ("a_zero_point", "b_zero_point")
 
 
 def multiplies_floats(name: str) -> bool:
-    """Whether a unit of this format adds up real numbers."""
+    """Return whether a unit of this format adds up real numbers."""
     return name in FORMATS and FORMATS[name].kind == "float"
 
 

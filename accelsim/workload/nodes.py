@@ -28,29 +28,30 @@ ELSEWHERE = ("", "alias", "host")
 
 
 def is_product(node: Node) -> bool:
-    """Whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..., alone or with functions."""
+    """Return whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..., alone or with
+    functions."""
     return multiplies(node) and node.engine not in ELSEWHERE and not is_attention(node)
 
 
 def is_attention(node: Node) -> bool:
-    """Whether the node is attention in one kernel: a product with another one among the functions behind
+    """Return whether the node is attention in one kernel: a product with another one among the functions behind
     it."""
     return bool(node.epilogue) and multiplies(node) and any(map(multiplies, node.epilogue))
 
 
 def multiplies(node: Node) -> bool:
-    """Whether the operator of a node is a product, wherever it is done."""
+    """Return whether the operator of a node is a product, wherever it is done."""
     op = find(node.op)
     return op is not None and op.kind == "matrix"
 
 
 def is_function(node: Node) -> bool:
-    """Whether an engine of the chip does the node, and it is neither a product nor a mere transfer."""
+    """Return whether an engine of the chip does the node, and it is neither a product nor a mere transfer."""
     return node.engine not in (*ELSEWHERE, "dma") and not is_product(node)
 
 
 def gemm_view(graph: Graph, node: Node) -> Gemm | None:
-    """How the node looks to a matrix unit, or None."""
+    """Return how the node looks to a matrix unit, or None."""
     op = find(node.op)
     if op is None or op.gemm is None:
         return None

@@ -59,7 +59,7 @@ class Fusion:
             raise UsageError(problems)
 
     def sent_B(self, nbytes: int, dtype: str) -> int:
-        """What of gradients of a format goes over the network, rounded up."""
+        """Return what of gradients of a format goes over the network, rounded up."""
         above, below = COMPRESSED[self.compression].get(dtype, (1, 1))
         return -(-nbytes * above // below)
 

@@ -48,7 +48,7 @@ class Overlapped:
 
     @property
     def exposed_fs(self) -> int:
-        """How long the step waits for the buckets behind its backward."""
+        """Return how long the step waits for the buckets behind its backward."""
         return max(0, self.finish_fs - self.backward_fs)
 
     @property

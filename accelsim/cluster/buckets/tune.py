@@ -72,7 +72,7 @@ def grid(
 
 
 def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
-    """As many trials as said, by Optuna's tree-structured Parzen estimator, both on a logarithmic scale.
+    """Run as many trials as given, by Optuna's tree-structured Parzen estimator, both on a logarithmic scale.
 
     Between the ends of ``THRESHOLDS_B``, whole KiB, and of ``cycles_fs``, whole microseconds, so that what is found can
     be written down. UsageError where Optuna is not installed.
@@ -100,7 +100,7 @@ def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence
 
 
 def best(tuning: Tunable, cycles_fs: Sequence[int] = CYCLES_FS) -> tuple[Tuned, str]:
-    """What ``search`` finds where Optuna is installed, else ``grid``; and by what it was found, in words."""
+    """Return what ``search`` finds where Optuna is installed, else ``grid``; and by what it was found, in words."""
     if find_spec("optuna") is not None:
         return search(tuning, cycles_fs=cycles_fs), "Optuna"
     return grid(tuning, cycles_fs=cycles_fs), "a grid (Optuna, of the extra 'sweep', is not installed)"

@@ -67,7 +67,7 @@ class Collective:
     count: Callable[[Members, int], int] = lambda members, chunks: 2 * members.ranks**2 * chunks
 
     def why_not(self, kind: str, members: Members) -> str:
-        """What is missing to do that kind among them; '' where it can."""
+        """Return what is missing to do that kind among them; '' where it can."""
         if kind not in self.kinds:
             return f"one of {', '.join(self.kinds)}"
         return self.rule(kind, members)

@@ -77,7 +77,7 @@ class _Writers:
         self._used = 0
 
     def of(self, block: Rounds, first: Ints) -> Pairs:
-        """Who wrote what each message of a round carries, at its sender."""
+        """Return who wrote what each message of a round carries, at its sender."""
         place, cell = _cells(first, block.width)
         node = self._head[block.source[place], cell]
         pairs: Pairs = []

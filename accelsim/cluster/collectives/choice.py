@@ -55,7 +55,7 @@ def answer(
 
 
 def stated(software: Collectives) -> bool:
-    """Whether any constant of the library is stated: then it is one, and not the absence of software."""
+    """Return whether any constant of the library is stated: then it is one, and not the absence of software."""
     return software.model_copy(update={"title": "-"}) != Collectives.model_construct(title="-")
 
 

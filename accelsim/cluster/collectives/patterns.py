@@ -108,7 +108,8 @@ def exchanges(members: Ints, cells: int) -> list[Rounds]:
 
 
 def folded(ranks: int, cells: int) -> tuple[list[Rounds], Ints, list[Rounds]]:
-    """For algorithms among 2^k devices: how others fold in before, the devices that stay, how results come back.
+    """Return, for algorithms among 2^k devices, how others fold in before, the devices that stay, how results come
+    back.
 
     Of the first 2(n - 2^k) devices each second one adds its whole buffer to that of the one before it.
     """

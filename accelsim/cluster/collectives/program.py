@@ -72,7 +72,7 @@ class Program:
 
 
 def chunked(program: Program, chunks: int) -> Program:
-    """The same ``chunks`` times at once, each on its share of the buffer; chunks share the wires."""
+    """Return the same ``chunks`` times at once, each on its share of the buffer; chunks share the wires."""
     if chunks == 1:
         return program
     cells = program.cells

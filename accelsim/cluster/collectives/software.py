@@ -115,8 +115,8 @@ def estimate(
     group: Sequence[int] | None = None,
     algorithm: str = "auto",
 ) -> Estimate:
-    """What the library takes ('auto'), or the fastest by one algorithm; UsageError as ``estimates``, and where it has
-    no such algorithm."""
+    """Return what the library takes ('auto'), or the fastest by one algorithm; UsageError as ``estimates``, and where
+    it has no such algorithm."""
     found = estimates(topology, software, kind, nbytes, group)
     names = list(dict.fromkeys(each.algorithm for each in found))
     if algorithm != "auto" and algorithm not in names:

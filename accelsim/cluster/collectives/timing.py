@@ -87,7 +87,7 @@ class CollectiveTime:
 
     @cached_property
     def energy_J(self) -> float:
-        """Of all wires."""
+        """Energy of all wires, J."""
         return wires_J(self.topology, self.wire_B)
 
     @property

@@ -37,11 +37,11 @@ class MessageGraph:
         return len(self.source)
 
     def on(self, ranks: Sequence[int]) -> MessageGraph:
-        """The same between other devices: device i becomes ``ranks[i]``."""
+        """Return the same between other devices: device i becomes ``ranks[i]``."""
         names = np.asarray(ranks, np.int64)
         return replace(self, source=names[self.source], target=names[self.target])
 
 
 def starts(counts: Ints) -> Ints:
-    """Where each of the rows with so many entries begins, and the end of the last."""
+    """Return where each of the rows with so many entries begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -85,7 +85,7 @@ class Topology:
         return made
 
     def occupancy_fs(self, wire: int, nbytes: int) -> int:
-        """How long so many bytes occupy a wire, fs, rounded down."""
+        """Return how long so many bytes occupy a wire, fs, rounded down."""
         rate = self.wires[wire].rate
         return nbytes * FS_PER_S * rate.denominator // rate.numerator
 

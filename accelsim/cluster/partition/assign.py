@@ -53,7 +53,7 @@ class Assigned:
             }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the facts for JSON."""
         found = self.partition
         return {
             "model": self.model, "cluster": self.cluster, "samples": self.samples, "machines": list(self.machines),

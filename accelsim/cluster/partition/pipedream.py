@@ -54,7 +54,7 @@ class Partition:
 
     @property
     def stages(self) -> tuple[StagePart, ...]:
-        """Those of the innermost level."""
+        """Return those of the innermost level."""
         return self.levels[-1].stages
 
     @property
@@ -64,12 +64,12 @@ class Partition:
 
     @property
     def data_parallel_speedup(self) -> float:
-        """Of data parallelism over one device."""
+        """Speedup of data parallelism over one device."""
         return self.single_s / self.data_parallel_s
 
     @property
     def speedup_over_data_parallel(self) -> float:
-        """Of the pipeline over data parallelism."""
+        """Speedup of the pipeline over data parallelism."""
         return self.data_parallel_s / self.time_s
 
 

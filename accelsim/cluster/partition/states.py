@@ -54,12 +54,13 @@ class States:
 
 
 def chain_states(layers: Sequence[Layer]) -> States:
-    """Of layers one after the other."""
+    """Return the states of layers one after the other."""
     return graph_states(layers, [(index, index + 1) for index in range(len(layers) - 1)])
 
 
 def graph_states(layers: Sequence[Layer], edges: Sequence[tuple[int, int]]) -> States:
-    """Of a graph of layers, ``edges`` from producer to consumer. UsageError: no layers, a circle, too many prefixes.
+    """Return the states of a graph of layers, ``edges`` from producer to consumer. UsageError: no layers, a circle,
+    too many prefixes.
 
     A prefix grows by a layer that one of its layers feeds, and by all that this layer needs. What crosses behind it is
     counted as PipeDream does: the outputs of its last layers, and of each layer that one of these needs and that

@@ -208,7 +208,7 @@ def balanced(costs: Sequence[float], stages: int) -> list[int]:
 
 
 def in_double(made: Objective) -> Objective:
-    """The same in double precision: every fp32 tensor becomes fp64."""
+    """Return the same in double precision: every fp32 tensor becomes fp64."""
     return replace(made, graph=double(made.graph), precision=replace(made.precision, name=DOUBLE, master=DOUBLE,
                    compute=DOUBLE, what="everything in fp64"))  # fmt: skip
 

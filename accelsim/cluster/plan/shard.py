@@ -45,7 +45,7 @@ class Sharded:
     notes: list[str] = field(default_factory=list)
 
     def part(self, name: str, value: Array, rank: int) -> Array:
-        """What ``rank`` has of the whole ``value`` of a tensor."""
+        """Return what ``rank`` has of the whole ``value`` of a tensor."""
         axis = self.split.get(name)
         return value if axis is None else np.split(value, self.ranks, axis)[rank].copy()
 

@@ -123,7 +123,7 @@ class _Write:
             e.graph.outputs.append(tensor)
 
     def gather(self) -> Graph:
-        """From the parts of all replicas to the weights."""
+        """Gather the weights from the parts of all replicas."""
         e = Emitter("gather")
         part = e.input(FLAT, (self.padded // self.replicas,), self.master)
         whole = add(e.graph, e.graph.nodes, "AllGather", [part], "whole", self.replicas, group=GROUP, axis=0)

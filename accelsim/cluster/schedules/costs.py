@@ -29,7 +29,7 @@ def leaves(cost: Cost) -> Iterable[Number]:
 def problems_of(
     name: str, cost: Cost, sizes: tuple[int, ...], levels: tuple[str, ...] = LEVELS
 ) -> list[Problem]:
-    """What is wrong with a cost: ``sizes`` of each level; numbers that are negative, or no int or Fraction."""
+    """Return what is wrong with a cost: ``sizes`` of each level; numbers that are negative, or no int or Fraction."""
     if isinstance(cost, Sequence):
         if not sizes:
             return [Problem("too many levels of tables", name, f"at most by {', '.join(LEVELS)}")]
@@ -57,7 +57,7 @@ def scaled(cost: Cost, ticks: int) -> Cost:
 
 
 def entry(cost: Cost, *indices: int) -> Cost:
-    """What a cost says at some indices, from the outermost level in: a number, or what is left of a table."""
+    """Return what a cost says at some indices, from the outermost level in: a number, or what is left of a table."""
     for index in indices:
         if not isinstance(cost, Sequence):
             return cost

@@ -47,7 +47,8 @@ class PlayedSchedule:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """What devices sent to each other, in no order of time; of one link in the order in which it took them."""
+        """Return what devices sent to each other, in no order of time; of one link in the order in which it took
+        them."""
         if self.ticks == 1:
             return tuple(map(Message._make, self.sent))
         return tuple(
@@ -82,7 +83,8 @@ class PlayedSchedule:
 
     @property
     def bubble_over_ideal(self) -> Fraction:
-        """How much longer it takes than the busiest device computes, as a share of that; 0 where none computes."""
+        """Return how much longer it takes than the busiest device computes, as a share of that; 0 where none
+        computes."""
         return Fraction(self.makespan_fs - self.ideal_fs) / self.ideal_fs if self.ideal_fs else Fraction(0)
 
     @cached_property

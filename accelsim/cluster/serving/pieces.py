@@ -91,7 +91,7 @@ def embedding(call: Call) -> Piece:
 
 
 def attention(call: Call) -> Piece:
-    """From the norm to the product that leads back, by the own heads."""
+    """Build the graph from the norm to the product that leads back, for the own heads."""
     b, model, d = Builder(ATTENTION), call.model, call.model.head_dim
     x = _norm(call, b, _entry(call, b))
     turned = (call.heads + call.kv_heads) * d
@@ -149,7 +149,7 @@ def _attended(call: Call, b: Builder, q: str, k: str, v: str) -> tuple[str, list
 
 
 def feed_forward(call: Call) -> Piece:
-    """From the norm to the product that leads back, by the own part of the inner width."""
+    """Build the graph from the norm to the product that leads back, for the own part of the inner width."""
     b, model = Builder(FEED_FORWARD), call.model
     x, ffn = _norm(call, b, _entry(call, b)), ceil(model.ffn / call.tp)
     if model.gated:

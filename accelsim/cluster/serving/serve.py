@@ -64,7 +64,7 @@ class Served:
 
     @property
     def total_s(self) -> float:
-        """Of the whole generation, s."""
+        """Time of the whole generation, s."""
         return self.time_to_first_token_s + self.decode_s
 
     @property
@@ -79,7 +79,7 @@ class Served:
 
     @property
     def token_s(self) -> float | None:
-        """From one token of a sequence to the next, the mean, s; None without any."""
+        """Mean time from one token of a sequence to the next, s; None without any."""
         return self.decode_s / (self.asked.new - 1) if self.decoded else None
 
     @property
@@ -89,7 +89,7 @@ class Served:
 
     @property
     def decode_J(self) -> dict[str, float]:
-        """The same of decoding."""
+        """Return the same of decoding."""
         joules = (
             sum(self.decode.along(lambda each: each.energy_J)),
             sum(self.decode.along(lambda each: each.links_J)),
@@ -108,12 +108,13 @@ class Served:
 
     @property
     def first_interval(self) -> Interval | None:
-        """Of the time to the first token, by its kernels; collectives are taken to be exact. None without kernels."""
+        """Interval of the time to the first token, by its kernels; collectives are taken to be exact. None without
+        kernels."""
         return interval(self.prefill, self.prefill.first_s)
 
     @property
     def token_interval(self) -> Interval | None:
-        """The same of the last token of decoding."""
+        """Return the same of the last token of decoding."""
         last = self.decode.last
         return None if last is None else interval(last, last.period_s)
 

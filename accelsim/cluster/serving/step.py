@@ -68,7 +68,7 @@ class Stage:
 
     @property
     def seconds(self) -> float:
-        """From its input to that of the next stage."""
+        """Time from its input to that of the next stage, s."""
         return self.compute_s + self.collectives_s + self.transfer_s
 
 
@@ -99,18 +99,18 @@ class Step:
 
     @property
     def period_s(self) -> float:
-        """From one token to the next of the same sequence while the pipeline is full, s: a group cannot begin before
-        it has been through, and the slowest stage serves all groups."""
+        """Time from one token to the next of the same sequence while the pipeline is full, s: a group cannot begin
+        before it has been through, and the slowest stage serves all groups."""
         return max(self.through_s, self.groups * self.slowest_s)
 
     @property
     def energy_J(self) -> float:
-        """Of the devices while they compute, J, without static power."""
+        """Energy of the devices while they compute, J, without static power."""
         return self.groups * sum(stage.energy_J for stage in self.stages)
 
     @property
     def links_J(self) -> float:
-        """Of links, J."""
+        """Energy of links, J."""
         return self.groups * sum(stage.links_J for stage in self.stages)
 
     def total(self, name: str) -> float:

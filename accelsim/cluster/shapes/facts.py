@@ -56,7 +56,7 @@ def facts(cluster: ClusterSpec) -> Facts:
 
 
 def inside_Bps(node: Node) -> Fraction:
-    """What the first device of a node can send to others of it over its fabrics, bytes per second."""
+    """Return what the first device of a node can send to others of it over its fabrics, bytes per second."""
     return sum((_first_Bps(fabric, node) for fabric in node.fabrics.values()), Fraction(0))
 
 

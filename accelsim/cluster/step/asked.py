@@ -163,8 +163,8 @@ def _updates_each(plan: Plan) -> bool:
 
 
 def default_microbatches(work: Work, plan: Plan, batch: int) -> int:
-    """Of a decoder one sequence each; of others one in all, or with a pipeline as many as divide the batch, up to
-    ``FILL`` for each stage."""
+    """Return the default: for a decoder one sequence each; for others one in all, or with a pipeline as many as
+    divide the batch, up to ``FILL`` for each stage."""
     each = batch // plan.dp
     kind = SCHEDULES.get(plan.schedule)
     if _updates_each(plan):

@@ -41,11 +41,11 @@ class Bound(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether it has room."""
+        """Return whether it has room."""
         return self.peak_B <= self.capacity_B
 
     def value(self, objective: str) -> float:
-        """What a search for the least time or energy compares."""
+        """Return what a search for the least time or energy compares."""
         return self.energy_J if objective == "energy" else self.time_s
 
 
@@ -61,7 +61,7 @@ class Lines:
         return getattr(self.work, name)
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
-        """As ``Work.piece``."""
+        """Return the same as ``Work.piece``."""
         plain = replace(plan, schedule="1f1b")
         if samples <= SIMULATED or not self.work.sample_tokens:
             return self.work.piece(index, plain, samples, costs)

@@ -60,7 +60,7 @@ class Cost(NamedTuple):
         )  # fmt: skip
 
     def without(self, other: Cost) -> Cost:
-        """What it takes longer than another, never less than nothing."""
+        """Return what it takes longer than another, never less than nothing."""
         rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
         return Cost(
             max(0, rest.time_fs), max(0.0, rest.energy_J), max(0, rest.kernels), max(0, rest.macs),
@@ -123,7 +123,7 @@ class Costs:
 
     @property
     def by_kernels(self) -> bool:
-        """Whether the chip has the kernels of GPUs for gradients."""
+        """Return whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
 
@@ -134,7 +134,8 @@ class Costs:
 
     @property
     def tiles(self) -> bool:
-        """Whether all that a piece reads and leaves lies in the memories of tiles, which have no other in reach."""
+        """Return whether all that a piece reads and leaves lies in the memories of tiles, which have no other in
+        reach."""
         return any(ENGINES[unit.type].keeps for unit in units(self.working).values())
 
     @cached_property
@@ -236,8 +237,8 @@ def format_of(chip: Chip) -> str:
 
 
 def cost_of(run: Run, loads: bool = True) -> Cost:
-    """What a run took, without static power, which goes on whatever a device does. ``loads``: with what it loads from
-    memories off the chip and stores into them; else its engines work one after the other on what is there."""
+    """Return what a run took, without static power, which goes on whatever a device does. ``loads``: with what it loads
+    from memories off the chip and stores into them; else its engines work one after the other on what is there."""
     prices, off_chip = prices_of(run), frozenset[str]() if loads else _off_chip(run)
     joules = fsum(
         row.count * prices[part_of(run.chip, row.component), row.action]

@@ -19,7 +19,7 @@ STEPS = {"F": 1, "B": -1, "W": 0}
 
 
 def name_of(rank: int) -> str:
-    """What the machine calls a device."""
+    """Return what the machine calls a device."""
     return f"device{rank}"
 
 
@@ -40,7 +40,7 @@ class Parts:
 
     @property
     def commands(self) -> int:
-        """Of all programs, without messages."""
+        """Commands of all programs, without messages."""
         programs = [part.program for parts in self.of for part in parts if part.program is not None]
         return sum(len(program.commands) for program in programs)
 
@@ -112,7 +112,7 @@ def _tag(op: Op, index: int) -> str:
 
 
 def ring(group: list[int], rank: int, nbytes: int, what: str) -> list[Part]:
-    """What ``rank`` does in an all-reduce of ``nbytes``: once around to add up, once around to pass on the sums.
+    """Return what ``rank`` does in an all-reduce of ``nbytes``: once around to add up, once around to pass on the sums.
 
     In each of 2 (n - 1) rounds every member sends a part to the next and gets one from the member before.
     """

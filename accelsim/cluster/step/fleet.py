@@ -75,13 +75,13 @@ class Fleet:
         return made
 
     def with_speeds(self, speeds: tuple[float, ...]) -> Fleet:
-        """The same devices at other paces."""
+        """Return the same devices at other paces."""
         made = replace(self, speeds=speeds)
         vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
         return made
 
     def with_topology(self, topology: Topology) -> Fleet:
-        """The same devices on another network."""
+        """Return the same devices on another network."""
         made = replace(self, topology=topology)
         vars(made).update(_costs=self._costs)
         return made
@@ -91,7 +91,7 @@ class Fleet:
         return {id(chip): Costs(chip, self.setting) for chip in self.chips}
 
     def costs(self, rank: int) -> Costs:
-        """What pieces cost on the chip of a rank, without its pace."""
+        """Return what pieces cost on the chip of a rank, without its pace."""
         return self._costs[id(self.chips[rank])]
 
     @cached_property

@@ -34,8 +34,8 @@ class StepTuning(NamedTuple):
     bare_fs: int
 
     def attempt(self, threshold_B: int | None, cycle_fs: int) -> Trial:
-        """How much longer the step is for its collectives of replicas and of the embedding, and the buckets of the
-        stage that has most."""
+        """Return how much longer the step is for its collectives of replicas and of the embedding, and the buckets of
+        the stage that has most."""
         fusion = replace(self.options.gradients, threshold_B=threshold_B, cycle_fs=cycle_fs)
         stages = synced(self.planned, self.played, replace(self.options, gradients=fusion))
         done_fs = max(stage.done_fs for stage in stages)

@@ -58,7 +58,7 @@ class _Stage:
 
     @property
     def parameters(self) -> list[int]:
-        """By layer, of all chunks."""
+        """Parameters by layer, of all chunks."""
         return [count for piece in self.planned.pieces[self.p] for count in piece.parameters]
 
     def _reduce(self, gradients: Sequence[Gradient]) -> None:

@@ -35,13 +35,13 @@ class Lasting(NamedTuple):
         return self.joules / KWH
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """For JSON."""
+        """Return the facts for JSON."""
         return {**self._asdict(), "days": self.days, "kWh": self.kWh}
 
 
 def lasting(step: StepResult, tokens: int) -> Lasting:
-    """So many tokens by steps like this one, the last of them whole. Raises UsageError for a model whose samples have
-    no tokens."""
+    """Return a training on so many tokens by steps like this one, the last of them whole. Raises UsageError for a
+    model whose samples have no tokens."""
     each = step.batch * step.sample_tokens
     if not each:
         raise UsageError(Problem(f"samples of {step.model} have no tokens", "tokens", "a language model"))

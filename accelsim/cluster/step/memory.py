@@ -34,8 +34,8 @@ HELD = frozenset({"weights", "activations"})
 
 
 def capacity_B(chip: Chip) -> int:
-    """What the memories of a chip hold that keep weights and activations; of tiles that have no other in reach, what
-    they do not keep for code."""
+    """Return what the memories of a chip hold that keep weights and activations; of tiles that have no other in reach,
+    what they do not keep for code."""
     attached = _attached(chip)
     return sum(int(each.capacity) for each in attached) if attached else sum(map(_on_chip_B, chip.views()))
 

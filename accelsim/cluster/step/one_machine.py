@@ -59,11 +59,11 @@ class OneMachine:
 
     @property
     def difference(self) -> float:
-        """How much longer the machine takes than the step that is played, as a share of that."""
+        """Return how much longer the machine takes than the step that is played, as a share of that."""
         return self.time_fs / self.played_fs - 1
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON, in seconds."""
+        """Return the facts for JSON, in seconds."""
         return {
             "machine_s": self.time_fs * FS, "played_s": self.played_fs * FS, "difference": self.difference,
             "copies": self.copies, "commands": self.commands, "messages": self.messages,
@@ -75,7 +75,7 @@ def machines(
     work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options | None = None,
     ways: Sequence[bool] = (False, True),
 ) -> list[OneMachine]:  # fmt: skip
-    """The same for several ways to treat copies, compiled once."""
+    """Return the same for several ways to treat copies, compiled once."""
     found = [
         *problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)),
         *_beyond(work, fleet, plan),

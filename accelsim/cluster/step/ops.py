@@ -68,7 +68,7 @@ class Planned:
         return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
 
     def replicas(self) -> list[Replica]:
-        """Those that differ in chips or pace."""
+        """Return those that differ in chips or pace."""
         found: dict[tuple[object, ...], list[int]] = {}
         for d in range(self.plan.dp):
             ranks = [self.plan.rank(p, d, t) for p in range(self.plan.pp) for t in range(self.plan.tp)]
@@ -77,7 +77,8 @@ class Planned:
         return [Replica(tuple(same), self.ops(same[0])) for same in found.values()]
 
     def ops(self, d: int, even: bool = False) -> tuple[tuple[Ops, ...], ...]:
-        """Of one replica, by stage and chunk; ``even``: as if all devices kept the pace of their chips."""
+        """Return the ops of one replica, by stage and chunk; ``even``: as if all devices kept the pace of their
+        chips."""
         plan = self.plan
         groups = [plan.tp_group(plan.rank(p, d, 0)) for p in range(plan.pp)]
         return tuple(
@@ -125,7 +126,7 @@ class Planned:
         return round(costs.forward.kernels * each_s * FS_PER_S), round(backward * each_s * FS_PER_S)
 
     def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
-        """How long a device takes, longer at a slower pace."""
+        """Return how long a device takes, longer at a slower pace."""
         time = cost.time_fs
         if even or self.fleet.speeds[rank] == 1.0:
             return time
@@ -148,7 +149,8 @@ class Planned:
         return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
 
     def gathers(self, stage: int, piece: Piece) -> int:
-        """With ZeRO 3 the time in which the weights of a piece come together for one pass; they come a layer ahead."""
+        """Return, with ZeRO 3, the time in which the weights of a piece come together for one pass; they come a layer
+        ahead."""
         if self.plan.zero < 3 or self.plan.dp == 1:
             return 0
         groups = self.data_groups(stage)
@@ -157,12 +159,14 @@ class Planned:
         )
 
     def transfers(self) -> list[Comm]:
-        """From each stage to the next, behind the last to the first (interleaved); all replicas send at once."""
+        """Return the transfers from each stage to the next, after the last to the first (interleaved); all replicas
+        send at once."""
         return [self.transfer(stage) for stage in range(self.plan.pp)]
 
     def transfer(self, stage: int) -> Comm:
-        """From a stage to the next. With tensor parallelism each device sends its part of the activations, which the
-        receivers then put together unless they are cut anyway (scatter and gather: Narayanan et al., SC21, 4.1)."""
+        """Return the transfer from a stage to the next. With tensor parallelism each device sends its part of the
+        activations, which the receivers then put together unless they are cut anyway (scatter and gather: Narayanan
+        et al., SC21, 4.1)."""
         plan = self.plan
         to = (stage + 1) % plan.pp
         if to == stage or (to == 0 and plan.chunks == 1):

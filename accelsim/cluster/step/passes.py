@@ -43,7 +43,7 @@ def passes(
 
 
 def in_format(graph: Graph, dtype: str) -> Graph:
-    """The same with every float in one format, as a training step keeps it. Without values."""
+    """Return the same with every float in one format, as a training step keeps it. Without values."""
     for tensor in graph.tensors.values():
         if tensor.dtype == "fp32":
             tensor.dtype = dtype

@@ -68,7 +68,7 @@ class Device:
 
     @property
     def fits(self) -> bool:
-        """Whether all that it holds at one time has room."""
+        """Return whether all that it holds at one time has room."""
         return self.memory.peak_B <= self.capacity_B
 
 
@@ -123,7 +123,7 @@ class StepResult:
 
     @property
     def hfu(self) -> float:
-        """The same with what is computed again."""
+        """Return the same with what is computed again."""
         return self.flops_done / (self.time_s * self.peak_flops)
 
     @property
@@ -152,7 +152,7 @@ class StepResult:
         return max(self.devices, key=lambda each: each.memory.peak_B / each.capacity_B)
 
     def check(self) -> list[str]:
-        """What contradicts itself, in words; nothing where all holds."""
+        """Return what contradicts itself, in words; nothing where all holds."""
         wrong = []
         if sum(self.parts_fs.values()) != self.time_fs:
             wrong.append(f"parts add up to {sum(self.parts_fs.values())} fs of {self.time_fs}")
@@ -169,7 +169,7 @@ class StepResult:
         return wrong
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the unit is the end of each key."""
+        """Return the facts for JSON; the unit is the end of each key."""
         return {
             "model": self.model, "cluster": self.cluster, "plan": str(self.plan), "devices": self.plan.devices,
             "batch": self.batch, "microbatch": self.microbatch, "microbatches": self.plan.microbatches,
@@ -184,7 +184,7 @@ class StepResult:
 
 
 def device_facts(device: Device) -> dict[str, Any]:
-    """What a kind of device did and held, for JSON."""
+    """Return what a kind of device did and held, for JSON."""
     return {
         "stage": device.stage, "ranks": list(device.ranks), "chip": device.chip,
         "memory_B": device.memory.parts_B(), "peak_B": device.memory.peak_B, "capacity_B": device.capacity_B,

@@ -65,11 +65,11 @@ class Window(NamedTuple):
 
     @property
     def took_fs(self) -> int:
-        """How long it takes."""
+        """Return how long it takes."""
         return self.end_fs - self.start_fs
 
     def slices(self, all_of: Sequence[Slice], time_fs: int) -> tuple[Slice, ...]:
-        """What of a timeline lies in it, from 0, and a wait until ``time_fs``."""
+        """Return what of a timeline lies in it, from 0, and a wait until ``time_fs``."""
         found = tuple(
             each._replace(
                 start_fs=max(each.start_fs, self.start_fs) - self.start_fs,
@@ -82,7 +82,7 @@ class Window(NamedTuple):
         return (*found, *rest)
 
     def memory(self, trace: MemoryTrace) -> MemoryTrace:
-        """The same of what a device holds; what it holds at the start is there at 0."""
+        """Return the same of what a device holds; what it holds at the start is there at 0."""
         times = [max(0, int(time) - self.start_fs) for time in trace.times_fs]
         first = max(index for index, time in enumerate(times) if time == 0)
         inside = [index for index in range(first, len(times)) if times[index] < self.took_fs]

@@ -69,7 +69,7 @@ def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
 def what_ifs(
     asked: Ready, found: StepResult, told: Callable[[float], None] = lambda share: None
 ) -> list[WhatIf]:
-    """Those that can be done and fit, the one that saves most first."""
+    """Return those that can be done and fit, the one that saves most first."""
     made, tried = [], list(changes(asked, found))
     for number, change in enumerate(tried):
         told(number / len(tried))

@@ -58,11 +58,11 @@ class Work(Protocol):
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name for tables."""
 
     @property
     def unit(self) -> str:
-        """What a sample is called."""
+        """Return what a sample is called."""
 
     @property
     def sample_tokens(self) -> int:
@@ -75,13 +75,13 @@ class Work(Protocol):
         """A piece of the model for microbatches of so many samples."""
 
     def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
-        """What the costs of that piece are those of, without tensor parallelism."""
+        """Return what the costs of that piece are those of, without tensor parallelism."""
 
     def shared_B(self, plan: Plan) -> int:
         """Gradients that the first and the last piece have in common, bytes on each device; 0 for none."""
 
     def widths(self) -> dict[str, int]:
-        """What tensor parallelism divides: name -> its size; empty where it cannot."""
+        """Return what tensor parallelism divides: name -> its size; empty where it cannot."""
 
     def depth(self) -> int:
         """Layers that a pipeline may be cut between."""
@@ -92,7 +92,7 @@ SHORT_B, LONG_B = 2, 4
 
 
 def recomputes(work: Work) -> tuple[Recompute, ...]:
-    """What may be computed again, least first; only decoders have an attention of which a part is."""
+    """Return what may be computed again, least first; only decoders have an attention of which a part is."""
     return RECOMPUTE if work.sample_tokens else (RECOMPUTE[0], RECOMPUTE[-1])
 
 
@@ -107,7 +107,7 @@ class DecoderWork:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name for tables."""
         return self.model.name
 
     @property
@@ -211,7 +211,7 @@ class DecoderWork:
 
 
 def stash_B(split: Split, recompute: Recompute) -> int:
-    """What a block keeps of a microbatch for its backward pass, bytes on each device (Korthikanti et al., arXiv
+    """Return what a block keeps of a microbatch for its backward pass, bytes on each device (Korthikanti et al., arXiv
     2205.05198, table 2, which counts a block of GPT: gated ones keep about as much)."""
     model = split.model
     sizes = Sizes(model.layers, model.hidden, model.heads, model.seq, model.vocab)

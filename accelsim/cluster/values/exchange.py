@@ -52,7 +52,7 @@ def all_gather(arrays: Sequence[Array], axis: int) -> Arrays:
 
 
 def reduce_scatter(arrays: Sequence[Array], axis: int) -> Arrays:
-    """To each rank its part along ``axis`` of the sum."""
+    """Give each rank its part along ``axis`` of the sum."""
     first = [np.moveaxis(array, axis, 0) for array in arrays]
     ranks, size = len(arrays), arrays[0].size // len(arrays)
     shape = (first[0].shape[0] // ranks, *first[0].shape[1:])

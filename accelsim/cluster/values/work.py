@@ -38,7 +38,7 @@ class GraphWork:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name for tables."""
         return self.label
 
     @property
@@ -55,7 +55,7 @@ class GraphWork:
         return 2 * total
 
     def widths(self) -> dict[str, int]:
-        """What tensor parallelism divides."""
+        """Return what tensor parallelism divides."""
         return self.sizes
 
     def depth(self) -> int:

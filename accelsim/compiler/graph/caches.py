@@ -23,7 +23,8 @@ def appends(graph: Graph) -> int:
 
 
 def in_place(graph: Graph, node: Node, counts: Mapping[str, int]) -> bool:
-    """Whether a node is an Append that may write into the memory of its state. ``counts``: ``edit.use_counts``."""
+    """Return whether a node is an Append that may write into the memory of its state. ``counts``:
+    ``edit.use_counts``."""
     return node.op == "Append" and _alone(graph, node, counts)
 
 
@@ -56,7 +57,7 @@ def turn_in_place(graph: Graph) -> int:
 
 
 def swaps_last(node: Node) -> bool:
-    """Whether a Transpose exchanges the last two axes and no others."""
+    """Return whether a Transpose exchanges the last two axes and no others."""
     *before, last, other = node.attrs["perm"]
     return before == list(range(len(before))) and (last, other) == (len(before) + 1, len(before))
 

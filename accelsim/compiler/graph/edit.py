@@ -69,7 +69,7 @@ def derive_constant(
 
 
 def uses(graph: Graph, name: str) -> int:
-    """How many inputs of nodes and outputs of the graph the tensor is."""
+    """Return how many inputs of nodes and outputs of the graph the tensor is."""
     inner = sum(part.inputs.count(name) for node in graph.nodes for part in parts(node))
     return inner + graph.outputs.count(name)
 

@@ -50,7 +50,7 @@ class Wiring:
         return self._makers.get(name)
 
     def uses(self, name: str) -> int:
-        """How many inputs of nodes and outputs of the graph the tensor is."""
+        """Return how many inputs of nodes and outputs of the graph the tensor is."""
         return self._uses[name]
 
     def only_reader(self, name: str) -> Node | None:

@@ -188,7 +188,7 @@ class _Uses:
         return self._root.get(name, name)
 
     def needed(self, name: str) -> bool:
-        """Whether somebody still reads a tensor."""
+        """Return whether somebody still reads a tensor."""
         return self._left[self.root(name)] > 0
 
     def finished(self, node: Node) -> list[str]:

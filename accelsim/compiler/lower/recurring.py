@@ -48,7 +48,7 @@ class Snapshot:
     versions: dict[int, int] = field(default_factory=dict)
 
     def since(self, before: Snapshot, chains: Chains) -> Fixed | None:
-        """What did not move on since a state that is the same otherwise; None where it is not."""
+        """Return what did not move on since a state that is the same otherwise; None where it is not."""
         if self.shape != before.shape or not self._follow(before, chains):
             return None
         moved = [now - then for now, then in zip(self.counts, before.counts, strict=True)]

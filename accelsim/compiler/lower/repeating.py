@@ -39,7 +39,7 @@ class Uses(Protocol):
         """The tensor whose bytes these are."""
 
     def needed(self, name: str) -> bool:
-        """Whether somebody still reads a tensor."""
+        """Return whether somebody still reads a tensor."""
 
     def finished(self, node: Node) -> list[str]:
         """A node is done; tensors that nobody reads any more."""

@@ -12,7 +12,7 @@ from accelsim.workload.nodes import is_product
 
 
 def mean_shift(state: State, node: Node, weights: Tensor, codes: Tensor) -> Array | float:
-    """What to add to the bias per output channel: minus E[x] times the error of the rounded weights.
+    """Return what to add to the bias per output channel: minus E[x] times the error of the rounded weights.
 
     0.0 unless ``Options.bias_correction`` is set, values are known and the layer has a bias. Nagel et al., arXiv
     1906.04721, section 4.2, with the mean of the inputs measured on the data for ranges.

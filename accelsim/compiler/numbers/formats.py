@@ -39,7 +39,7 @@ class Operands(NamedTuple):
 
     @property
     def codes(self) -> bool:
-        """Whether operands are codes: value = scale x (code - zero point)."""
+        """Return whether operands are codes: value = scale x (code - zero point)."""
         return is_code(self.activations)
 
     @property
@@ -49,23 +49,23 @@ class Operands(NamedTuple):
 
     @property
     def integer_sums(self) -> bool:
-        """Whether the unit adds up integers."""
+        """Return whether the unit adds up integers."""
         return is_integer(self.stored_weights) and is_integer(self.stored_activations)
 
     @property
     def emulated(self) -> bool:
-        """Whether the unit computes in a wider format than the values have."""
+        """Return whether the unit computes in a wider format than the values have."""
         return pair(self.mac) != (self.weights, self.activations)
 
 
 def is_code(name: str) -> bool:
-    """Whether tensors of this format hold codes that need a scale."""
+    """Return whether tensors of this format hold codes that need a scale."""
     fmt = table.FORMATS.get(name)
     return fmt is None or fmt.kind != "float" or fmt.bits < WIDE
 
 
 def is_integer(name: str) -> bool:
-    """Whether this is an integer or binary format."""
+    """Return whether this is an integer or binary format."""
     return table.get(name).kind in ("int", "binary")
 
 
@@ -133,7 +133,7 @@ def memory_format(name: str) -> str:
 
 
 def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
-    """How this chip computes in the requested format.
+    """Return how this chip computes in the requested format.
 
     Raises UsageError, with the formats that the chip has, for a format that does not exist, or that the chip does not
     have and may or can not emulate.
@@ -179,7 +179,7 @@ def widest_match(known: Iterable[str], weights: str, activations: str) -> str:
 
 @cache
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every finite value of format ``narrow`` is one of format ``wide``."""
+    """Return whether every finite value of format ``narrow`` is one of format ``wide``."""
     outer, inner = table.get(wide), table.get(narrow)
     if inner.name == outer.name:
         return True
@@ -197,7 +197,8 @@ def holds(wide: str, narrow: str) -> bool:
 
 
 def operands_of(state: State, node: Node) -> Operands:
-    """How a matrix node is computed: as its layer was asked to, or as the format that its operands already have."""
+    """Return how a matrix node is computed: as its layer was asked to, or as the format that its operands already
+    have."""
     stated = stated_format(state.graph, node)
     if stated:
         return resolve(state.chip, _taken(state.chip, stated), emulate=True)
@@ -205,7 +206,8 @@ def operands_of(state: State, node: Node) -> Operands:
 
 
 def multiplies(state: State, node: Node) -> bool:
-    """Whether the matrix unit has a format for operands as they are: codes of a quantised model, or real numbers."""
+    """Return whether the matrix unit has a format for operands as they are: codes of a quantised model, or real
+    numbers."""
     stated = stated_format(state.graph, node)
     return not stated or bool(_taken(state.chip, stated))
 

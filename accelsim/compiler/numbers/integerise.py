@@ -83,7 +83,7 @@ class _Integerise:
         self.wires.store()
 
     def notes(self) -> list[str]:
-        """What a user should know."""
+        """Return what a user should know."""
         texts = {
             "requantised": ("product", "has", "integers in and out, as the file quantises them"),
             "real": ("product", "has", "integers in and reals out"),

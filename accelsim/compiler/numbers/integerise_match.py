@@ -164,7 +164,7 @@ class Matcher:
 
 
 def is_turned(node: Node) -> bool:
-    """Whether the second operand is read transposed."""
+    """Return whether the second operand is read transposed."""
     return node.op == "Gemm" and bool(node.attrs["transB"])
 
 

@@ -32,11 +32,11 @@ class Codes:
 
     @property
     def plain(self) -> bool:
-        """Whether one scale and one zero point hold for the whole tensor."""
+        """Return whether one scale and one zero point hold for the whole tensor."""
         return self.axis is None and isinstance(self.zero, int)
 
     def same(self, other: Codes) -> bool:
-        """Whether equal codes mean equal numbers."""
+        """Return whether equal codes mean equal numbers."""
         return self.plain and other.plain and self.key == other.key
 
     @property
@@ -58,13 +58,13 @@ class Codes:
 
 
 def read_by(graph: Graph, node: Node) -> Codes | None:
-    """What a Dequantize reads; None for blocks and for formats that a matrix unit does not multiply."""
+    """Return what a Dequantize reads; None for blocks and for formats that a matrix unit does not multiply."""
     dtype = graph.tensors[node.inputs[0]].dtype
     return _codes(node, node.inputs[0], dtype) if node.op == "Dequantize" else None
 
 
 def made_by(node: Node) -> Codes | None:
-    """What a Quantize writes, with the limits of ``read_by``."""
+    """Return what a Quantize writes, with the limits of ``read_by``."""
     return _codes(node, node.outputs[0], node.attrs["dtype"]) if node.op == "Quantize" else None
 
 
@@ -217,5 +217,5 @@ def _dequantised_move(node: Node, before: Node, codes: Tensor) -> Array:
 
 
 def dequantised(node: Node, codes: Tensor) -> Array:
-    """What a Dequantize node makes of constant codes."""
+    """Return what a Dequantize node makes of constant codes."""
     return base.get("Dequantize").kernel(node, [edit.peek(codes)])[0]

@@ -85,7 +85,7 @@ class Plan:
 
 
 def is_affine(dtype: str, options: Options) -> bool:
-    """Whether codes of this format get a zero point."""
+    """Return whether codes of this format get a zero point."""
     row = table.get(dtype)
     return row.kind == "int" and (options.scheme == "affine" or not row.signed)
 
@@ -115,7 +115,7 @@ def code_scale(peak: Array, dtype: str) -> Array:
 
 
 def keeps_scale(graph: Graph, part: Node, dtype: str = "int8") -> bool:
-    """Whether the op can work on the codes themselves, input and output having one scale."""
+    """Return whether the op can work on the codes themselves, input and output having one scale."""
     op = base.find(part.op)
     if op is None or not (op.kind == "alias" or op.keeps):
         return False
@@ -209,7 +209,7 @@ class _Group:
         self.limit = min(self.limit, limit) if self.limit else limit
 
     def needs_range(self, dtype: str) -> bool:
-        """Whether it is held as codes, or some reader takes it as codes."""
+        """Return whether it is held as codes, or some reader takes it as codes."""
         return is_code(dtype) or any(is_code(name) for name in self.wanted)
 
     def code_bits(self, dtype: str) -> int:

@@ -34,7 +34,7 @@ class Bsp(Clocked):
 
     @property
     def mapping(self) -> MappingKind:
-        """How a product is cut into parts, one for each tile."""
+        """Return how a product is cut into parts, one for each tile."""
         from accelsim.engines.bsp.partition import Parts
 
         return Parts
@@ -59,11 +59,11 @@ class Bsp(Clocked):
         return True
 
     def keeps_B(self, spec: BspUnit, buffer: Buffer) -> int:
-        """What code leaves of the memories of all tiles."""
+        """Return what code leaves of the memories of all tiles."""
         return spec.tiles * spec.room_B(buffer)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Of the energy table of the chip, and of its own spec."""
+        """Return prices from the chip's energy table and from the engine's own spec."""
         return words.prices(chip, unit.spec)
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:

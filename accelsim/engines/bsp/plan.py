@@ -35,7 +35,7 @@ class Planned:
 
     @property
     def mapping(self) -> Parts:
-        """What was chosen of it."""
+        """Return what was chosen of it."""
         return Parts(self.turns, *self.choice.partition)
 
 
@@ -155,5 +155,5 @@ def alive_B(graph: Graph) -> dict[str, int]:
 
 
 def activations(graph: Graph, names: Iterable[str]) -> list[str]:
-    """Those that are no constants."""
+    """Return those that are no constants."""
     return [name for name in names if not graph.tensors[name].is_constant]

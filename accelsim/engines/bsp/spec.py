@@ -87,7 +87,7 @@ class BspUnit(EngineSpec):
         return buffer.part_B - (self.reserve or 0)
 
     def rates(self) -> dict[str, Fraction]:
-        """Those of all tiles, each of which streams without end."""
+        """Return those of all tiles, each of which streams without end."""
         return {name: self.tiles * row.macs_per_clock for name, row in self.formats.items()}
 
 

@@ -155,7 +155,7 @@ class Superstep:
         return Superstep(**{field.name: getattr(self, field.name) * there for field in fields(self)})
 
     def one(self, index: int = 0) -> Figures:
-        """What holds for the partition at an index."""
+        """Return what holds for the partition at an index."""
         return Figures(*(int(getattr(self, field.name)[index]) for field in fields(self)))
 
 

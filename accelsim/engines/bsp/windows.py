@@ -20,7 +20,7 @@ def cuts(extent: int, parts: int) -> Ints:
 
 
 def block_cuts(extent: int, block: int, parts: int) -> Ints:
-    """The same of whole blocks; the last block may be shorter."""
+    """Return the same of whole blocks; the last block may be shorter."""
     return np.minimum(cuts(-(-extent // block), parts) * block, extent)
 
 

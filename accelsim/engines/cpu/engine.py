@@ -34,7 +34,7 @@ class Cpu(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> CpuTimer:
-        """For all its commands."""
+        """Return one timer for all its commands."""
         return CpuTimer(table, delay_fs)
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
@@ -50,7 +50,7 @@ class Cpu(EngineType):
             device.complete(command, start, start, free, start)
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """To the command before on the processor, or to what came last of what was waited for."""
+        """Go back to the command before on the processor, or to what came last of what was waited for."""
         start, before = walk.span(command.id)[0], walk.queue_before(command.id)
         free = walk.span(before)[2] if before >= 0 else 0
         wait, available = walk.latest(command)
@@ -72,11 +72,11 @@ class CpuTimer(Timer):
         self._free = 0
 
     def make(self, command: Command) -> int:
-        """How long it takes, fs."""
+        """Return how long it takes, fs."""
         return cast(Duration, command.work).fs
 
     def take(self, number: int, row: Row) -> None:
-        """As soon as all is there and the command before has ended."""
+        """Begin as soon as all inputs are there and the command before has ended."""
         available, why = self.latest(number, row.tokens[0])
         start, table = max(self._free, available), self.table
         self.waited(self._free, start, why)

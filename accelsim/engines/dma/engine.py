@@ -52,7 +52,7 @@ class Dma(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> TransferTimer:
-        """Where nobody else asks its ports."""
+        """Return where nobody else asks its ports."""
 
         return TransferTimer(table, delay_fs, clock_of(chip.clock), ports)
 
@@ -79,7 +79,7 @@ class Dma(EngineType):
             device.complete(command, served.accepted, served.data, served.end, served.data)
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """From the end of its data to the transfer before through the port, or to what let the request be issued."""
+        """Go from the end of its data to the transfer before through the port, or to what let the request be issued."""
         if event == "done" and (point := self._data(walk, command)):
             return point
         return self._issue(walk, command)
@@ -116,7 +116,7 @@ class Dma(EngineType):
         return Point(before, "accepted")
 
     def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
-        """With the first byte that arrives."""
+        """Begin with the first byte that arrives."""
         return data_fs
 
 

@@ -39,7 +39,7 @@ class RowStationary(Clocked):
 
     @property
     def mapping(self) -> MappingKind:
-        """How a convolution is cut into processing passes."""
+        """Return how a convolution is cut into processing passes."""
         from accelsim.engines.row_stationary.shape import Mapping
 
         return Mapping
@@ -57,7 +57,7 @@ class RowStationary(Clocked):
         return lower_product(lowering)
 
     def gates_zeros(self, spec: Spec) -> bool:
-        """As its spec says."""
+        """Return what the engine's spec states."""
         return spec.zero_gating
 
     def has_epilogue(self, spec: Spec) -> bool:
@@ -66,7 +66,7 @@ class RowStationary(Clocked):
         return True
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Of the energy table of the chip."""
+        """Return prices from the chip's energy table."""
         return words.prices(chip)
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
@@ -96,7 +96,7 @@ class RowStationary(Clocked):
         return self.clock(chip, engine).at(record.w if phase == "w" else record.a)
 
     def worked_until(self, chip: Chip, engine: str, record: PassRecord, data_fs: int) -> int:
-        """With its last sum."""
+        """End with its last sum."""
         return self.clock(chip, engine).at(record.last)
 
     def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:

@@ -116,7 +116,7 @@ def _broken(conv: Conv, array: Geometry, maps: Mappings) -> Iterator[Refusal]:
 
 
 def legal(conv: Conv, array: Geometry, maps: Mappings) -> Bools:
-    """Which of many mappings keep every law, bool [k]."""
+    """Return which of many mappings keep every law, bool [k]."""
     kept = np.ones(len(maps.m), dtype=bool)
     for law in LAWS:
         kept &= law.needed(conv, array, maps) <= law.available(conv, array, maps)

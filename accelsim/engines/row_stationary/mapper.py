@@ -76,7 +76,7 @@ class Legal:
         self._pinned, self._few = pinned, few
 
     def likely(self) -> Iterator[Ints]:
-        """Those that are worth little effort."""
+        """Return those that are worth little effort."""
         return self._rows(self._few(self._conv, self._array)) if self._few else self.every()
 
     def every(self) -> Iterator[Ints]:
@@ -162,7 +162,7 @@ def _with_blocks(
 def least(
     conv: Conv, array: Geometry, legal_ones: Legal, effort: str | float = "best", leaders: int = 1
 ) -> Least:
-    """Of legal mappings those with the least of their objective, so many; of equals the first. ``effort``: see
+    """Return the legal mappings with the lowest objective, so many; the first of equals. ``effort``: see
     ``mapping.listed.solve_listed``. Raises Infeasible where there is none."""
     solved = solve_listed(legal_ones, effort, leaders=leaders)
     if not solved.leaders:

@@ -30,7 +30,7 @@ class Room:
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def ring(self, buffer: str, name: str, size_B: int, count: int = 1) -> Ring:
-        """So many new slots. Raises Infeasible where there is no room."""
+        """Return so many new slots. Raises Infeasible where there is no room."""
         ring, regions = self.layout.slots(buffer, self.step, name, size_B, count, self.tile, parted=False)
         self.taken.append((buffer, regions))
         return ring

@@ -128,7 +128,7 @@ class Mappings(NamedTuple):
         return Mapping(*(int(column[index]) for column in self))
 
     def where(self, chosen: Bools | Ints) -> Mappings:
-        """Those at a mask or at indices."""
+        """Return those at a mask or at indices."""
         return Mappings(*(column[chosen] for column in self))
 
 

@@ -45,7 +45,7 @@ class Simd(Clocked):
         return op_prices(chip.energy, "vector unit", "the vector unit")
 
     def called(self, unit: Unit) -> str:
-        """By its name: a chip may have several."""
+        """Call it by its name: a chip may have several."""
         return f"the {unit.name} unit"
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
@@ -62,7 +62,7 @@ class Simd(Clocked):
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ClockedTimer:
-        """Of its clock."""
+        """Return the timer of the engine's clock."""
         return ClockedTimer(table, delay_fs, self.clock(chip, engine))
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:

@@ -94,7 +94,7 @@ class AttentionTimes(NamedTuple):
 
 
 def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> AttentionTimes:
-    """How long it takes."""
+    """Return how long it takes."""
     multiplying = found.multiplying / spec.formats[name].sustained / spec.attention
     work = multiplying + found.softmax + spec.prologue + spec.epilogue
     waves = found.blocks / spec.multiprocessors

@@ -42,7 +42,7 @@ ELEMENTS = 2048
 
 
 def active_W(chip: Chip, spec: Simt) -> float:
-    """What all multiprocessors draw as long as they are busy; 0 of a chip that states no design power."""
+    """Return what all multiprocessors draw as long as they are busy; 0 of a chip that states no design power."""
     if spec.active is not None:
         return float(spec.active)
     if chip.power is None or chip.power.tdp is None:
@@ -76,7 +76,7 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
 
 
 def around_operation_J(chip: Chip, spec: Simt) -> float:
-    """The same of a function of an element; 0 where nothing is known of the node."""
+    """Return the same of a function of an element; 0 where nothing is known of the node."""
     return _ratios(chip).get("lanes", 0.0) * OPERATION_J
 
 

@@ -40,7 +40,7 @@ class Multiprocessors(Clocked):
 
     @property
     def mapping(self) -> MappingKind:
-        """How a product is cut into thread blocks."""
+        """Return how a product is cut into thread blocks."""
         from accelsim.engines.simt.kernels import Blocks
 
         return Blocks
@@ -75,11 +75,11 @@ class Multiprocessors(Clocked):
         return None if own is None else (own.n, own.m)
 
     def has_epilogue(self, spec: Simt) -> bool:
-        """In registers, before results leave a block."""
+        """Return True: functions run in registers, before results leave a block."""
         return True
 
     def clock(self, chip: Chip, engine: str) -> Clock:
-        """What it keeps of its clock under load."""
+        """Return what it keeps of its clock under load."""
         spec = spec_of(chip, engine)
         return clock_of((spec.clock or chip.clock) * spec.sustained_clock)
 
@@ -131,11 +131,11 @@ class Multiprocessors(Clocked):
         return busy(unit.spec, step)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Of the energy table of the chip; shared memory as an SRAM of its size."""
+        """Return prices from the chip's energy table; shared memory as an SRAM of its size."""
         return words.prices(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """Of products, parts of tiles that hold nothing apart."""
+        """Return shares of products, with parts of tiles that hold nothing apart."""
         fs = piece.end - piece.start
         return (
             words.product_shares(fs, command) if piece.kind == "products" else super().shares(piece, command)

@@ -76,7 +76,7 @@ class StreamTimes(NamedTuple):
 
 
 def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Streams:
-    """What kernels move and compute, whatever the constants."""
+    """Return what kernels move and compute, whatever the constants."""
     rows, elements = columns["rows"], columns["rows"] * columns["cols"]
     row_B = columns["cols"] * columns["element_B"]
     under_way = np.minimum(rows, spec.multiprocessors * max(1, spec.threads // ROW_THREADS)) * row_B
@@ -97,7 +97,7 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
 
 
 def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
-    """How long they take."""
+    """Return how long they take."""
     moving = kernels.moved_B / around.dram_Bps
     computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
     host = kernels.host * spec.dispatch

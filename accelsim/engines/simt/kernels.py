@@ -86,12 +86,12 @@ class Kernel(NamedTuple):
 
     @property
     def mapping(self) -> Blocks:
-        """What was chosen of it."""
+        """Return what was chosen of it."""
         return Blocks(self.tile.m, self.tile.n, self.tile.threads, self.splits)
 
 
 def part_of_k(spec: Simt, tile: TileShape, name: str, depth: int, splits: int = 1) -> int:
-    """What one of ``splits`` blocks computes of ``depth`` of K: whole steps of the loop."""
+    """Return what one of ``splits`` blocks computes of ``depth`` of K: whole steps of the loop."""
     step = step_of(spec, tile, name)
     return ceil(depth / step / splits) * step
 

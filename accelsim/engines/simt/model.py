@@ -244,7 +244,7 @@ class FunctionFamily:
     columns = functions.COLUMNS
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfFunctions:
-        """What they move."""
+        """Return what they move."""
         elements = columns["rows"] * columns["cols"] * columns["element_B"]
         least = elements * (np.minimum(columns["reads"], 1) + columns["writes"])
         return OfFunctions(device, name, functions.streams(device.spec, device.around, columns), least)
@@ -385,9 +385,9 @@ class Kernels(KernelModel):
         return "convolution" if node.op == "Conv" else "product"
 
     def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
-        """By their names in the spec."""
+        """Constants by their names in the spec."""
         return self._device.named(name, TOLD[family])
 
     def formats(self, family: str) -> Iterable[str]:
-        """Those that it multiplies; functions take every format that a byte count is known of."""
+        """Return those that it multiplies; functions take every format that a byte count is known of."""
         return list(self._device.spec.formats)

@@ -120,7 +120,7 @@ def read_B(product: Product, panel: Panel) -> int:
 
 
 def panels(gemm: Gemm, panel: Panel) -> int:
-    """How many panels a product has, not counting slices of K."""
+    """Return how many panels a product has, not counting slices of K."""
     return ceil(gemm.groups / panel.groups) * ceil(gemm.M / panel.rows) * ceil(gemm.N / panel.cols)
 
 

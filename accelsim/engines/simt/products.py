@@ -64,7 +64,8 @@ class Around(NamedTuple):
     droop: Mapping[str, float] = {}
 
     def droops(self, spec: Simt, name: str) -> float:
-        """By how much longer long kernels of a format take; below 0 where its multiplications leave power over."""
+        """Return by how much longer long kernels of a format take; below 0 where its multiplications leave power
+        over."""
         stated = spec.droops(name)
         return self.droop.get(name, 0.0) if stated is None else stated
 
@@ -120,7 +121,7 @@ POINT, STRIDED = 2, 1
 
 
 def kinds(spec: Simt, name: str) -> Kinds | None:
-    """Of a format; None where all are alike."""
+    """Return the kinds of a format; None where all are alike."""
     of = spec.formats[name].convolution
     if of is None:
         return None
@@ -155,7 +156,7 @@ class Candidates(NamedTuple):
     starts: Ints
 
     def kept(self, mask: Bools) -> Candidates:
-        """Those that a mask names; each product must keep one."""
+        """Return those that a mask names; each product must keep one."""
         return _grouped(self.row[mask], self.tile[mask], self.splits[mask])
 
 
@@ -298,7 +299,7 @@ class Timed(NamedTuple):
 
 
 def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
-    """How long candidates take."""
+    """Return how long candidates take."""
     busiest, waves = _blocks(spec, shape)
     computing = slower(
         spec,

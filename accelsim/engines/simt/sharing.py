@@ -47,7 +47,7 @@ class Kernel:
 
     @property
     def rate(self) -> int:
-        """What it does of its piece in a clock."""
+        """Return what it does of its piece in a clock."""
         return min(self.held, self.wants) if self.done is not None else 0
 
 
@@ -75,7 +75,7 @@ class Multiprocessors:
         return begun
 
     def here(self, number: int) -> bool:
-        """Whether a kernel has come and not ended."""
+        """Return whether a kernel has come and not ended."""
         return number in self._kernels
 
     def work(self, number: int, width: int, clocks: int, edge: int) -> Until:

@@ -257,7 +257,7 @@ class Simt(EngineSpec):
         return {name: of_its_unit(name, block) for name, block in formats.items()}
 
     def draws(self, name: str) -> float:
-        """What multiplying in a format draws beside the other formats of its unit."""
+        """Return what multiplying in a format draws beside the other formats of its unit."""
         return DRAWS.get((self.formats[name].unit, name), 1.0)
 
     def droops(self, name: str) -> float | None:
@@ -276,11 +276,12 @@ class Simt(EngineSpec):
 
     @property
     def limits(self) -> Limits:
-        """What a multiprocessor has for all its blocks together."""
+        """Return what a multiprocessor has for all its blocks together."""
         return Limits(self.threads, self.blocks, self.registers, self.shared)
 
     def needs(self, tile: TileShape, name: str) -> Needs:
-        """What a block with this tile of a format takes: sums in registers, ``stages`` of operands in shared memory."""
+        """Return what a block with this tile of a format takes: sums in registers, ``stages`` of operands in shared
+        memory."""
         form = self.formats[name]
         sums_B = ceil(tile.m * tile.n * storage_B(form.accumulate))
         a_B, b_B = operands_B(name)
@@ -310,12 +311,13 @@ class Simt(EngineSpec):
                 yield from marked(attached.memory, ("memories", memory, "memory"), name)
 
     def rates(self) -> dict[str, Fraction]:
-        """Those of all multiprocessors."""
+        """Return those of all multiprocessors."""
         return {name: self.multiprocessors * form.rate for name, form in self.formats.items()}
 
 
 def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """In each format a multiprocessor has room for a block with one of the tiles, of one group and of several."""
+    """Check that in each format a multiprocessor has room for a block with one of the tiles, of one group and of
+    several."""
     for name in _known(unit):
         if not all(unit.tiles_of(name, batched) for batched in (False, True)):
             yield Finding(

@@ -30,8 +30,8 @@ def clock_Hz(roles: Roles, spec: Simt) -> float:
 
 
 def around(roles: Roles, spec: Simt) -> Around:
-    """What is around the multiprocessors of a chip: the buffer of its activations is the L2 cache, of which each stream
-    has an equal part."""
+    """Return what is around the multiprocessors of a chip: the buffer of its activations is the L2 cache, of which each
+    stream has an equal part."""
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
@@ -46,7 +46,8 @@ def units(step: Lowering) -> Units:
 
 
 def device_home(layout: Layout, op: int, tensor: str) -> int:
-    """Where a kernel reads a tensor: its region in a memory of the device, into which it is copied if need be."""
+    """Return where a kernel reads a tensor: its region in a memory of the device, into which it is copied if need
+    be."""
     roles, home = layout.roles, layout.place(tensor).home
     device = (roles.activations_home, roles.weights_home, *levels_before(roles.chip, roles.activations_home))
     if home is not None and layout.builder.regions[home].memory in device:

@@ -57,7 +57,7 @@ class Dataflow:
 
     @cached_property
     def stationary(self) -> bool:
-        """Whether an operand is loaded before a fold streams, and sums move; otherwise these stay."""
+        """Return whether an operand is loaded before a fold streams, and sums move; otherwise these stay."""
         return self.still != "y"
 
     def spatial(self, M: T, N: T, K: T) -> tuple[T, T, T]:
@@ -65,11 +65,11 @@ class Dataflow:
         return self.of({"m": M, "n": N, "k": K})
 
     def of(self, by_axis: Mapping[str, T]) -> tuple[T, T, T]:
-        """What is known of each axis, in the order rows, columns, time."""
+        """Return what is known of each axis, in the order rows, columns, time."""
         return by_axis[self.rows], by_axis[self.cols], by_axis[self.time]
 
     def a_and_b(self, at_rows: T, at_cols: T) -> tuple[T, T]:
-        """What is known of the row ports and of the column ports, as that of A and that of B."""
+        """Return what is known of the row ports and of the column ports, as that of A and that of B."""
         return (at_rows, at_cols) if self.at_rows == "a" else (at_cols, at_rows)
 
     def ports(self, a: Array, b: Array) -> tuple[Array, Array]:
@@ -86,7 +86,7 @@ class Dataflow:
 
     @cached_property
     def advances_by_row(self) -> bool:
-        """Whether the next word of a row port lies in the next row of its matrix (else in the next column)."""
+        """Return whether the next word of a row port lies in the next row of its matrix (else in the next column)."""
         return AXES[self.at_rows][0] == self.time
 
 

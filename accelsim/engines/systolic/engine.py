@@ -56,7 +56,7 @@ class Systolic(EngineType):
 
     @property
     def mapping(self) -> MappingKind:
-        """How a product is cut into tiles."""
+        """Return how a product is cut into tiles."""
         return Tiling
 
     def accepts(self, offer: Offer) -> str | None:
@@ -64,7 +64,7 @@ class Systolic(EngineType):
         return refusal(offer)
 
     def lower(self, lowering: Lowering) -> Mapped:
-        """In the tiles of the mapping that the search finds, on as many cores as that is faster with."""
+        """Lower in the tiles of the mapping that the search finds, on as many cores as that is faster with."""
         from accelsim.engines.systolic.mapping.search import lower_product
         from accelsim.engines.systolic.sharing import lower_shared
 
@@ -78,11 +78,11 @@ class Systolic(EngineType):
         return None if own is None or spec.rows % own.m else (own.n, own.m)
 
     def gates_zeros(self, spec: MatrixUnit) -> bool:
-        """As its spec says."""
+        """Return what the engine's spec states."""
         return spec.zero_gating
 
     def has_epilogue(self, spec: MatrixUnit) -> bool:
-        """As its spec says: through the vector unit."""
+        """Return what the engine's spec states: whether results pass the vector unit."""
         return spec.epilogue
 
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
@@ -91,7 +91,7 @@ class Systolic(EngineType):
         return bool(needed_B <= accumulator_B(chip) // 2)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Of the energy table of the chip."""
+        """Return prices from the chip's energy table."""
         return words.prices(chip)
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
@@ -100,7 +100,7 @@ class Systolic(EngineType):
         return improvements(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """What a MatMul streams is work, unused PEs, weight shift, or neither."""
+        """Return what a MatMul streams is work, unused PEs, weight shift, or neither."""
         if piece.kind != "stream":
             return super().shares(piece, command)
         return words.stream_shares(piece.end - piece.start, piece.edges, command)
@@ -124,13 +124,13 @@ class Systolic(EngineType):
         ).start()
 
     def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ArrayTimer:
-        """Of one array."""
+        """Return the timer of one array."""
         from accelsim.engines.systolic.timer import ArrayTimer
 
         return ArrayTimer(table, delay_fs, spec_of(chip, engine), self.clock(chip, engine))
 
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """To the command before, or to the operand or slot that came last."""
+        """Go back to the command before, or to the operand or slot that came last."""
         from accelsim.engines.systolic.path import ArrayPath
 
         unit, clock = spec_of(walk.chip, command.engine), self.clock(walk.chip, command.engine)
@@ -166,7 +166,7 @@ class Systolic(EngineType):
         self, program: Program, engine: str, log: EngineLog, records: Sequence[FoldRecord],
         summed: Callable[[EngineLog], Times],
     ) -> Times:  # fmt: skip
-        """From the edges of its commands: streaming, or why not."""
+        """Return the times from the edges of its commands: streaming, or why not."""
         from accelsim.engines.systolic.times import ArrayTime, edges_of
 
         commands = program.commands

@@ -122,7 +122,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def may_start(self) -> Bools:
-        """Whether the hardware lets the next fold start to stream at this edge, [n]."""
+        """Return whether the hardware lets the next fold start to stream at this edge, [n]."""
 
     @abstractmethod
     def step(self) -> None:
@@ -133,12 +133,12 @@ class Fabric(ABC):
         """Accesses so far by name, [n] each, out of the counters of the registers and ports."""
 
     def running(self) -> bool:
-        """Whether any output is still missing."""
+        """Return whether any output is still missing."""
         missing = self.outputs < (self.batch.F * self.outputs_per_fold)[:, None]
         return bool(missing.any() or self.port_left.any())
 
     def all_out(self) -> Bools:
-        """Whether the port has taken every output of the folds that were started, [n]."""
+        """Return whether the port has taken every output of the folds that were started, [n]."""
         done: Bools = self.outputs.min(axis=1) >= (self.fold + 1) * self.outputs_per_fold
         done &= self.port_left == 0
         return done
@@ -177,7 +177,7 @@ class Fabric(ABC):
         self.n_row_real += real
 
     def sampled(self) -> tuple[Array, Bits]:
-        """What every PE samples from its left at this edge: operands and tokens, [n, R, C]."""
+        """Return what every PE samples from its left at this edge: operands and tokens, [n, R, C]."""
         operand = np.concatenate((self.row_in[:, :, None], self.moving[:, :, :-1]), axis=2)
         token = np.concatenate((self.row_tok[:, :, None], self.token[:, :, :-1]), axis=2)
         return operand, token

@@ -132,6 +132,6 @@ class Loads:
         return step, active, begin
 
     def ready(self, fold: Ints) -> Bools:
-        """Whether all words of ``fold`` [n] have entered column 0 at an earlier edge."""
+        """Return whether all words of ``fold`` [n] have entered column 0 at an earlier edge."""
         done: Bools = (self.fold[:, 0] == fold) & (self.k[:, 0] >= self.steps)
         return done

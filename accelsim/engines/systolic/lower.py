@@ -59,7 +59,7 @@ class Held:
         self.now, self.before = {}, self.now
 
     def find(self, key: tuple[int, ...]) -> int | None:
-        """Where a tile lies, None when it must be loaded."""
+        """Return where a tile lies, None when it must be loaded."""
         return self.now.get(key, self.before.get(key))
 
 

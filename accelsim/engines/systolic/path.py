@@ -24,7 +24,7 @@ class ArrayPath:
         self._walk, self._unit, self._clock = walk, unit, clock
 
     def back(self, command: Command, event: str) -> Point | None:
-        """From an event of a MatMul back to what let it happen."""
+        """Go from an event of a MatMul back to what let it happen."""
         walk, record, at = self._walk, self._record(command.id), self._clock.at
         if event == "w" and record.load and record.folds == 1:  # released before its first row
             walk.emit(at(record.load_first - 1), command.id, "weight_shift", unit_of(command.engine))

@@ -55,7 +55,8 @@ def weights_free(record: FoldRecord) -> int:
 
 
 def held_edges(record: FoldRecord, until: int) -> tuple[int, int]:
-    """Of the edges from a command's first row to ``until``: those in which rows, and in which sums wait for a port."""
+    """Count the edges from a command's first row to ``until``: those in which rows, and in which sums wait for a
+    port."""
     if not record.held and not record.leaving:
         return 0, 0
     edges = max(0, until - record.stream_first + 1)
@@ -66,7 +67,7 @@ def held_edges(record: FoldRecord, until: int) -> tuple[int, int]:
 
 
 def stream_edges(record: FoldRecord, until: int) -> Edges:
-    """Of the edges from a command's first row to ``until``: with a row, with a shift and no row, with neither."""
+    """Count the edges from a command's first row to ``until``: with a row, with a shift and no row, with neither."""
     gap = record.step - record.rows
     shift = min(gap, max(0, min(record.load, record.reload + record.load - record.rows)))
     folds, rest = divmod(max(0, until - record.stream_first + 1), record.step) if record.folds > 1 else (0, 0)

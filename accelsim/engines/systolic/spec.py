@@ -92,12 +92,12 @@ class MatrixUnit(EngineSpec):
 
     @property
     def flow(self) -> Flow:
-        """What its dataflow is."""
+        """Return what its dataflow is."""
         return DATAFLOWS[self.dataflow]
 
     @property
     def tiled_weights(self) -> bool:
-        """Whether weights lie in their memory as the padded tiles that stay in the PEs."""
+        """Return whether weights lie in their memory as the padded tiles that stay in the PEs."""
         return self.padded_tiles and self.flow.still == "b"
 
     def rates(self) -> dict[str, Fraction]:
@@ -144,7 +144,8 @@ def epilogues_have_a_vector_unit(unit: MatrixUnit, chip: Chip, path: PathTo) -> 
 
 
 def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """In the preferred format a slot holds the stationary tile of a fold, a streamed row, a row of sums."""
+    """Check that, in the preferred format, a slot holds the stationary tile of a fold, a streamed row, a row of
+    sums."""
     operand, mac = next(iter(unit.formats.items()), ("", None))
     if mac is None:
         return

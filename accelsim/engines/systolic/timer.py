@@ -89,7 +89,7 @@ class ArrayTimer(Timer):
         )  # fmt: skip
 
     def spent(self, noted: Ints, commands: Sequence[Command], later_fs: int) -> Times:
-        """From the edges of its commands; a token that was not waited for (0) is none later either."""
+        """Return the times from the edges of its commands; a token that was not waited for (0) is none later either."""
         laps = len(noted) // len(commands)
         made = np.array([self.make(command) for command in commands], np.int64)
         load, _, step, _, rows, folds, _, _, held, leaving = np.tile(made, (laps, 1)).T

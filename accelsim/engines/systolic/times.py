@@ -40,7 +40,7 @@ class ArrayTime:
 
     @property
     def times(self) -> Times:
-        """As the accounts want them."""
+        """Return the times as the accounts take them."""
         return Times(self.busy, dict(self.stalled), {op: dict(why) for op, why in self.by_step.items()})
 
     def _add(self, steps: Ints, why: str, lost: Ints, stalled: bool = True) -> None:

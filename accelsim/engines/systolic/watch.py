@@ -24,7 +24,7 @@ Field = tuple[str, Array, Array, Array]
 
 
 def legend(setup: Setup) -> str:
-    """What the letters in the frames of :func:`frames` mean."""
+    """Return what the letters in the frames of :func:`frames` mean."""
     flow = DATAFLOWS[setup.dataflow]
     if not flow.stationary:
         moving = f"{flow.at_rows} moves right, {flow.at_cols} moves down"

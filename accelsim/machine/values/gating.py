@@ -17,7 +17,7 @@ from accelsim.workload.ops.experts import by_expert
 
 
 def gates_zeros(chip: Chip) -> bool:
-    """Whether the engine that multiplies spends no energy on zeros."""
+    """Return whether the engine that multiplies spends no energy on zeros."""
     unit = multiplier(chip)
     return unit is not None and ENGINES[unit.type].gates_zeros(unit.spec)
 
@@ -30,7 +30,7 @@ def nonzero_macs(a: Array, b: Array) -> int:
 
 
 def of_node(node: Node, graph: Graph, operands: Sequence[Array]) -> int:
-    """The same of a whole matrix node with its ``operands``."""
+    """Return the same of a whole matrix node with its ``operands``."""
     op = base.get(node.op)
     assert op.gemm is not None
     a, b = operands[:2]

@@ -73,8 +73,8 @@ def channel_load(network: Network, traffic: Floats) -> Floats:
 
 
 def rivals(network: Network, traffic: Floats) -> Floats:
-    """Of each channel, the chance that two of its packets came from different channels: only such ones wait for each
-    other there, the others were put in a row before. 0 for the ways in, which have no channel before them.
+    """Return for each channel the chance that two of its packets came from different channels: only such ones wait
+    for each other there, the others were put in a row before. 0 for the ways in, which have no channel before them.
     """
     source, destination = np.nonzero(traffic)
     weight, first_link = traffic[source, destination] / network.coins, 2 * network.nodes

@@ -65,7 +65,7 @@ class Network:
 
     @property
     def coins(self) -> int:
-        """How many different coins matter: 1 where routes do not depend on them."""
+        """Return how many different coins matter: 1 where routes do not depend on them."""
         return COINS if self.wraps.any() else 1
 
     @cached_property
@@ -77,7 +77,7 @@ class Network:
         return (side, side) if side * side == self.nodes else (self.nodes, 1)
 
     def next_router(self, link: Ints, destination: Ints) -> Ints:
-        """Where packets are after ``link``: on a bus, with their destination at once."""
+        """Return where packets are after ``link``: on a bus, with their destination at once."""
         end = self.links[link, 1]
         return np.where(end < 0, self.home[destination], end)
 

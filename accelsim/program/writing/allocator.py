@@ -30,7 +30,7 @@ class Space:
         self._past = _Past()  # regions whose bytes nobody has overwritten wholly
 
     def holds(self, region: int) -> bool:
-        """Whether a region has bytes now."""
+        """Return whether a region has bytes now."""
         return region in self._live
 
     def free_B(self) -> int:
@@ -49,7 +49,7 @@ class Space:
         return first
 
     def fits(self, sizes_B: list[int]) -> bool:
-        """Whether blocks of these sizes can be placed one after the other, first fit."""
+        """Return whether blocks of these sizes can be placed one after the other, first fit."""
         return self.room_after(sizes_B) is not None
 
     def room_after(self, sizes_B: list[int]) -> int | None:

@@ -113,7 +113,7 @@ class Builder:
 
     @property
     def written(self) -> int:
-        """How many commands are written; copies of units that repeat are not (see ``program.repeated``)."""
+        """Return how many commands are written; copies of units that repeat are not (see ``program.repeated``)."""
         return len(self.commands) - (self.commands.copies if isinstance(self.commands, Commands) else 0)
 
     def use(self, region: int, role: str) -> Use:

@@ -113,7 +113,7 @@ class Layout:
         return found
 
     def anew(self, builder: Builder) -> Layout:
-        """The same graph on the same chip with nothing placed yet; what tiles and transfers cost is shared."""
+        """Return the same graph on the same chip with nothing placed yet; what tiles and transfers cost is shared."""
         other = copy(self)
         other.builder, other.spills = builder, 0
         other.places, other.spaces, other.rings, other.presets = {}, {}, {}, {}
@@ -127,7 +127,7 @@ class Layout:
             self.makers |= dict.fromkeys(node.writes, step)
 
     def activations(self, node: Node) -> list[str]:
-        """What a node reads that is no constant."""
+        """Return what a node reads that is no constant."""
         return [name for name in node.reads if not self.graph.tensors[name].is_constant]
 
     def constants(self, node: Node) -> list[str]:
@@ -142,11 +142,11 @@ class Layout:
         return found
 
     def only_leaves(self, tensor: str) -> bool:
-        """Whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
+        """Return whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
         return not self.readers.get(tensor)
 
     def place(self, tensor: str) -> Place:
-        """Where a tensor is; constants and graph inputs start in their home."""
+        """Return where a tensor is; constants and graph inputs start in their home."""
         if tensor not in self.places:
             entry = self.graph.tensors[tensor]
             home = self.roles.weights_home if entry.is_constant else self.input_home(entry)
@@ -198,7 +198,7 @@ class Layout:
         return self.off_chip(self.result_home(tensor), tensor, self.room_B(self.graph.tensors[tensor]))
 
     def in_buffer(self, region: int) -> bool:
-        """Whether a region lies in a buffer, where engines reach it without a transfer."""
+        """Return whether a region lies in a buffer, where engines reach it without a transfer."""
         entry = self.builder.regions[region]
         return entry.offset >= 0 and entry.memory not in self._levels
 
@@ -375,7 +375,7 @@ class Layout:
         ]
 
     def shared_offsets(self) -> Hashable:
-        """Where the next slots lie in buffers that roles share."""
+        """Return where the next slots lie in buffers that roles share."""
         return tuple(sorted(self._behind.items()))
 
     def relabel(

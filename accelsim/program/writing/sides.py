@@ -17,7 +17,7 @@ class EpilogueReads(NamedTuple):
 
 
 def epilogue_reads(graph: Graph, node: Node) -> EpilogueReads:
-    """What the epilogue of a matrix node reads beside its sums."""
+    """Return what the epilogue of a matrix node reads beside its sums."""
     names = _epilogue_reads(node) if node.epilogue else []
     if not names:
         return EpilogueReads()
@@ -47,7 +47,7 @@ def channel_axis(graph: Graph, node: Node) -> int | None:
 
 
 def per_channel(shape: tuple[int, ...], result: tuple[int, ...], axis: int | None) -> bool:
-    """Whether a tensor of ``shape`` that broadcasts to ``result`` holds at most one value per channel."""
+    """Return whether a tensor of ``shape`` that broadcasts to ``result`` holds at most one value per channel."""
     aligned = (1,) * (len(result) - len(shape)) + tuple(shape)
     return all(extent == 1 for position, extent in enumerate(aligned) if position != axis)
 

@@ -39,7 +39,7 @@ def labelled(entries: Sequence[Entry], folders: Sequence[Path]) -> list[Entry]:
 
 
 def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, Any]:
-    """What the page says of all runs together; ``entries`` have their labels."""
+    """Return what the page says of all runs together; ``entries`` have their labels."""
     summaries = load_summaries(folders)
     names = [entry.label for entry in entries]
     lines = _lines(entries)

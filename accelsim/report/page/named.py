@@ -32,7 +32,7 @@ class Lines:
 
     @cached_property
     def pieces(self) -> list[Slice]:
-        """The same of all slices; slice i is that of command i."""
+        """Return the same of all slices; slice i is that of command i."""
         return list(self.run.slices)
 
     def of(self, step: int) -> int:

@@ -37,7 +37,7 @@ def section(
 
 
 def first(run: Run, summary: Summary) -> list[Section]:
-    """What stands before the layers."""
+    """Return what stands before the layers."""
     found = [
         section("Summary", ("", ""), summary_rows(summary)),
         section("Energy", ("category", "energy", "share"), energy_rows(summary), (1, 2)),
@@ -51,7 +51,7 @@ def first(run: Run, summary: Summary) -> list[Section]:
 
 
 def last(run: Run, summary: Summary) -> list[Section]:
-    """What stands behind the pictures."""
+    """Return what stands behind the pictures."""
     return [make(run, summary) for make in LAST]
 
 

@@ -25,7 +25,7 @@ class Spans(NamedTuple):
 
     @property
     def joined(self) -> int:
-        """How many spans there were before any were joined."""
+        """Return how many spans there were before any were joined."""
         return int(self.many.sum())
 
 

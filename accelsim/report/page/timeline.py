@@ -163,7 +163,8 @@ class Waits:
         return {record.command: record for record in self._run.folds}
 
     def of(self, number: int, before: int) -> str:
-        """What command ``number`` waited for, in words; ``before``: the command before it on its engine, or -1."""
+        """Return what command ``number`` waited for, in words; ``before``: the command before it on its engine, or
+        -1."""
         latest = self._pieces[before].end if before >= 0 else -1
         overlaps = before >= 0 and latest > self._pieces[number].start
         text = PATH_LINKS["port" if overlaps else "queue"] if before >= 0 else AT_ONCE

@@ -123,7 +123,7 @@ def energies_are_of_formats(chip: Chip) -> Iterator[Finding]:
 
 
 def table_findings(table: EnergyTable) -> Iterator[Finding]:
-    """The same of an energy table alone."""
+    """Yield the same of an energy table alone."""
     for column in ("mac", "vector"):
         for name in getattr(table, column):
             if format_bits(name) is None:
@@ -231,7 +231,7 @@ CORE_LAWS: tuple[Law, ...] = (
 
 
 def broken(chip: Chip, complete: bool = True) -> list[Finding]:
-    """What breaks the laws. Of an incomplete chip (fields with errors) only those that can be judged."""
+    """Return what breaks the laws. Of an incomplete chip (fields with errors) only those that can be judged."""
     found: list[Finding] = []
     views = chip.views() if hasattr(chip, "cores") else ()
     for law, seen in itertools.chain(((law, chip) for law in LAWS), itertools.product(CORE_LAWS, views)):

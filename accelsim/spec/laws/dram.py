@@ -43,7 +43,7 @@ def _clocks(dram: Dram) -> dict[str, int]:
 
 
 def parameters_are_those_of_the_standard(dram: Dram) -> Iterator[Finding]:
-    """What a standard requires is stated, and nothing that it does not know."""
+    """Yield what a standard requires is stated, and nothing that it does not know."""
     standard, stated = _standard(dram), _stated(dram)
     for name in standard.required:
         if name not in stated:
@@ -296,7 +296,7 @@ DRAM_LAWS: tuple[DramLaw, ...] = (
 
 
 def broken(dram: Dram, complete: bool = True) -> list[Finding]:
-    """What breaks the laws. Of an incomplete spec (fields with errors) only those that can be judged."""
+    """Return what breaks the laws. Of an incomplete spec (fields with errors) only those that can be judged."""
     found: list[Finding] = []
     for law in DRAM_LAWS:
         try:

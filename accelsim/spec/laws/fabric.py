@@ -19,7 +19,8 @@ CUBE = 8
 def fabric_findings(
     fabric: Fabric, ends: Sequence[str], path: PathTo, alone: bool = False
 ) -> Iterator[Finding]:
-    """What is wrong with a fabric of these ends; ``alone``: it may have a single one, for which nothing is built."""
+    """Yield what is wrong with a fabric of these ends; ``alone``: it may have a single one, for which nothing is
+    built."""
     yield from _fields(fabric, path)
     yield from _links(fabric, path)
     check = ENDS.get(fabric.shape)
@@ -61,7 +62,7 @@ def _links(fabric: Fabric, path: PathTo) -> Iterator[Finding]:
 
 
 def cluster_link(link: Link, path: PathTo) -> Iterator[Finding]:
-    """What is wrong with a link of a cluster."""
+    """Yield what is wrong with a link of a cluster."""
     if not link.full_duplex:
         yield Finding((*path, "duplex"), "half duplex", "full: each direction is a wire")
     yield from (each._replace(path=(*path, *each.path)) for each in link_findings(link))

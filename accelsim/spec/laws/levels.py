@@ -22,7 +22,8 @@ def _levels(chip: Chip) -> list[tuple[str, Attachment, str]]:
 
 
 def levels_are_fed(chip: Chip) -> Iterator[Finding]:
-    """What feeds a level exists and is no level that it feeds itself; a cache is of a memory, and feeds nothing."""
+    """Yield what feeds a level exists and is no level that it feeds itself; a cache is of a memory, and feeds
+    nothing."""
     for name, level in chip.memories.items():
         path, feeder = ("memories", name, "fed_by"), level.fed_by
         if feeder is None:
@@ -41,7 +42,7 @@ def levels_are_fed(chip: Chip) -> Iterator[Finding]:
 
 
 def buffers_are_fed_from_where_operands_live(chip: Chip) -> Iterator[Finding]:
-    """What a memory of a core says to be fed by is the nearest memory on the way to where lives what it holds."""
+    """Yield what a memory of a core says to be fed by is the nearest memory on the way to where lives what it holds."""
     for name, buffer in chip.buffers.items():
         path, feeder = chip.path_to("memories", name, "fed_by"), buffer.fed_by
         if feeder is None:

@@ -19,7 +19,7 @@ def link_rates_agree(chip: Chip) -> Iterator[Finding]:
 
 
 def link_findings(link: Link) -> Iterator[Finding]:
-    """The same of one link alone."""
+    """Yield the same of one link alone."""
     if link.pcie is not None and link.packets is not None:
         yield Finding(("packets",), "the link has packets of PCI Express already", "pcie: or packets:")
     if link.protocol is not None and not agree(link.bandwidth, derived := payload_Bps(link.protocol)):

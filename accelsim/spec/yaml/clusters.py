@@ -36,7 +36,7 @@ class Named(NamedTuple):
 
     @property
     def as_it_is(self) -> bool:
-        """Whether no number is asked for."""
+        """Return whether no number is asked for."""
         return self.many is None and not self.counts
 
 
@@ -46,7 +46,7 @@ def clusters() -> list[str]:
 
 
 def is_cluster(name: str | Path) -> bool:
-    """Whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
+    """Return whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
     text = str(name).partition("?")[0]
     if _is_path(text):
         from accelsim.spec.yaml.load import kind_of

@@ -236,7 +236,7 @@ def _table_findings(table: EnergyTable) -> Iterator[Finding]:
 
 
 def kind_of(file: Path) -> str:
-    """Which of ``KINDS`` a spec file is.
+    """Return which of ``KINDS`` a spec file is.
 
     By the folder below hwspecs that it is in, else by the name of its own folder, else the one whose keys
     fit best.

@@ -42,7 +42,7 @@ def read(file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
 
 
 def parse(text: str, file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
-    """The same for the text of a file. ValueError for text that YAML cannot be made of."""
+    """Return the same for the text of a file. ValueError for text that YAML cannot be made of."""
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
         node = compose(text)

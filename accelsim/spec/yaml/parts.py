@@ -31,7 +31,8 @@ def load_energy(name_or_path: str | Path) -> EnergyTable:
 
 
 def load_arithmetic(name_or_path: str | Path) -> Arithmetic:
-    """What a source states of arithmetic, by name ('horowitz-45nm') or YAML file. SpecError, all problems at once."""
+    """Return what a source states of arithmetic, by name ('horowitz-45nm') or YAML file. SpecError, all problems at
+    once."""
     return load_part(name_or_path, "arithmetic", Arithmetic)
 
 
@@ -99,7 +100,7 @@ def part_file(name_or_path: str | Path, folder: str) -> Path:
 
 
 def energy_override(energy: str | Path | EnergyTable | None) -> list[str]:
-    """What gives a chip's file the named energy table, as ``load_chip`` takes it; [] where no file is named.
+    """Return what gives a chip's file the named energy table, as ``load_chip`` takes it; [] where no file is named.
 
     Overrides of single values go behind it. Raises SpecError when there is no such file.
     """

@@ -45,7 +45,7 @@ def core(annotation: Any) -> Any:
 
 @_remembered
 def choices(annotation: Any) -> dict[str, type[EngineSpec]]:
-    """Of a union of models, of which the ``type`` of a block names one: each by that name; {} of anything else."""
+    """Return each model of a union by the name that ``type`` of a block gives it; {} of anything else."""
     inner = core(annotation)
     args = get_args(inner) if get_origin(inner) in (Union, UnionType) else ()
     models = [arg for arg in args if isinstance(arg, type) and issubclass(arg, EngineSpec)]
@@ -71,7 +71,7 @@ def model_of(annotation: Any) -> type[Model] | None:
 
 
 def file_of(annotation: Any) -> Any:
-    """What a file that stands where ``annotation`` is declared is a spec of: the model, or the union."""
+    """Return what a file that stands where ``annotation`` is declared is a spec of: the model, or the union."""
     return annotation if choices(annotation) else model_of(annotation)
 
 
@@ -84,7 +84,7 @@ def annotation_at(annotation: Any, value: Any, path: tuple[str | int, ...]) -> A
 
 
 def item(value: Any, key: str | int) -> Any:
-    """What a mapping or a list holds at ``key``, or None."""
+    """Return what a mapping or a list holds at ``key``, or None."""
     if isinstance(value, list):
         return value[int(key)] if str(key).isdigit() and int(key) < len(value) else None
     return value.get(key) if isinstance(value, dict) else None

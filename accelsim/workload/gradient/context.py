@@ -18,7 +18,7 @@ from accelsim.workload.ops.values import Filled, contain
 
 
 def is_float(dtype: str) -> bool:
-    """Whether tensors of the format ``dtype`` can have a gradient."""
+    """Return whether tensors of the format ``dtype`` can have a gradient."""
     return dtype in FORMATS and FORMATS[dtype].kind == "float"
 
 
@@ -159,7 +159,7 @@ class Value:
     __rmul__ = __mul__
 
     def cast(self, dtype: str) -> Value:
-        """In the format ``dtype``."""
+        """Cast to the format ``dtype``."""
         return self if dtype == self.dtype else self.op("Cast", to=dtype)
 
     def step(self) -> Value:
@@ -185,7 +185,7 @@ class Value:
         return self.op("ReduceMean", axes=list(axes), keepdims=1) if axes else self
 
     def reshape(self, shape: Sequence[int]) -> Value:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         return self if tuple(shape) == self.shape else self.op("Reshape", shape=list(shape))
 
     def transpose(self, perm: Sequence[int]) -> Value:

@@ -65,7 +65,7 @@ def one_hot(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 
 @rule("Trilu")
 def triangle(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """The same triangle of dY."""
+    """Return the same triangle of dY."""
     return [only(grads).op("Trilu", **node.attrs)]
 
 

@@ -85,7 +85,7 @@ def layer(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 
 @rule("RMSNormalization")
 def root_mean_square(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """As LayerNormalization, without a mean."""
+    """Differentiate LayerNormalization without a mean."""
     return _rows(ctx, node, only(grads), centre=False)
 
 

@@ -163,7 +163,8 @@ SHIFT, LENGTH = 128, 64
 
 @cache
 def saturates() -> bool:
-    """Whether ONNX Runtime cuts off sums of unsigned times signed bytes on this processor: it is asked for one."""
+    """Return whether ONNX Runtime cuts off sums of unsigned times signed bytes on this processor: it is asked for
+    one."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 

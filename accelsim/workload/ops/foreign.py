@@ -68,7 +68,7 @@ def noted_formats(node: Node, formats: Sequence[str]) -> Node:
 
 
 def knows(op: str, domain: str, opset: int) -> bool:
-    """Whether the host kernel can evaluate ``op`` of ``domain`` ('' is ONNX) at ``opset``.
+    """Return whether the host kernel can evaluate ``op`` of ``domain`` ('' is ONNX) at ``opset``.
 
     Control flow is refused: its bodies read tensors of the graph around them.
     """

@@ -17,7 +17,7 @@ _SHORT_CHUNK = 96  # below this, one float64 product is faster than the float32 
 
 
 def is_integer(a: Array) -> bool:
-    """Whether ``a`` holds integers (whose product is an int32 accumulator)."""
+    """Return whether ``a`` holds integers (whose product is an int32 accumulator)."""
     return a.dtype.kind in "iu"
 
 

@@ -67,7 +67,7 @@ def contain(value: Array, dtype: str) -> Array:
 
 
 def mean(x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    """As NumPy's; of no elements no number (in integers 0), without its warning."""
+    """Return NumPy's mean; for no elements no number (in integers 0), without its warning."""
     if x.size:
         return np.asarray(np.mean(x, axis=axis, keepdims=keepdims))
     nothing = np.sum(x, axis=axis, keepdims=keepdims)
@@ -143,7 +143,7 @@ def within(node: Node, indices: Array, size: int) -> Array:
 
 
 def known_within(node: Node, indices: Tensor, size: int) -> None:
-    """As ``within``, of indices that are constants; others are checked when a run makes them."""
+    """Check as ``within`` does, for indices that are constants; others are checked when a run makes them."""
     if indices.is_constant and indices.elements <= KNOWN_INDICES:
         within(node, indices.value(), size)
 

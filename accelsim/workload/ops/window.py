@@ -102,7 +102,7 @@ def padded(x: Array, window: Window, value: float = 0) -> Array:
 
 
 def view(x: Array, window: Window, offset: Sequence[int]) -> Array:
-    """What kernel position ``offset`` sees in each window of ``x`` (already padded): [.., *out], a view."""
+    """Return what kernel position ``offset`` sees in each window of ``x`` (already padded): [.., *out], a view."""
     cuts = (
         slice(o * d, o * d + (n - 1) * s + 1, s)
         for o, d, n, s in zip(offset, window.dilation, window.out, window.stride, strict=True)

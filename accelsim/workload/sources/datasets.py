@@ -49,7 +49,7 @@ class Dataset:
 
     @property
     def labelled(self) -> bool:
-        """Whether one can train on it."""
+        """Return whether one can train on it."""
         return self.classes > 0
 
 

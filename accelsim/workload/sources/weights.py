@@ -91,7 +91,7 @@ class Codes:
 
 
 def drawn(seed: int, name: str, shape: tuple[int, ...], dtype: str) -> Callable[[], Array]:
-    """What makes values for a tensor of which nothing but its shape and its format (of ``DRAWN``) is known."""
+    """Return what makes values for a tensor of which nothing but its shape and its format (of ``DRAWN``) is known."""
     if TABLE[dtype].kind == "int":
         return Codes(seed, name, shape, dtype)
     law = NEAR_ONE if prod(shape) == 1 else SMALL if TABLE[dtype].bits > 8 else CODED
@@ -125,7 +125,7 @@ def randomise(graph: Graph, seed: int) -> Graph:
 
 
 def parameters(graph: Graph) -> int:
-    """How many numbers are learnt: elements of all weights, biases, scales and tables."""
+    """Return how many numbers are learnt: elements of all weights, biases, scales and tables."""
     return sum(tensor.elements for tensor, _ in _learnt(graph))
 
 

@@ -65,7 +65,7 @@ class Wrapped:
 
     @property
     def learnt(self) -> bool:
-        """Whether the scale is a state; binary weights take it from their values."""
+        """Return whether the scale is a state; binary weights take it from their values."""
         return self.dtype != "int1" or self.axis is None
 
     def start(self, values: Array) -> Array:
@@ -98,7 +98,7 @@ class Wrapped:
 
 
 def wrapped_tensors(model: Graph, nodes: Sequence[Node], config: QuantConfig) -> dict[str, Wrapped]:
-    """What is fake-quantised: every weight and every activation that a matrix op reads, by tensor name."""
+    """Return what is fake-quantised: every weight and every activation that a matrix op reads, by tensor name."""
     products = [node for node in nodes if node.op in MATRIX]
     found: dict[str, Wrapped] = {}
     for node in products:

@@ -48,7 +48,7 @@ class TrainingGraph:
 
     @property
     def scaled(self) -> bool:
-        """Whether a loss scale goes in and gradients are checked."""
+        """Return whether a loss scale goes in and gradients are checked."""
         return bool(self.found_inf)
 
 

@@ -137,7 +137,7 @@ class Builder:
         return self.op("RMSNormalization", [x, scale], name, axis=axis, epsilon=epsilon)
 
     def reshaped(self, x: str, shape: Sequence[int], name: str) -> str:
-        """The same elements in another shape; x itself where it has that shape."""
+        """Return the same elements in another shape; x itself where it has that shape."""
         return x if self.shape(x) == tuple(shape) else self.op("Reshape", [x], name, shape=list(shape))
 
     def finish(self, *outputs: str) -> Graph:

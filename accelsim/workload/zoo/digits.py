@@ -19,12 +19,12 @@ def digits_mlp(batch: int, params: Params) -> Graph:
 
 
 def digits_tanh(batch: int, params: Params) -> Graph:
-    """As digits-mlp with tanh, whose results have both signs: for binary networks."""
+    """Build digits-mlp with tanh, whose results have both signs: for binary networks."""
     return _mlp("digits-tanh", "Tanh", batch, params)
 
 
 def digits_sigmoid(batch: int, params: Params) -> Graph:
-    """As digits-mlp, deep and with sigmoids, whose slope is at most 1/4: gradients shrink from layer to layer."""
+    """Build digits-mlp, deep and with sigmoids, whose slope is at most 1/4: gradients shrink from layer to layer."""
     return _mlp("digits-sigmoid", "Sigmoid", batch, params)
 
 

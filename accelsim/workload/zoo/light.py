@@ -33,7 +33,7 @@ _KNOWN = usercache.Table("graphs", 32)
 
 
 def light_path(name: str) -> Path:
-    """Where the file of a light model is, in the installed ``onnx`` package."""
+    """Return where the file of a light model is, in the installed ``onnx`` package."""
     found = find_spec("onnx")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("onnx is not installed", name="onnx")

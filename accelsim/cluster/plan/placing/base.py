@@ -51,7 +51,7 @@ class Ask:
     ranks: int
 
     def fits(self, size: int) -> bool:
-        """Whether an axis of so many elements has equal parts."""
+        """Return whether an axis of so many elements has equal parts."""
         return size % self.ranks == 0 and size > 0
 
 

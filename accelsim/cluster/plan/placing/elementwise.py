@@ -9,7 +9,7 @@ from accelsim.workload.ops.base import Shape
 
 
 def along(shape: Shape | None, out: Shape, axis: int) -> Place:
-    """How an operand lies when the result is split along ``axis``: split too, or whole where it is broadcast."""
+    """Return how an operand lies when the result is split along ``axis``: split too, or whole where it is broadcast."""
     if shape is None:
         return WHOLE
     own = axis - (len(out) - len(shape))

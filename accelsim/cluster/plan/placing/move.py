@@ -65,7 +65,7 @@ def expand(ask: Ask) -> Iterator[Choice]:
 
 @rule("Concat")
 def joined(ask: Ask) -> Iterator[Choice]:
-    """As ``one_axis``; and partial sums joined are partial sums."""
+    """Place as ``one_axis`` does; partial sums that are joined are partial sums."""
     yield Choice((partial(),) * len(ask.ins), (partial(),))
     yield from one_axis(ask)
 

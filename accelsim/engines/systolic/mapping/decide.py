@@ -82,7 +82,7 @@ def fastest(
 
 
 def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
-    """Whether there is a choice, and its first candidate has few enough tiles."""
+    """Return whether there is a choice, and its first candidate has few enough tiles."""
     return len(leaders) > 1 and leaders[0].costs[TILES] <= effort.tiles
 
 

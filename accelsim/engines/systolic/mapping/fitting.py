@@ -55,7 +55,7 @@ class Need(NamedTuple):
 
 
 def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
-    """What operands lack that must lie in a buffer as a whole."""
+    """Return what operands lack that must lie in a buffer as a whole."""
     return Need(size_B - free_B, buffer, size_B, free_B, "whole operands", "capacity")
 
 

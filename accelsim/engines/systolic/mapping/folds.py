@@ -72,7 +72,7 @@ class FoldClocks:
         self._unit = unit
 
     def last(self, shape: Shape, c: Candidates) -> ArrayClocks:
-        """Of the array that does the last tile."""
+        """Folds of the array that does the last tile."""
         return self._times(shape, c, last_array)
 
     def timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
@@ -84,7 +84,7 @@ class FoldClocks:
         )  # fmt: skip
 
     def all(self, shape: Shape, c: Candidates) -> ArrayClocks:
-        """Of the array that does the last tile; the first of several may have one more, and all of them large."""
+        """Folds of the array that does the last tile; the first of several may have one more, and all of them large."""
         end = self._times(shape, c, last_array)
         if c.arrays == 1:
             return end
@@ -133,12 +133,12 @@ class FoldClocks:
             return self.timing(t, pace).step
 
         def behind(t: Ints) -> Any:
-            """From the start of the fold after the last one of a tile to its last sum."""
+            """Clocks from the start of the fold after the last one of a tile to its last sum."""
             fold = self.timing(t, pace)
             return clocks(t, pace) + fold.drain + unit.accumulator_latency - fold.step
 
         def folds(axis: str) -> Callable[[Ints], Any]:
-            """What an extent along an axis multiplies the steps by."""
+            """Return what an extent along an axis multiplies the steps by."""
             return step if axis == along else lambda t: -(-t // units[axis])
 
         def ends(f: Callable[[Ints], Any], axes: str) -> Any:

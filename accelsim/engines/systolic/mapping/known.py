@@ -42,7 +42,7 @@ class Searched(NamedTuple):
     rehearsed: bool
 
     def holds_for(self, rooms: list[int]) -> bool:
-        """Whether the same search with other rooms has the same result."""
+        """Return whether the same search with other rooms has the same result."""
         pairs = zip(self.rooms, rooms, self.needs, strict=True)
         return all(then == now or min(then, now) >= need for then, now, need in pairs)
 

@@ -78,7 +78,7 @@ class Ports:
         return idle
 
     def full_duplex(self, memory: str) -> bool:
-        """Whether stores do not wait for loads."""
+        """Return whether stores do not wait for loads."""
         return self._roles.memory(memory).full_duplex
 
     def _pipelined(self, memory: str) -> bool:

@@ -150,7 +150,7 @@ class ProductSearch:
 
     @property
     def effort(self) -> Effort:
-        """How many candidates are rehearsed."""
+        """Return how many candidates are rehearsed."""
         return EFFORTS["fast" if self._lowering.search == "fast" else "best"]
 
     def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
@@ -202,7 +202,7 @@ class ProductSearch:
 
     @property
     def flags(self) -> tuple[tuple[bool, bool], ...]:
-        """Which residency choices are open."""
+        """Return which residency choices are open."""
         return tuple((option.a_resident, option.y_resident) for option in self.options)
 
     def kept(self, tilings: Tilings, choices: tuple[int, ...]) -> Mapping:

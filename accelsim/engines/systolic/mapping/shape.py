@@ -60,7 +60,7 @@ class Homes:
     a_to_load: bool
 
     def path_name(self, memory: str) -> str:
-        """What a memory's inbound traffic is, in words."""
+        """Return what a memory's inbound traffic is, in words."""
         if self.a == self.b:
             return f"traffic of {memory}"
         return f"weight fetch from {memory}" if memory == self.b else f"activations from {memory}"
@@ -96,7 +96,7 @@ class Step:
 
     @property
     def shape(self) -> Shape:
-        """Where it does not matter which."""
+        """Return where it does not matter which."""
         return self.streamed
 
     @property
@@ -124,7 +124,8 @@ class Bounds:
         return longest
 
     def score(self) -> Floats:
-        """What the search compares: how long the step takes, and for how long it keeps others from what they need.
+        """Return what the search compares: how long the step takes, and for how long it keeps others from what they
+        need.
 
         Steps overlap. One that waits for this step waits for all of it; one beside it, that needs a single resource,
         for as long as that is busy. Which one it will be is not known yet, so array, vector unit and the ports of the

@@ -155,7 +155,7 @@ class Tilings:
         return c.mapping(0)
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
-        """What bounds a mapping that fits, whether it is a candidate or not."""
+        """Return what bounds a mapping that fits, whether it is a candidate or not."""
         c = Candidates.of(mapping, self._step.arrays)
         return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])))
 

@@ -59,7 +59,8 @@ class Candidates:
 
     @property
     def own(self) -> tuple[bool, bool]:
-        """Whether each array takes tiles of its own of A, of B. Where K is split, all or none have ``a_whole_k``."""
+        """Return whether each array takes tiles of its own of A, of B. Where K is split, all or none have
+        ``a_whole_k``."""
         return depends(self.split, bool(self.a_whole_k.all()))
 
     def keep(self, mask: NDArray[np.bool_] | Ints) -> Candidates:
@@ -109,7 +110,7 @@ def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
 
 
 def innermost(c: Candidates, axis: str) -> NDArray[np.bool_]:
-    """Where ``axis`` is the innermost loop."""
+    """Return where ``axis`` is the innermost loop."""
     found: NDArray[np.bool_] = np.array([order[-1] == axis for order in ORDERS])[c.order]
     return found
 
@@ -129,8 +130,8 @@ def open_sums(gemm: Gemm, c: Candidates) -> Ints:
 
 
 def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
-    """How often all of A and all of B pass through their ports, when a tile is kept only while the next is the same
-    (without ``reuse`` not even then). What arrays take side by side are then one tile.
+    """Return how often all of A and all of B pass through their ports, when a tile is kept only while the next is the
+    same (without ``reuse`` not even then). What arrays take side by side are then one tile.
     """
     counts = {"m": count(gemm.M, c.tm), "n": count(gemm.N, c.tn), "k": count(gemm.K, c.tk)}
     if reuse and c.split != "none":

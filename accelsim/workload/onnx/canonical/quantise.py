@@ -56,7 +56,7 @@ def dynamic_quantize(raw: RawNode, scope: Scope) -> Node:
 
 
 def is_whole(dtype: str) -> bool:
-    """Whether this is an integer format."""
+    """Return whether this is an integer format."""
     return dtype in table.FORMATS and table.get(dtype).kind == "int"
 
 

@@ -40,7 +40,7 @@ class Trace:
     parents: dict[str, list[str]] = field(default_factory=dict)
 
     def sources(self, wanted: Iterable[str], inputs: Iterable[str]) -> set[str]:
-        """Those of ``inputs`` on which the tensors ``wanted`` depend."""
+        """Return those of ``inputs`` on which the tensors ``wanted`` depend."""
         names, seen = list(wanted), set(wanted)
         while names:
             new = [name for name in self.parents.get(names.pop(), ()) if name not in seen]
@@ -129,7 +129,7 @@ def canonical(raw: RawNode, scope: Scope) -> list[Node]:
 
 
 def has_subgraph(raw: RawNode) -> bool:
-    """Whether a node carries a subgraph (control flow), which no rule reads."""
+    """Return whether a node carries a subgraph (control flow), which no rule reads."""
     return any(hasattr(value, "node") for value in raw.attrs.values())
 
 

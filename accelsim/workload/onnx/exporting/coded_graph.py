@@ -28,14 +28,14 @@ WIDE = 16
 
 
 def is_code(dtype: str) -> bool:
-    """Whether tensors of this format stand for scale * (code - zero point)."""
+    """Return whether tensors of this format stand for scale * (code - zero point)."""
     if dtype in INTEGER_OPERANDS:
         return True
     return dtype in table.FORMATS and table.get(dtype).kind == "float" and table.get(dtype).bits < WIDE
 
 
 def moves(node: Node) -> bool:
-    """Whether the op works on codes as on reals."""
+    """Return whether the op works on codes as on reals."""
     op = base.find(node.op)
     if op is None or (op.kind != "alias" and node.op not in MOVES):
         return False
@@ -108,7 +108,7 @@ class Parts:
         return self.tensors[name].dtype
 
     def coded(self, node: Node) -> bool:
-        """Whether the node multiplies codes."""
+        """Return whether the node multiplies codes."""
         return (
             node.op in PRODUCTS
             and is_code(self.dtype(node.inputs[0]))

@@ -44,7 +44,7 @@ class Writer:
         return f"{node.outputs[0]}//{role}"
 
     def is_integer(self, node: Node) -> bool:
-        """Whether the first operand of ``node`` is an 8- or 16-bit integer."""
+        """Return whether the first operand of ``node`` is an 8- or 16-bit integer."""
         return self.graph.tensors[node.inputs[0]].dtype in INTEGER_OPERANDS
 
     def dtype(self, name: str) -> str:

@@ -86,7 +86,7 @@ class Computed:
 
     @property
     def before(self) -> list[Computed]:
-        """What makes the inputs that are not there yet."""
+        """Return what makes the inputs that are not there yet."""
         sources = (tensor.source for tensor in self.inputs if tensor is not None and tensor.data is None)
         return [source for source in sources if isinstance(source, Computed)]
 

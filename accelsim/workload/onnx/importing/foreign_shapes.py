@@ -48,7 +48,7 @@ def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
 
 
 def defined(op: str, domain: str, opset: int) -> bool:
-    """Whether version ``opset`` of the operator set of ``domain`` has the op at all."""
+    """Return whether version ``opset`` of the operator set of ``domain`` has the op at all."""
     from onnx import defs
 
     return bool(defs.has(op, opset, domain))

@@ -23,13 +23,13 @@ from accelsim.workload.ops.foreign import node_proto
 
 
 def body(raw: RawNode, scope: Scope) -> Body:
-    """What ``raw`` is made of; Foreign when it is not made of anything, or when only a run decides of what."""
+    """Return what ``raw`` is made of; Foreign when it is not made of anything, or when only a run decides of what."""
     control = CONTROL.get(raw.op) if not raw.domain else None
     return control(raw, scope) if control else _function(raw, scope)
 
 
 def has_body(raw: RawNode, opsets: Mapping[str, int]) -> bool:
-    """Whether ``body`` knows the op at all."""
+    """Return whether ``body`` knows the op at all."""
     if not raw.domain and raw.op in CONTROL:
         return True
     schema = _schema(raw, opsets)
