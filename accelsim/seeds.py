@@ -27,10 +27,6 @@ def of_inputs(seed: int, core: int = 0) -> int:
 
 
 def of_ranges(seed: int) -> int:
-    """Seed of the batch that ranges are chosen from where no data are given."""
-    return seed + 1
-
-
-def of_retraining(seed: int) -> int:
-    """Seed of the order of samples when a trained model is trained again, for a narrow format."""
+    """Seed of samples that ranges and scales are learnt from: a drawn batch, or the order in which a trained model is
+    trained again for a narrow format."""
     return seed + 1

@@ -169,7 +169,7 @@ def _read(path: Path, key: str) -> Any:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_mode & stat.S_IWOTH:
                 return None
-            if state.st_uid not in (os.geteuid(), 0):
+            if state.st_uid not in (getattr(os, "geteuid", int)(), 0):
                 return None
             kept = json.loads(file.read(MOST_B))
         return kept["result"] if kept["key"] == key else None

@@ -24,11 +24,6 @@ class Point:
     intensity_ops_per_B: float
     achieved_ops_per_s: float
 
-    @property
-    def macs_per_B(self) -> float:
-        """Return the same intensity in multiply-accumulates per byte (what the TPU paper puts on the x axis)."""
-        return self.intensity_ops_per_B / OPS_PER_MAC
-
 
 @dataclass(frozen=True)
 class Roofline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,21 +41,12 @@ from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
 )
 @csv_option
 @json_option
-def validate(
-    names: tuple[str, ...],
-    rows: Path | None,
-    table: Path | None,
-    data: Path | None,
-    pictures: Path | None,
-    details: bool,
-    only_list: bool,
-    as_json: bool,
-) -> None:
+def validate(**asked: Any) -> None:
     """Run the checks NAME (all of them when none is named); exit code 1 when one fails.
 
     A check passes when every row that it compares agrees, exactly or within the bound that it states. Checks and the
     figures that they compare with belong to a checkout of the project; they are not part of the installed package.
     """
     command = from_checkout("tests.validation.command", "accelsim validate")
-    if not command.validate(names, rows, table, data, pictures, details, only_list, as_json):
+    if not command.validate(**asked):
         raise click.exceptions.Exit(1)

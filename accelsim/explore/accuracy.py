@@ -25,7 +25,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.request.job import Gather
-from accelsim.seeds import of_retraining
+from accelsim.seeds import of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.threads import one_blas_thread
@@ -234,7 +234,7 @@ def _retrained(study: Study, dtype: str) -> tuple[Graph, dict[str, Array]]:
     """The model trained on with fake quantisation, and the scales that it learnt."""
     start = study.model(BATCH)
     result = train(
-        start, study.data, steps=study.steps, optimiser=Adam(QAT_RATE), seed=of_retraining(study.seed),
+        start, study.data, steps=study.steps, optimiser=Adam(QAT_RATE), seed=of_ranges(study.seed),
         fake_quant=QuantConfig.parse(canonical(dtype), EDGES if _edges_stay_wide(dtype) else ""),
     )  # fmt: skip
     graph = with_weights(study.model(study.batch), result.weights, result.graph.values_from)

@@ -63,11 +63,6 @@ class Partition:
         return self.single_s / self.time_s
 
     @property
-    def data_parallel_speedup(self) -> float:
-        """Speedup of data parallelism over one device."""
-        return self.single_s / self.data_parallel_s
-
-    @property
     def speedup_over_data_parallel(self) -> float:
         """Speedup of the pipeline over data parallelism."""
         return self.data_parallel_s / self.time_s

@@ -46,13 +46,9 @@ def memory_of(dram: Dram, reference: str = "") -> Memory:
     return Memory(dram=dram, source=f"every figure follows from {reference or dram.title}")
 
 
-def list_memories() -> dict[str, Memory]:
-    """Every memory that a chip may name: 'memories/NAME' as they are stated, 'dram/NAME' as they follow from a DRAM."""
-    return {name: memory_named(name) for name in memory_names()}
-
-
 def memory_names() -> list[str]:
-    """Return the names of ``list_memories``, without reading a file."""
+    """Return every memory that a chip may name, without reading a file: 'memories/NAME' as stated, 'dram/NAME' as it
+    follows from a DRAM."""
     return [
         *(f"memories/{name}" for name in where.names("memories")),
         *(f"dram/{name}" for name in list_drams()),

@@ -147,7 +147,9 @@ def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> 
     roofs = roofline.rooflines(make_run())
     assert [roof.memory for roof in roofs] == ["weight_memory", "pcie_memory"]
     assert roofs[0].knee_ops_per_B / 2 == pytest.approx(1349.3, abs=0.1), "MACs per weight byte"
-    assert roofs[0].points[0].macs_per_B == pytest.approx(200), "the batch, for a fully connected layer"
+    assert roofs[0].points[0].intensity_ops_per_B / 2 == pytest.approx(200), (
+        "the batch, for a fully connected layer"
+    )
     assert any(point.intensity_ops_per_B == inf for point in roofs[1].points)
     assert all(isfinite(point.intensity_ops_per_B) for point in roofs[0].points)
     assert roofs[0].roof(1e9) == roofs[0].peak_ops_per_s

@@ -32,7 +32,7 @@ def test_a_cache_is_said_counted_and_drawn() -> None:
             asked[command.op] = asked.get(command.op, 0) + command.work.nbytes
     macs = {layer.index: layer.macs for layer in layers(run)}
     for point in roof.points:
-        assert point.macs_per_B == macs[point.layer] / asked[point.layer]
+        assert point.intensity_ops_per_B / 2 == macs[point.layer] / asked[point.layer]
 
 
 def test_a_level_of_buffers_is_said_and_counted() -> None:

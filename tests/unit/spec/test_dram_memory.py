@@ -18,7 +18,7 @@ from accelsim.spec.dram_device import device
 from accelsim.spec.memory import Memory
 from accelsim.spec.yaml.load import check, load_chip, show
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
-from accelsim.spec.yaml.parts import list_memories, load_memory, memory_of
+from accelsim.spec.yaml.parts import load_memory, memory_names, memory_of
 
 CHIP = """\
 use: chips/edu-4x4
@@ -117,9 +117,9 @@ def test_the_command_lists_all() -> None:
     told = CliRunner().invoke(main, ["memories"], env={"COLUMNS": "120"})
     assert told.exit_code == 0
     names = [line.split()[0] for line in told.output.splitlines()[2:]]
-    assert names == list(list_memories()) and len(
-        [name for name in names if name.startswith("dram/")]
-    ) == len(list_drams())
+    assert names == memory_names() and len([name for name in names if name.startswith("dram/")]) == len(
+        list_drams()
+    )
     rows = json.loads(CliRunner().invoke(main, ["memories", "--json"]).output)
     (row,) = [row for row in rows if row["name"] == "dram/lpddr4-2400"]
     assert (row["capacity_B"], row["bandwidth_Bps"], row["energy_status"]) == (8 * 2**30, 19.2e9, "derived")
