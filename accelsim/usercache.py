@@ -16,7 +16,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +34,12 @@ def folder() -> Path | None:
     """Return ``$XDG_CACHE_HOME/accelsim`` (``~/.cache/accelsim``); None where the user has no such place."""
     if os.environ.get(SWITCH) == "off":
         return None
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return _folder(os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=1)
+def _folder(cache_home: str, _home: str | None) -> Path | None:
+    home = Path(cache_home)
     try:
         return (home if home.is_absolute() else Path.home() / ".cache") / "accelsim"
     except RuntimeError:  # the user has no home
