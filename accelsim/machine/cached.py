@@ -164,28 +164,23 @@ class Lines:
     def access(self, touched: Pieces, line_B: int, write: bool, owner: int = 0) -> Touched:
         """Look up lines, one after the other. A store of all ``line_B`` bytes of a line need not fetch it; ``owner``:
         who is charged when a stored line is written back."""
-        sets, count = self._sets, len(self._sets)
+        sets, count, ways = self._sets, len(self._sets), self._ways
+        stays = write and self._write_back
         found = Touched([], [], [], [])
         for line, nbytes in zip(*touched, strict=True):
             held = sets[line % count]
-            hit = line in held
-            found.hit.append(hit)
-            if hit:
-                before = held.pop(line)
-                held[line] = owner if write and self._write_back else before
-            elif self._write_back or not write:
+            before = held.pop(line, None)
+            found.hit.append(before is not None)
+            if before is not None:
+                held[line] = owner if stays else before
+            elif stays or not write:
                 if not write or nbytes < line_B:
                     found.fetched.append(line)
-                if len(held) == self._ways:
-                    self._evict(held, found)
+                if len(held) == ways:
+                    last = next(iter(held))  # used least recently
+                    whose = held.pop(last)
+                    if whose != CLEAN:
+                        found.written_back.append(last)
+                        found.owners.append(whose)
                 held[line] = owner if write else CLEAN
         return found
-
-    @staticmethod
-    def _evict(held: dict[int, int], found: Touched) -> None:
-        """Drop the line of a full set that was used least recently."""
-        line = next(iter(held))
-        owner = held.pop(line)
-        if owner != CLEAN:
-            found.written_back.append(line)
-            found.owners.append(owner)

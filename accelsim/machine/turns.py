@@ -48,8 +48,9 @@ class Turns:
         while True:
             self._pull()
             self._go_on()
-            for engine in self._movers.keys() - self._asked.keys():
-                self._ask(engine)
+            for engine in self._movers:
+                if engine not in self._asked:
+                    self._ask(engine)
             if not self._asked:
                 return not any(self._heads.values())
             self._serve()
