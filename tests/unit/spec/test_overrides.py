@@ -141,7 +141,7 @@ def test_models_write_what_they_read(bandwidth: float, latency: float) -> None:
         kind="pcie",
         bandwidth=spell(bandwidth, "B/s"),
         latency=spell(latency, "s"),
-        energy="4 pJ/bit",  # type: ignore[arg-type]
+        energy="4 pJ/bit",
     )
     assert (link.bandwidth, link.latency) == (bandwidth, latency)
     assert Link.model_validate(link.model_dump(mode="json")) == link
@@ -149,7 +149,7 @@ def test_models_write_what_they_read(bandwidth: float, latency: float) -> None:
 
 def test_a_bare_number_is_refused_in_python_too() -> None:
     with pytest.raises(ValidationError, match="has no unit"):
-        Link(kind="pcie", bandwidth=1e9, latency="1 us", energy="4 pJ/bit")  # type: ignore[arg-type]
+        Link(kind="pcie", bandwidth=1e9, latency="1 us", energy="4 pJ/bit")
 
 
 def test_a_path_into_what_another_override_made_a_list() -> None:
