@@ -11,14 +11,21 @@ Make = Callable[[IO[bytes]], object]
 """Writes the content of one file to a binary file that is open."""
 
 
-def as_bytes(content: bytes) -> Make:
+def content(make: Make) -> bytes:
+    """Return what a file would hold."""
+    made = io.BytesIO()
+    make(made)
+    return made.getvalue()
+
+
+def as_bytes(whole: bytes) -> Make:
     """Makes a file of these bytes."""
-    return lambda file: file.write(content)
+    return lambda file: file.write(whole)
 
 
-def text(content: str | Iterable[str]) -> Make:
+def text(pieces: str | Iterable[str]) -> Make:
     """Makes a file of UTF-8 text, in one piece or in many; line ends stay as they are."""
-    chunks = (content,) if isinstance(content, str) else content
+    chunks = (pieces,) if isinstance(pieces, str) else pieces
     return lambda file: file.writelines(chunk.encode("utf-8", "surrogateescape") for chunk in chunks)
 
 

@@ -1,13 +1,16 @@
-"""Whether a file or directory can be written, found out before anything runs."""
+"""Places to write to: checks before anything runs, and streams, which are written to as they are."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file, kind_of
@@ -64,6 +67,25 @@ def own_output(target: Path) -> int | None:
             if os.path.samestat(os.fstat(number), target.stat()):
                 return number
     return None
+
+
+def opened(target: Path) -> IO[bytes]:
+    """Open a stream to write to. UsageError for a pipe that nobody reads."""
+    own = own_output(target)
+    if own is not None:
+        (sys.stdout if own == 1 else sys.stderr).flush()
+        return os.fdopen(os.dup(own), "wb")
+    pipe = stat.S_ISFIFO(target.stat().st_mode)
+    try:  # without a reader a pipe would be waited for without end
+        handle = os.open(target, os.O_WRONLY | os.O_APPEND | (os.O_NONBLOCK if pipe else 0))
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise UsageError(
+            Problem("nobody reads from this pipe", str(target), "a pipe with a reader")
+        ) from error
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "wb")
 
 
 def is_closed(folder: Path) -> bool:

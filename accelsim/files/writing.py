@@ -7,21 +7,18 @@ to the same place.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from accelsim.errors import Problem, UsageError
 from accelsim.files import targets
-from accelsim.files.makers import Make, as_bytes, table
+from accelsim.files.makers import Make, as_bytes, content, table
 
 if sys.platform != "win32":
     import fcntl
@@ -64,12 +61,12 @@ def write_file(path: str | Path, make: Make) -> Path:
         targets.check_file(target)
         real = targets.followed(target)
         if targets.is_stream(target):
-            made = _made(make)
-            with _opened(target) as file:
-                file.write(made)
+            whole = content(make)
+            with targets.opened(target) as file:
+                file.write(whole)
             _written[target] = None
         elif real.exists() and targets.is_closed(real.parent):
-            _overwrite(real, _made(make), target)
+            _overwrite(real, content(make), target)
         else:
             put(real, make, target)
     except OSError as error:
@@ -110,7 +107,11 @@ def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Se
     target = Path(path)
     targets.check_file(target)
     try:
-        with _opened(target) if targets.is_stream(target) else targets.followed(target).open("wb") as file:
+        with (
+            targets.opened(target)
+            if targets.is_stream(target)
+            else targets.followed(target).open("wb") as file
+        ):
             _written[target] = None
 
             def add(row: Sequence[Any]) -> None:
@@ -121,11 +122,6 @@ def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Se
             yield add
     except OSError as error:
         raise targets.unwritable(target, error) from error
-
-
-def scratch_folder() -> AbstractContextManager[str]:
-    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
-    return tempfile.TemporaryDirectory(prefix="accelsim-scratch-", ignore_cleanup_errors=True)
 
 
 def beside(place: Path) -> Path:
@@ -208,33 +204,8 @@ def _move(stage: Path, folder: Path, names: Iterable[str], told: Path | None) ->
             _overwrite(place, (stage / name).read_bytes(), told)
 
 
-def _overwrite(place: Path, content: bytes, told: Path | None) -> None:
+def _overwrite(place: Path, whole: bytes, told: Path | None) -> None:
     """Write a file in its place, where nothing can be put into its directory."""
     _written[told] = None
     with place.open("r+b") as file:
-        _write(file, as_bytes(content))
-
-
-def _made(make: Make) -> bytes:
-    made = io.BytesIO()
-    make(made)
-    return made.getvalue()
-
-
-def _opened(target: Path) -> IO[bytes]:
-    """Open a stream to write to. UsageError for a pipe that nobody reads."""
-    own = targets.own_output(target)
-    if own is not None:
-        (sys.stdout if own == 1 else sys.stderr).flush()
-        return os.fdopen(os.dup(own), "wb")
-    pipe = stat.S_ISFIFO(target.stat().st_mode)
-    try:  # without a reader a pipe would be waited for without end
-        handle = os.open(target, os.O_WRONLY | os.O_APPEND | (os.O_NONBLOCK if pipe else 0))
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        raise UsageError(
-            Problem("nobody reads from this pipe", str(target), "a pipe with a reader")
-        ) from error
-    os.set_blocking(handle, True)
-    return os.fdopen(handle, "wb")
+        _write(file, as_bytes(whole))
