@@ -7,9 +7,9 @@ wrong and ``HazardError`` says so. Values are kept by a policy (``effects``): ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Protocol
-
-import simpy
 
 from accelsim.errors import HazardError
 from accelsim.program.commands import Command, Program, Use
@@ -29,11 +29,34 @@ class Effects(Protocol):
         """The bytes of the region now belong to another one."""
 
 
+class Agenda:
+    """What is checked and changed at times to come, by time and then in the order in which it was put down.
+
+    Engines see none of it, so it takes no events of the simulation: ``until`` catches up before anybody could look.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, int, Callable[[int], None]]] = []
+        self._count = 0
+
+    def at(self, t_fs: int, action: Callable[[int], None]) -> None:
+        """Call ``action`` with that time once it has come."""
+        heappush(self._entries, (t_fs, self._count, action))
+        self._count += 1
+
+    def until(self, t_fs: int) -> None:
+        """Do all that is due by then."""
+        entries = self._entries
+        while entries and entries[0][0] <= t_fs:
+            due_fs, _, action = heappop(entries)
+            action(due_fs)
+
+
 class Contents:
     """Versions of all regions of a program; ``effects`` holds the values."""
 
-    def __init__(self, env: simpy.Environment, program: Program, effects: Effects) -> None:
-        self._env, self._program, self._effects = env, program, effects
+    def __init__(self, program: Program, effects: Effects) -> None:
+        self._program, self._effects = program, effects
         count = len(program.regions)
         self._version = [0] * count
         self._valid_from = [NEVER] * count
@@ -75,13 +98,13 @@ class Contents:
             )
         self._effects.read(command, use)
 
-    def commit(self, command: Command) -> None:
-        """The command completes now: its effect runs and what it finished becomes valid."""
+    def commit(self, command: Command, t_fs: int) -> None:
+        """The command completes: its effect runs and what it finished becomes valid."""
         self._effects.complete(command)
         for use in command.writes:
             if use.role in ("whole", "end"):
                 region = use.region
                 self._version[region] = use.version
-                self._valid_from[region] = int(self._env.now)
+                self._valid_from[region] = t_fs
                 self._valid_to[region] = NEVER
                 self._writer[region] = command.label

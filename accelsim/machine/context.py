@@ -10,7 +10,7 @@ from typing import Any
 import simpy
 
 from accelsim.engines.device import Delivery, EngineLog, MemoryPort
-from accelsim.machine.contents import Contents
+from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting
 from accelsim.machine.run import Slice
@@ -36,7 +36,10 @@ class Progress:
 
 @dataclass
 class Context:
-    """Environment, chip, clock, milestones, contents of the memories, and the records of the run: a ``Device``."""
+    """Environment, chip, clock, milestones, contents of the memories, and the records of the run: a ``Device``.
+
+    ``agenda``: one for all devices of a simulation, whose values reach each other.
+    """
 
     env: simpy.Environment
     chip: Chip
@@ -49,6 +52,7 @@ class Context:
     messages: Exchange | None = None
     slices: list[Slice] = field(default_factory=list)
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
+    agenda: Agenda = field(default_factory=Agenda)
     progress: Progress | None = None
     records: list[Any] = field(default_factory=list)
     by_link: set[int] = field(default_factory=set)
@@ -59,11 +63,6 @@ class Context:
         if what not in self._shared:
             self._shared[what] = make()
         return self._shared[what]
-
-    def at(self, t_fs: int, action: Callable[[], None]) -> None:
-        """Run ``action`` at a time that has not passed."""
-        event = self.env.timeout(t_fs - self.env.now)
-        event.callbacks.append(lambda _: action())
 
     def sleep_until(self, t_fs: int) -> simpy.Event:
         """An event at that time, or now if it has passed."""
@@ -97,12 +96,13 @@ class Context:
 
     def begin_now(self, command: Command, t_fs: int) -> None:
         """The command overwrites its destinations from now on, which is ``t_fs`` for all who could look."""
+        self.agenda.until(int(self.env.now))
         self.contents.begin(command, t_fs)
 
     def begin(self, command: Command, t_fs: int) -> None:
         """At ``t_fs`` the command starts to overwrite its destinations."""
         if any(use.role in ("whole", "begin") for use in command.writes):
-            self.at(t_fs, lambda: self.contents.begin(command, t_fs))
+            self.agenda.at(t_fs, lambda now: self.contents.begin(command, now))
 
     def complete(
         self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1
@@ -116,13 +116,13 @@ class Context:
             Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs)
         )
         self.milestones.publish(command.id, "done", end_fs)
-        self.at(end_fs, lambda: self._finish(command, reads_from_fs, end_fs))
+        self.agenda.at(end_fs, lambda now: self._finish(command, reads_from_fs, now))
 
     def _finish(self, command: Command, reads_from_fs: int, end_fs: int) -> None:
         if reads_from_fs >= 0:
             for use in command.reads:
                 self.contents.read(command, use, reads_from_fs, end_fs)
-        self.contents.commit(command)
+        self.contents.commit(command, end_fs)
         if self.progress is not None:
             self.progress.one_more()
 
@@ -130,4 +130,4 @@ class Context:
         """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
         for use in command.reads:
             if use.role == role:
-                self.at(to_fs, lambda use=use: self.contents.read(command, use, from_fs, to_fs))  # type: ignore[misc]
+                self.agenda.at(to_fs, lambda now, use=use: self.contents.read(command, use, from_fs, now))  # type: ignore[misc]

@@ -15,7 +15,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.check import Law, check
-from accelsim.machine.contents import Contents
+from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.exchange import Exchange
 from accelsim.machine.memory_models import DEFAULT, check_model, memories
@@ -58,7 +58,7 @@ class Simulation:
         links: Mapping[str, Link] | None = None,
         routes: Mapping[tuple[str, str], Sequence[str]] | None = None,
     ) -> None:
-        self.env = simpy.Environment()
+        self.env, self.agenda = simpy.Environment(), Agenda()
         self.exchange = Exchange(self.env, links or {}, routes or {})
         self._devices: dict[str, _Device] = {}
 
@@ -106,6 +106,7 @@ class Simulation:
         for device in self._devices.values():
             device.start()
         self.env.run(until=NEVER)
+        self.agenda.until(NEVER)
         if len(self._devices) > 1:
             _check_all_done(self._devices)
         return {name: device.gather() for name, device in self._devices.items()}
@@ -128,13 +129,13 @@ class _Device:
         self.program, self._how, self._feeds = program, how, feeds
         self._effects = policy(how.values, program, dict(feeds), how.keep)
         self._effects.mail = simulation.exchange.mail
-        contents = Contents(env, program, self._effects)
+        contents = Contents(program, self._effects)
         for region in program.presets:
             contents.preset(region)
         self._attached = memories(env, clock, program, how.memory_model, how.record)
         self.context = Context(
             env, chip, clock, Milestones(env, clock.at(chip.token_delay)), contents, Buffers(env, program),
-            self._attached.ports, name, simulation.exchange,
+            self._attached.ports, name, simulation.exchange, agenda=simulation.agenda,
             progress=Progress(len(program.commands), told) if told is not None else None,
         )  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import simpy
-
 from accelsim.machine.contents import Contents
 from accelsim.machine.lifetimes import lifetimes, occupancy
 from accelsim.machine.run import Run
@@ -130,5 +128,5 @@ def test_values_are_forgotten_that_lie_where_a_command_begins_to_write() -> None
     forgotten: list[int] = []
     effects = Off()
     effects.forget = forgotten.append  # type: ignore[method-assign]
-    Contents(simpy.Environment(), whole, effects).begin(written, 0)
+    Contents(whole, effects).begin(written, 0)
     assert forgotten == [2]

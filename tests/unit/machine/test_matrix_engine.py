@@ -47,7 +47,7 @@ def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldRecord]:
     whole = program(list(queue), [])
     clock = Clock(1e9)
     context = Context(
-        env, whole.chip, clock, Milestones(env, clock.at(1)), Contents(env, whole, Off()), Buffers(env, whole)
+        env, whole.chip, clock, Milestones(env, clock.at(1)), Contents(whole, Off()), Buffers(env, whole)
     )
     MatrixEngine(context, "matrix", array, clock, queue).start()
     env.run()
