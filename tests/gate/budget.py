@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.gate.costs import TESTS, directory, module
 from tests.gate.meter import Spent
 
-CORE_LOOPS = 580.0
+CORE_LOOPS = 600.0
 """Calibration loops that the core may take, starting and collecting included. Raise it only in a commit that says why.
 
-A quarter above the 460 that it takes, 90 of them for starting and collecting in a fresh clone: CPU time varies by 15 %, and
+A quarter above the 480 that it takes, 90 of them for starting and collecting in a fresh clone: CPU time varies by 15 %, and
 cases of another commit cost a little more or less.
 """
 SHARD_LOOPS = 200.0

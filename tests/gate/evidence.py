@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gate.costs import LIST, TESTS, Costs
-from tests.gate.tiers import SHARDS, measured, turn
+from tests.gate.tiers import SHARDS, limit, measured, turn
 
 ROOT = TESTS.parent
 STATE = ROOT / ".evidence.json"
@@ -160,11 +160,18 @@ def save(done: dict[str, Done]) -> None:
 
 
 def save_costs(done: dict[str, Done], now: str) -> None:
-    """Write the list of costs where all tests ran with these sources."""
+    """Write the list of costs where all tests ran with these sources.
+
+    Tests of a module share what it remembers, and the first pays. A test that was too dear for the core and looks cheap among
+    the others of its shard keeps its cost, or it would come and go with each evidence; ``pytest --costs`` changes it.
+    """
     tests = [step.name for step in steps() if step.read is _counts]
     if all(holds(done.get(name), now) for name in tests):
         costs = Costs.read()
-        costs.updated(*measured([done[name].told for name in tests], costs)).write()
+        found, kinds = measured([done[name].told for name in tests], costs)
+        most = limit(costs)
+        dear = {name: cost for name, cost in costs.functions.items() if cost > most > found.get(name, most)}
+        costs.updated(found | dear, kinds).write()
 
 
 def page(done: dict[str, Done]) -> str:

@@ -292,9 +292,14 @@ def test_costs_are_written_once_all_tests_ran_with_the_same_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "costs.txt"
-    monkeypatch.setattr(Costs, "read", classmethod(lambda cls: Costs()))
-    monkeypatch.setattr(Costs, "write", lambda self: path.write_text(repr(self.modules), encoding="utf-8"))
-    told = {"costs": {"core": {"test_tiny.py::test": (0.5, 1)}}, "kinds": {"test_tiny.py::test": (1, "")}}
+    old = Costs({"unit/test_units.py::dear": 50.0})
+    monkeypatch.setattr(Costs, "read", classmethod(lambda cls: old))
+    monkeypatch.setattr(
+        Costs, "write", lambda self: path.write_text(repr(sorted(self.modules.items())), encoding="utf-8")
+    )
+    costs = {"core": {"test_tiny.py::test": (0.5, 1)}, "evidence": {"unit/test_units.py::dear": (0.2, 1)}}
+    kinds = {"test_tiny.py::test": (1, ""), "unit/test_units.py::dear": (1, "")}
+    told = {"costs": costs, "kinds": kinds}
     ran = {
         step.name: evidence.Done(True, "", 4, "", "now", "abc", told if step.name == "tests, core" else {"costs": {}, "kinds": {}})
         for step in evidence.steps()
@@ -304,7 +309,7 @@ def test_costs_are_written_once_all_tests_ran_with_the_same_sources(
     evidence.save_costs(ran, "then")
     assert not path.exists()
     evidence.save_costs(ran, "now")
-    assert "0.5" in path.read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == repr([("test_tiny.py", 0.5), ("unit/test_units.py", 50.0)])
 
 
 def test_a_step_says_what_its_command_printed_and_whether_it_failed(
