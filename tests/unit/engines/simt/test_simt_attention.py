@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import accelsim
+from accelsim.engines.simt.attention import Attended, attention_times
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import several
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.simt_cases import AROUND, GPU
 
 
 def predicted(chip: str = "a100-80-sxm", overrides: tuple[str, ...] = (), **sizes: int) -> Prediction:
@@ -85,3 +87,19 @@ def test_functions_behind_attention_are_part_of_its_kernel() -> None:
     weights = np.exp(given @ given.swapaxes(1, 2))
     expected = np.maximum(0, weights / weights.sum(-1, keepdims=True) @ given)
     np.testing.assert_allclose(values, expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_blocks_take_products_softmax_and_both_ends_and_parts_are_joined(parts: int) -> None:
+    """One wave of 4 blocks at 1 GHz: 100 clocks of products at half of the rate, 10 of softmax, 20 and 30 at the ends; little
+    is moved."""
+    blocks, longest = (np.array([each]) for each in (4.0, 0.1))
+    given = {"multiplying": np.array([100.0 * GPU.attention]), "softmax": np.array([10.0])}
+    moved = {"bytes": np.array([64.0]), "joined_B": np.array([2560.0])}
+    rest = {name: np.array([0.0]) for name in Attended._fields if name not in (*given, *moved)}
+    found = Attended(
+        **{**rest, **given, **moved, "blocks": blocks, "longest": longest, "parts": np.array([float(parts)])}
+    )
+    times = attention_times(GPU, AROUND, "fp16", found)
+    assert times.computing == pytest.approx((200 + 10 + 20 + 30) * 1e-9)
+    assert times.joining == pytest.approx(GPU.reduction + 10e-9 if parts > 1 else 0)
