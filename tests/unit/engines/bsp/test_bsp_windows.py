@@ -71,3 +71,11 @@ def test_most_and_all_of_the_parts(conv, block, k_parts, m_parts):
     ends = cuts(M, m_parts)
     found = [int(pixels(conv, ends[i : i + 1], ends[i + 1 : i + 2])[0]) for i in range(m_parts)]
     assert pixels_seen(conv, M, m_parts) == (max(found), sum(found))
+
+
+def test_images_between_the_first_and_the_last_are_whole() -> None:
+    conv = Conv(4, 1, 5, 5, (3, 3), (1, 1), (0, 0, 0, 0), (1, 1), (3, 3))
+    assert pixels(conv, np.array([0]), np.array([36])) == 4 * 25
+    assert (
+        pixels(conv, np.array([3]), np.array([33])) == (4 + 5 + 5 + 4) * 5
+    )  # without a row of the first and of the last
