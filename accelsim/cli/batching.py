@@ -128,7 +128,7 @@ def _print(found: Batching) -> None:
     click.echo(
         "\nlatency: of the whole batch; energy: of one sample; shares of the critical path, as in the report of a run:"
     )
-    shown = {column.header for column in table.columns}  # as many as fit the width
+    shown = {str(column.header).replace("\n", " ") for column in table.columns}  # as many as fit the width
     for name, text in (PARTS | OVER).items():
         if name in shown:
             click.echo(f"{name}: {text}")

@@ -309,7 +309,9 @@ def text_table(
     columns = []
     for index, header in enumerate(headers):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        shown = header if fits else "\n".join(wrapped(header, max(widths[index], unbroken(header))))
+        shown = (
+            header if fits else "\n".join(wrapped(header, max(widths[index], *map(len, header.split()), 1)))
+        )
         least = None if numeric else max(12, *(unbroken(row[index]) for row in cells), 0)
         columns.append(Column(shown, index, right=numeric, least=least, shorten=folded))
     return table(columns, cells, width, title)
