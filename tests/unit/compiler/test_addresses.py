@@ -324,3 +324,5 @@ def test_rows_of_experts_are_as_many_as_the_tile_has_and_all_tokens_in_turn() ->
         found = elements(a_nests(gemm, node, tokens, tile))
         assert len(found) == count and set(found) <= set(range(10))
         assert found[: count - count % 10] == list(range(10)) * (count // 10)
+    own = Tensor("x", (12, 2), "fp32")  # as many tokens as rows: the second expert has those from 8 on
+    assert elements(a_nests(gemm, node, own, Tile(1, 2, 2, 4, 0, 6, 0, 2))) == list(range(12, 16))

@@ -15,6 +15,7 @@ from accelsim.compiler.state import Options
 from accelsim.errors import Infeasible
 from accelsim.machine.check import check
 from accelsim.machine.simulate import simulate
+from accelsim.program.actions import mac
 from accelsim.program.commands import Program, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload import execute
@@ -202,3 +203,12 @@ def test_conversions_of_states_that_are_written_later_are_not_copied(
         )
     check(run, thorough=True)
     assert run.time_fs == whole.time_fs and list(run.slices) == list(whole.slices)
+
+
+@pytest.mark.parametrize("tg", [1, 2, 3])
+def test_tiles_of_groups_multiply_each_group_once(tg: int) -> None:
+    g = Graphs()
+    graph = g.finish(g.matmul(g.input("x", (3, 6, 5)), g.input("w", (3, 5, 4)), "y"))
+    program = compiled(graph, y={"tg": tg})
+    done = [entry for command in program.commands for entry in command.actions if entry.action == mac("fp32")]
+    assert sum(entry.count for entry in done) == 3 * 6 * 5 * 4
