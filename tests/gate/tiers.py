@@ -63,7 +63,7 @@ def limit(costs: Costs) -> float:
         if directory(name) not in EVIDENCE
     )
     rows = [
-        (cost * (SHARE if kind.what == "law" else 1.0), kind.cases)
+        (_in_core(cost, name, costs), kind.cases)
         for name, cost in costs.functions.items()
         if directory(name) not in EVIDENCE and (kind := costs.kinds.get(name, Kind())).what != "late"
     ]
@@ -196,6 +196,11 @@ def _cost(case: Case, count: int, costs: Costs) -> float:
     return costs.functions.get(function(case.nodeid), 0.0) / count * (SHARE if case.law else 1.0)
 
 
+def _in_core(cost: float, name: str, costs: Costs) -> float:
+    """Cost of all cases of a function with as few draws as in the core."""
+    return cost * (SHARE if costs.kinds.get(name, Kind()).what == "law" else 1.0)
+
+
 def _core(cases: Sequence[Case], costs: Costs, now: int) -> list[str]:
     """Cases of the core; of a function that is too dear as many as fit, others with every commit."""
     groups, most = defaultdict[str, list[Case]](list), limit(costs)
@@ -214,13 +219,18 @@ def _core(cases: Sequence[Case], costs: Costs, now: int) -> list[str]:
 
 
 def _cheapest(core: Mapping[str, str], cases: Sequence[Case], costs: Costs) -> dict[str, str]:
-    """The cheapest functions of the core that fit into ``FAST``."""
-    counts, sums = _counts(cases), defaultdict[str, float](float)
+    """The cheapest functions of the core that fit into ``FAST``.
+
+    None of a module that has a function too dear for the core: what that prepares is needed by others too, and whichever
+    runs first pays for it.
+    """
+    counts, sums, most = _counts(cases), defaultdict[str, float](float), limit(costs)
+    dear = {module(name) for name, cost in costs.functions.items() if _in_core(cost, name, costs) > most}
     for case in cases:
-        if case.nodeid in core:
+        if case.nodeid in core and module(case.nodeid) not in dear:
             sums[function(case.nodeid)] += _cost(case, counts[function(case.nodeid)], costs)
-    left = FAST - sum(max(0.0, cost - listed) for cost, listed in _listed(costs).values())
-    inside = set()
+    rest = (max(0.0, cost - listed) for name, (cost, listed) in _listed(costs).items() if name not in dear)
+    left, inside = FAST - sum(rest), set()
     for name in sorted(sums, key=lambda name: (sums[name], name)):
         left -= sums[name]
         if left >= 0 or not sums[name]:

@@ -148,6 +148,13 @@ def test_fast_is_the_cheapest_of_the_core() -> None:
     )
 
 
+def test_modules_with_a_test_too_dear_for_the_core_are_not_in_fast() -> None:
+    names = "unit/test_a.py::cheap", "unit/test_a.py::dear", "unit/test_b.py::cheap"
+    costs = Costs(dict(zip(names, (0.2, 2 * MOST, 0.2), strict=True)), {})
+    found = roles([Case(f"tests/{name}") for name in names], costs, "fast", 0)
+    assert set(found) == {"tests/unit/test_b.py::cheap"}
+
+
 def test_the_list_is_written_again_for_modules_that_ran_and_forgets_what_is_gone(tmp_path: Path) -> None:
     old = Costs({"unit/test_gate.py::gone": 9, "unit/test_none.py::test": 9}, {"unit/test_units.py": 1})
     measured = {"unit/test_gate.py::dear": 2.0, "unit/test_gate.py::cheap": 0.01}
