@@ -33,7 +33,7 @@ def test_a_range_with_and_without_its_step() -> None:
 @pytest.mark.parametrize(
     "text, said",
     [("M", "no range"), ("X=1:2", "no size 'X'"), ("M=4:2", "4 to 2"), ("M=0:2", "0 to 2"),
-     (f"M=1:{2 * MOST}:1", "40,000 kernels"), ("M=1:2:9", "1 kernels")],
+     (f"M=1:{2 * MOST}:1", "40,000 kernels"), ("M=1:2:9", "1 kernel;")],
 )  # fmt: skip
 def test_what_is_no_range(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):

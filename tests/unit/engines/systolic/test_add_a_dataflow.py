@@ -31,7 +31,10 @@ FOLLOWED = [axes for axes in permutations("mnk") if axes[1] != "k"]
 def test_one_file_knows_the_dataflows() -> None:
     name = re.compile(rf'"({"|".join(DATAFLOWS)})"')
     lessons = ROOT / "accelsim" / "lessons"  # one of them is about these three
-    files = sorted(path for path in (ROOT / "accelsim").rglob("*.py") if lessons not in path.parents)
+    words = ROOT / "accelsim" / "errors.py"  # where "is" is a verb
+    files = sorted(
+        path for path in (ROOT / "accelsim").rglob("*.py") if lessons not in path.parents and path != words
+    )
     knowing = {str(path.relative_to(ROOT)) for path in files if name.search(path.read_text(encoding="utf-8"))}
     assert knowing == {TABLE, *DEFAULTS}
     for file in DEFAULTS:
