@@ -22,7 +22,7 @@ CORE_TESTS = 420.0
 """Calibration loops of all tests of the core by the list of costs: the limit of one function (``limit``) follows."""
 LIMITS = [round(10 * 0.97**step, 3) for step in range(160)]
 """Limits that are tried, the highest first: the cost from which on a function is too dear for the core."""
-FAST = 45.0
+FAST = 35.0
 """Calibration loops of all functions of the tier ``fast``."""
 SHARE = 0.2
 """Part of a law's draws that the core makes."""
