@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -134,8 +133,10 @@ def open_streams() -> None:
 
 def abandon_stdout() -> None:
     """Let the null device take what stdout still holds, which the interpreter would try to write as it ends."""
-    with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
-        os.dup2(null.fileno(), sys.stdout.fileno())
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 class Commands(click.Group):

@@ -51,6 +51,11 @@ def check_folder(target: Path, names: Iterable[str] = ()) -> None:
     _check_place(target, followed(target) if target.is_symlink() else target)
 
 
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
+    return tempfile.TemporaryDirectory(prefix="accelsim-scratch-", ignore_cleanup_errors=True)
+
+
 def is_stream(target: Path) -> bool:
     """Return whether it is written to as it is and never replaced: a pipe, a character device, one of /dev/fd, or the
     file that our own stdout or stderr goes to."""

@@ -6,13 +6,13 @@ import os
 import queue
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from accelsim.files.targets import scratch_folder
 from accelsim.lessons.base import Wrong, clean
 from accelsim.lessons.sandbox.child import MEMORY, MOST_B, decode, encode
 from accelsim.lessons.sandbox.process import FILE_B, kill, start
@@ -30,11 +30,6 @@ class NotStarted(RuntimeError):
     """The process of a student's file did not start; no fault of the student."""
 
 
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder away from the user's, and remove it with all in it; what cannot be removed stays."""
-    return tempfile.TemporaryDirectory(prefix="accelsim-scratch-", ignore_cleanup_errors=True)
-
-
 class Student:
     """A student's file in its process; a context. ``file``: its name; ``left``: seconds that it may still use."""
 
@@ -45,7 +40,7 @@ class Student:
 
     def __enter__(self) -> Student:
         with ExitStack() as stack:
-            folder = Path("/" if self.isolated else stack.enter_context(_scratch()))
+            folder = Path("/" if self.isolated else stack.enter_context(scratch_folder()))
             self._process = start(self.left, self.isolated, folder)
             stack.callback(self._end)
             self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._drain)]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import prod, sqrt
 
 import numpy as np
-from numpy.random import Generator
 
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError
@@ -45,19 +44,9 @@ SLOPE = Law(0.25, 0.01)
 CODED = Law(0.0, 1.0)
 
 
-OWN = 1 << 15
-"""Elements of a tensor that are drawn one by one."""
-BLOCK = 1 << 15
-"""Elements that are looked up at once, so that they stay in the cache."""
-
-
 @dataclass(frozen=True)
 class Seeded:
-    """Values drawn on call from the generator of (seed, crc32 of the tensor's name): float32 [shape].
-
-    The first ``OWN`` are drawn from the normal distribution. Each further one is one of these or its mirror image about
-    the mean, by 16 random bits: five times as fast, the mean is exact, and the spread as good as that of ``OWN`` draws.
-    """
+    """Values drawn on call from the generator of (seed, crc32 of the tensor's name): float32 [shape]."""
 
     seed: int
     name: str
@@ -67,28 +56,14 @@ class Seeded:
 
     def __call__(self) -> Array:
         """The values, representable in ``dtype``, in a float32 container (float64 for fp64)."""
-        draw = generator(self.seed, zlib.crc32(self.name.encode()))
-        values = np.empty(prod(self.shape), np.float32)
-        own = values[:OWN]
-        draw.standard_normal(out=own, dtype=np.float32)
-        own *= np.float32(self.law.std)
-        own += np.float32(self.law.mean)
-        _repeat(values, np.float32(2 * self.law.mean), draw)
+        values = generator(self.seed, zlib.crc32(self.name.encode())).standard_normal(
+            self.shape, dtype=np.float32
+        )
+        values *= np.float32(self.law.std)
+        values += np.float32(self.law.mean)
         if self.law.positive:
             np.abs(values, out=values)
-        return contain(values.reshape(self.shape), self.dtype)
-
-
-def _repeat(values: Array, twice_mean: np.float32, draw: Generator) -> None:
-    """Fill the elements from ``OWN`` on with the earlier ones and their mirror images, evenly."""
-    if len(values) <= OWN:
-        return
-    choices = np.concatenate([values[:OWN], twice_mean - values[:OWN]])
-    for start in range(OWN, len(values), BLOCK):
-        block = values[start : start + BLOCK]
-        bits = draw.bit_generator.random_raw(-(-len(block) // 4)).astype("<u8", copy=False).view("<u2")
-        # indices fit; without a mode that never raises, NumPy would copy the result
-        np.take(choices, bits[: len(block)], out=block, mode="wrap")
+        return contain(values, self.dtype)
 
 
 DRAWN = frozenset(

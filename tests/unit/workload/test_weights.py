@@ -13,16 +13,7 @@ from accelsim.errors import UsageError
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.values import contain
 from accelsim.workload.sources.load import load_model
-from accelsim.workload.sources.weights import (
-    DRAWN,
-    OWN,
-    VARIANCE,
-    Law,
-    Seeded,
-    drawn,
-    parse_weights,
-    randomise,
-)
+from accelsim.workload.sources.weights import DRAWN, VARIANCE, Law, Seeded, drawn, parse_weights, randomise
 
 
 @given(
@@ -104,14 +95,3 @@ def test_bad_weights_option(text: str) -> None:
 def test_good_weights_option() -> None:
     assert parse_weights("model") is None
     assert parse_weights("random:17") == 17
-
-
-def test_a_large_tensor_repeats_its_first_elements_and_their_mirror_images() -> None:
-    law = Law(0.5, 2.0)
-    first, whole = (Seeded(3, "w", shape, law)() for shape in ((OWN,), (9, OWN + 5)))
-    assert np.array_equal(whole.reshape(-1)[:OWN], first)
-    rest = whole.reshape(-1)[OWN:]
-    assert np.isin(rest, np.concatenate([first, np.float32(1.0) - first])).all()
-    assert abs(rest.mean() - 0.5) < 0.04 and rest.std() == pytest.approx(2.0, rel=0.03)
-    assert abs(np.corrcoef(rest[:-1], rest[1:])[0, 1]) < 0.02
-    assert np.isin(first, rest).mean() > 0.9
