@@ -199,3 +199,34 @@ def test_states_are_collected_once_for_all_transfers() -> None:
     ]
     assert operands.count("states") > 4
     assert Counted.asked == 1
+
+
+def test_columns_are_those_of_the_engines_of_a_run_and_of_every_machine() -> None:
+    arrays, kernels = (
+        set(critical_path.keys_of(accelsim.run("gemm?M=8,N=8,K=8", on=name, values="off")))
+        for name in ("edu-4x4", "a100-80-sxm")
+    )
+    assert {
+        "compute",
+        "weight_shift",
+        "weights",
+        "buffer_port",
+        "hand_over",
+    } <= arrays and "lanes" not in arrays
+    assert {
+        "products",
+        "lanes",
+        "weights",
+        "buffer_port",
+        "hand_over",
+    } <= kernels and "weight_shift" not in kernels
+
+
+def test_a_cache_holds_what_the_memory_behind_it_holds() -> None:
+    run = accelsim.run("gemm?M=8,N=8,K=8", on="edu-cache", values="off")
+    held = {each.memory: each.holds for each in rooflines(run)}
+    assert not run.chip.memories["l2"].holds and held["l2"] == held["dram"] == (
+        "activations",
+        "weights",
+        "host",
+    )

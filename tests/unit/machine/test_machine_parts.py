@@ -206,6 +206,11 @@ def test_a_tampered_run_breaks_a_law(field: str, value: object, law: str) -> Non
         check(run)
 
 
+def test_a_run_says_in_a_line_what_ran_where_and_for_how_long() -> None:
+    run = simulate(program([load(0, 1)], [HOME, region(1)]))
+    assert repr(run) == f"Run({run.program.graph.name} on edu-4x4, int8: {run.seconds:.4g} s)"
+
+
 def test_progress_is_told_a_hundred_times_and_ends_with_one() -> None:
     told: list[float] = []
     progress = Progress(1000, told.append)
