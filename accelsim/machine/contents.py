@@ -30,7 +30,7 @@ class Effects(Protocol):
 
 
 class Agenda:
-    """What is checked and changed at times to come, by time and then in the order in which it was put down.
+    """Agenda of checks and changes at later times, in order of time and then of entry.
 
     Engines see none of it, so it takes no events of the simulation: ``until`` catches up before anybody could look.
     """

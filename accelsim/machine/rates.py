@@ -22,7 +22,7 @@ class Ideal:
         return Served(at_fs, at_fs, at_fs)
 
     def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same, wherever the lines are."""
+        """Serve these lines at the time of ``serve``, wherever they are."""
         return self.serve(asked, at_fs)
 
 
@@ -71,7 +71,7 @@ class Bandwidth:
         return Served(at_fs, start, self._free_fs, by_link)
 
     def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
-        """The same, wherever the lines are."""
+        """Serve these lines at the time of ``serve``, wherever they are."""
         return self.serve(asked, at_fs)
 
 

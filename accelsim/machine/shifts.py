@@ -307,7 +307,7 @@ class Fractions:
         return not np.any((behind > 0) & (behind < self.den))
 
     def _named(self, each: Instances) -> bool:
-        """The same of the laps of a loop."""
+        """Return whether what the iterations of a loop wait for last is the same one whatever is cut off."""
         if not self._chooses(each.command):
             return True
         released = np.stack([self.released(each, wait) for wait in each.command.waits])

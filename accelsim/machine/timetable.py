@@ -119,13 +119,13 @@ class Timetable:
 
     @cached_property
     def queue_before(self) -> Before:
-        """Of each command the one before it on its engine."""
+        """Predecessor of each command on its engine."""
         engines = list(self.program.engines)
         return self._before([engines.index(command.engine) for command in self.program.commands])
 
     @cached_property
     def port_before(self) -> Before:
-        """Of each transfer the one that its port accepted before it."""
+        """Transfer that the port accepted before each transfer."""
         duplex = {name for name, each in self.program.chip.memories.items() if each.full_duplex}
         ports: dict[tuple[str, bool], int] = {}
         return self._before([
@@ -135,7 +135,7 @@ class Timetable:
         ])  # fmt: skip
 
     def _before(self, lines: Sequence[int]) -> Before:
-        """Of each command the one before it, by its start, in the line of this number; -1: it stands in none."""
+        """Predecessor of each command, by start, in the line of this number; -1 where it stands in none."""
         of = np.array(lines, np.int64)[self.like]
         found = np.full(len(of), -1, np.int64)
         for line in range(int(of.max(initial=-1)) + 1):
@@ -202,7 +202,7 @@ class Timing:
             yield from self._laps(loop)
 
     def _in_turns(self) -> None:
-        """Where engines share ports."""
+        """Order the requests of engines that share ports."""
         timers = {engine: queue.timer for engine, queue in self._queues.items()}
         movers = {engine: timer for engine, timer in timers.items() if isinstance(timer, Mover)}
         others = [engine for engine in timers if engine not in movers]

@@ -21,7 +21,7 @@ DEPENDS: dict[str, Picked] = {
 
 
 class Pieces(NamedTuple):
-    """What a transfer touches, in its order: numbers of lines, and how many bytes of each."""
+    """Lines that a transfer touches, in its order: numbers of lines, and how many bytes of each."""
 
     lines: list[int]
     nbytes: list[int]
@@ -36,7 +36,7 @@ class Touch(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """What the transfers of a written command have in common."""
+    """Properties that the transfers of a written command share."""
 
     command: Command
     tensor: str

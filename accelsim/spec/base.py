@@ -42,7 +42,7 @@ class _Fields:
 
 
 class _Serializer:
-    """What pydantic asks the class of a value for that it has to write, an attribute of this class."""
+    """Serializer that pydantic asks the class of a value for, an attribute of this class."""
 
     def __get__(self, model: Any, owner: type[Model]) -> Any:
         return adapter(owner).serializer
@@ -173,7 +173,7 @@ class Model:
 
 
 class Declared(NamedTuple):
-    """What the source says of a field: its type, the marks beside this, its default (``...`` for none), its meaning."""
+    """Declaration of a field in the source: its type, other marks, its default (``...`` for none), its meaning."""
 
     annotation: Any
     marks: tuple[Any, ...]
