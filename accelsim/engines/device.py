@@ -16,16 +16,16 @@ Process = Generator[simpy.Event, Any, None]
 Edges = tuple[int, int, int]
 
 
-LATE = 2
-"""SimPy priority below NORMAL: runs when every other event of the instant has run."""
+LATE, LAST = 2, 3
+"""SimPy priorities below NORMAL: runs when every other event of the instant has run, also those that are late."""
 
 
-def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None]) -> None:
+def late(env: simpy.Environment, t_fs: int, decide: Callable[[], None], priority: int = LATE) -> None:
     """Call ``decide`` at ``t_fs``, after every ordinary event of that instant."""
     event = env.event()
     event._ok, event._value = True, None
     event.callbacks = [lambda _: decide()]
-    env.schedule(event, priority=LATE, delay=t_fs - env.now)  # type: ignore[arg-type]
+    env.schedule(event, priority=priority, delay=t_fs - env.now)  # type: ignore[arg-type]
 
 
 class Asked(NamedTuple):

@@ -13,7 +13,7 @@ would on an engine of its own.
 Launches pass one after the other, too: those of different streams at a distance of ``spacing``, of those that are asked
 for at one edge the kernel with the lowest number first.
 
-Everything is decided after all other events of an instant.
+Everything is decided after all other events of an instant, what passes before who gets multiprocessors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.device import late
+from accelsim.engines.device import LAST, late
 from accelsim.time import Clock
 
 Until = Generator[simpy.Event, Any, int]
@@ -101,7 +101,7 @@ class Multiprocessors:
         self._since = edge
         if not self._open:
             self._open = True
-            late(self.env, int(self.env.now), self._give)
+            late(self.env, int(self.env.now), self._give, LAST)  # a launch of one clock ends now
 
     def _give(self) -> None:
         """Those that came first take first; look again when the first piece is done."""

@@ -91,3 +91,10 @@ def test_one_that_fills_the_chip_runs_as_alone_and_the_next_behind_it() -> None:
 def test_two_halves_run_side_by_side() -> None:
     half = [Asked(number, COUNT // 2, 3, (Piece(COUNT // 2, 10),)) for number in range(2)]
     assert simulated([[half[0]], [half[1]]], 1) == {0: 13, 1: 14}
+
+
+def test_of_two_that_come_at_one_edge_only_the_first_takes_what_is_left() -> None:
+    """Also where its launch takes a single clock and so ends at the instant at which it was asked for."""
+    before = [Asked(0, 5, 3, (Piece(3, 4),)), Asked(1, 7, 1, (Piece(2, 10),))]
+    beside = [[Asked(3, 4, 4, (Piece(1, 4),))], [Asked(2, 7, 5, (Piece(2, 5),))]]
+    assert simulated([before, *beside], 2) == {0: 7, 2: 12, 3: 12 + 4, 1: 20}
