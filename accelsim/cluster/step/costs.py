@@ -108,9 +108,9 @@ PLAIN = Setting()
 """Nothing asked."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Costs:
-    """Costs of pieces on a chip by a setting, each simulated at the first question."""
+    """Costs of pieces on a chip by a setting, each simulated at the first question. Each is equal to itself alone."""
 
     chip: Chip
     setting: Setting = PLAIN

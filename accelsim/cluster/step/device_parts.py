@@ -87,7 +87,7 @@ class Parts:
 
     def _compiled(self, rank: int, what: object, made: Callable[[], Iterable[Graph]]) -> list[Program]:
         costs = self.fleet.costs(rank)
-        key = (id(costs), what)
+        key = (costs, what)
         if key not in self._known:
             graphs = list(made())
             once = {

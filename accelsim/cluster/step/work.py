@@ -141,7 +141,7 @@ class DecoderWork:
         first, last = index == 0, index == stages - 1
         blocks = layers * (index + 1) // stages - layers * index // stages
         apart = schedule(plan.schedule).splits
-        key = (id(costs), blocks, first, last, plan.tp, plan.sp, plan.recompute, samples, apart)
+        key = (costs, blocks, first, last, plan.tp, plan.sp, plan.recompute, samples, apart)
         if key not in self.known:
             split = Split(self.model, samples, plan.tp, plan.sp)
             self.known[key] = self._piece(split, plan, blocks, (first, last), costs)

@@ -69,7 +69,7 @@ class GraphWork:
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
         """See ``Work``."""
-        key = (index, plan.stages, plan.tp, plan.sp, plan.recompute, samples, id(costs))
+        key = (index, plan.stages, plan.tp, plan.sp, plan.recompute, samples, costs)
         if key not in self.known:
             self.known[key] = self._piece(index, plan, samples, costs)
         return self.known[key]

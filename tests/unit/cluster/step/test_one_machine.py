@@ -11,6 +11,7 @@ from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.step import one_machine as module
 from accelsim.cluster.step.asked import work_of
+from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.device_parts import ring
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.one_machine import OneMachine
@@ -106,6 +107,21 @@ def test_messages_that_meet_on_a_wire_share_it() -> None:
     that."""
     found = machine("dp=2,pp=2,microbatches=2", 4)
     assert found.time_fs > played_fs("dp=2,pp=2,microbatches=2", 4, HAND_OVER)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mlp?inputs=12,hidden=8,classes=4", "gpt?layers=2,hidden=8,heads=2,kv_heads=2,ffn=8,vocab=16,seq=4"],
+)
+def test_what_one_fleet_costs_is_not_taken_for_that_of_another_in_its_place_in_memory(name: str) -> None:
+    """Fleets of a fast and of a slow chip take turns; each is gone when the next is made."""
+    work, plan = work_of(name), parse_plan("microbatches=1")
+    slow = CLOCKED.model_copy(update={"clock": CLOCKED.clock / 2})
+    found = [
+        [work.piece(0, plan, 1, Costs(chip)).costs.forward.time_fs for chip in (CLOCKED, slow)]
+        for _ in range(4)
+    ]
+    assert found == [found[0]] * 4 and found[0][0] < found[0][1]
 
 
 @pytest.mark.parametrize("copies", [False, True])
