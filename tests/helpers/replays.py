@@ -70,3 +70,14 @@ def _whole_of(run: Run) -> dict[str, Any]:
         "path": list(critical_path(run)), "energy": energy_table(run), "layers": layers(run), "summary": told,
         "occupancy": occupancy(run),
     }  # fmt: skip
+
+
+def assert_places_agree(run: Run) -> None:
+    """What is asked for by its place is what comes there when all are gone through."""
+    for items in (run.slices, run.folds, run.program.commands):
+        assert [items[at] for at in range(len(items))] == list(items)
+        assert items[-1:] == list(items)[-1:]
+    count, linked = len(run.slices), set(run.by_link)
+    assert len(linked) == len(run.by_link)
+    assert {number for number in range(count) if number in run.by_link} == linked
+    assert count not in run.by_link and "0" not in run.by_link
