@@ -21,7 +21,7 @@ class Need(NamedTuple):
     """An option (a field of ``Request``), whether what it needs is ``there``, and what that is in words."""
 
     option: str
-    there: Callable[[Any], bool]
+    there: Callable[..., bool]
     needs: str
 
 
@@ -32,10 +32,15 @@ BESIDE = (
 """Options that need others; ``there`` is asked about the fields."""
 
 ON_CHIPS = (
-    Need("search", lambda chip: _searches(chip), "an engine that searches for mappings"),
-    Need("share", lambda chip: chip.core_count > 1, "a chip with several cores"),
+    Need("search", lambda asked, chip: _searches(chip), "an engine that searches for mappings"),
+    Need("share", lambda asked, chip: chip.core_count > 1, "a chip with several cores"),
+    Need(
+        "site",
+        lambda asked, chip: asked["fusion"] != DEFAULTS["fusion"] or _slowed(chip),
+        "--fusion eager or sdpa, or a site that states the clock under load",
+    ),
 )
-"""Options that need something of the chip, which ``there`` is asked about."""
+"""Options that need something of the chip; ``there`` is asked about the fields and the chip, at its site."""
 
 
 def _takes_percentile(ranges: str) -> bool:
@@ -50,6 +55,14 @@ def _searches(chip: Chip) -> bool:
     from accelsim.program.roles import units
 
     return any(ENGINES[unit.type].searches for unit in units(chip).values())
+
+
+def _slowed(chip: Chip) -> bool:
+    """Whether an engine keeps less than its clock under load; the other number of a site is of eager hosts alone."""
+    shares = (
+        getattr(unit, "sustained_clock", 1.0) for view in chip.views() for unit in view.engines.values()
+    )
+    return any(share < 1.0 for share in shares)
 
 
 def check_needs(asked: Mapping[str, Any]) -> None:
@@ -68,5 +81,5 @@ def notes(asked: Mapping[str, Any], chip: Chip) -> list[str]:
     return [
         f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"
         for row in ON_CHIPS
-        if asked[row.option] != DEFAULTS[row.option] and not row.there(chip)
+        if asked[row.option] != DEFAULTS[row.option] and not row.there(asked, chip)
     ]

@@ -19,12 +19,12 @@ Floor = Annotated[Seconds, Field(ge=0, le=1)]
 
 
 class Site(Model):
-    """Two numbers that belong to a place and not to a chip."""
+    """Two numbers that belong to a place and not to a chip; one that is not stated is left to the chip."""
 
     name: Name = Field(description="what the place is called")
-    sustained_clock: Share = Field(1.0, description="share of its clock that a chip keeps under load")
-    dispatch: Floor = Field(
-        0.0, description="time of the host for one kernel, where a framework asks for them one by one"
+    sustained_clock: Share | None = Field(None, description="share of its clock that a chip keeps under load")
+    dispatch: Floor | None = Field(
+        None, description="time of the host for one kernel, where a framework asks for them one by one"
     )
     fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
 
@@ -47,9 +47,7 @@ def load_site(name_or_path: str | Path) -> Site:
 def with_site(chip: Chip, site: Site) -> Chip:
     """The chip at a site. Raises UsageError for a chip whose engines know none of its numbers."""
     known = constants(chip)
-    values = {
-        name: getattr(site, name.rsplit(".", 1)[1]) for name in known if name.rsplit(".", 1)[-1] in FIELDS
-    }
+    values = {name: getattr(site, field) for name in known if (field := name.rsplit(".", 1)[-1]) in FIELDS}
     if not values:
         raise UsageError(Problem(f"{chip.name} has no constant that belongs to a site", "", "a GPU"))
-    return with_values(chip, values)
+    return with_values(chip, {name: value for name, value in values.items() if value is not None})

@@ -17,6 +17,7 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
 from accelsim.spec.processor import Processor
+from accelsim.spec.site import Site
 from accelsim.spec.yaml import where
 
 KINDS: dict[str, type[Model]] = {
@@ -30,6 +31,7 @@ KINDS: dict[str, type[Model]] = {
     "networks": Noc,
     "clusters": ClusterSpec,
     "collectives": Collectives,
+    "sites": Site,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
 ONE = {
@@ -43,6 +45,7 @@ ONE = {
     "networks": "a network",
     "clusters": "a cluster",
     "collectives": "a communication library",
+    "sites": "a site",
 }
 """Kind -> what one file of it is called."""
 

@@ -69,6 +69,13 @@ def test_everything_without_effect_is_told_at_once() -> None:
             "--share has no effect on edu-4x4: it needs a chip with several cores",
         ),
         ("edu-4x4", {"share": "layer", "set": ["cores=2"]}, ""),
+        (
+            "t4",
+            {"site": "pytorch-eager"},
+            "--site has no effect on t4: it needs --fusion eager or sdpa, or a site that states the clock under load",
+        ),
+        ("t4", {"site": "pytorch-eager", "fusion": "eager"}, ""),
+        ("t4", {"site": "pytorch-eager", "set": ["sm.sustained_clock=0.9"]}, ""),
     ],
 )
 def test_an_option_that_the_chip_gives_no_effect_is_a_note(

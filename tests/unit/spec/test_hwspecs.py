@@ -23,6 +23,7 @@ CHIPS = [summary.name for summary in list_chips()]
 
 def test_every_kind_has_files() -> None:
     assert {kind for kind, _ in FILES} == set(KINDS)
+    assert {path.name for path in where.shipped().iterdir() if path.is_dir()} == set(KINDS)
 
 
 @pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda each: Path(each).stem)
