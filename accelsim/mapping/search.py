@@ -6,17 +6,91 @@ It knows a ``Problem``, such as the tilings of an engine type, by its choices an
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, takewhile
 from math import prod
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from accelsim.errors import Problem as Mistake
 from accelsim.errors import UsageError
-from accelsim.mapping.leaders import Best, Costly, Solved
 from accelsim.seeds import generator
 from accelsim.types import Bools, Floats, Ints
+
+
+class Costly(Protocol):
+    """What candidates are of, whatever lists or draws them."""
+
+    def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
+        """Costs [N, keys] of candidates [N, columns], compared key by key, and how many were scored.
+
+        Infinite where a candidate is not legal, or a bound proves its first key to be above ``limit``.
+        """
+
+
+class Leader(NamedTuple):
+    """One of the best candidates: its choices, and its costs."""
+
+    choices: tuple[int, ...]
+    costs: tuple[float, ...]
+
+
+class Solved(NamedTuple):
+    """The best candidates, best first (none where nothing is legal); how many were ``scored``, and ``tried``: scored,
+    ruled out by a bound or refused; ``size`` of the space; ``exhaustive``: none is better."""
+
+    leaders: list[Leader]
+    scored: int
+    tried: int
+    size: int
+    exhaustive: bool
+
+
+S = TypeVar("S", bound=Costly)
+
+
+class Best(Generic[S]):
+    """The ``most`` candidates of the lowest costs that were taken so far; ``tried``: how many were seen, ``scored``:
+    how many of them had their costs worked out."""
+
+    def __init__(self, source: S, most: int) -> None:
+        self._source, self._most = source, most
+        self._top, self._keys = np.zeros((0, 0), np.int64), np.zeros((0, 1))
+        self.scored = self.tried = 0
+
+    def leaders(self) -> list[Leader]:
+        """The best candidates so far, best first."""
+        pairs = zip(self._top.tolist(), self._keys.tolist(), strict=True)
+        return [Leader(tuple(choices), tuple(costs)) for choices, costs in pairs]
+
+    @property
+    def limit(self) -> float:
+        """Return what the first cost of a candidate must not exceed to be one of the best."""
+        return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
+
+    def take(self, choices: Ints) -> Floats:
+        """First costs of candidates [N, columns], infinite where they are not legal; remembers the best."""
+        costs, scored = self._source.costs(choices, self.limit)
+        self.scored += scored
+        first: Floats = costs[:, 0]
+        rows = np.flatnonzero(np.isfinite(first) & (first <= self.limit))
+        if len(rows) > self._most:
+            rows = rows[first[rows] <= np.partition(first[rows], self._most - 1)[self._most - 1]]
+        if len(rows):
+            self._remember(choices[rows], costs[rows])
+        return first
+
+    def _remember(self, choices: Ints, costs: Floats) -> None:
+        """Take these among the best, each once; of equals those that were first."""
+        if len(self._top):
+            choices, costs = np.concatenate([self._top, choices]), np.concatenate([self._keys, costs])
+        _, first = np.unique(choices, axis=0, return_index=True)
+        first = np.sort(first)
+        best = first[np.lexsort(costs[first].T[::-1])][: self._most]
+        self._top, self._keys = choices[best], costs[best]
+
 
 BATCH = 1 << 14
 """Rows that are scored at a time."""
@@ -145,3 +219,35 @@ class _Walk(Best[Problem]):
         self.tried += len(choices)
         parts = [self.take(choices[start : start + BATCH]) for start in range(0, len(choices), BATCH)]
         return np.concatenate(parts)
+
+
+class Listing(Costly, Protocol):
+    """What a search chooses from: legal candidates as rows of numbers, in chunks, and what they cost."""
+
+    def likely(self) -> Iterator[Ints]:
+        """Candidates [N, columns] that are worth little effort, chunk by chunk; all of them where they are few."""
+
+    def every(self) -> Iterator[Ints]:
+        """All candidates, chunk by chunk."""
+
+
+def solve_listed(listing: Listing, effort: str | float = "best", *, leaders: int = 1) -> Solved:
+    """The candidates of the lowest costs, so many; of equals those that are listed first.
+
+    ``effort``: 'fast' tries those that are likely, 'best' all of them; a number tries the likely ones, then all while
+    so many seconds last. Raises UsageError for an effort that is none of these.
+    """
+    effort, best = known_effort(effort), Best(listing, leaders)
+    for chunk in _chunks(listing, effort):
+        best.tried += len(chunk)
+        best.take(chunk)
+    return Solved(best.leaders(), best.scored, best.tried, best.tried, effort == "best")
+
+
+def _chunks(listing: Listing, effort: str | float) -> Iterable[Ints]:
+    if effort == "best":
+        return listing.every()
+    if effort == "fast":
+        return listing.likely()
+    until = time.monotonic() + float(effort)
+    return chain(listing.likely(), takewhile(lambda _: time.monotonic() < until, listing.every()))

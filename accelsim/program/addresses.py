@@ -2,7 +2,7 @@
 
 Every off-chip region has a base address, given out in order of creation from 0 up in whole pages of ``ALIGN_B``;
 nothing is given back. The constants of several cores are there once. What lies beyond the end of a memory wraps round
-to its beginning, where addresses become bursts (``accelsim.machine.bursts``): a program that writes many results one
+to its beginning, where addresses become bursts (``accelsim.machine.addressed``): a program that writes many results one
 after the other needs more addresses than bytes.
 
 Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Bytes of the runs = bytes of the transfer:

@@ -14,7 +14,7 @@ from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
 from accelsim.program.mapping import MOST, Mapping, ProductMapping, expected, least
-from accelsim.spec.yaml.nodes import compose
+from accelsim.spec.yaml.marks import compose
 
 MOST_FILE_B = 2**24
 """Bytes of a mapping file; one layer takes about 200."""

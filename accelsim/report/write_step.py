@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Ready
@@ -19,7 +20,7 @@ from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.lasting import Lasting
 from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.result import PARTS as MEANING
-from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.result import Device, StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.what_ifs import WhatIf
@@ -27,8 +28,7 @@ from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.report import fusing
-from accelsim.report.cluster import trace
-from accelsim.report.cluster.looks import PARTS
+from accelsim.report.cluster.looks import PARTS, device_names
 from accelsim.report.cluster.page import page_data
 from accelsim.report.cluster.topology import draw
 from accelsim.report.page.data import packed
@@ -36,14 +36,22 @@ from accelsim.report.page.document import Entry, html
 from accelsim.report.page.tables import Section, section
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences
-from accelsim.report.style import BLUE, GREY, figure, log_axis, picture, prefixed, styled, subtitle
+from accelsim.report.style import (
+    BLUE,
+    GREY,
+    figure,
+    log_axis,
+    picture,
+    prefixed,
+    styled,
+    subtitle,
+)
 from accelsim.report.text import percent, si
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
 from accelsim.time import FS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
 
 FACTS, DEVICES, TIMELINE, PAGE = STEP, "devices.csv", "timeline.json.gz", STEP_PAGE
 PLOTS = ("where_time_goes", "traffic", "scaling", "fusion")
@@ -70,7 +78,7 @@ def write_step(
     check_target(folder)
     facts = json.dumps(facts_of(result, helps, fused, whole), indent=2, ensure_ascii=False, allow_nan=False)
     timeline = BytesIO()
-    trace.write(result, timeline)
+    write_trace(result, timeline)
     figures = _figures(made, result, fused)
     told = [
         *sentences(result, helps, fused, whole),
@@ -224,3 +232,37 @@ def weak_scaling(
         with suppress(Infeasible):
             found.append(train_step(work, fleet.first(part.devices), part, each * count, options))
     return [*found, train_step(work, fleet, plan, batch, options)]
+
+
+FS_PER_US = 1e9
+Event = dict[str, Any]
+
+
+def events(result: StepResult) -> Iterator[Event]:
+    """All events: what each device did, and what it held of each kind."""
+    for pid, (device, name) in enumerate(zip(result.devices, device_names(result), strict=True), 1):
+        yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}}
+        yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": pid}}
+        yield {"ph": "M", "pid": pid, "tid": 1, "name": "thread_name", "args": {"name": device.chip}}
+        for piece in device.slices:
+            if piece.kind != "wait":
+                yield {
+                    "ph": "X", "pid": pid, "tid": 1, "name": piece.label or piece.kind, "cat": piece.kind,
+                    "ts": piece.start_fs / FS_PER_US, "dur": (piece.end_fs - piece.start_fs) / FS_PER_US,
+                }  # fmt: skip
+        yield from _memory(pid, device)
+
+
+def _memory(pid: int, device: Device) -> Iterator[Event]:
+    """A counter of bytes by kind."""
+    for time, stash in zip(device.memory.times_fs, device.memory.stash_B, strict=True):
+        held = {**device.memory.static_B, "stash": stash}
+        yield {"ph": "C", "pid": pid, "name": "memory (B)", "ts": float(time) / FS_PER_US, "args": held}
+
+
+def write_trace(result: StepResult, file: IO[bytes]) -> None:
+    """Write the gzipped file; the same step gives the same bytes."""
+    about = {"cluster": result.cluster, "model": result.model, "plan": str(result.plan)}
+    whole = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": list(events(result))}
+    with gzip.GzipFile("", "wb", mtime=0, fileobj=file) as packed:
+        packed.write(json.dumps(whole, separators=(",", ":")).encode())

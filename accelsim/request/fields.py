@@ -6,13 +6,12 @@ The signature of ``accelsim.run``, the options of the command line, the record o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from accelsim.request import choices
 from accelsim.request.option import COMPUTED, FORMATS, KEY, MAPPED, RUNS, Choices, Option, option
 
 if TYPE_CHECKING:
@@ -22,6 +21,69 @@ if TYPE_CHECKING:
     from accelsim.workload.graph import Graph
 
     Arrays = Mapping[str, Array]
+
+
+def policies() -> Iterable[str]:
+    """Policies of values."""
+    from accelsim.machine.values.effects import POLICIES
+
+    return POLICIES
+
+
+def schedules() -> Iterable[str]:
+    """Timings of an array."""
+    from accelsim.engines.systolic.timing import SCHEDULES
+
+    return SCHEDULES
+
+
+def dataflows() -> Iterable[str]:
+    """Dataflows of an array."""
+    from accelsim.engines.systolic.dataflow import DATAFLOWS
+
+    return DATAFLOWS
+
+
+def methods() -> Iterable[str]:
+    """Methods that choose ranges of codes."""
+    from accelsim.formats.ranges.methods import METHODS
+
+    return METHODS
+
+
+def schemes() -> Iterable[str]:
+    """Schemes of codes."""
+    from accelsim.compiler.state import SCHEMES
+
+    return SCHEMES
+
+
+def shares() -> Iterable[str]:
+    """Return what cores share."""
+    from accelsim.compiler.state import SHARES
+
+    return SHARES
+
+
+def edges() -> Iterable[str]:
+    """Return who converts at the ends of a network."""
+    from accelsim.compiler.state import EDGES
+
+    return EDGES
+
+
+def fusions() -> Iterable[str]:
+    """Return what runs together."""
+    from accelsim.compiler.state import FUSIONS
+
+    return FUSIONS
+
+
+def memory_models() -> Iterable[str]:
+    """Levels of detail of off-chip memories."""
+    from accelsim.machine.memory_models import MODELS
+
+    return MODELS
 
 
 @dataclass(frozen=True)
@@ -40,7 +102,7 @@ class Request:
         "Operand format of the matrix unit; default: the chip's preferred one.", FORMATS, compiled="dtype"))
     values: str = field(default="exact", metadata=option(
         "Compute tile by tile as the hardware does, layer by layer, or nothing.",
-        COMPUTED, metavar="exact|fast|off", choices=Choices("value policy", choices.policies), compiled="values",
+        COMPUTED, metavar="exact|fast|off", choices=Choices("value policy", policies), compiled="values",
         python="'exact' computes tile by tile as the hardware does, 'fast' layer by layer, 'off' nothing; time and "
         "energy are the same.", page="values.md"))
     batch: int | None = field(default=None, metadata=option(
@@ -49,7 +111,7 @@ class Request:
         "outputs hold all of them, one after the other along the first axis."))
     share: str = field(default="batch", metadata=option(
         "What the cores of a chip share: each has a batch of its own, or all of them work on each layer.", RUNS,
-        metavar="batch|layer", choices=Choices("share", choices.shares), compiled="share", page="machine.md"))
+        metavar="batch|layer", choices=Choices("share", shares), compiled="share", page="machine.md"))
     weights: str = field(default="model", metadata=option(
         "Values of the weights.", RUNS, metavar="random:SEED|model",
         python="Values of the weights: 'model', or 'random:SEED'."))
@@ -73,12 +135,12 @@ class Request:
         python="Changes of the spec: ['clock=1 GHz', 'matrix.rows=8']. Of a field set twice the last holds."))
     array_timing: str = field(default="", metadata=option(
         "How consecutive passes over the array overlap.", MAPPED, metavar="scalesim|sequential|overlapped",
-        choices=Choices("array timing", choices.schedules), compiled="schedule",
+        choices=Choices("array timing", schedules), compiled="schedule",
         python="How consecutive passes over the array overlap: 'scalesim', 'sequential', 'overlapped'; default: as the "
         "chip says."))
     dataflow: str = field(default="", metadata=option(
         "What stays in the PEs.", MAPPED, metavar="ws|os|is",
-        choices=Choices("dataflow", choices.dataflows), compiled="dataflow",
+        choices=Choices("dataflow", dataflows), compiled="dataflow",
         python="What stays in the PEs: 'ws' the weights, 'os' the outputs, 'is' the inputs; default: as the chip "
         "says."))
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
@@ -105,14 +167,14 @@ class Request:
     ranges: str = field(default="absmax", metadata=option(
         "How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort.",
         FORMATS, metavar="METHOD", shared="numbers", compiled="ranges",
-        choices=Choices("range method", choices.methods), page="ranges.md", former="calibrate"))
+        choices=Choices("range method", methods), page="ranges.md", former="calibrate"))
     percentile: float | None = field(default=None, metadata=option(
         "Percent of the values that method 'percentile' keeps.", FORMATS, "percent", shared="numbers",
         compiled="percentile",
         python="Share of the values that the method 'percentile' keeps, percent."))
     scheme: str = field(default="symmetric", metadata=option(
         "Affine: activations have a zero point.", FORMATS, metavar="symmetric|affine",
-        shared="numbers", compiled="scheme", choices=Choices("scheme", choices.schemes),
+        shared="numbers", compiled="scheme", choices=Choices("scheme", schemes),
         python="'symmetric', or 'affine': activations have a zero point."))
     per_tensor: bool = field(default=False, metadata=option(
         "One scale for all weights of a layer, not one per channel.", FORMATS, "flag",
@@ -129,7 +191,7 @@ class Request:
     edges: str = field(default="", metadata=option(
         "Where inputs become codes and results real numbers: on the host, which takes time, or outside the run; "
         "default: host; outside for a single product or a topology CSV.", FORMATS, metavar="host|outside",
-        shared="numbers", compiled="edges", choices=Choices("edges", choices.edges),
+        shared="numbers", compiled="edges", choices=Choices("edges", edges),
         python="Where inputs become codes and results real numbers: on the 'host', which takes time, or 'outside' the "
         "run, where it costs nothing; default: 'host'; 'outside' for a single product or a topology CSV."))
     energy: str | Path | EnergyTable | None = field(default=None, metadata=option(
@@ -138,14 +200,14 @@ class Request:
     memory_model: str = field(default="bandwidth", metadata=option(
         "How off-chip memories are timed: not at all; by latency and bandwidth; by the addresses of each tile; by "
         "every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
-        choices=Choices("memory model", choices.memory_models),
+        choices=Choices("memory model", memory_models),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
     fusion: str = field(default="compiled", metadata=option(
         "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
         "into weights; eager runs every node by itself; sdpa is eager with attention in one call.", MAPPED,
         metavar="compiled|eager|sdpa",
-        choices=Choices("fusion", choices.fusions), compiled="fusion", page="gpu-kernels.md",
+        choices=Choices("fusion", fusions), compiled="fusion", page="gpu-kernels.md",
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
     streams: int | None = field(default=None, metadata=option(

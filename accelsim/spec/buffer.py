@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, Parts, once
 from accelsim.spec.declaring import Field
-from accelsim.spec.memory_level import MemoryLevel
 from accelsim.spec.quantity import (
     Bytes,
     Width,
 )
+
+
+class MemoryLevel(Model):
+    """A memory in the tree of a chip: ``holds`` says which operands lie in it, ``fed_by`` where they come from."""
+
+    holds: Sequence[str]
+    fed_by: Name | None = Field(None, description="memory behind this one")
+
 
 Role = Literal["activations", "weights", "partial_sums"]
 

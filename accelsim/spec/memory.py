@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from accelsim.spec.base import Model
+from accelsim.spec.buffer import MemoryLevel
 from accelsim.spec.constants import Fitted
 from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
 from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
-from accelsim.spec.memory_level import MemoryLevel
 from accelsim.spec.quantity import (
     Bytes,
     BytesPerSecond,

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 from hypothesis import given, settings
 
-from accelsim.machine.bursts import bursts
+from accelsim.machine.addressed import bursts
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Transfer
 from tests.helpers.law_cases import Case, cases

@@ -16,13 +16,12 @@ from accelsim.account.latency import layers, summary, traffic_by_level, traffic_
 from accelsim.compiler.state import Options
 from accelsim.engines.device import Asked, Served
 from accelsim.explore.against_reference import check_run
-from accelsim.machine.cached import Cached, Front, Lines
+from accelsim.machine.cached import Cached, Front, Lines, Pieces, pieces
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.rates import Bandwidth, lane_of
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.machine.touched import Pieces, pieces
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Transfer
 from accelsim.spec.chip import Chip

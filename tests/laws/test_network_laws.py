@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from accelsim.explore.batching import split_fs
 from accelsim.network.link import FS_PER_S, lane, transfer
-from accelsim.network.noc.latency import estimate, zero_load_mean
-from accelsim.network.noc.routes import bound, channel_load
+from accelsim.network.noc.routes import bound, channel_load, estimate, zero_load_mean
 from accelsim.network.noc.simulate import simulate
+from accelsim.network.noc.sweep import TRAFFIC
+from accelsim.network.noc.sweep import named as pattern
 from accelsim.network.noc.topology import named
-from accelsim.network.noc.traffic import TRAFFIC
-from accelsim.network.noc.traffic import named as pattern
 from accelsim.network.shared import Fabric, max_min_fair
 from accelsim.spec.link import Link
 from accelsim.spec.network import Router

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from accelsim.formats.reference import integer_reference
-from accelsim.machine.bursts import bursts
+from accelsim.machine.addressed import bursts
 from accelsim.machine.run import Run
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Transfer

@@ -12,11 +12,10 @@ from math import isclose
 
 import numpy as np
 
-from accelsim.network.noc.latency import estimate, zero_load
-from accelsim.network.noc.routes import bound, hops, mean_hops
+from accelsim.network.noc.routes import bound, estimate, hops, mean_hops, zero_load
 from accelsim.network.noc.simulate import simulate
+from accelsim.network.noc.sweep import named as pattern
 from accelsim.network.noc.topology import Network, named
-from accelsim.network.noc.traffic import named as pattern
 from accelsim.spec.network import Router
 from accelsim.types import Floats
 from tests.validation.base import Check, check, within

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelsim.compiler.graph import caches, edit
+from accelsim.compiler.graph import edit, place
 from accelsim.compiler.state import State
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -44,7 +44,7 @@ def legalise(state: State) -> None:
     renamed = _drop_renames(graph)
     evaluated = _evaluate_constants(graph)
     _chain_variadic(graph)
-    appended, turned = caches.appends(graph), caches.turn_in_place(graph)
+    appended, turned = place.appends(graph), place.turn_in_place(graph)
     _plain_gemms(graph)
     merged = _merge_into_batch_norm(graph)
     edit.sort(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.graph.caches import swaps_last
+from accelsim.compiler.graph.place import swaps_last
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import units

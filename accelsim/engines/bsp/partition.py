@@ -20,7 +20,7 @@ from accelsim.engines.bsp.supersteps import (
 )
 from accelsim.engines.bsp.windows import block_cuts, cuts
 from accelsim.errors import Problem, UsageError
-from accelsim.mapping.listed import solve_listed
+from accelsim.mapping.search import solve_listed
 from accelsim.program.mapping import ProductMapping
 from accelsim.types import Floats, Ints
 

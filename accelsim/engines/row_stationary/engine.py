@@ -46,7 +46,7 @@ class RowStationary(Clocked):
 
     def accepts(self, offer: Offer) -> str | None:
         """Convolutions whose rows fit the PEs, and products as convolutions of single pixels."""
-        from accelsim.engines.row_stationary.accepting import refusal
+        from accelsim.engines.row_stationary.viewing import refusal
 
         return refusal(offer)
 

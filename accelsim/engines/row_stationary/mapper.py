@@ -16,7 +16,7 @@ from accelsim.engines.row_stationary.laws import active_pes, ceil, legal, refusa
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import layer_clocks
 from accelsim.errors import Infeasible
-from accelsim.mapping.listed import solve_listed
+from accelsim.mapping.search import solve_listed
 from accelsim.types import Floats, Ints
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
-from accelsim.engines.row_stationary.shape import Conv, Geometry
+from accelsim.engines.base import Offer
+from accelsim.engines.row_stationary.laws import refusals
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.spec import RowStationary
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.spec.names import operand_formats
+from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops import base
 
 
@@ -58,3 +61,27 @@ def geometry(chip: Chip, unit: RowStationary) -> Geometry:
         glb_filter_B=filters.capacity, ifmap_words=unit.ifmap_bus, filter_words=unit.filter_bus,
         psum_words=unit.psum_bus,
     )  # fmt: skip
+
+
+SMALLEST = Mapping(1, 1, 1, 1, 1, 1, 1)
+
+
+def refusal(offer: Offer) -> str | None:
+    """Why an array cannot do a node, '' where it can, None for what is no product."""
+    if offer.op.kind != "matrix":
+        return None
+    view, tensors = gemm_view(offer.graph, offer.node), offer.graph.tensors
+    if view is None:
+        return "has no form as a convolution"
+    a, b = tensors[view.a], tensors[view.b]
+    if a.is_constant:
+        return "its left operand is a constant, which the PE array does not take for an image"
+    if not offer.multiplies:
+        return f"the PE array does not multiply {a.dtype} by {b.dtype}"
+    if offer.node.op == "ExpertMatMul":
+        return "values choose its weights, and the passes of the PE array are fixed"
+    try:
+        conv = convolution(view)
+    except ValueError as error:
+        return str(error)
+    return "; ".join(map(str, refusals(conv, geometry(offer.chip, offer.unit.spec), SMALLEST)))

@@ -167,7 +167,7 @@ class Systolic(EngineType):
         summed: Callable[[EngineLog], Times],
     ) -> Times:  # fmt: skip
         """Return the times from the edges of its commands: streaming, or why not."""
-        from accelsim.engines.systolic.times import ArrayTime, edges_of
+        from accelsim.engines.systolic.timer import ArrayTime, edges_of
 
         commands = program.commands
         mine = [record for record in records if commands[record.command].engine == engine]

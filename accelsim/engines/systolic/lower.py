@@ -11,8 +11,7 @@ import numpy as np
 
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import b_elements
-from accelsim.engines.systolic.step_size import Streams, check_matrix
-from accelsim.engines.systolic.tile_costs import TileCosts
+from accelsim.engines.systolic.tile_costs import Streams, TileCosts, check_matrix
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping

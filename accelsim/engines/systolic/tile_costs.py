@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
+from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.engines.systolic.pace import ADDING, pace_of
 from accelsim.engines.systolic.stationary_tiles import b_elements, folds
 from accelsim.program.actions import READ, WRITE, Action, op
 from accelsim.program.commands import Cycles, Folds, Tile
+from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import kept, sparsity
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.limits import check_commands
 from accelsim.workload.ops.base import Gemm
 
 Actions = tuple[Action, ...]
@@ -121,3 +124,48 @@ class TileCosts:
         """Bytes of a side operand under a tile; one that broadcasts has fewer elements than the tile."""
         tensor = self.tensors[name]
         return tensor.size_B(min(sums, tensor.elements))
+
+
+ADVICE = "a larger array, larger buffers, a smaller batch or model"
+
+
+class Streams(NamedTuple):
+    """What of a matrix step moves tile by tile: operands, ``sides`` (how many side operands), and ``writes``: commands
+    that take a result tile out of the accumulators; ``arrays`` side by side."""
+
+    a: bool
+    b: bool
+    sides: int
+    writes: int
+    arrays: int = 1
+
+
+def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
+    """Loads, products and what takes results out, of all tiles of a mapping. Worked out once for steps that are alike,
+    whatever their operands are called."""
+    return _matrix_commands(replace(gemm, a="", b=""), mapping, streams)
+
+
+@lru_cache(maxsize=4096)
+def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
+    tiles = Candidates.of(mapping, streams.arrays)
+    m, n, k, groups = (
+        -(-extent // tile)
+        for extent, tile in (
+            (gemm.M, mapping.tm),
+            (gemm.N, mapping.tn),
+            (gemm.K, mapping.tk),
+            (gemm.groups, mapping.tg),
+        )
+    )
+    a, b = (int(passes[0]) for passes in fetches(gemm, tiles, mapping.reuse))
+    loads_a = a * m * (1 if mapping.a_whole_k else k) if streams.a else 0
+    loads_b = b * n * k if streams.b else 0
+    return groups * (m * n * k + loads_a + loads_b + m * n * (streams.writes + streams.sides))
+
+
+def check_matrix(name: str, gemm: Gemm, mapping: Mapping, streams: Streams, before: int) -> None:
+    """TooLarge when a matrix step would make the program, ``before`` commands long, longer than the limits allow."""
+    tiles = "x".join(str(extent) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
+    what = f"{name} in tiles of {tiles} (groups x M x N x K)"
+    check_commands(what, matrix_commands(gemm, mapping, streams), before, ADVICE)

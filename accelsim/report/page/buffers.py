@@ -11,7 +11,7 @@ from accelsim.machine.lifetimes import Live, lifetimes, occupancy
 from accelsim.machine.run import Run
 from accelsim.program.actions import WRITE
 from accelsim.program.roles import buffer_of
-from accelsim.report.page.named import Lines
+from accelsim.report.page.layers import Lines
 from accelsim.report.page.thin import deltas, spans, thinned
 from accelsim.report.page.timeline import Texts
 from accelsim.report.text import percent, seconds, si

@@ -13,8 +13,7 @@ from accelsim.machine.run import Run
 from accelsim.report.array_frames import array_frames
 from accelsim.report.page.buffers import buffers
 from accelsim.report.page.joules import joules
-from accelsim.report.page.layers import layer_lines, roofs
-from accelsim.report.page.named import Lines, lines_of
+from accelsim.report.page.layers import Lines, layer_lines, lines_of, roofs
 from accelsim.report.page.tables import first, last
 from accelsim.report.page.timeline import timeline
 from accelsim.report.words import sentences

@@ -12,7 +12,7 @@ from accelsim.account.critical_path import KINDS, LISTED, parts
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import PATH_LINKS, Run
 from accelsim.program.commands import Phase
-from accelsim.report.page.named import Lines
+from accelsim.report.page.layers import Lines
 from accelsim.report.page.thin import Spans, deltas, spans, thinned
 from accelsim.report.style import ENGINE_LOOKS, GREY, Look
 from accelsim.report.text import percent, seconds, si

@@ -16,8 +16,7 @@ from accelsim.spec.constants import constants
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec, laws
 from accelsim.spec.engine import Law as LawOfType
-from accelsim.spec.laws.buffers import BUFFER_LAWS
-from accelsim.spec.laws.cores import kinds_are_no_numbers, kinds_differ_in_numbers
+from accelsim.spec.laws.cores import BUFFER_LAWS, kinds_are_no_numbers, kinds_differ_in_numbers
 from accelsim.spec.laws.dram import drams_agree
 from accelsim.spec.laws.finding import Finding as Finding
 from accelsim.spec.laws.levels import FED_LAWS, LEVEL_LAWS

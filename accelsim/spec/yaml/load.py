@@ -27,12 +27,14 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
-from accelsim.spec.yaml import calibrated, where
 from accelsim.spec.yaml import overrides as set_by_user
+from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
 from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
-from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about, parse, read
-from accelsim.spec.yaml.shape import annotation_of, families_of
+from accelsim.spec.yaml.marks import BROKEN, about, parse, read
+from accelsim.spec.yaml.overrides import find
+from accelsim.spec.yaml.shape import annotation_of, families_of, item
+from accelsim.spec.yaml.tree import PathTo, Tree
 from accelsim.spec.yaml.validate import validate
 from accelsim.spec.yaml.where import resolve
 
@@ -104,7 +106,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
 
 def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[PathTo]]:
     """The chip, its problems, and the claims of its file that overriding ``touched`` has made untrue."""
-    calibrated.put(tree, Chip)
+    put(tree, Chip)
     chip, problems, complete = validate(tree, Chip)
     claims: list[PathTo] = []
     meant = {problem.nearest for problem in problems}
@@ -296,3 +298,27 @@ def _engines(
 
 def _text(content: dict[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
+
+
+def put(tree: Tree, model: type[Any]) -> None:
+    """Give each field that the calibration of a chip's ``tree`` names its value, in place of a default or of what a
+    file of a part states (the memory of any board). What a file of the chip or its user states stays.
+
+    A name of no field is left to the law that knows the constants.
+    """
+    values = reduce(item, ("calibration", "values"), tree.value)
+    for name, text in values.items() if isinstance(values, dict) else ():
+        path, _, problem = find(tree.value, model, name)
+        block = reduce(item, path[:-1], tree.value)
+        if problem is None and path[1:] and isinstance(block, dict) and not _stated(tree, path):
+            block[path[-1]] = text
+            tree.keys[path] = tree.values[path] = tree.at(("calibration", "values", name))
+
+
+def _stated(tree: Tree, path: PathTo) -> bool:
+    """Whether a file of the chip, or an override, says what stands at ``path``."""
+    mark = tree.values.get(path)
+    if mark is None:
+        return False
+    own = {key.file for at, key in tree.keys.items() if len(at) == 1}
+    return mark.file in own or not mark.file.endswith(where.SUFFIXES)

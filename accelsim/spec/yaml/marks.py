@@ -6,8 +6,9 @@ empty or ``null`` scalar is None. ``Tree.at`` finds the place of a path, in whic
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path as File
 from typing import Any
 
@@ -15,18 +16,72 @@ import yaml
 
 from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
 from accelsim.spec.base import Model
-from accelsim.spec.families import Families
+from accelsim.spec.families import NONE, Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
-from accelsim.spec.yaml.nodes import DEEPEST, compose
 from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of
-from accelsim.spec.yaml.spread import Pairs, spread
 from accelsim.spec.yaml.tree import BROKEN as BROKEN
 from accelsim.spec.yaml.tree import Mark as Mark
 from accelsim.spec.yaml.tree import PathTo as PathTo
 from accelsim.spec.yaml.tree import Tree as Tree
 from accelsim.spec.yaml.tree import about as about
 from accelsim.spec.yaml.tree import dotted as dotted
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DEEPEST = 30
+"""Blocks that may lie inside each other in one file."""
+OWN_LIMIT = "maximum nesting depth"
+"""What PyYAML says since 6.0.4 of far more blocks, before it tells of the first one."""
+
+
+@lru_cache(maxsize=256)  # one file is part of many chips, and is asked for its kind before it is read
+def compose(text: str, loader: Any = LOADER) -> yaml.Node | None:
+    """The nodes of a YAML document, None of an empty one. Raises yaml.YAMLError, also beyond ``DEEPEST``.
+
+    Nobody may change the nodes.
+    """
+    depth = 0
+    event: Any  # the stubs of PyYAML know two kinds of marks
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise _too_deep(event.start_mark)
+    except yaml.MarkedYAMLError as error:
+        if OWN_LIMIT in str(error.problem):
+            raise _too_deep(error.problem_mark) from None
+        raise
+    return yaml.compose(text, Loader=loader)
+
+
+def _too_deep(where: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=f"more than {DEEPEST} blocks inside each other", problem_mark=where)
+
+
+Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
+"""Key -> the nodes of key and value, as they are written."""
+
+
+def spread(pairs: Pairs, beneath: Container[str], families: Families) -> tuple[Pairs, dict[str, list[str]]]:
+    """``pairs`` with the members of each family in its place, and key -> what it leaves out (``Relu: none``).
+
+    That can be what a family brings or what the table ``beneath`` has, on top of which the pairs go. A member that is
+    named itself wins over its family.
+    """
+    kept = {key: nodes for key, nodes in pairs.items() if not _is_none(nodes[1])}
+    brought = {member: kept[key] for key in kept for member in families.members.get(key, ())}
+    left_out = {
+        key: [each for each in families.members.get(key, (key,)) if each in brought or each in beneath]
+        for key in pairs
+        if key not in kept
+    }
+    gone = {member for members in left_out.values() for member in members}
+    spread = {member: nodes for member, nodes in brought.items() if member not in gone}
+    return spread | {key: nodes for key, nodes in kept.items() if key not in families.members}, left_out
+
+
+def _is_none(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == NONE
 
 
 def read(file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:

@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 from accelsim.errors import Problem, brief, nearest
-from accelsim.spec.yaml.marks import PathTo, Tree, dotted, on_top, replace
-from accelsim.spec.yaml.nodes import compose
+from accelsim.spec.yaml.marks import PathTo, Tree, compose, dotted, on_top, replace
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, item, model_of
 
 COUNTED = ("cores", "nodes")

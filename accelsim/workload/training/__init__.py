@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from accelsim.workload.training.fake import QuantConfig, Wrapped
-from accelsim.workload.training.inference import fake_quantised, with_weights
-from accelsim.workload.training.masks import sparse_masks
+from accelsim.workload.training.inference import fake_quantised, sparse_masks, with_weights
 from accelsim.workload.training.optimisers import OPTIMISERS, SGD, Adam, Optimiser, optimiser_of
 from accelsim.workload.training.precision import PRECISIONS, Precision
 from accelsim.workload.training.session import Session

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.account import energy_figures
-from accelsim.account.energy_figures import Figure, figures, spread
-from accelsim.account.published import FILE, load_published, published
+from accelsim.account.energy_figures import FILE, Figure, figures, load_published, published, spread
 from accelsim.errors import SpecError, UsageError
 from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import STATUSES

@@ -19,7 +19,7 @@ from accelsim.account.energy import by_category, energy_table, prices_of, total_
 from accelsim.account.latency import summary
 from accelsim.errors import UsageError
 from accelsim.machine import memory_models
-from accelsim.machine.bursts import bursts
+from accelsim.machine.addressed import bursts
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import LawError, Run

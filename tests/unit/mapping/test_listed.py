@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.mapping.listed import solve_listed
+from accelsim.mapping.search import solve_listed
 from accelsim.types import Floats, Ints
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from accelsim.network.noc import energy as e
+from accelsim.network.noc.sweep import named as pattern
 from accelsim.network.noc.topology import TOPOLOGIES, build, named
-from accelsim.network.noc.traffic import named as pattern
 from accelsim.spec.yaml.parts import load_noc
 
 MESH = load_noc("mesh-4x4")

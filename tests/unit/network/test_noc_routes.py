@@ -7,7 +7,7 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.network.noc import routes as r
-from accelsim.network.noc import traffic as t
+from accelsim.network.noc import sweep as t
 from accelsim.network.noc.topology import COINS, TOPOLOGIES, Network, build, named
 from accelsim.spec.network import SHAPES, Noc, Topology
 from accelsim.spec.yaml import where

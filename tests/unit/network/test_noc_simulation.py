@@ -7,10 +7,9 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.network.noc import routes as r
-from accelsim.network.noc import traffic as t
-from accelsim.network.noc.latency import estimate, waits, zero_load, zero_load_mean
-from accelsim.network.noc.packets import Traffic, draw
-from accelsim.network.noc.simulate import replay, simulate
+from accelsim.network.noc import sweep as t
+from accelsim.network.noc.routes import estimate, waits, zero_load, zero_load_mean
+from accelsim.network.noc.simulate import Traffic, draw, replay, simulate
 from accelsim.network.noc.sweep import sweep
 from accelsim.network.noc.topology import named
 from accelsim.spec.network import Router

@@ -17,7 +17,6 @@ from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.errors import UsageError
-from accelsim.report.cluster import trace
 from accelsim.report.cluster.page import page_data
 from accelsim.report.step import sentences
 from accelsim.report.text import percent
@@ -28,6 +27,7 @@ from accelsim.report.write_step import (
     scaling_sentence,
     weak_scaling,
     write_step,
+    write_trace,
 )
 
 PLANS = (
@@ -102,7 +102,7 @@ def test_the_trace_has_a_process_for_each_kind_of_device(
     _, step = made["dp=2,pp=2"]
     file = tmp_path / "timeline.json.gz"
     with file.open("wb") as stream:
-        trace.write(step, stream)
+        write_trace(step, stream)
     whole = json.loads(gzip.decompress(file.read_bytes()))
     events = whole["traceEvents"]
     names = [event["args"]["name"] for event in events if event["name"] == "process_name"]

@@ -26,8 +26,7 @@ from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, pro
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.errors import Infeasible
-from accelsim.mapping.leaders import Solved
-from accelsim.mapping.search import solve
+from accelsim.mapping.search import Solved, solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
 from accelsim.program.roles import function_unit
 from accelsim.workload.ops.base import Gemm

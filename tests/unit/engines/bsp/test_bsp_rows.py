@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.engines.bsp import rows
+from accelsim.engines.bsp import lower
 from accelsim.engines.bsp.supersteps import Figures
 from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes
 from accelsim.workload.graph import Node
@@ -26,8 +26,8 @@ def told(unit, shares, row):
     sent, received = defaultdict(int), defaultdict(int)
     for tiles in tiles_of.values():
         for tile in tiles if len(tiles) > 1 else ():
-            sent[tile] += rows.STATISTICS_B
-            received[tile] += (len(tiles) - 1) * rows.STATISTICS_B
+            sent[tile] += lower.STATISTICS_B
+            received[tile] += (len(tiles) - 1) * lower.STATISTICS_B
     return sent, received
 
 
@@ -35,7 +35,7 @@ def told(unit, shares, row):
 def test_rows_meet_as_counted_tile_by_tile(unit, count, row, element_B):
     results = count * row
     jobs, operands = [Job(1, 5 * results)], [Operand(results, element_B)]
-    found, shares = rows.supersteps(unit, results, row, element_B, jobs, operands)
+    found, shares = lower.supersteps(unit, results, row, element_B, jobs, operands)
     assert shares.sum() == results and len(found) <= 2
     even = dealt(unit, results, lanes(unit, element_B))
     sent, received = told(unit, even, row)
@@ -57,7 +57,7 @@ def test_rows_meet_as_counted_tile_by_tile(unit, count, row, element_B):
 
 def test_long_rows_on_many_tiles_are_parted():
     """One row of 6,400 on 16 tiles: whole it would be one tile's."""
-    found, shares = rows.supersteps(EDU, 6400, 6400, 4, [Job(1, 6400)], [Operand(6400, 4, there=True)])
+    found, shares = lower.supersteps(EDU, 6400, 6400, 4, [Job(1, 6400)], [Operand(6400, 4, there=True)])
     assert set(shares) == {400}
     assert found[0].compute == 2 * 100 and found[1] == Figures(
         10, 15 * 8 // 4, 2 * 8, 16 * 8, 16 * 15 * 8, 16 * 16 * 8, 16 * 8, 16 * 8
@@ -78,5 +78,5 @@ def test_long_rows_on_many_tiles_are_parted():
     ],
 )
 def test_rows_of_each_function(op, attrs, row):
-    assert rows.row_length(Node("n", op, ["x"], ["y"], attrs), (2, 3, 4, 5)) == row
+    assert lower.row_length(Node("n", op, ["x"], ["y"], attrs), (2, 3, 4, 5)) == row
     assert np.prod((2, 3, 4, 5)) % row == 0
