@@ -110,7 +110,7 @@ def _replicas(fused: Fused, plan: str) -> list[Problem]:
 def read(fused: Fused) -> Fusion:
     """Return the options as the simulator takes them. UsageError with all that is wrong."""
     from accelsim.cluster.buckets.base import COMPRESSED, Fusion
-    from accelsim.cluster.buckets.registry import policy
+    from accelsim.cluster.buckets.policies import policy
     from accelsim.errors import known
 
     found: list[Problem] = []
@@ -152,7 +152,7 @@ def _number(text: str, option: str, unit: str, times: int, least: int, found: li
 
 def _unread(fused: Fused) -> list[Problem]:
     """Options that change nothing with this policy or these gradients."""
-    from accelsim.cluster.buckets.registry import POLICIES
+    from accelsim.cluster.buckets.policies import POLICIES
 
     reads = POLICIES[fused.policy].reads
     found = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelsim.cluster.buckets.base import Fusion, Gradient
 from accelsim.cluster.buckets.overlap import finish_fs, overlap
-from accelsim.cluster.buckets.registry import POLICIES
+from accelsim.cluster.buckets.policies import POLICIES
 from accelsim.cluster.partition.balanced import balanced_blocks
 from accelsim.cluster.schedules.base import Op, Orders, Schedule
 from accelsim.cluster.schedules.memory import memory_traces

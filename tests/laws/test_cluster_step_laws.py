@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.registry import POLICIES
+from accelsim.cluster.buckets.policies import POLICIES
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.result import StepResult

@@ -1,7 +1,7 @@
 """Weak scaling of data parallelism as Horovod reports it, for the check ``training``.
 
 Gradients of VGG-16 and ResNet-101 (64 samples on each GPU, FP32) are fused as Horovod did by default when the figures
-were published (64 MiB; hosts run ahead of their GPUs, see ``buckets.horovod_ahead``) and sent over 25 Gbit/s RoCE while
+were published (64 MiB; hosts run ahead of their GPUs, see ``buckets.policies``) and sent over 25 Gbit/s RoCE while
 the backward pass goes on; copies into the buffer and out of it take the memory of the P100. NCCL of that time had rings
 only (trees are new in the release notes of 2.4.2), whose latency grows with the GPUs.
 

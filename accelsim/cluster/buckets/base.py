@@ -88,7 +88,6 @@ class Policy:
     form: Form
     source: str
     threshold_B: int = 0
-    rank: int = 0
     reads: tuple[Literal["threshold_B", "cycle_fs"], ...] = ()
     copies: bool = True
 

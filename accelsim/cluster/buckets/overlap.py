@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from accelsim.cluster.buckets.base import Fusion, Gradient
-from accelsim.cluster.buckets.registry import policy
+from accelsim.cluster.buckets.policies import policy
 from accelsim.errors import Problem, UsageError
 
 FEMTOSECONDS = 10**15

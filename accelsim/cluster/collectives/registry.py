@@ -1,4 +1,4 @@
-"""The algorithms of collectives, by name: whatever module of ``algorithms`` has a ``COLLECTIVE``."""
+"""The algorithms of collectives, by name: each ``Collective`` in a module of ``algorithms``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from accelsim.errors import Problem, UsageError, known
 
 
 def _found() -> dict[str, Collective]:
-    modules = [
-        import_module(f"{algorithms.__name__}.{entry.name}") for entry in iter_modules(algorithms.__path__)
-    ]
-    found = [module.COLLECTIVE for module in modules if hasattr(module, "COLLECTIVE")]
+    names = [entry.name for entry in iter_modules(algorithms.__path__)]
+    modules = [import_module(f"{algorithms.__name__}.{name}") for name in names]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Collective)]
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 

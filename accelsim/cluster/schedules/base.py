@@ -85,8 +85,8 @@ class Schedule:
     ``name``: its key; ``title``: what it is; ``synchronous``: whether weights change only when the pipeline is
     empty; ``make``: the op lists of a shape; ``weights``: which versions ops use; ``laws``: what it asks of a shape
     beyond positive numbers; ``chunked``: whether devices may hold several model chunks; ``replicated``: whether
-    stages may have replicas that take minibatches in turn; ``splits``: whether there are ``W`` ops; ``rank``:
-    its place in tables; ``source``: where it was published.
+    stages may have replicas that take minibatches in turn; ``splits``: whether there are ``W`` ops;
+    ``source``: where it was published.
     """
 
     name: str
@@ -99,7 +99,6 @@ class Schedule:
     chunked: bool = False
     replicated: bool = False
     splits: bool = False
-    rank: int = 0
 
     def check(
         self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()

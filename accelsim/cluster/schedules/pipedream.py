@@ -1,8 +1,9 @@
-"""PipeDream: 1F1B without a flush, each minibatch an update; weights of minibatches in flight are stashed."""
+"""PipeDream: 1F1B without a flush. Its schedules differ in the versions of weights that minibatches in flight see."""
 
 from __future__ import annotations
 
 from accelsim.cluster.schedules.base import Orders, Schedule, Shape, WeightRule, alternate, ops_of
+from accelsim.errors import Problem, count_of
 
 
 def asynchronous(shape: Shape) -> Orders:
@@ -22,7 +23,7 @@ def asynchronous(shape: Shape) -> Orders:
 
 
 def stashed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """The newest version when the forward began: p - 1 - s updates are still on their way."""
+    """Return the newest version when the forward began: p - 1 - s updates are still on their way."""
     return max(0, microbatch - (stages - 1 - stage))
 
 
@@ -32,7 +33,67 @@ STASHING = WeightRule(
     "microbatch", stashed, stashed, lambda stage, stages: stages - stage,
 )  # fmt: skip
 
-SCHEDULE = Schedule(
+PIPEDREAM = Schedule(
     "pipedream", "PipeDream: asynchronous 1F1B with weight stashing", False, asynchronous,
-    source="Narayanan et al., PipeDream, SOSP 2019, sections 3.2 and 3.3", weights=STASHING, replicated=True, rank=5,
+    source="Narayanan et al., PipeDream, SOSP 2019, sections 3.2 and 3.3", weights=STASHING, replicated=True,
+)  # fmt: skip
+
+
+def entered(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """Return the newest version of the first stage when the minibatch entered the pipeline: all stages use it."""
+    return max(0, microbatch - (stages - 1))
+
+
+VERTICAL = WeightRule(
+    "vertical", "vertical sync: one version for a minibatch on all stages",
+    "W(t+1) = W(t) - lr grad(W(t-p+1))",
+    "microbatch", entered, entered, lambda stage, stages: stages,
+)  # fmt: skip
+
+PIPEDREAM_VERTICAL = Schedule(
+    "pipedream-vertical", "PipeDream with vertical sync", False, asynchronous,
+    source="Narayanan et al., PipeDream, SOSP 2019, section 3.3", weights=VERTICAL, replicated=True,
+)  # fmt: skip
+
+
+def newest(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """Return all updates of the minibatches before this one, so the backward uses other weights than its forward."""
+    return microbatch
+
+
+NONE = WeightRule(
+    "none", "one version that changes under the minibatches in flight",
+    "no gradient of any weights: forward and backward see different ones",
+    "microbatch", stashed, newest, lambda stage, stages: 1,
+)  # fmt: skip
+
+PIPEDREAM_NOSTASH = Schedule(
+    "pipedream-nostash", "PipeDream without weight stashing", False, asynchronous,
+    source="Narayanan et al., PipeDream, SOSP 2019, section 3.3 (the naive pipeline)",
+    weights=NONE, replicated=True,
+)  # fmt: skip
+
+
+def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """The version before the one that the microbatches of the last batch are still making."""
+    return max(0, microbatch // per_update - 1)
+
+
+def _enough(shape: Shape) -> Problem | None:
+    if shape.microbatches >= shape.stages:
+        return None
+    what = f"{shape.microbatches} microbatches per update on {count_of(shape.stages, 'stage')}"
+    return Problem(what, "microbatches", f"at least {shape.stages} for PipeDream-2BW")
+
+
+DOUBLE = WeightRule(
+    "2bw", "double-buffered weights: a delay of one update on every stage",
+    "W(t+1) = W(t) - lr grad(W(t-1))",
+    "batch", delayed, delayed, lambda stage, stages: 2,
+)  # fmt: skip
+
+PIPEDREAM_2BW = Schedule(
+    "pipedream-2bw", "PipeDream-2BW: asynchronous 1F1B with two versions of the weights", False, asynchronous,
+    source="Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, section 3.1",
+    weights=DOUBLE, laws=(_enough,),
 )  # fmt: skip

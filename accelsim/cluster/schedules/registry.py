@@ -1,26 +1,18 @@
-"""The pipeline schedules, by name: whatever module of this package has a ``SCHEDULE``, in the order of their rank."""
+"""The pipeline schedules, by name."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
-from accelsim.cluster import schedules
+from accelsim.cluster.schedules import flushed, pipedream
 from accelsim.cluster.schedules.base import Schedule
 from accelsim.errors import known
 
-
-def _found() -> dict[str, Schedule]:
-    names = [entry.name for entry in iter_modules(schedules.__path__) if entry.name != "registry"]
-    modules = [import_module(f"{schedules.__name__}.{name}") for name in sorted(names)]
-    found = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
-    return {entry.name: entry for entry in sorted(found, key=lambda entry: (entry.rank, entry.name))}
-
-
-SCHEDULES: dict[str, Schedule] = _found()
+SCHEDULES: dict[str, Schedule] = {each.name: each for each in (
+    flushed.GPIPE, flushed.ONE_F_ONE_B, flushed.INTERLEAVED, flushed.ZB_H1,
+    pipedream.PIPEDREAM, pipedream.PIPEDREAM_VERTICAL, pipedream.PIPEDREAM_NOSTASH, pipedream.PIPEDREAM_2BW,
+)}  # fmt: skip
 """Name -> schedule."""
 
 
 def schedule(name: str) -> Schedule:
-    """The schedule of a name; UsageError with the nearest one."""
+    """Return the schedule of a name; UsageError with the nearest one."""
     return SCHEDULES[known("schedule", name, SCHEDULES)]

@@ -37,7 +37,7 @@ def build(cluster: ClusterSpec) -> Topology:
     ]
     if cluster.wide_area is not None:
         gates = [End(built.hubs[0], name) for name, built in sites]
-        SHAPES[cluster.wide_area.shape].build(draft, cluster.wide_area, gates, WIDE_AREA)
+        SHAPES[cluster.wide_area.shape](draft, cluster.wide_area, gates, WIDE_AREA)
     return _topology(cluster, draft, groups, tori, cards)
 
 
@@ -55,7 +55,7 @@ def _wire(
 ) -> Built:
     """Wire the ends of one fabric; note its torus, if it is one of devices."""
     first = len(draft.wires)
-    built = SHAPES[fabric.shape].build(draft, fabric, ends, label)
+    built = SHAPES[fabric.shape](draft, fabric, ends, label)
     draft.wires[first:] = [wire._replace(link=name) for wire in draft.wires[first:]]
     if built.torus:
         tori.append(Torus(tuple(fabric.dims or ()), tuple(end.vertex for end in ends), built.torus))

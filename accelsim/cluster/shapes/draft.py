@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Wire
-from accelsim.spec.cluster import Fabric, bundled
+from accelsim.spec.cluster import bundled
 from accelsim.spec.link import Link
 from accelsim.spec.protocol import payload_Bps
 from accelsim.time import FS_PER_S
@@ -30,13 +29,6 @@ class Built(NamedTuple):
 
     hubs: tuple[int, ...] = ()
     torus: dict[tuple[int, int, int], int] = {}  # noqa: RUF012 (a default that nobody writes to)
-
-
-class Shape(Protocol):
-    """A module of this package: wires the ends of a fabric, whose laws hold; ``name`` begins the labels of switches."""
-
-    def build(self, draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-        """Add the switches and the wires."""
 
 
 @dataclass

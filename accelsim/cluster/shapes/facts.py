@@ -66,7 +66,7 @@ def _first_Bps(fabric: Fabric, node: Node) -> Fraction:
     if fabric.dims is not None:
         return draft.rate(fabric.link, fabric.links) * sum(min(2, size - 1) for size in fabric.dims)
     ends = [End(draft.vertex(label), label) for label in device_labels(node)]
-    SHAPES[fabric.shape].build(draft, fabric, ends, "fabric")
+    SHAPES[fabric.shape](draft, fabric, ends, "fabric")
     return sum((wire.rate for wire in draft.wires if wire.source == 0), Fraction(0))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from accelsim.cluster.shapes.draft import Built, Draft, End
 from accelsim.spec.cluster import Fabric, bundled
 
-NAME = "hybrid-cube-mesh"
 SQUARE = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 MESH = (
     *SQUARE,

@@ -9,8 +9,6 @@ from accelsim.cluster.shapes.draft import Built, Draft, End, fs_of
 from accelsim.cluster.shapes.switch import at_switch
 from accelsim.spec.cluster import Fabric
 
-NAME = "leaf-spine"
-
 
 def build(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
     """The uplinks of a leaf carry what ``members`` ends can send, divided by the oversubscription, spread evenly over

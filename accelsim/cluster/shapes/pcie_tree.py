@@ -9,8 +9,6 @@ from accelsim.cluster.shapes.draft import Built, Draft, End, fs_of
 from accelsim.cluster.shapes.switch import at_switch
 from accelsim.spec.cluster import Fabric
 
-NAME = "pcie-tree"
-
 
 def build(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
     """``members`` per switch and switches evenly over ``roots``; without members the ends are at the roots."""

@@ -1,23 +1,24 @@
-"""The shapes, by name: whatever module of this package has a ``NAME`` and a ``build``."""
+"""The shapes of fabrics, by name as in specs (the keys of ``accelsim.spec.cluster.SHAPES``)."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import cast
+from collections.abc import Callable, Sequence
 
-from accelsim.cluster import shapes
-from accelsim.cluster.shapes.draft import Shape
+from accelsim.cluster.shapes import direct, hybrid_cube_mesh, leaf_spine, pcie_tree, switch, torus
+from accelsim.cluster.shapes.draft import Built, Draft, End
+from accelsim.spec.cluster import Fabric
 
-OTHERS = {"building", "draft", "facts", "registry", "routes"}
-"""Modules of the package that are no shapes."""
+Shape = Callable[[Draft, Fabric, Sequence[End], str], Built]
+"""Adds the switches and the wires of a fabric, whose laws hold, to a draft; the text begins the labels of switches."""
 
-
-def _found() -> dict[str, Shape]:
-    names = sorted(entry.name for entry in iter_modules(shapes.__path__) if entry.name not in OTHERS)
-    modules = [import_module(f"{shapes.__name__}.{name}") for name in names]
-    return {module.NAME: cast(Shape, module) for module in modules}
-
-
-SHAPES: dict[str, Shape] = _found()
-"""Name as in specs (the keys of ``accelsim.spec.cluster.SHAPES``) -> the module that builds it."""
+SHAPES: dict[str, Shape] = {
+    "fully-connected": direct.fully_connected,
+    "hybrid-cube-mesh": hybrid_cube_mesh.build,
+    "leaf-spine": leaf_spine.build,
+    "list": direct.listed,
+    "pairs": direct.pairs,
+    "pcie-tree": pcie_tree.build,
+    "ring": direct.ring,
+    "switch": switch.build,
+    "torus": torus.build,
+}

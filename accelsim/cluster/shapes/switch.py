@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from accelsim.cluster.shapes.draft import Built, Draft, End, fs_of, latency_of
 from accelsim.spec.cluster import Fabric
 
-NAME = "switch"
-
 
 def build(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
     """Each end has a wire up and one down, with half of the latency of its link, and the switch adds its own on the

@@ -8,7 +8,6 @@ from math import prod
 from accelsim.cluster.shapes.draft import Built, Draft, End
 from accelsim.spec.cluster import Fabric
 
-NAME = "torus"
 FORTH, BACK = 1, -1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.registry import policy
+from accelsim.cluster.buckets.policies import policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Setting

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.registry import POLICIES, policy
+from accelsim.cluster.buckets.policies import POLICIES, policy
 from accelsim.cluster.buckets.tune import CYCLES_FS, THRESHOLDS_B, Trial, Tuned, best, grid
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.schedules.registry import schedule

@@ -1,4 +1,4 @@
-"""Laws of a kind of core: its memories, and that kinds differ in numbers alone, since a graph is placed once for all."""
+"""Laws of a kind of core: its memories, and that kinds differ in numbers alone, as a graph is placed once for all."""
 
 from __future__ import annotations
 

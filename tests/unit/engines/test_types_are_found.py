@@ -13,7 +13,7 @@ from tests.helpers.doc_blocks import ROOT
 PACKAGE = ROOT / "accelsim"
 COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"].rank]
 ABOUT_ONE = {
-    "systolic": {"cli/array.py", "request/choices.py", "account/array_energy.py",
+    "systolic": {"cli/array.py", "request/fields.py", "account/array_energy.py",
                  "spec/chip.py", "spec/silicon.py", "program/roles.py", "cli/sram.py", "sram/patterns.py",
                  "report/array_frames.py"},
     "simd": {"spec/chip.py"},

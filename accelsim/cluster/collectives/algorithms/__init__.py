@@ -1,1 +1,1 @@
-"""One algorithm per file: a module with a ``COLLECTIVE`` is found by its being here."""
+"""Algorithms of collectives: a ``Collective`` in a module of this package is found by its being here."""

@@ -22,7 +22,7 @@ def _step(ranks: int, distance: int, reduces: bool) -> Rounds:
     return rounds(far, near, 0, 1, True) if reduces else rounds(near, far)
 
 
-COLLECTIVE = Collective(
+BINOMIAL = Collective(
     "binomial",
     "a binomial tree",
     ("broadcast", "reduce"),

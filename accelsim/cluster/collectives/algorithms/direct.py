@@ -1,4 +1,7 @@
-"""Direct: each device sends every other one what is for it, all at once."""
+"""Direct: each device sends every other one what is for it, all at once, or pairwise, one partner after the other.
+
+In round k of the pairwise exchange each device sends its part for the one k places on, and waits for both messages.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter,
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
 
 
-def _program(kind: str, members: Members, chunks: int) -> Program:
+def _direct(kind: str, members: Members, chunks: int) -> Program:
     many, everybody = members.ranks, whole(members.ranks)
     scatter, gather = (
         direct_scatter(everybody, origin(everybody)),
@@ -35,9 +38,18 @@ def exchange(many: int, shifts: np.ndarray[tuple[int, ...], np.dtype[np.int64]])
     return rounds(index, other, other, into=many + index)
 
 
-COLLECTIVE = Collective(
+DIRECT = Collective(
     "direct",
     "each to each at once",
     ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"),
-    _program,
+    _direct,
 )
+
+
+def _pairwise(kind: str, members: Members, chunks: int) -> Program:
+    many = members.ranks
+    turns = tuple(exchange(many, np.array([shift])) for shift in range(many))
+    return Program(many, many, turns, 2, blocking=True)
+
+
+PAIRWISE = Collective("pairwise", "one partner after the other", ("all_to_all",), _pairwise)

@@ -1,7 +1,9 @@
-"""Hierarchical: reduce-scatter inside each node, all-reduce between nodes on one part each, all-gather inside.
+"""Hierarchical: inside each node, then between nodes.
 
-Over the slow links between nodes each device sends a part of the buffer only, as many parts as a node has devices: what
-ASTRA-sim calls "local bandwidth aware".
+``hierarchical``: reduce-scatter inside each node, all-reduce between nodes on one part each, all-gather inside. Over
+the slow links between nodes each device sends a part of the buffer only, as many parts as a node has devices: what
+ASTRA-sim calls "local bandwidth aware". ``hierarchical_baseline`` reduces the whole buffer inside each node, and then
+again between nodes.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ import numpy as np
 
 from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.patterns import origin, ring_gather, ring_scatter
-from accelsim.cluster.collectives.program import Program
+from accelsim.cluster.collectives.program import Program, Rounds
 from accelsim.types import Ints
 
 
-def _program(kind: str, members: Members, chunks: int) -> Program:
+def _hierarchical(kind: str, members: Members, chunks: int) -> Program:
     inside = nodes(members)
     many, per_node = inside.shape
     across, part = inside.T.copy(), np.arange(per_node) * many
@@ -39,11 +41,34 @@ def several_nodes(kind: str, members: Members) -> str:
     return "" if fits else "several nodes with several devices each, as many in each"
 
 
-COLLECTIVE = Collective(
+HIERARCHICAL = Collective(
     "hierarchical",
     "inside nodes, then between them on a part each, then inside",
     ("all_reduce",),
-    _program,
+    _hierarchical,
+    several_nodes,
+    count=lambda members, chunks: (
+        2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks
+    ),
+)
+
+
+def _baseline(kind: str, members: Members, chunks: int) -> Program:
+    inside = nodes(members)
+    many, per_node = inside.shape
+    within, between = _all_reduce(inside, many), _all_reduce(inside.T.copy(), per_node)
+    return Program(members.ranks, many * per_node, (*within, *between))
+
+
+def _all_reduce(members: Ints, width: int) -> list[Rounds]:
+    return ring_scatter(members, origin(members), width) + ring_gather(members, origin(members), width)
+
+
+BASELINE = Collective(
+    "hierarchical_baseline",
+    "the whole buffer inside nodes, then between them",
+    ("all_reduce",),
+    _baseline,
     several_nodes,
     count=lambda members, chunks: (
         2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks

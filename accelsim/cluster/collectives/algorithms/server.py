@@ -17,7 +17,7 @@ def _program(kind: str, members: Members, chunks: int) -> Program:
     return Program(members.ranks, 1, (up, rounds([0], [0]), down))
 
 
-COLLECTIVE = Collective(
+SERVER = Collective(
     "server",
     "all to the first device, which adds and sends back",
     ("all_reduce",),

@@ -2,13 +2,21 @@
 
 Each tree reduces half of the buffer to its root and broadcasts it back. A device that passes things on in one tree is a
 leaf of the other, so both directions of each port are used.
+
+``node_trees`` has such trees between nodes and chains inside them, one pair of trees per device of a node, side by
+side. Pair r enters each node at its device r, from which a chain leads through the others. So every device sends to
+another node, over its own card. This is how NCCL lays its trees.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
+import numpy as np
+
+from accelsim.cluster.collectives.algorithms.hierarchical import nodes, several_nodes
 from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
 
@@ -16,7 +24,7 @@ Row = tuple[int, int, int, bool]
 """Of a message: source, target, cell, whether it is added."""
 
 
-def _program(kind: str, members: Members, chunks: int) -> Program:
+def _tree(kind: str, members: Members, chunks: int) -> Program:
     return along_trees(members.ranks, trees(members.ranks), chunks)
 
 
@@ -78,11 +86,39 @@ def _depth(parents: Sequence[int | None], rank: int) -> int:
     return depth
 
 
-COLLECTIVE = Collective(
+TREE = Collective(
     "tree",
     "two binary trees, in chunks",
     ("all_reduce",),
-    _program,
+    _tree,
     pipelined=True,
     count=lambda members, chunks: 4 * members.ranks * chunks,
+)
+
+
+def _node_trees(kind: str, members: Members, chunks: int) -> Program:
+    inside = nodes(members)
+    many, per_node = inside.shape
+    forest = []
+    for entry in range(per_node):
+        chains = np.roll(inside, -entry, 1)
+        for between in trees(many):
+            parents: list[int | None] = [None] * members.ranks
+            for node, chain in enumerate(chains.tolist()):
+                above = between[node]
+                parents[chain[0]] = None if above is None else int(chains[above][0])
+                for before, rank in pairwise(chain):
+                    parents[rank] = before
+            forest.append(parents)
+    return along_trees(members.ranks, forest, chunks)
+
+
+NODE_TREES = Collective(
+    "node_trees",
+    "two binary trees between nodes, chains inside",
+    ("all_reduce",),
+    _node_trees,
+    several_nodes,
+    True,
+    count=lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
 )
