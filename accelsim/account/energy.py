@@ -32,8 +32,8 @@ from accelsim.program.actions import (
 )
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
+from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.levels import byte_J
-from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.time import FS
 
 STATIC, HOST_IDLE = "static", idle("host")

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from accelsim.sram.banks import Conflicts
-    from accelsim.sram.model import Sram
+    from accelsim.sram.model import Residual, Sram
     from accelsim.sram.patterns import Pattern
-    from accelsim.sram.residuals import Residual
     from accelsim.sram.terms import Point
 
 PICTURES = ("sram.png", "sram.svg")
@@ -132,7 +131,7 @@ def _points() -> list[Point]:
 
 def _residuals(points: list[Point], node_nm: float, cell: str) -> list[Residual]:
     """Residuals of the cell at the nearest node of CACTI."""
-    from accelsim.sram.residuals import residuals
+    from accelsim.sram.model import residuals
 
     nearest = min({point.node_nm for point in points}, key=lambda each: (abs(each - node_nm), each))
     return residuals([point for point in points if (point.node_nm, point.cell) == (nearest, cell)])

@@ -3,9 +3,20 @@
 Every file that the tool writes goes through :func:`write_file`, :func:`write_folder` or :func:`write_rows`.
 """
 
-from accelsim.files.makers import Make, as_bytes, records, table, text
 from accelsim.files.targets import check_file, check_folder
-from accelsim.files.writing import forget, is_empty, write_file, write_folder, write_rows, written
+from accelsim.files.writing import (
+    Make,
+    as_bytes,
+    forget,
+    is_empty,
+    records,
+    table,
+    text,
+    write_file,
+    write_folder,
+    write_rows,
+    written,
+)
 
 __all__ = [
     "Make", "as_bytes", "check_file", "check_folder", "forget", "is_empty", "records", "table", "text",

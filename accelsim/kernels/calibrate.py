@@ -9,9 +9,17 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.fit.chips import knobs
-from accelsim.fit.intervals import POOLED, Coverage, Interval, coverage, intervals
 from accelsim.fit.search import ROBUST, Knob, Values, fit
-from accelsim.fit.validation import Residuals, left_out, residuals
+from accelsim.fit.validation import (
+    POOLED,
+    Coverage,
+    Interval,
+    Residuals,
+    coverage,
+    intervals,
+    left_out,
+    residuals,
+)
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import MOST_TOLD, Table
 from accelsim.seeds import generator

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.fit.intervals import POOLED
+from accelsim.fit.validation import POOLED
 from accelsim.kernels.calibrate import regimes
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.uncalibrated import UNCALIBRATED

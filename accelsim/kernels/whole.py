@@ -7,7 +7,7 @@ from math import exp, log, sqrt
 from typing import NamedTuple
 
 from accelsim.engines.kernel_times import KernelModel
-from accelsim.fit.intervals import POOLED
+from accelsim.fit.validation import POOLED
 from accelsim.kernels.told import calibrated
 from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
 from accelsim.spec.chip import Chip

@@ -7,8 +7,8 @@ that the compiler manages keeps results, so it is on the way of activations alon
 from __future__ import annotations
 
 from accelsim.spec.chip import Chip
+from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.memory import Memory
-from accelsim.spec.sram_energy import sram_J_per_B
 
 
 def holder(chip: Chip, role: str) -> str:

@@ -18,17 +18,20 @@ rules that are stated here and in the result:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import sqrt
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import yaml
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.scaling import interpolate_log
-from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, design
+from accelsim.sram.terms import CELLS, MIB, QUANTITIES, WORD_BITS, Point, design
+from accelsim.types import Floats
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.yaml")
 
@@ -196,3 +199,32 @@ def _word_note(cell: str, least: int, most: int) -> str:
     if least == most:
         return f"extrapolated: CACTI was run for {cell} at {least} bits, the word width counts as in itrs-hp cells"
     return f"extrapolated: CACTI was run for words of {least} to {most} bits"
+
+
+class Residual(NamedTuple):
+    """Relative errors (model / CACTI - 1) of one quantity over the points of one node and cell."""
+
+    node_nm: int
+    cell: str
+    quantity: str
+    errors: Floats
+
+    def quantile(self, share: float) -> float:
+        """Quantile of their magnitudes."""
+        return float(np.quantile(np.abs(self.errors), share))
+
+
+def residuals(points: Sequence[Point]) -> list[Residual]:
+    """One entry per node, cell and quantity, in the order of nodes and cells."""
+    kinds = sorted({(point.node_nm, point.cell) for point in points})
+    return [
+        Residual(node, cell, name, _errors(name, (p for p in points if (p.node_nm, p.cell) == (node, cell))))
+        for node, cell in kinds
+        for name in FIGURES
+    ]
+
+
+def _errors(name: str, points: Iterable[Point]) -> Floats:
+    return np.array(
+        [figure(name, p.node_nm, p.cell, p.capacity_B, p.word_bits) / p.values[name] - 1 for p in points]
+    )

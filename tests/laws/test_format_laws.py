@@ -21,7 +21,7 @@ from accelsim.machine.run import Run
 from accelsim.program.actions import MAC, NOT_DONE, SKIPPED, is_done
 from accelsim.program.commands import Folds
 from accelsim.spec.chip import Chip
-from accelsim.spec.products import Sparse
+from accelsim.spec.multiplying import Sparse
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.estimates import ROUNDING, choice_of, clocks

@@ -19,8 +19,7 @@ from accelsim.machine.values.effects import by_library
 from accelsim.program.actions import MAC, PADDING
 from accelsim.program.commands import Cycles
 from accelsim.spec.chip import Chip
-from accelsim.spec.multiplying import SimtFormat
-from accelsim.spec.products import Sparse
+from accelsim.spec.multiplying import SimtFormat, Sparse
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.account.latency import summary
-from accelsim.fit.intervals import quantile
+from accelsim.fit.validation import quantile
 from accelsim.kernels.uncalibrated import ENERGY
 from tests.validation.base import Check, check
 from tests.validation.gpu_models import CHIPS, SUBMITTED, format_of

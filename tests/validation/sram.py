@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.sram.residuals import Residual, residuals
+from accelsim.sram.model import Residual, residuals
 from accelsim.sram.terms import CACTI, read_points
 from tests.validation.base import Check, check, within
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.bsp.partition import results_of_tiles
-from accelsim.engines.bsp.plan import Plan, Planned, plan
+from accelsim.engines.bsp.plan import Plan, Planned, TileMemory, plan
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.supersteps import Figures, in_turn, phase
 from accelsim.engines.bsp.supersteps import ceil as over
-from accelsim.engines.bsp.tile_memory import TileMemory
 from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes, needed
 from accelsim.engines.bsp.words import SEND
 from accelsim.errors import Infeasible

@@ -11,8 +11,8 @@ from accelsim.spec.counts import Clocks, Pace, Parts, Side
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.multiplying import dot_rules_fit, formats_are_known
 from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
-from accelsim.spec.products import dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, JoulesPerByte, Width
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo

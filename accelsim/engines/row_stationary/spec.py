@@ -11,7 +11,7 @@ from accelsim.spec.counts import Parts, Side
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
-from accelsim.spec.products import formats_are_known
+from accelsim.spec.multiplying import formats_are_known
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:

@@ -14,9 +14,17 @@ from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side,
 from accelsim.spec.declaring import Field, field_validator
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
-from accelsim.spec.multiplying import DRAWS, Droop, SimtFormat, of_its_unit, operands_B, storage_B
+from accelsim.spec.multiplying import (
+    DRAWS,
+    Droop,
+    SimtFormat,
+    dot_rules_fit,
+    formats_are_known,
+    of_its_unit,
+    operands_B,
+    storage_B,
+)
 from accelsim.spec.names import FUNCTIONS, operand_formats
-from accelsim.spec.products import dot_rules_fit, formats_are_known
 from accelsim.spec.quantity import Bytes, Seconds, Watts
 from accelsim.spec.residency import Limits, Needs, residents
 from accelsim.spec.yaml.tree import PathTo

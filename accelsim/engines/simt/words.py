@@ -8,7 +8,7 @@ from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplica
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
-from accelsim.spec.sram_energy import sram_J_per_B
+from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.trust import register_status, sram_status
 from accelsim.time import FS
 

@@ -9,7 +9,7 @@ from math import ceil
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import Units
-from accelsim.engines.simt.power import droops
+from accelsim.engines.simt.drawn import droops
 from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Duration, Effect

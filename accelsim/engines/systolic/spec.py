@@ -14,8 +14,8 @@ from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.multiplying import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.names import operand_formats
-from accelsim.spec.products import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 

@@ -146,3 +146,9 @@ def _interpolation(node: Node, size: int, out: int, scale: float) -> Array:
     """Weights [out, size] of the resize of one axis: its kernel on the unit vectors."""
     attrs = {**node.attrs, "sizes": [out, size], "scales": [scale, 1.0]}
     return base.get("Resize").kernel(Node(node.name, "Resize", ["x"], ["y"], attrs), [np.eye(size)])[0]
+
+
+@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+def rename(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+    """dY in the shape of X."""
+    return [only(grads).reshape(ctx.value(node.inputs[0]).shape)]

@@ -18,3 +18,10 @@ def cast(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """dY in the format of X; nothing flows back out of integers."""
     x = ctx.value(node.inputs[0])
     return [only(grads).cast(x.dtype) if is_float(x.dtype) else None]
+
+
+@rule("FakeQuantize")
+def fake_quantize(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+    """FakeQuantizeGrad gives both: Bengio et al., arXiv:1308.3432 (dX), and Esser et al., ICLR 2020, eq. 3 (dscale)."""
+    x, scale = ctx.inputs(node)
+    return [*ctx.ops("FakeQuantizeGrad", [x, scale, only(grads)], outputs=2, **node.attrs)]

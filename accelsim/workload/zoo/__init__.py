@@ -12,7 +12,6 @@ from accelsim.workload.zoo import (
     tpu_paper,
     transformer,
     vision,
-    vit,
 )
 from accelsim.workload.zoo.entry import ZOO, Entry
 

@@ -12,8 +12,7 @@ from accelsim.account import energy
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row
 from accelsim.program.actions import READ, TRANSFER, ActionName, mac
-from accelsim.spec.energy import SramPoint
-from accelsim.spec.sram_energy import sram_J_per_B
+from accelsim.spec.energy import SramPoint, sram_J_per_B
 from tests.helpers.synthetic_run import CHIP, altered, make_chip, make_run
 
 PJ_INT8 = 0.2e-12

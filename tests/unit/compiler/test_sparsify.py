@@ -19,7 +19,7 @@ from accelsim.formats import sparsity
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
-from accelsim.spec.products import Sparse
+from accelsim.spec.multiplying import Sparse
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.sources.load import load_model

@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from accelsim.fit.intervals import ENOUGH, POOLED, coverage, factors, intervals, quantile
+from accelsim.fit.validation import ENOUGH, POOLED, coverage, factors, intervals, quantile
 
 
 def test_the_quantile_is_the_next_larger_one():

@@ -8,8 +8,8 @@ from accelsim.account.energy import price_list
 from accelsim.account.provenance import status_of
 from accelsim.errors import SpecError
 from accelsim.spec.chip import Chip
+from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.levels import cache_of, home_behind, levels_before, managed
-from accelsim.spec.sram_energy import sram_J_per_B
 from accelsim.spec.yaml.load import load_chip, show
 
 LEVEL, CACHE = "edu-three-levels", "edu-cache"

@@ -11,8 +11,7 @@ import pytest
 from accelsim.errors import Problem, SpecError
 from accelsim.request.job import Request, prepare
 from accelsim.spec.base import Model
-from accelsim.spec.energy import SramPoint
-from accelsim.spec.sram_energy import sram_J_per_B
+from accelsim.spec.energy import SramPoint, sram_J_per_B
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, show
 from accelsim.spec.yaml.load_dram import load_dram

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
 from accelsim.spec.yaml.load import load_chip
-from accelsim.sram.model import FIGURES, coefficients, sram, wire_J_per_bit_m
-from accelsim.sram.residuals import residuals
+from accelsim.sram.model import FIGURES, coefficients, residuals, sram, wire_J_per_bit_m
 from accelsim.sram.terms import CACTI, CELLS, QUANTITIES, TERMS, read_points
 from tests.validation.least_squares import nnls, robust
 from tests.validation.sram_fit import fit, text

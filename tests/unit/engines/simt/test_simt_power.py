@@ -7,8 +7,15 @@ import pytest
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table
 from accelsim.account.latency import summary
-from accelsim.engines.simt.drawn import AROUND_J, active_W, around_J, around_operation_J
-from accelsim.engines.simt.power import WHOLE_J, droops, whole_J
+from accelsim.engines.simt.drawn import (
+    AROUND_J,
+    WHOLE_J,
+    active_W,
+    around_J,
+    around_operation_J,
+    droops,
+    whole_J,
+)
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.actions import ACTIVE
 from accelsim.spec.chip import Chip
