@@ -107,7 +107,8 @@ def kernel(
 
 
 def _chip(chip: str, overrides: tuple[str, ...], site: str | None) -> Chip:
-    from accelsim.spec.site import load_site, with_site
+    from accelsim.spec.site import with_site
+    from accelsim.spec.yaml.chips import load_site
     from accelsim.spec.yaml.load import load_chip
 
     loaded = load_chip(chip, overrides)

@@ -254,7 +254,8 @@ def _as_asked(chip: Chip, request: Request) -> Chip:
     chip = chip if request.streams is None else with_streams(chip, request.streams)
     if request.site is None:
         return chip
-    from accelsim.spec.site import load_site, with_site
+    from accelsim.spec.site import with_site
+    from accelsim.spec.yaml.chips import load_site
 
     return with_site(chip, load_site(request.site))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from accelsim.errors import Problem, UsageError
@@ -12,7 +11,6 @@ from accelsim.spec.constants import constants, with_values
 from accelsim.spec.counts import Name, Share
 from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Seconds
-from accelsim.spec.yaml.chips import kept
 
 Floor = Annotated[Seconds, Field(ge=0, le=1)]
 """Up to a second."""
@@ -31,17 +29,6 @@ class Site(Model):
 
 FIELDS = ("sustained_clock", "dispatch")
 """Its numbers, by the names of the constants of an engine that they are."""
-
-
-def load_site(name_or_path: str | Path) -> Site:
-    """A file of ``sites/``, or any file. Raises SpecError."""
-
-    def read() -> Site:
-        from accelsim.spec.yaml.parts import load_part
-
-        return load_part(name_or_path, "sites", Site)
-
-    return kept(Site, [str(name_or_path)], read)
 
 
 def with_site(chip: Chip, site: Site) -> Chip:

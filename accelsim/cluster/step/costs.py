@@ -25,7 +25,8 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import part_of, units
 from accelsim.spec.chip import Chip
-from accelsim.spec.site import load_site, with_site
+from accelsim.spec.site import with_site
+from accelsim.spec.yaml.chips import load_site
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import limited
 from accelsim.workload.zoo.build import Builder

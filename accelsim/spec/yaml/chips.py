@@ -1,4 +1,4 @@
-"""Chips and clusters that were read before, from the user's cache: neither files nor laws are looked at again."""
+"""Chips, clusters and sites that were read before, from the user's cache: neither files nor laws are read again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from accelsim.spec.yaml import where
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
+    from accelsim.spec.site import Site
 
 _KNOWN = usercache.Table("chips", 512)
-"""Chips and clusters by ``_key``, each a pickle as text."""
+"""Chips, clusters and sites by ``_key``, each a pickle as text."""
 T = TypeVar("T")
 
 
@@ -28,6 +29,18 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
         return load.load_chip(name_or_path, overrides)
 
     return kept(Chip, [str(name_or_path), *overrides], read)
+
+
+def load_site(name_or_path: str | Path) -> Site:
+    """Return a site: a file of ``sites/``, or any file. Raises SpecError with all problems at once."""
+    from accelsim.spec.site import Site
+
+    def read() -> Site:
+        from accelsim.spec.yaml.parts import load_part
+
+        return load_part(name_or_path, "sites", Site)
+
+    return kept(Site, [str(name_or_path)], read)
 
 
 def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:

@@ -16,7 +16,8 @@ from accelsim.kernels.table import read_table, several
 from accelsim.kernels.told import ends, sentences
 from accelsim.kernels.uncalibrated import UNCALIBRATED
 from accelsim.spec.constants import constants, is_calibrated, with_values
-from accelsim.spec.site import load_site, with_site
+from accelsim.spec.site import with_site
+from accelsim.spec.yaml.chips import load_site
 from accelsim.spec.yaml.load import load_chip
 from tests.helpers.kernel_rows import measured_csv
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from accelsim.machine import check as laws
-from accelsim.machine.cache_stats import CacheStats
-from accelsim.machine.run import Busy, LawError, Row, Run, Segment
+from accelsim.machine.run import Busy, CacheStats, LawError, Row, Run, Segment
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import COMMANDS, PADDING, READ, SKIPPED, WRITE, ActionName, mac
 from accelsim.program.commands import Program, Use, Wait
