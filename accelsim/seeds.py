@@ -6,7 +6,10 @@ would otherwise be one batch. So each use has a seed of its own, made of the use
 
 from __future__ import annotations
 
-from numpy.random import Generator, default_rng
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 OF_CORES = 1000
 """Distance of the seeds of two cores of a chip, each of which has a batch of its own."""
@@ -18,6 +21,8 @@ SUMS = 1
 
 def generator(*seed: int) -> Generator:
     """NumPy's default generator of a seed, or of several numbers (a user's seed, and whose turn it is)."""
+    from numpy.random import default_rng  # a run without values draws nothing
+
     return default_rng(seed[0] if len(seed) == 1 else list(seed))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ldexp
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from accelsim.formats.table import Format
 from accelsim.seeds import generator
 from accelsim.types import Array
 
-Random = np.random.Generator
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Random: TypeAlias = "Generator"
 
 BLOCK = 1 << 14
 """Values per block: its patterns and the arrays beside them fit a level-2 cache of 512 KiB."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -142,6 +141,8 @@ def _is_native(flat: Array, row: Format, rounding: str, policy: str) -> bool:
 
 
 def _native(flat: Array) -> Array:
+    import ml_dtypes  # as long to load as this package
+
     with np.errstate(invalid="ignore"):
         return flat.astype(ml_dtypes.bfloat16)
 

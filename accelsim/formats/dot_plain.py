@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -84,6 +83,8 @@ def to_half(x: F32) -> F32:
 
 def to_bf16(x: F32) -> F32:
     """Values of BF16 (RNE) in float32."""
+    import ml_dtypes
+
     return np.asarray(x, np.float32).astype(ml_dtypes.bfloat16).astype(np.float32)
 
 

@@ -13,7 +13,7 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.multiply import matrix_kernel
 from accelsim.workload.ops import find
 from accelsim.workload.ops.foreign import foreign_kernel
-from accelsim.workload.ops.values import contain
+from accelsim.workload.ops.values import contain, row_major
 
 
 @one_blas_thread
@@ -59,16 +59,12 @@ def compute(node: Node, graph: Graph, arrays: list[Array | None]) -> list[Array]
     Kernels see operands in row-major order: NumPy adds up a transposed view in another order, and the last bit of a
     mean or a softmax would depend on where its operand comes from.
     """
-    op, arrays = find(node.op), [row_major(array) for array in arrays]
+    op = find(node.op)
+    arrays = [array if array is None else row_major(array) for array in arrays]
     if op is None:
         return foreign_kernel(node, graph.opset, arrays)
     with np.errstate(all="ignore"):  # infinities and NaN are results
         return matrix_kernel(node, graph, arrays) if node.format else op.kernel(node, arrays)
-
-
-def row_major(array: Array | None) -> Array | None:
-    """The array with its elements one after the other; itself if they are."""
-    return array if array is None or array.flags.c_contiguous else array.copy()
 
 
 def _fitted(node: Node, graph: Graph, name: str, result: Array) -> Array:

@@ -15,6 +15,7 @@ from accelsim.workload.ops.base import Conv, Gemm, Shape
 from accelsim.workload.ops.conv import columns_of
 from accelsim.workload.ops.matmul import finish_gemm
 from accelsim.workload.ops.product import shifted
+from accelsim.workload.ops.values import row_major
 from accelsim.workload.ops.window import Window, padded
 
 
@@ -68,7 +69,7 @@ def rows_of(conv: Conv) -> Ints:
 
 def in_order(conv: Conv, rows: Array, axis: int) -> Array:
     """Rows (image, p, q) along an axis in the order in which the product has them."""
-    return np.take(rows, rows_of(conv), axis) if conv.strip else rows
+    return np.take(row_major(rows), rows_of(conv), axis) if conv.strip else rows
 
 
 def finish(node: Node, y: Array, extra: Array | None) -> Array:

@@ -15,7 +15,7 @@ from accelsim.compiler.state import State
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
-from accelsim.workload.ops.values import common_shape
+from accelsim.workload.ops.values import common_shape, row_major
 
 if TYPE_CHECKING:
     from accelsim.compiler.graph.affine import Affine
@@ -177,7 +177,7 @@ def _plain_operands(graph: Graph, node: Node, alpha: float, counts: Counter[str]
 
 def _scaled_view(tensor: Tensor, factor: float, transposed: bool) -> Array:
     values = edit.peek(tensor)
-    values = np.ascontiguousarray(values.T) if transposed else values
+    values = row_major(values.T) if transposed else values
     return values if factor == 1.0 else (values * np.float64(factor)).astype(values.dtype)
 
 

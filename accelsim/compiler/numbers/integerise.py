@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import numpy as np
-
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.wiring import Wiring
 from accelsim.compiler.numbers.integerise_match import PRODUCTS, Matcher, Product, is_turned
@@ -31,6 +29,7 @@ from accelsim.formats import integer
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Quant, Tensor
 from accelsim.workload.onnx.exporting.coded_graph import moves
+from accelsim.workload.ops.values import row_major
 
 
 def integerise(state: State) -> None:
@@ -213,7 +212,7 @@ def _spread_zero(product: Product, graph: Graph) -> int | Array:
 
 
 def _transposed(tensor: Tensor) -> Array:
-    return np.ascontiguousarray(edit.peek(tensor).T)
+    return row_major(edit.peek(tensor).T)
 
 
 def _shortened(names: list[str], most: int = 4) -> str:

@@ -16,11 +16,10 @@ import numpy as np
 
 from accelsim.program.commands import Tile
 from accelsim.types import Array
-from accelsim.workload.execute import row_major
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.matrix import in_order
 from accelsim.workload.ops.base import Gemm, get
-from accelsim.workload.ops.values import contain
+from accelsim.workload.ops.values import contain, row_major
 
 PER_CHANNEL = ("scale", "multiplier", "zero_point")
 """Attributes that may hold one value per channel."""
@@ -92,7 +91,8 @@ def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides:
     }
     result = inside[node.outputs[0]]
     for part in node.epilogue:
-        arrays = [row_major(_operand(graph, shape, name, inside, sides)) for name in part.inputs]
+        operands = [_operand(graph, shape, name, inside, sides) for name in part.inputs]
+        arrays = [operand if operand is None else row_major(operand) for operand in operands]
         result = get(part.op).kernel(_sliced(part, shape), arrays)[0]
         inside[part.outputs[0]] = result = contain(result, graph.tensors[part.outputs[0]].dtype)
     return shape.gather(result)

@@ -12,6 +12,7 @@ from accelsim.workload.graph import Array
 from accelsim.workload.matrix import a_matrix, b_matrix, finish, y_from_matrix
 from accelsim.workload.ops.base import Gemm
 from accelsim.workload.ops.product import product
+from accelsim.workload.ops.values import row_major
 from tests.helpers.geometry import convolutions
 from tests.helpers.op_cases import CASES
 from tests.helpers.ort_oracle import Case, outs, own
@@ -66,3 +67,11 @@ def test_two_batched_operands_are_groups() -> None:
     case = Case("MatMul", [np.ones((2, 1, 5, 7), np.float32), np.ones((3, 7, 4), np.float32)])
     gemm, _ = by_views(case)
     assert (gemm.groups, gemm.M, gemm.N, gemm.K, gemm.batch) == (6, 5, 4, 7, (2, 3))
+
+
+@pytest.mark.parametrize("rows", [1, 32, 33, 100])
+def test_transposed_matrices_become_row_major(rows: int) -> None:
+    matrix = np.arange(rows * 3).reshape(rows, 3)
+    turned = row_major(matrix.T)
+    assert turned.flags.c_contiguous and row_major(turned) is turned
+    assert turned.tolist() == [[row[column] for row in matrix.tolist()] for column in range(3)]
