@@ -78,6 +78,6 @@ def assert_places_agree(run: Run) -> None:
         assert [items[at] for at in range(len(items))] == list(items)
         assert items[-1:] == list(items)[-1:]
     count, linked = len(run.slices), set(run.by_link)
-    assert len(linked) == len(run.by_link)
+    assert len(linked) == len(run.by_link) == len(list(run.by_link))
     assert {number for number in range(count) if number in run.by_link} == linked
     assert count not in run.by_link and "0" not in run.by_link

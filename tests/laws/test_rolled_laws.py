@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.unrolling import Unrolling
 from accelsim.program.rolled import Unrolled
-from tests.helpers.replays import assert_equal, assert_replayed_is_simulated, both
+from tests.helpers.replays import assert_equal, assert_places_agree, assert_replayed_is_simulated, both
 
 BINDS = "accelsim.engines.systolic.lower.ON_THE_CHIP"
 BUFFERS = {
@@ -93,3 +93,4 @@ def test_few_laps_are_replayed(model: str, chip: str, sets: list[str]) -> None:
     run, whole = both(model, chip, [*sets, "accumulators.capacity=1 KiB"])
     assert isinstance(run.replay, Unrolling) and run.replay.commands > 100
     assert_equal(run, whole)
+    assert_places_agree(run)

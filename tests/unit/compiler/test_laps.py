@@ -122,3 +122,27 @@ def test_weights_that_several_loops_load_are_there_once() -> None:
     )  # fmt: skip
     assert rolled.rolled is not None and len(rolled.rolled.loops) == 3
     assert rolled.needs == whole.needs and whole.needs["ddr3"].weights_B == 40 * 4 * 256
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "fewer"),
+    [
+        ("mlp?hidden=64,layers={}", "haswell-e5-2699v3", 20),
+        ("gpt?layers={},hidden=64,seq=8,heads=4", "haswell-e5-2699v3", 12),
+    ],
+)
+def test_without_its_copies_a_program_is_that_of_fewer_blocks(model: str, chip: str, fewer: int) -> None:
+    """But for the names of layers behind the copies, and for results that copies leave."""
+    program = _program(model.format(fewer), chip, [])
+    repeat = program.repeat
+    assert repeat is not None and repeat.times > 1
+    short = repeat.short(program)
+    plain = _program(model.format(fewer - repeat.times * repeat.blocks), chip, [], repeat=False)
+    parts = ("id", "kind", "engine", "op", "work", "reads", "writes")
+    for one, other in zip(short.commands, plain.commands, strict=True):
+        assert [getattr(one, part) for part in parts] == [getattr(other, part) for part in parts]
+        assert set(one.waits) == set(other.waits) and one.effect.tile == other.effect.tile
+    for here, there in zip(short.regions, plain.regions, strict=True):
+        assert here._replace(name="") == there._replace(name="")
+    assert short.presets == plain.presets
+    assert len(short.steps) == len(plain.steps)
