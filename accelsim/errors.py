@@ -193,6 +193,15 @@ def brief(given: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
+UNQUOTED = {type(None): "an empty value", dict: "a block", list: "a list"}
+"""Type of what a file gave -> what it is called, where it is no text."""
+
+
+def given(value: object) -> str:
+    """Return what a file gave, as a message names it: in YAML's words, else its ``brief``."""
+    return UNQUOTED.get(type(value)) or brief(value)
+
+
 def begun(name: str, valid: Iterable[str]) -> str:
     """The shortest valid name that begins with ``name``, or '' when none does."""
     start = name.casefold()

@@ -82,7 +82,7 @@ DIMENSIONS: dict[str, Dimension] = {
 }
 """Every dimension, by its SI unit."""
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?)\s*(\S*)\s*$")
+_NUMBER = re.compile(r"\s*([+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?)\s*(\S*)\s*$")
 _PREFIXES = "PTGMkmunpfa"
 MOST_DIGITS = 400
 """Digits of a number, and powers of ten behind its e, that are too many for any float."""

@@ -67,9 +67,9 @@ SECTIONS = {
 }
 """Sections of the help, and their commands; what is in none comes last."""
 
-BAD_INPUT, FAILED, INTERNAL = 2, 1, 70
+BAD_INPUT, FAILED, INTERNAL, UNWRITTEN = 2, 1, 70, 74
 """Exit codes: the user's input is wrong; a check that was asked for does not hold, or no memory left; a fault of
-accelsim itself (EX_SOFTWARE of sysexits.h)."""
+accelsim itself, stdout takes no more (EX_SOFTWARE and EX_IOERR of sysexits.h)."""
 
 REPORT = """\
 This is a fault of accelsim, not of your input. Please report it: send the maintainers the text above, the whole
@@ -154,7 +154,7 @@ class Commands(click.Group):
                 raise
             abandon_stdout()
             click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
-            sys.exit(FAILED)
+            sys.exit(UNWRITTEN)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
@@ -192,6 +192,9 @@ class Commands(click.Group):
         a traceback as a fault of accelsim."""
         try:
             return self._invoke(ctx)
+        except BrokenPipeError:  # whoever read stdout has enough; click would exit with 1
+            abandon_stdout()
+            raise click.exceptions.Exit(UNWRITTEN) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort, OSError):
             raise
         except Exception as error:
@@ -241,6 +244,6 @@ def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
 def main() -> None:
     """Simulate AI accelerators: values, seconds, joules and where they go.
 
-    Exit code 0: done; 1: a check that was asked for does not hold; 2: the input is wrong; 130: interrupted;
-    143: ended by SIGTERM.
+    Exit code 0: done; 1: a check that was asked for does not hold; 2: the input is wrong; 74: stdout takes no
+    more; 130: interrupted; 143: ended by SIGTERM.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from accelsim.cluster.network.topology import Topology
     from accelsim.spec.cluster import ClusterSpec
 
-PART = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
+PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 """A device of --group, or a range of them."""
 MOST_DEVICES = 16_384
 """Devices of a range at most: as many as a cluster may have."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from accelsim.cli.common import check_file_target, paragraphs, progress, show, show_notes, width
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def sentences(found: Generation) -> list[str]:
     told = [
         prefill,
         f"Decoding then produces {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} "
-        f"each. The first decode step takes {si(first.seconds, 's')}; the last, after {last.past:,} tokens, takes "
-        f"{si(last.seconds, 's')}.",
+        f"each. The first decode step takes {si(first.seconds, 's')}; the last, after {count_of(last.past, 'token')}, "
+        f"takes {si(last.seconds, 's')}.",
         f"Memory bandwidth alone accounts for {_floor(last)} of the last decode step.",
     ]
     if len(found.calls) == found.decode_calls:

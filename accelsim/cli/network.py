@@ -26,7 +26,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.errors import Problem, SpecError, UsageError, count_of
+from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
     from accelsim.network.noc.sweep import Sweep
@@ -41,17 +41,6 @@ PLOTTED = tuple(2**power for power in range(6, 29))
 
 def _sizes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
     return byte_sizes(texts)
-
-
-def _part(name: str, folder: str, model: Any, overrides: tuple[str, ...]) -> Any:
-    """A spec of ``folder`` with overrides. SpecError with all problems."""
-    from accelsim.spec.yaml.load import read_part
-    from accelsim.spec.yaml.parts import part_file
-
-    made, problems = read_part(part_file(name, folder), model, overrides)
-    if problems:
-        raise SpecError(problems)
-    return made
 
 
 @click.command(epilog=example(
@@ -77,8 +66,9 @@ def link(
     Back to back: a stream of transfers of one size. Alone: one transfer, latency included.
     """
     from accelsim.spec.link import Link as Model
+    from accelsim.spec.yaml.parts import load_part
 
-    made: Link = _checked(out, plot, table, lambda: _part(name, "links", Model, overrides))
+    made: Link = _checked(out, plot, table, lambda: load_part(name, "links", Model, overrides))
     rows = [_link_row(made, size) for size in sizes or SIZES]
     facts = _link_facts(name, made) | {"transfers": rows}
     if out is not None:
@@ -244,20 +234,19 @@ def _noc(name: str, shape: tuple[int, ...], overrides: tuple[str, ...]) -> Noc:
     """A network by name or file, or a topology and shape with the routers of ``EXAMPLE``."""
     from accelsim.network.noc.topology import TOPOLOGIES
     from accelsim.spec.network import SHAPES, Noc
+    from accelsim.spec.yaml.parts import load_part
 
     if name not in TOPOLOGIES:
         if shape:
             raise UsageError(
                 Problem(f"a size beside {name!r}", expected="a topology: " + ", ".join(TOPOLOGIES))
             )
-        named: Noc = _part(name, "networks", Noc, overrides)
-        return named
+        return load_part(name, "networks", Noc, overrides)
     if len(shape) != len(SHAPES[name]):
         wanted = " and ".join(SHAPES[name])
         raise UsageError(Problem(f"{name} with {len(shape)} sizes", expected=wanted))
     chosen = (f"topology={name}", f"shape={list(shape)}")
-    made: Noc = _part(EXAMPLE, "networks", Noc, (*chosen, *overrides))
-    return made
+    return load_part(EXAMPLE, "networks", Noc, (*chosen, *overrides))
 
 
 def _noc_facts(name: str, found: Sweep) -> dict[str, Any]:
@@ -290,11 +279,11 @@ def _print_noc(facts: dict[str, Any]) -> None:
     size = " x ".join(map(str, facts["shape"]))
     click.echo(
         f"{facts['topology']} {size}: {count_of(facts['nodes'], 'node')}, {count_of(facts['links'], 'link')}; "
-        f"{facts['traffic']} traffic, "
-        f"packets of {facts['packet_flits']} flit{'s' * (facts['packet_flits'] > 1)}\n"
+        f"{facts['traffic']} traffic, packets of {count_of(facts['packet_flits'], 'flit')}\n"
         f"empty network {facts['zero_load_clocks']:.2f} clocks ({si(facts['zero_load_s'], 's')}), "
         f"{facts['mean_links']:.2f} links on average, {si(facts['energy_J_per_bit'], 'J')}/bit\n"
-        f"bound {facts['bound_flits']:.4g} flits per clock and node ({si(facts['bound_Bps'], 'B/s')} each)"
+        f"bound {facts['bound_flits']:.4g} flit{'s' * (facts['bound_flits'] != 1)} per clock and node "
+        f"({si(facts['bound_Bps'], 'B/s')} each)"
     )
     headers = ["load", "packets", "latency", "formula", "accepted", "least of a node"]
     cells = [

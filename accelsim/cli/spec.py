@@ -16,23 +16,21 @@ def spec() -> None:
 
 
 @spec.command(epilog=example(
-    "accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'", "accelsim spec show 4x-edu"
+    "accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'", "accelsim spec show 4x-edu",
+    "accelsim spec show memories/ddr4-3200",
 ))  # fmt: skip
-@click.argument("chip")
+@click.argument("spec")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
 @json_option
-def show(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Print CHIP (a name or a YAML file, of a chip or a cluster) with every default and every file that it is made of.
+def show(spec: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Print SPEC (the name of a chip or a cluster, or any spec file) with every default and every file that it is of.
 
-    As YAML, which can be the file of a chip or a cluster again, or with --json as JSON.
+    As YAML, which can be a spec file again, or with --json as JSON.
     """
-    from accelsim.spec.yaml import clusters, load
+    from accelsim.spec.yaml import load
+    from accelsim.spec.yaml.parts import load_spec
 
-    loaded = (
-        clusters.load_cluster(chip, overrides)
-        if clusters.is_cluster(chip)
-        else load.load_chip(chip, overrides)
-    )
+    loaded = load_spec(spec, overrides)
     if as_json:
         show_json(load.resolved(loaded))
     else:

@@ -141,5 +141,6 @@ def _check_place(target: Path, folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        what = f"cannot be written: {folder}: {error.strerror or error}"
+        why = "takes no files" if error.errno == errno.ENOENT else error.strerror or error
+        what = f"cannot be written: {folder}: {why}"
         raise UsageError(Problem(what, str(target), "a place where files can be made")) from error

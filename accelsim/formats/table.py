@@ -29,7 +29,7 @@ OVERFLOWS: dict[str, tuple[str, ...]] = {
 }
 """Encoding -> the overflow policies it can express, the default first."""
 
-CONFIGURABLE = re.compile(r"fp(\d+)_e(\d+)m(\d+)(?:b(-?\d+))?(fnuz|fn)?")
+CONFIGURABLE = re.compile(r"fp([0-9]+)_e([0-9]+)m([0-9]+)(?:b(-?[0-9]+))?(fnuz|fn)?")
 """Names of floats that need no row: ``fp8_e5m2b20`` is 5 exponent bits, 2 mantissa bits, bias 20."""
 
 

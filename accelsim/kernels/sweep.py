@@ -46,7 +46,7 @@ class Sweep(NamedTuple):
 
 def parsed(text: str, names: Sequence[str]) -> Range:
     """A range of a size, one of ``names``. Raises UsageError."""
-    found = re.fullmatch(r"(\w+)=(\d+):(\d+)(?::(\d+))?", text)
+    found = re.fullmatch(r"(\w+)=([0-9]{1,12}):([0-9]{1,12})(?::([0-9]{1,12}))?", text)
     if found is None:
         raise UsageError(Problem(f"no range of sizes: {text!r}", "--sweep", FORM))
     name, first, last, step = found[1], int(found[2]), int(found[3]), int(found[4] or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +37,7 @@ def start(lesson: Lesson, parent: Path, student: str) -> Path:
     """Make the folder of a lesson: its text and the file to edit, nothing else. Raises UsageError where it exists."""
     folder = parent / lesson.folder
     if folder.exists() or folder.is_symlink():
-        expected = f"another DIR; to begin this one again, 'accelsim lesson reset {lesson.number}'"
+        expected = f"another DIR; to begin this one again, '{_again(lesson, 'reset', parent)}'"
         raise UsageError(Problem("exists, and may hold your work", str(folder), expected))
     write_folder(folder, _files(lesson, student))
     return folder
@@ -57,16 +58,29 @@ def located(lesson: Lesson, place: Path) -> Path:
             return file
     folder = place / lesson.folder if (place / lesson.folder).is_dir() else place
     what = f"there is no {lesson.file} in it" if folder.is_dir() else "no such directory"
-    make = "reset" if (folder / README).is_file() else "start"
-    expected = f"the folder of lesson {lesson.number}; 'accelsim lesson {make} {lesson.number}' makes it"
+    make = "reset" if _is_of(lesson, folder) else "start"
+    expected = f"the folder of lesson {lesson.number}; '{_again(lesson, make, place)}' makes it"
     raise UsageError(Problem(what, str(folder), expected))
+
+
+def _is_of(lesson: Lesson, folder: Path) -> bool:
+    """Whether a folder is that of this lesson, by its text."""
+    text = folder / README
+    return text.is_file() and text.read_text("utf-8", "replace").startswith(f"# Lesson {lesson.number}:")
+
+
+def _again(lesson: Lesson, what: str, place: Path) -> str:
+    """The command that makes a lesson's folder, or its file, at a place."""
+    return f"accelsim lesson {what} {lesson.number}" + (
+        f" {shlex.quote(str(place))}" if place != Path() else ""
+    )
 
 
 def reset(lesson: Lesson, place: Path) -> tuple[Path, Path | None]:
     """Put the start of the file back; what was there is kept beside it. Returns both files."""
     folder = place / lesson.folder if (place / lesson.folder).is_dir() else place
-    if not (folder / README).is_file():
-        expected = f"a folder that 'accelsim lesson start {lesson.number}' made"
+    if not _is_of(lesson, folder):
+        expected = f"a folder that '{_again(lesson, 'start', place)}' made"
         raise UsageError(Problem(f"no {README} of a lesson in it", str(folder), expected))
     file, kept = folder / lesson.file, None
     student = named(file) if file.is_file() else _student_of(folder)

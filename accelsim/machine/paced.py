@@ -42,7 +42,7 @@ class _Place(NamedTuple):
 class Paced(Unrolling):
     """An ``Unrolling`` whose short run has a timetable."""
 
-    pace: ClassVar[str] = "whose times follow from those of the laps before"
+    pace: ClassVar[str] = "whose times follow from those of the iterations before"
 
     @property
     def table(self) -> Timetable:

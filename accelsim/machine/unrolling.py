@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.machine.accounting import Clips, costs, engine_times, ledger_rows
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Busy, Row, Run, Segment, Slice
@@ -44,7 +45,7 @@ class Unrolling:
     rolled: Run
     short: Run
     turns: Sequence[Turn]
-    pace: ClassVar[str] = "that do what the lap before did"
+    pace: ClassVar[str] = "that do what the one before did"
     """What the laps are that were left out, in words."""
 
     @cached_property
@@ -108,7 +109,7 @@ class Unrolling:
             )
         return (
             f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were not simulated: "
-            f"{laps:,} laps of {len(self.unroller.loops):,} tile loops {self.pace}{blocks}"
+            f"{count_of(laps, 'iteration')} of {count_of(len(self.unroller.loops), 'tile loop')} {self.pace}{blocks}"
         )
 
     def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]], engine: str = "") -> dict[Key, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -15,11 +16,11 @@ from accelsim.report.write import MOST_FACTS_B, STEP, STEP_PAGE, SUMMARY, is_rep
 from accelsim.request import OPTIONS
 from accelsim.request.fields import DEFAULTS, FORMER, MAPPINGS
 from accelsim.request.option import Kind
+from accelsim.spec.declaring import wanted
 
 LARGEST = 1e60
 """Far beyond any figure of a run in its unit, far from what overflows in a ratio."""
 Figure = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-PREFIX = "Input should be "
 
 
 class _Strict(BaseModel):
@@ -167,7 +168,7 @@ def _problems(entry: dict[str, Any], file: Path) -> list[Problem]:
         for each in error.errors():
             path, missing = _path(entry, each["loc"]), each["type"] == "missing"
             what = f"{path} is {'missing' if missing else _shown(each['input'])}"
-            told.setdefault(path, Problem(what, str(file), _wanted(each["msg"])))  # one for all alternatives
+            told.setdefault(path, Problem(what, str(file), _wanted(each)))  # one for all alternatives
         return [told[path] for path in sorted(told)]
     return []
 
@@ -183,10 +184,9 @@ def _path(entry: Any, place: tuple[str | int, ...]) -> str:
     return ".".join(parts)
 
 
-def _wanted(message: str) -> str:
-    if message == "Field required":
-        return "a report of this version"
-    return message.removeprefix(PREFIX).removeprefix("Value error, ")
+def _wanted(error: Mapping[str, Any]) -> str:
+    missing = error["type"] == "missing"
+    return "a report of this version" if missing else wanted(error).removeprefix("Value error, ")
 
 
 def _shown(value: Any) -> str:

@@ -131,9 +131,10 @@ def _memory(result: StepResult) -> str:
     device = result.fullest
     parts = device.memory.parts_B()
     most = max(parts, key=lambda kind: parts[kind])
+    article = "the " * (most == "optimiser")
     return (
         f"Stage {device.stage} uses the most memory: {memory_text(device.memory.peak_B)} of "
-        f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {most}."
+        f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {article}{most}."
     )
 
 

@@ -11,7 +11,7 @@ from sys import modules
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from accelsim.spec.declaring import AfterValidator, Call, Field, called, remembered
+from accelsim.spec.declaring import DAY, AfterValidator, Call, Field, called, remembered
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,7 +30,7 @@ def _in_the_calendar(text: str) -> str:
     return text
 
 
-Day = Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$"), AfterValidator(_in_the_calendar)]
+Day = Annotated[str, Field(pattern=DAY), AfterValidator(_in_the_calendar)]
 """A year, a month or a day."""
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from accelsim.spec.base import Model
 from accelsim.spec.collectives import Collectives
 from accelsim.spec.counts import Name, Parts, Words, once
-from accelsim.spec.declaring import Field
+from accelsim.spec.declaring import NAME, Field
 from accelsim.spec.link import Link
 from accelsim.spec.quantity import Seconds, Watts
 
@@ -35,7 +35,7 @@ Speed = Annotated[float, Field(ge=0.001, le=1000)]
 """Pace of a device, 0.001 to 1,000 times that of its chip."""
 Ratio = Annotated[float, Field(ge=1, le=1000)]
 """How many times more one side has than the other, 1 to 1,000."""
-Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=200)]
+Label = Annotated[str, Field(pattern=NAME, max_length=200)]
 """A device or a switch as pictures and routes call it."""
 
 

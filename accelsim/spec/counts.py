@@ -10,7 +10,14 @@ from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
 from accelsim.errors import brief
-from accelsim.spec.declaring import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from accelsim.spec.declaring import (
+    NAME,
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 MOST_SIDE, MOST_LANES, MOST_CLOCKS, MOST_PARTS, MOST_CORES = 65_536, 2**20, 1_000_000, 65_536, 1024
 """Rows and columns of an array, lanes of a vector unit, clocks of anything, parts of a memory, cores of a chip."""
@@ -33,7 +40,7 @@ def _pace(value: Any) -> Any:
     """A whole number as it is; '1/2' as the fraction that it is. ValueError with what was expected."""
     if not isinstance(value, str | Fraction):
         return value
-    found = re.fullmatch(r"(\d{1,7})(?:/(\d{1,7}))?", str(value).strip())
+    found = re.fullmatch(r"([0-9]{1,7})(?:/([0-9]{1,7}))?", str(value).strip())
     over, under = (int(found[1]), int(found[2] or 1)) if found else (0, 0)
     if not over or not under or not Fraction(1, MOST_RATE) <= Fraction(over, under) <= MOST_CLOCKS:
         raise ValueError(
@@ -52,7 +59,7 @@ FractionalPace = Annotated[
     WithJsonSchema(
         {"words": f"whole number, 1 to {MOST_CLOCKS:,}, or a fraction such as `1/2`",
          "anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_CLOCKS},
-                   {"type": "string", "pattern": r"^\d{1,7}/\d{1,7}$"}]}
+                   {"type": "string", "pattern": r"^[0-9]{1,7}/[0-9]{1,7}$"}]}
     ),
 ]  # fmt: skip
 """Clocks that one of something takes, or a fraction of a clock where several go into one: 1/2 is double rate."""
@@ -72,7 +79,7 @@ Share = Annotated[float, Field(ge=0.001, le=1)]
 """Usable share of a peak, 0.001 to 1."""
 Words = Annotated[str, Field(max_length=200)]
 """A title or the name of a kind: text for a table, up to 200 characters."""
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 """What something is called in files and on the command line: small letters, digits, '_', '.', '-'."""
 
 T = TypeVar("T")

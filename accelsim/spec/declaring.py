@@ -6,7 +6,7 @@ each name here records a call of pydantic's function of that name, and ``called`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
@@ -67,3 +67,34 @@ def called(declaration: Any) -> Any:
     if origin in (Union, UnionType):
         return reduce(or_, parts)
     return (Annotated if origin is Annotated else origin)[parts]
+
+
+NAME, DAY = r"^[a-z0-9][a-z0-9_.-]*$", r"^[0-9]{4}(-[0-9][0-9]){0,2}$"
+"""Patterns of texts in specs: what something is called, a year or month or day."""
+WANTED = {
+    "model_type": "a block of fields", "model_attributes_type": "a block of fields",
+    "dict_type": "a block of names and values", "list_type": "a list", "tuple_type": "a list",
+    "bool_type": "true or false", "bool_parsing": "true or false", "string_type": "a text",
+    "float_type": "a number", "float_parsing": "a number", "finite_number": "a finite number",
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "greater_than_equal": "{ge} or more", "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}", "less_than": "less than {lt}",
+    "too_short": "{min_length} or more", "too_long": "at most {max_length}",
+    "string_too_short": "{min_length} characters or more", "string_too_long": "at most {max_length} characters",
+    "literal_error": "{expected}",
+}  # fmt: skip
+"""Pydantic's error -> what it expected, in plain words."""
+PATTERNS = {NAME: "a-z 0-9 _ . -, a letter or digit first", DAY: "YYYY, YYYY-MM or YYYY-MM-DD"}
+"""Pattern of a text -> what it allows, in plain words."""
+
+
+def wanted(error: Mapping[str, Any]) -> str:
+    """Return what an error of pydantic expected, in plain words."""
+    facts = {
+        name: f"{int(value) if float(value).is_integer() and abs(value) < 2**53 else value:,}"
+        if isinstance(value, int | float) else value
+        for name, value in error.get("ctx", {}).items()
+    }  # fmt: skip
+    if error["type"] == "string_pattern_mismatch":
+        return PATTERNS.get(facts["pattern"], f"a text like {facts['pattern']}")
+    return WANTED[error["type"]].format(**facts) if error["type"] in WANTED else str(error["msg"])

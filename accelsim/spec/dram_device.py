@@ -9,6 +9,7 @@ from accelsim.dram.device import Command, CommandEnergy, Controller, Device, Geo
 from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.base import Model
+from accelsim.spec.declaring import wanted
 from accelsim.spec.dram import Currents, Dram, MemoryController, StatedEnergy
 from accelsim.spec.dram_quantity import Span
 from accelsim.spec.laws.dram import broken
@@ -62,7 +63,7 @@ def _controller(spec: Dram, changes: dict[str, Any], geometry: Geometry) -> Cont
             Problem(
                 f"controller: {each['loc'][0]} {each['input']!r}",
                 "",
-                each["msg"].removeprefix("Input should be "),
+                wanted(each),
             )
             for each in error.errors(include_url=False)
         ) from None

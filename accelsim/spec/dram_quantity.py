@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
 from accelsim import units
-from accelsim.errors import brief
+from accelsim.errors import brief, given
 from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSchema
 from accelsim.time import FS_PER_S
 
-_CLOCKS = re.compile(r"\s*(\d+)\s*tCK\s*$")
-_BITS = re.compile(r"\s*(\d+)\s*([KMGT]?)(?:i?)bit\s*$")
+_CLOCKS = re.compile(r"\s*([0-9]+)\s*tCK\s*$")
+_BITS = re.compile(r"\s*([0-9]+)\s*([KMGT]?)(?:i?)bit\s*$")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -56,7 +56,7 @@ def _span(longest: Longest) -> Callable[[Any], Span]:
 
     def validate(text: Any) -> Span:
         if not isinstance(text, str):
-            raise ValueError(f"{brief(text)} has no unit; expected {expected}")
+            raise ValueError(f"{given(text)} has no unit; expected {expected}")
         match = _CLOCKS.match(text)
         if match:
             if len(match[1]) > units.MOST_DIGITS or int(match[1]) > longest.clocks:

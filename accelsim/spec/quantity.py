@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from accelsim import units
-from accelsim.errors import brief
+from accelsim.errors import brief, given
 from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSchema
 
 
@@ -30,7 +30,7 @@ def _validator(
 
     def validate(text: Any) -> float:
         if not isinstance(text, str):
-            raise ValueError(f"{brief(text)} has no unit; expected {units.expected(unit)}")
+            raise ValueError(f"{given(text)} has no unit; expected {units.expected(unit)}")
         exact = units.parse_exact(text, unit)
         if exact < 0 or (positive and exact == 0):
             bound = "more than zero" if positive else "zero or more"

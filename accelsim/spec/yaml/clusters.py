@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 FOLDER = "clusters"
-COUNTED = re.compile(r"([1-9]\d{0,6})x-(.+)")
+COUNTED = re.compile(r"([1-9][0-9]{0,6})x-(.+)")
 """A number before a name: '16x-dgx-a100'."""
 
 
@@ -123,7 +123,7 @@ def resolve_cluster(name_or_path: str | Path) -> Named:
         file = where.find(str(Path(text).absolute()))
         if file is None:
             raise SpecError(
-                Problem(f"no spec file {brief(text)}", expected="a cluster's name or the path of a YAML file")
+                Problem(where.no_file(text), expected="a cluster's name or the path of a YAML file")
             )
         return Named(file, None, counts)
     named = _named(text)
@@ -143,7 +143,7 @@ def _counts(text: str) -> dict[str, int]:
         if name not in COUNTS or name in found:
             what = f"{name} is given twice" if name in found else f"a cluster has no {brief(name)}"
             problems.append(Problem(what, repr(text), f"one of {', '.join(COUNTS)}", nearest(name, COUNTS)))
-        elif not re.fullmatch(r"[1-9]\d{0,6}", value):
+        elif not re.fullmatch(r"[1-9][0-9]{0,6}", value):
             what = f"{name}={brief(value)[1:-1]}"
             problems.append(Problem(what, repr(text), "a whole number from 1 to 9,999,999"))
         else:

@@ -30,8 +30,8 @@ from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.yaml import overrides as set_by_user
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
-from accelsim.spec.yaml.kinds import kind_by_keys, kind_by_place
-from accelsim.spec.yaml.marks import BROKEN, about, parse, read
+from accelsim.spec.yaml.kinds import ONE, kind_by_keys, kind_by_place
+from accelsim.spec.yaml.marks import BROKEN, about, of_another_kind, parse, read
 from accelsim.spec.yaml.overrides import find
 from accelsim.spec.yaml.shape import annotation_of, families_of, item
 from accelsim.spec.yaml.tree import PathTo, Tree
@@ -59,7 +59,20 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     Overrides reach into what the chip takes from other files: 'memories.ddr3.memory.bandwidth=68 GB/s'.
     Raises SpecError with all problems at once, each with file:line:column.
     """
-    return _with(read(resolve(name_or_path), Chip), overrides)
+    file = resolve(name_or_path)
+    try:
+        return _with(read(file, Chip), overrides)
+    except SpecError:
+        refuse_other_kind(file, Chip)
+        raise
+
+
+def refuse_other_kind(file: Path, model: type[Model]) -> None:
+    """SpecError where files of ``model`` are of another kind: one problem in place of all that the file lacks."""
+    if found := of_another_kind(file, model):
+        wanted = next(ONE[kind] for kind, each in KINDS.items() if each is model)
+        told = f"{wanted}; 'accelsim spec show' shows files of any kind"
+        raise SpecError(Problem(f"is {ONE[found]}", str(file), told))
 
 
 def override(chip: Chip, overrides: Sequence[str]) -> Chip:
@@ -263,13 +276,13 @@ def _summary(name: str, path: Path) -> ChipSummary:
     return ChipSummary(name, chip.title, chip.kind, path, dict(chip.peak))
 
 
-def show(chip: Chip | ClusterSpec) -> str:
-    """The chip or cluster as one resolved YAML file with units: each default that means something, each composed file.
+def show(spec: Model) -> str:
+    """The spec as one resolved YAML file with units: each default that means something, each composed file.
 
-    Functions that are (almost) a family stand as one. Loading it gives the same chip or cluster.
+    Functions that are (almost) a family stand as one. Loading it gives the same.
     """
-    content = resolved(chip)
-    for unit, block in _engines(chip, content):
+    content = resolved(spec)
+    for unit, block in _engines(spec, content):
         block |= {
             table: families.shortened(getattr(unit, table))
             for table in type(unit).model_fields
@@ -278,20 +291,18 @@ def show(chip: Chip | ClusterSpec) -> str:
     return _text(content)
 
 
-def resolved(chip: Chip | ClusterSpec) -> dict[str, Any]:
+def resolved(spec: Model) -> dict[str, Any]:
     """The content of ``show``, with each function by its name."""
-    content = chip.model_dump(mode="json", exclude_none=True)
-    for unit, block in _engines(chip, content):
+    content = spec.model_dump(mode="json", exclude_none=True)
+    for unit, block in _engines(spec, content):
         for idle in unit.idle_fields():
             del block[idle]
     return content
 
 
-def _engines(
-    chip: Chip | ClusterSpec, content: dict[str, Any]
-) -> Iterator[tuple[EngineSpec, dict[str, Any]]]:
+def _engines(spec: Model, content: dict[str, Any]) -> Iterator[tuple[EngineSpec, dict[str, Any]]]:
     """Each engine of a chip with its block in the chip's content; none of a cluster, which names its chips."""
-    for kind, core in chip.cores.items() if isinstance(chip, Chip) else ():
+    for kind, core in spec.cores.items() if isinstance(spec, Chip) else ():
         for name, unit in core.engines.items():
             yield unit, content["cores"][kind]["engines"][name]
 

@@ -291,14 +291,13 @@ class _Builder:
         """The content of the file that ``reference`` names; {} with a problem noted when it cannot be had."""
         file = where.find(reference, self.file.parent)
         if file is None:
-            known = [f"{folder}/{name}" for folder in KINDS for name in where.names(folder)]
-            what = about(path, f"no spec file {brief(reference)}")
-            self.tree.problem(path, what, "a file below hwspecs", nearest(reference, known))
+            what = about(path, where.no_file(reference))
+            self.tree.problem(path, what, "a file below hwspecs", _nearest_file(reference))
             return BROKEN
         if file.resolve() in self.open_files:
             self.tree.problem(path, about(path, f"{reference!r} includes itself"))
             return BROKEN
-        wrong = _of_another_kind(file, model)
+        wrong = of_another_kind(file, model)
         if wrong == "dram" and model is KINDS["memories"]:
             return self._memory_of(file, reference, path)
         if wrong:
@@ -335,7 +334,16 @@ MOST_NODES = 10_000
 """Keys' values, items and blocks that a spec file may have after its aliases are replaced by what they stand for."""
 
 
-def _of_another_kind(file: File, model: Any) -> str:
+def _nearest_file(reference: str) -> str:
+    """The file below hwspecs that was meant; of the folder that is named, where there is such a one; or ''."""
+    folder, _, rest = reference.partition("/")
+    if folder in KINDS:
+        near = nearest(rest, where.names(folder))
+        return near and f"{folder}/{near}"
+    return nearest(reference, [f"{kind}/{name}" for kind in KINDS for name in where.names(kind)])
+
+
+def of_another_kind(file: File, model: Any) -> str:
     """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
     if model not in KINDS.values():
         return ""

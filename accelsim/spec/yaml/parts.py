@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,8 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.load import read_part
+from accelsim.spec.yaml.clusters import is_cluster, load_cluster
+from accelsim.spec.yaml.load import KINDS, file_of, kind_of, load_chip, read_part, refuse_other_kind
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 from accelsim.spec.yaml.marks import dotted
 
@@ -71,15 +73,26 @@ def load_noc(name_or_path: str | Path) -> Noc:
     return load_part(name_or_path, "networks", Noc)
 
 
-def load_part(name_or_path: str | Path, folder: str, model: type[M]) -> M:
-    """A spec of ``folder`` (a key of ``accelsim.spec.yaml.load.KINDS``); the name may be given with or without it.
+def load_part(name_or_path: str | Path, folder: str, model: type[M], overrides: Sequence[str] = ()) -> M:
+    """A spec of ``folder`` (a key of ``accelsim.spec.yaml.load.KINDS``) with overrides; the name may begin with it.
 
     Raises SpecError with all problems of the file at once, or when there is no such file.
     """
-    made, problems = read_part(part_file(name_or_path, folder), model)
+    made, problems = read_part(file := part_file(name_or_path, folder), model, overrides)
     if problems or made is None:
+        refuse_other_kind(file, model)
         raise SpecError(problems)
     return made
+
+
+def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
+    """Return a chip or cluster by name, or a spec of any kind by its path. SpecError with all problems at once."""
+    if is_cluster(name_or_path):
+        return load_cluster(name_or_path, overrides)
+    kind = kind_of(file := file_of(name_or_path))
+    if kind == "chips":
+        return load_chip(name_or_path, overrides)
+    return load_part(file, kind, KINDS[kind], overrides)
 
 
 def part_file(name_or_path: str | Path, folder: str) -> Path:

@@ -8,24 +8,25 @@ from typing import Any, TypeVar, cast, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from accelsim.errors import Problem, brief, nearest
+from accelsim.errors import Problem, brief, given, nearest
 from accelsim.spec.base import Model
+from accelsim.spec.declaring import wanted
 from accelsim.spec.engine import EngineSpec
+from accelsim.spec.families import NONE
 from accelsim.spec.status import FORMER
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
-from accelsim.spec.yaml.shape import annotation_at, annotation_of, choices, chosen, core, item, model_of
+from accelsim.spec.yaml.shape import (
+    annotation_at,
+    annotation_of,
+    choices,
+    chosen,
+    core,
+    families_of,
+    item,
+    model_of,
+)
 
 M = TypeVar("M", bound=Model)
-
-
-SHOWN = {type(None): "an empty value", dict: "a block"}
-"""Type of what was given -> what it is called; others by their Python name, such as a list."""
-BLOCKS = {
-    "model_type": "a block of fields",
-    "model_attributes_type": "a block of fields",
-    "dict_type": "a block of names and values",
-}
-"""Pydantic's error -> what it expected, in the words of YAML."""
 
 
 def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
@@ -107,10 +108,6 @@ def _no_type(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]
     return Problem(about((*path, "type"), "missing"), str(tree.at(path)), expected)
 
 
-FEW_OR_MANY = {"too_short": "{min_length} or more", "too_long": "{max_length} at the most"}
-"""Kinds of errors in the length of a list or mapping -> what was expected."""
-
-
 def _problem(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]) -> Problem:
     """One pydantic error in our words."""
     if error["type"] == "missing":
@@ -118,24 +115,22 @@ def _problem(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]
     if path and path[-1] == "[key]":
         path = path[:-1]
         return Problem(about(path, "not a valid name"), str(tree.at(path, key=True)), "a-z 0-9 _ . -")
-    given = error["input"]
+    value, expected = error["input"], wanted(error)
     if error["type"] == "value_error":
         what, _, expected = str(error["ctx"]["error"]).partition("; expected ")
     elif error["type"] == "literal_error":
-        what, expected = f"{brief(given)} is not one of the choices", error["ctx"]["expected"]
-    elif error["type"] in FEW_OR_MANY:
-        what, expected = f"{len(given)} entries", FEW_OR_MANY[error["type"]].format(**error["ctx"])
+        what = f"{brief(value)} is not one of the choices"
+    elif error["type"] in ("too_short", "too_long"):
+        what = "1 entry" if len(value) == 1 else f"{len(value)} entries"
     else:
-        shown = (
-            brief(given) if isinstance(given, str) else SHOWN.get(type(given), f"a {type(given).__name__}")
-        )
-        expected = BLOCKS.get(error["type"], error["msg"].removeprefix("Input should be "))
-        what = f"{shown} is not accepted"
+        what = f"{given(value)} is not accepted"
+    if families_of(annotation_at(model, tree.value, path[:-1])) is not None:
+        expected += f", or {NONE!r} to leave it out"
     offered = [choice.strip(" '") for choice in expected.replace(" or ", ",").split(",")]
     near = ""
     if error["type"] == "literal_error":
-        renamed = FORMER.get(str(given), "")
-        near = renamed if renamed in offered else nearest(str(given), offered)
+        renamed = FORMER.get(str(value), "")
+        near = renamed if renamed in offered else nearest(str(value), offered)
     return Problem(about(path, what), str(tree.at(path)), expected, near)
 
 

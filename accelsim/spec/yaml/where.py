@@ -12,7 +12,7 @@ from typing import Any
 
 from accelsim import usercache
 from accelsim.errors import Problem, SpecError, brief, nearest
-from accelsim.files.reading import is_file
+from accelsim.files.reading import is_file, is_folder
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -94,6 +94,13 @@ def find(reference: str, beside: Path | None = None) -> Path | None:
     return next((path for root in roots() if (path := _file(root / reference)) is not None), None)
 
 
+def no_file(reference: str) -> str:
+    """Return what is wrong with a reference that leads to no spec file."""
+    if is_folder(Path(reference)):
+        return f"{brief(reference)} is a directory"
+    return f"no spec file {brief(reference)}"
+
+
 def _file(path: Path) -> Path | None:
     """``path``, or it with a YAML suffix, when that is a file."""
     candidates = (path, *(Path(f"{path}{suffix}") for suffix in SUFFIXES))
@@ -127,9 +134,7 @@ def resolve(name: str | Path) -> Path:
     if Path(text).suffix in SUFFIXES or os.sep in text:
         path = _file(Path(text)) or find(text)
         if path is None:
-            raise SpecError(
-                Problem(f"no spec file {brief(text)}", expected="a chip's name or the path of a YAML file")
-            )
+            raise SpecError(Problem(no_file(text), expected="a chip's name or the path of a YAML file"))
         return path
     known = names("chips")
     if text not in known and (other := _also(text, known)) is not None:

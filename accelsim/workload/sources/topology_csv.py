@@ -25,15 +25,13 @@ from accelsim.formats.sparsity import pattern
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
-CONV_COLUMNS = (
-    "ifmapheight",
-    "ifmapwidth",
-    "filterheight",
-    "filterwidth",
-    "channels",
-    "numfilter",
-    "strides",
-)
+HEADINGS = {
+    re.sub(r"[^a-z]", "", heading.casefold()): heading
+    for heading in ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides",
+                    "Stride Height", "Stride Width", "M", "N", "K")
+}  # fmt: skip
+"""Column -> its heading."""
+CONV_COLUMNS = tuple(HEADINGS)[:7]
 STRIDES_COLUMNS = (*CONV_COLUMNS[:-1], "strideheight", "stridewidth")
 GEMM_COLUMNS = ("m", "n", "k")
 FORMS = (CONV_COLUMNS, STRIDES_COLUMNS, GEMM_COLUMNS)
@@ -173,14 +171,17 @@ def _header(cells: list[str], where: str) -> _Header:
                 raise ModelError(Problem(what, where, "a column Sparsity or Batch Size there, or none"))
             extra = {EXTRA[name]: 1 + len(form) + index for index, name in enumerate(others)}
             told = [
-                f"column {index + 1} is headed {cells[index + 1]!r} again; it is read as {form[index]!r}, by position"
+                f"column {index + 1} is headed {cells[index + 1]!r} again; it is read as "
+                f"{HEADINGS[form[index]]!r}, by position"
                 for index in repeated
             ]
             return _Header(form, extra, told)
-    expected = (
-        "'Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides'"
-    )
+    expected = f"'Layer name, {_headings(CONV_COLUMNS)}'"
     raise ModelError(Problem(f"header {', '.join(cells)!r}", where, f"{expected} or 'Layer, M, N, K'"))
+
+
+def _headings(columns: Sequence[str]) -> str:
+    return ", ".join(HEADINGS[column] for column in columns)
 
 
 def _repeated(stated: list[str], form: tuple[str, ...]) -> list[int]:
@@ -196,9 +197,9 @@ def _row_problems(cells: list[str], header: _Header, where: str) -> list[Problem
     columns = header.columns
     numbers = cells[1 : len(columns) + 1]
     if len(numbers) < len(columns):
-        return [Problem(f"{len(numbers)} numbers", where, f"{len(columns)}: {', '.join(columns)}")]
+        return [Problem(f"{len(numbers)} numbers", where, f"{len(columns)}: {_headings(columns)}")]
     problems = [
-        Problem(f"{column} is {cell!r}", where, "an integer of at least 1")
+        Problem(f"{HEADINGS.get(column, column)} is {cell!r}", where, "an integer of at least 1")
         for column, cell in [
             *zip(columns, numbers, strict=True),
             ("batch", _extra(cells, header, "batch") or "1"),

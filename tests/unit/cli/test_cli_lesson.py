@@ -60,6 +60,9 @@ def test_a_folder_that_exists_is_never_overwritten(cli: Cli, here: Path) -> None
     (here / "lesson-01" / FIRST.file).write_text("my work", encoding="utf-8")
     found = cli("lesson", "start", "1")
     assert found.exit_code == 2 and "lesson-01: exists, and may hold your work" in found.stderr
+    cli("lesson", "start", "2", "a sub")
+    assert "'accelsim lesson reset 2 'a sub''" in cli("lesson", "start", "2", "a sub").stderr
+    assert cli("lesson", "reset", "1", "a sub/lesson-02").exit_code == 2  # the folder of another lesson
     assert (here / "lesson-01" / FIRST.file).read_text(encoding="utf-8") == "my work"
 
 

@@ -192,8 +192,16 @@ def test_a_full_stdout_is_told() -> None:
         done = subprocess.run(
             [sys.executable, "-m", "accelsim", "models"], stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert done.returncode == 1
+    assert done.returncode == 74
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+def test_a_pipe_that_nobody_reads_ends_a_command_in_silence() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "accelsim", "models"], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (74, b"")
 
 
 def test_what_is_in_the_way_in_an_old_report_is_told_before_the_run(

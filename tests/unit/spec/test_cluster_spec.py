@@ -149,7 +149,7 @@ WRONG: list[tuple[str, str, int, int, str, str]] = [
     ("links/edu-link}", "links/nvlink-gen3}", 9, 14, "2 wires of all of the 12 links that a device has; expected 6", ""),
     ("shape: ring, link", "shape: fully-connected, links: 5, link", 9, 46, "3 wires of 5 of the 12 links", ""),
     ("shape: ring", "shape: list, wires: [{ends: [gpu0, gpu1]}, {ends: [gpu1, gpu2]}, {ends: [gpu2, gpu9]}]", 9, 94, "no device or switch 'gpu9'", "gpu3"),
-    ("shape: switch", "shape: leaf-spine, members: 2, oversubscription: 0.5", 12, 60, "greater than or equal to 1", ""),
+    ("shape: switch", "shape: leaf-spine, members: 2, oversubscription: 0.5", 12, 60, "1 or more", ""),
     ("count: 2, pcie", "count: 3, pcie", 10, 19, "3 cards for 4 devices", ""),
     ("count: 2, pcie: links/pcie-gen4-x16", "count: 2", 10, 11, "devices share a card, and nothing leads to it", ""),
     ("    count: 2\n", "    count: 2\n    network: outre\n", 6, 14, "no network 'outre'", "outer"),

@@ -14,6 +14,7 @@ from accelsim.spec.arithmetic import sum_format
 from accelsim.spec.names import VECTOR_FUNCTIONS, operand_formats
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
+from accelsim.spec.yaml.parts import load_spec
 from accelsim.workload import ops
 from accelsim.workload.ops.base import REGISTRY
 
@@ -57,6 +58,14 @@ def test_a_file_elsewhere_is_known_by_its_keys(tmp_path: Path) -> None:
         copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
         if "use:" not in copy.read_text(encoding="utf-8"):
             assert kind_of(copy) == kind
+
+
+def test_a_shown_part_reads_back_the_same(tmp_path: Path) -> None:
+    for kind, path in {kind: path for kind, path in FILES if kind != "chips"}.items():
+        copy = tmp_path / kind / path.name
+        copy.parent.mkdir()
+        copy.write_text(show(load_spec(path)), encoding="utf-8")
+        assert load_spec(copy) == load_spec(path)
 
 
 def test_list() -> None:

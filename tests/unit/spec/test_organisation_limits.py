@@ -23,7 +23,7 @@ def test_one_more_than_the_most(name: str) -> None:
     with pytest.raises(SpecError) as caught:
         load_dram("ddr4-3200", [override])
     assert any(
-        name in problem.what and override in problem.where and str(MOST[name]) in problem.expected
+        name in problem.what and override in problem.where and f"{MOST[name]:,}" in problem.expected
         for problem in caught.value.problems
     )
 

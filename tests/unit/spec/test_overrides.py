@@ -79,6 +79,10 @@ def test_the_file_itself_is_left_alone() -> None:
         ("=4", "not an override", ""),
         ("clock=[", "not valid YAML: expected the node content, but found '<stream end>'", ""),
         ("clock=700", "clock: '700' has no unit", ""),
+        ("clock=", "clock: an empty value has no unit", ""),
+        ("clock=\u0661 GHz", "clock: '\u0661 GHz' is not a number with a unit", ""),
+        ("energy=energy/nothing", "energy: no spec file 'energy/nothing'", ""),
+        ("energy=energy/horowitz", "energy: no spec file 'energy/horowitz'", "energy/horowitz-45nm"),
         (
             "host=processors/xeon-e5-2699",
             "host: no spec file 'processors/xeon-e5-2699'",

@@ -12,10 +12,11 @@ from accelsim.errors import Problem, SpecError
 from accelsim.request.job import Request, prepare
 from accelsim.spec.base import Model
 from accelsim.spec.energy import SramPoint, sram_J_per_B
+from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, show
 from accelsim.spec.yaml.load_dram import load_dram
-from accelsim.spec.yaml.parts import load_energy, load_memory
+from accelsim.spec.yaml.parts import load_energy, load_link, load_memory
 from accelsim.spec.yaml.shape import annotation_of, core, model_of
 from accelsim.units import DIMENSIONS, parse, spell
 from tests.helpers import spec_reference as schema
@@ -115,6 +116,9 @@ TOLD: list[tuple[str, str, str]] = [
     ("memories.hbm.memory={use: [memories/hbm2]}", "a list or a block", "the name of one file"),
     ("memories.hbm.memory={use: {a: b}}", "a list or a block", "the name of one file"),
     (f"memories.hbm.memory={'x' * 300}", "no spec file", "below hwspecs"),
+    ("matrix.rows=32.5", "'32.5' is not accepted", "a whole number"),
+    ("vector.functions.Relu=-1", "'-1' is not accepted", "1 or more, or 'none' to leave it out"),
+    ("name=../../x", "'../../x' is not accepted", "a-z 0-9 _ . -, a letter or digit first"),
     ("memories.hbm.memory=energy/scaled-28nm", "is an energy table, not a memory", "hwspecs/memories"),
     ("memories.hbm.memory={use: chips/edu-4x4}", "is a chip, not a memory", "hwspecs/memories"),
 ]  # fmt: skip
@@ -130,6 +134,12 @@ def test_what_no_chip_has_is_told_in_one_line(override: str, what: str, expected
 def test_a_file_of_the_wrong_kind_is_the_only_thing_that_is_told() -> None:
     assert len(told("memories.hbm.memory=energy/scaled-28nm")) == 1
     assert len(told("energy=memories/hbm2")) == 1
+    with pytest.raises(
+        SpecError, match=r"hbm2.yaml: is a memory; expected a chip; 'accelsim spec show' shows"
+    ):
+        load_chip("memories/hbm2")
+    with pytest.raises(SpecError, match=r"hbm2.yaml: is a memory; expected a link"):
+        load_link(where.names("memories")["hbm2"])
 
 
 def test_currents_and_timing_beyond_all_measure() -> None:

@@ -103,7 +103,7 @@ OTHER_FORMS = {
     "semicolons": (TABBED.replace("\t", ";"), Layer("c", PLAIN), "separated by semicolons"),
     "a name twice": (
         CONV.replace("IFMAP Height", "IFMAP Width") + "\nc,9,8,3,2,4,5,1", Layer("c", PLAIN),
-        "column 1 is headed 'IFMAP Width' again; it is read as 'ifmapheight'"),
+        "column 1 is headed 'IFMAP Width' again; it is read as 'IFMAP Height'"),
     "title lines": (f"AlexNet,\n{CONV}\nEncoder,\nc,9,8,3,2,4,5,1,\n", Layer("c", PLAIN),
                     "title lines 'AlexNet', 'Encoder' skipped"),
     "a batch column": (f"{CONV} Batch Size\nc,9,8,3,2,4,5,1,6", Layer("c", PLAIN, batch=6), "batch column multiplies"),
@@ -166,7 +166,7 @@ def test_every_bad_line_is_named() -> None:
     where = [problem.where for problem in caught.value.problems]
     assert where == ["net.csv:3", "net.csv:4", "net.csv:5", "net.csv:5", "net.csv:5"]
     assert "2 numbers" in str(caught.value) and "filter 3 x 3 on 2 x 2" in str(caught.value)
-    assert "numfilter is '-1'" in str(caught.value)
+    assert "Num Filter is '-1'" in str(caught.value)
 
 
 @pytest.mark.parametrize(

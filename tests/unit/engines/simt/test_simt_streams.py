@@ -125,7 +125,7 @@ def test_a_run_is_the_same_each_time() -> None:
     ("chip", "options", "error", "told"),
     [
         ("tpu-v1", {"streams": 2}, UsageError, "no engine that runs kernels side by side"),
-        (CHIP, {"streams": 400}, SpecError, "less than or equal to 128"),
+        (CHIP, {"streams": 400}, SpecError, "at most 128"),
         (CHIP, {"streams": 2, "set": ["l2.ports=1"]}, SpecError, "which has 1 port"),
     ],
 )
