@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelsim.cli.common import example, json_option, show_json
 from accelsim.errors import Problem, UsageError, nearest
 
+if TYPE_CHECKING:
+    from accelsim.spec.base import Model
+
 
 @click.group(epilog=example("accelsim spec show tpu-v1", "accelsim spec check my-chip.yaml"))
 def spec() -> None:
     """Show, check or describe spec files: chips, clusters, memories, links, energy tables, processors."""
+
+
+def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
+    """Return a chip or cluster by name, or a spec of any kind by its path. SpecError with all problems at once."""
+    from accelsim.spec.yaml import clusters, load
+    from accelsim.spec.yaml.parts import load_part
+
+    if clusters.is_cluster(name_or_path):
+        return clusters.load_cluster(name_or_path, overrides)
+    kind = load.kind_of(file := load.file_of(name_or_path))
+    if kind == "chips":
+        return load.load_chip(name_or_path, overrides)
+    return load_part(file, kind, load.KINDS[kind], overrides)
 
 
 @spec.command(epilog=example(
@@ -28,7 +46,6 @@ def show(spec: str, overrides: tuple[str, ...], as_json: bool) -> None:
     As YAML, which can be a spec file again, or with --json as JSON.
     """
     from accelsim.spec.yaml import load
-    from accelsim.spec.yaml.parts import load_spec
 
     loaded = load_spec(spec, overrides)
     if as_json:

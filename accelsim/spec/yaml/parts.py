@@ -19,8 +19,7 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.clusters import is_cluster, load_cluster
-from accelsim.spec.yaml.load import KINDS, file_of, kind_of, load_chip, read_part, refuse_other_kind
+from accelsim.spec.yaml.load import read_part, refuse_other_kind
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 from accelsim.spec.yaml.marks import dotted
 
@@ -83,16 +82,6 @@ def load_part(name_or_path: str | Path, folder: str, model: type[M], overrides: 
         refuse_other_kind(file, model)
         raise SpecError(problems)
     return made
-
-
-def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
-    """Return a chip or cluster by name, or a spec of any kind by its path. SpecError with all problems at once."""
-    if is_cluster(name_or_path):
-        return load_cluster(name_or_path, overrides)
-    kind = kind_of(file := file_of(name_or_path))
-    if kind == "chips":
-        return load_chip(name_or_path, overrides)
-    return load_part(file, kind, KINDS[kind], overrides)
 
 
 def part_file(name_or_path: str | Path, folder: str) -> Path:

@@ -269,7 +269,7 @@ def test_an_interrupt_inside_a_library_is_one() -> None:
     assert stopped.value.number == signal.SIGINT
 
 
-@pytest.mark.parametrize(("stream", "code"), [("stdin", 0), ("stdout", 1), ("stderr", 0)])
+@pytest.mark.parametrize(("stream", "code"), [("stdin", 0), ("stdout", 74), ("stderr", 0)])
 def test_only_a_closed_stdout_is_an_error(
     stream: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from accelsim.cli.spec import load_spec
 from accelsim.spec.arithmetic import sum_format
 from accelsim.spec.names import VECTOR_FUNCTIONS, operand_formats
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
-from accelsim.spec.yaml.parts import load_spec
 from accelsim.workload import ops
 from accelsim.workload.ops.base import REGISTRY
 
