@@ -86,6 +86,8 @@ FILE, OUT = _Named(path_type=Path), Output(path_type=Path)
 """The types of options that name a file or directory to read, and one to write."""
 PICTURES = (".png", ".svg")
 """Endings of pictures."""
+HELP = 80
+"""Columns of examples in a help, whose indent is two."""
 NO_TERMINAL = 100
 """Width of tables that go to a file or a pipe, characters."""
 
@@ -280,9 +282,17 @@ def _cell(value: Any) -> Any:
 
 
 def example(*lines: str) -> str:
-    """The end of a command's help: examples, each on its own line."""
-    head = "Example:" if len(lines) == 1 else "Examples:"
-    return "\b\n" + "\n".join([head, *(f"  {line}" for line in lines)])
+    """The end of a command's help: examples, each on a line of its own, or on several of at most 80 columns."""
+    told = ["Example:" if len(lines) == 1 else "Examples:"]
+    for line in lines:
+        first, *rest = line.split(" --")
+        told.append(f"    {first}")
+        for option in rest:
+            if len(told[-1]) + len(" --") + len(option) + len(" \\") > HELP:
+                told[-1] += " \\"
+                told.append("       ")
+            told[-1] += f" --{option}"
+    return "\b\n" + "\n".join(line.removeprefix("  ") for line in told)
 
 
 def byte_sizes(texts: Sequence[str]) -> tuple[int, ...]:

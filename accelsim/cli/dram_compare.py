@@ -68,9 +68,7 @@ def list_(table: Path | None, as_json: bool) -> None:
     show(text_table(["name", "standard", "rate", "peak", "capacity", "energies"], rows, width()))
 
 
-@click.command(
-    epilog=example("accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 gddr6-14000 hbm2-2000 hbm3")
-)
+@click.command(epilog=example("accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 hbm2-2000 hbm3"))
 @click.argument("names", nargs=-1, metavar="[DRAM]...")
 @controller_options
 def compare(

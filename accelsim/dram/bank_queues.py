@@ -115,7 +115,7 @@ def leave(p: Ints, bank: Ints, queue: Ints, slot: Ints, base: int, k: int, d: in
 def opening(
     p: Ints, bank: Ints, group: Ints, rank: Ints, queue: Ints, slot: Ints, base: int, k: int, s: int
 ) -> int:
-    """When the closed bank ``k`` can be activated for slot ``s``; an ACT counts from the last of its clocks."""
+    """Return when the closed bank ``k`` can be activated for slot ``s``; an ACT counts from the last of its clocks."""
     t = act_time(p, bank, group, rank, k, slot[SLOT * s + SINCE])
     if p[ACT_CLOCKS] > 1:
         t = max(t, slot[SLOT * s + SINCE] + p[ACT_CLOCKS] - 1, queue[base + ROW_BUS] + p[ACT_CLOCKS])

@@ -57,7 +57,7 @@ def act_time(p: Ints, bank: Ints, group: Ints, rank: Ints, k: int, since: int) -
 
 
 def bus_act(p: Ints, bank: Ints, rank: Ints, ring: Ints, slot: Ints, k: int, s: int, act: int) -> int:
-    """When bank ``k`` can be activated for slot ``s``, at ``act`` or later, as its commands find the bus free."""
+    """Return when bank ``k`` can be activated for slot ``s``, at ``act`` or later, given when the bus is free."""
     b, t, x = BANK * k, act, slot[SLOT * s + SINCE]
     bus, clocks = bank[b + MY_BUS], p[ACT_CLOCKS]
     if bank[b + OPEN_ROW] >= 0:

@@ -43,7 +43,7 @@ def place_reads(m: Ints, slot: Ints, q: int) -> None:
 
 
 def look(m: Ints, begin: int, end: int) -> None:
-    """When each held write could be served, as its bank is now and with those of the bank before it."""
+    """Return when each held write could be served, as its bank is now and with those of the bank before it."""
     free, step, each, opening, closing = NEVER, 1 << m[SLOT], m[STEP + 1], m[RCD + 1], m[RP]
     # from one column command to the next of another row: through the end of the first, or a whole cycle of the bank
     again = max(m[TO_PRE + 1] + closing + opening, m[RC])
@@ -273,7 +273,7 @@ def first_of(m: Ints, slot: Ints, c: int, due: int) -> int:
 
 
 def closed_by(m: Ints, c: int, d: int, due: int) -> int:
-    """When all banks of channel ``c``, which moves data of direction ``d``, can be closed for a refresh at ``due``."""
+    """Return when all banks of channel ``c``, which moves data in direction ``d``, close for a refresh at ``due``."""
     banks, t = m[c + FIRST_BANK], due + max(FRONT, m[TO_PRE + d] - m[STEP + d] // 2)
     for b in range(banks, banks + BANK * m[EACH], BANK):
         if m[b + OPEN_ROW] >= 0 and m[b + COLUMN] - m[STEP + d] < due:

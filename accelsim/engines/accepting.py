@@ -9,7 +9,7 @@ STRANGE = ("int64", "uint32", "uint64", "string")
 
 
 def not_a_function(offer: Offer, engine: str, has: str = "has") -> str:
-    """Why ``engine`` ('the vector unit', with its verb) cannot do a node that is no product, '' where it can."""
+    """Return why ``engine`` ('the vector unit', with its verb) cannot do a node that is no product, '' where it can."""
     functions, node = offer.unit.spec.functions, offer.node
     if node.op not in functions and not (node.op == "Bias" and "Add" in functions):
         return f"not a function of {engine}"

@@ -251,7 +251,7 @@ class EngineType(ABC):
         return {piece.kind: piece.end - piece.start}
 
     def worked_until(self, chip: Chip, engine: str, record: Any, data_fs: int) -> int:
-        """When a command with this record has no more work but only results to hand on, fs."""
+        """Return when a command with this record has no more work but only results to hand on, fs."""
         raise KeyError(self.type)
 
     @abstractmethod
@@ -271,7 +271,7 @@ class EngineType(ABC):
         """Go from an event of a command back to what let it happen; None at the start of the run."""
 
     def passed(self, chip: Chip, engine: str, record: Any, phase: Phase) -> int:
-        """When a command passed a phase other than 'done', fs. Raises KeyError for engines without such phases."""
+        """Return when a command passed a phase other than 'done', fs. Raises KeyError where engines have none."""
         raise KeyError(phase)
 
     def later(
@@ -299,10 +299,10 @@ class EngineType(ABC):
         return summed(log)
 
     def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
-        """When the first byte of a result is written, from the recorded start of the data of a command, fs."""
+        """Return when the first byte of a result is written, from the recorded start of the data of a command, fs."""
         clock = self.clock(chip, engine)
         return data_fs if clock is None else clock.at(clock.edge(data_fs) + 1)
 
     def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
-        """When an operand is read for the last time, fs."""
+        """Return when an operand is read for the last time, fs."""
         return end_fs

@@ -57,7 +57,7 @@ LONGEST = {"products": "Computation takes", "memory": "Memory access takes"}
 
 
 def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
-    """Why a kernel takes as long as it does."""
+    """Return why a kernel takes as long as it does."""
     times, chip = found.times, kernels.chip
     seconds, bound, overhead = (float(each[row]) for each in (times.seconds, times.bound, times.overhead))
     told = []

@@ -41,7 +41,7 @@ class Front:
         self._free_fs = 0  # last data beat so far
 
     def looked_up(self, at_fs: int) -> int:
-        """When it is known what is missing of a transfer that was accepted at ``at_fs``."""
+        """Return when it is known what is missing of a transfer that was accepted at ``at_fs``."""
         return at_fs + (self._lane.latency_fs if self._lane is not None else 0)
 
     def through(self, asked: Asked, at_fs: int, came: Served | None, waits: bool) -> Served:

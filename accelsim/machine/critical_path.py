@@ -191,7 +191,7 @@ class _Walk:
         return found, latest
 
     def when(self, ident: int, phase: Phase) -> int:
-        """When a command has passed a phase, fs."""
+        """Return when a command has passed a phase, fs."""
         if phase == "done":
             return self.slices[ident].end
         engine = self.commands[ident].engine

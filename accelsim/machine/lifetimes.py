@@ -20,8 +20,10 @@ class Live(NamedTuple):
 
 
 def lifetimes(run: Run) -> list[Live]:
-    """When each version of each on-chip region is written first and used last, by the records of the run; worked out
-    once for each run."""
+    """Return when each version of each on-chip region is written first and used last, by the records of the run.
+
+    Worked out once for each run.
+    """
     return run.once("lifetimes", lambda: _lifetimes(run))
 
 

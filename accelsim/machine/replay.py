@@ -53,13 +53,13 @@ class Replay:
 
     @cached_property
     def begin(self) -> tuple[int, int]:
-        """When the unit that is copied begins, fs, and what is cut off there."""
+        """Return when the unit that is copied begins, fs, and what is cut off there."""
         first = min(self.short.slices[self.repeat.commands.unit.start :], key=attrgetter("start"))
         return first.start, self.fraction(first.command, 0)
 
     @property
     def end_fs(self) -> int:
-        """When its first copy begins."""
+        """Return when its first copy begins."""
         return self.shift.later(*self.begin, 1)
 
     @property

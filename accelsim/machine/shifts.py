@@ -121,7 +121,7 @@ class Fractions:
         return found
 
     def released(self, each: Instances, wait: Wait) -> Ints:
-        """When a token of commands may be acquired, exact."""
+        """Return when a token of commands may be acquired, exact."""
         numbers = self._line.awaited(each, wait)
         if wait.phase == "done":
             return self.ticks(numbers, 2) + self.delay_fs * self.den

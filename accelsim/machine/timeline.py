@@ -72,7 +72,7 @@ class Timeline:
         return number if self._table is None else self._table.unroller.referred(number, seen_from)
 
     def passed(self, numbers: Ints, phase: Phase) -> Ints:
-        """When commands of one engine passed a phase, fs."""
+        """Return when commands of one engine passed a phase, fs."""
         known: Ints | None = self.times[:, 2] if phase == "done" else None
         if self._table is not None and phase != "done":
             known = self._table.passed(phase)

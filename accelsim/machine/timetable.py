@@ -167,7 +167,7 @@ class Timetable:
         return np.concatenate([*found, np.arange(begin, len(self.program.commands))])
 
     def passed(self, phase: Phase) -> Ints:
-        """When commands have passed a phase other than 'done', fs, int64 [commands]."""
+        """Return when commands have passed a phase other than 'done', fs, int64 [commands]."""
         table = next(iter(self.timers.values())).table
         return np.frombuffer(table.phases[phase], np.int64)
 

@@ -299,7 +299,8 @@ def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
 def text_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = ""
 ) -> Table:
-    """Lay out any list (chips, models, checks): titles and texts wrap; where that is not enough, later columns go.
+    """Lay out any list (chips, models, checks): titles and texts wrap; where that is not enough, later columns go, and
+    a line below says which.
 
     Columns whose cells all are numbers are set flush right.
     """
@@ -312,9 +313,16 @@ def text_table(
         shown = (
             header if fits else "\n".join(wrapped(header, max(widths[index], *map(len, header.split()), 1)))
         )
-        least = None if numeric else max(12, *(unbroken(row[index]) for row in cells), 0)
+        least = None if numeric else max(8, *(unbroken(row[index]) for row in cells), 0)
         columns.append(Column(shown, index, right=numeric, least=least, shorten=folded))
-    return table(columns, cells, width, title)
+    result = table(columns, cells, width, title)
+    kept, _ = fit(columns, cells, width)
+    filled = [index for index in range(len(headers)) if any(row[index] for row in cells)]
+    if missing := [headers[index] for index in filled if index not in kept]:
+        needed = sum(max(widths[i], _wide(headers[i])) + GAP for i in filled) - GAP
+        result.caption = f"No room for {', '.join(missing)}; COLUMNS={needed} shows all."
+        result.caption_justify, result.caption_style = "left", ""
+    return result
 
 
 def render(renderable: RenderableType, width: int = 80, color: bool = False) -> str:

@@ -118,5 +118,5 @@ def filled(
 
 
 def last_ready(gradients: Sequence[Gradient], members: Sequence[int]) -> int:
-    """When the last member is ready."""
+    """Return when the last member is ready."""
     return max(gradients[index].ready_fs for index in members)

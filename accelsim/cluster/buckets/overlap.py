@@ -43,7 +43,7 @@ class Overlapped:
 
     @cached_property
     def finish_fs(self) -> int:
-        """When the last bucket has arrived, or the backward is done."""
+        """Return when the last bucket has arrived, or the backward is done."""
         return max((bucket.end_fs for bucket in self.buckets), default=0)
 
     @property

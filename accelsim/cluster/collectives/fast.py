@@ -39,7 +39,7 @@ class Totals:
 
     @property
     def time_fs(self) -> int:
-        """When all messages have arrived."""
+        """Return when all messages have arrived."""
         return int(self.finish_fs.max(initial=0))
 
 

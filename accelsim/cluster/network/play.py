@@ -38,7 +38,7 @@ class Played:
 
     @property
     def time_fs(self) -> int:
-        """When all messages have arrived."""
+        """Return when all messages have arrived."""
         return int(self.finish_fs.max(initial=0))
 
     @cached_property

@@ -47,7 +47,7 @@ def play_schedule(
     replicas: Sequence[int] = (),
     ready_fs: Sequence[Number] = (),
 ) -> PlayedSchedule:
-    """When each op of each device runs.
+    """Return when each op of each device runs.
 
     ``orders``: as ``Schedule.orders`` gives. Costs: of one op (of one chunk, where there are several), by stage,
     chunk and microbatch. Where a device has no ``W`` ops, its backward takes ``backward_fs`` + ``weight_fs``.

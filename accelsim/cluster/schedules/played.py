@@ -57,7 +57,7 @@ class PlayedSchedule:
 
     @cached_property
     def makespan_fs(self) -> Number:
-        """When the last op ends."""
+        """Return when the last op ends."""
         return max(ends[-1] for ends in self.end_fs if ends)
 
     @cached_property

@@ -30,7 +30,7 @@ class Line(Generic[T]):
 
     @property
     def last(self) -> T | None:
-        """That of the last place; None where there is none."""
+        """Return the value at the last place; None where there is none."""
         return self.found[-1] if self.found else None
 
     def along(self, figure: Figure[T]) -> list[float]:

@@ -59,7 +59,7 @@ def _forward(graph: Graph, stash: list[str]) -> Graph:
 
 
 def local(graph: Graph) -> Graph:
-    """The same, with inputs and outputs in the memory of the device."""
+    """Return the same with inputs and outputs in the memory of the device."""
     graph.states = {name: name for name in graph.inputs}
     graph.kept = list(graph.outputs)
     return graph

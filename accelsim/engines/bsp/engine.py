@@ -76,7 +76,7 @@ ENGINE = Bsp()
 
 
 def refusal(offer: Offer) -> str | None:
-    """Why the tiles cannot do a node, '' where they can."""
+    """Return why the tiles cannot do a node, '' where they can."""
     tensors = offer.graph.tensors
     if offer.op.kind == "matrix":
         view = gemm_view(offer.graph, offer.node)

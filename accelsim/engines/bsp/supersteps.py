@@ -151,7 +151,7 @@ class Superstep:
         return self.sync + self.exchange + self.compute
 
     def where(self, there: Ints) -> Superstep:
-        """The same, zero where ``there`` (0 or 1) is zero."""
+        """Return the same, zero where ``there`` (0 or 1) is zero."""
         return Superstep(**{field.name: getattr(self, field.name) * there for field in fields(self)})
 
     def one(self, index: int = 0) -> Figures:

@@ -92,7 +92,7 @@ class RowStationary(Clocked):
         device.complete(command, clock.at(first - 1), clock.at(first - 1), clock.at(last))
 
     def passed(self, chip: Chip, engine: str, record: PassRecord, phase: Phase) -> int:
-        """When an operand has been read for the last time, fs."""
+        """Return when an operand has been read for the last time, fs."""
         return self.clock(chip, engine).at(record.w if phase == "w" else record.a)
 
     def worked_until(self, chip: Chip, engine: str, record: PassRecord, data_fs: int) -> int:

@@ -67,7 +67,7 @@ SMALLEST = Mapping(1, 1, 1, 1, 1, 1, 1)
 
 
 def refusal(offer: Offer) -> str | None:
-    """Why an array cannot do a node, '' where it can, None for what is no product."""
+    """Return why an array cannot do a node, '' where it can, None for what is no product."""
     if offer.op.kind != "matrix":
         return None
     view, tensors = gemm_view(offer.graph, offer.node), offer.graph.tensors

@@ -217,7 +217,7 @@ class OfFunctions:
 
     @property
     def constants(self) -> Sequence[tuple[str, ...]]:
-        """Of memory and host."""
+        """Return the constants of memory and host."""
         return self.device.named(self.format, FUNCTION)
 
     def times(self, chip: Chip) -> KernelTimes:
@@ -324,7 +324,7 @@ class OfAttention:
 
     @property
     def constants(self) -> Sequence[tuple[str, ...]]:
-        """As of products."""
+        """Return the same constants as products have."""
         return self.device.named(self.format, ATTENTION)
 
     def times(self, chip: Chip) -> KernelTimes:

@@ -86,7 +86,7 @@ class Systolic(EngineType):
         return spec.epilogue
 
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
-        """When the open sums of one image fit half of the accumulators."""
+        """Return whether the open sums of one image fit into half of the accumulators."""
         needed_B = prod(conv.out) * unit.spec.cols * PARTIAL_SUM_B
         return bool(needed_B <= accumulator_B(chip) // 2)
 
@@ -100,13 +100,13 @@ class Systolic(EngineType):
         return improvements(chip, unit)
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """Return what a MatMul streams is work, unused PEs, weight shift, or neither."""
+        """Return how much of what a MatMul streams is work, unused PEs, weight shift, or neither."""
         if piece.kind != "stream":
             return super().shares(piece, command)
         return words.stream_shares(piece.end - piece.start, piece.edges, command)
 
     def worked_until(self, chip: Chip, engine: str, record: FoldRecord, data_fs: int) -> int:
-        """When it had streamed its last row; from then on the array only drains."""
+        """Return when it had streamed its last row; from then on the array only drains."""
         edges = (record.folds - 1) * record.step + record.rows
         period_fs = Fraction(FS_PER_S) / Fraction(spec_of(chip, engine).clock or chip.clock)
         return data_fs + int(edges * period_fs)
@@ -137,7 +137,7 @@ class Systolic(EngineType):
         return ArrayPath(walk, unit, clock).back(command, event)
 
     def passed(self, chip: Chip, engine: str, record: FoldRecord, phase: Phase) -> int:
-        """When an operand has been read for the last time, fs."""
+        """Return when an operand has been read for the last time, fs."""
         return self.clock(chip, engine).at(streamed(record) if phase == "a" else weights_free(record))
 
     def later(
@@ -188,7 +188,7 @@ ENGINE = Systolic()
 
 
 def refusal(offer: Offer) -> str | None:
-    """Why an array cannot do a node, '' where it can, None for what is no product."""
+    """Return why an array cannot do a node, '' where it can, None for what is no product."""
     if offer.op.kind != "matrix":
         return None
     view, tensors, sources = (

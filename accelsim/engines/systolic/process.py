@@ -53,7 +53,7 @@ class Handoff(Generic[T]):
 
 
 def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
-    """When the folds of a command follow each other on its array."""
+    """Return when the folds of a command follow each other on its array."""
     return fold_timing(
         unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
         work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,

@@ -113,7 +113,7 @@ class ArrayTimer(Timer):
         self._free = self._load_from = self._stream_from = 1
 
     def make(self, command: Command) -> Made:
-        """When the folds of a command follow each other."""
+        """Return when the folds of a command follow each other."""
         work = cast(Folds, command.work)
         if work not in self._made:
             timing, rows = timing_of(self._unit, work), work.rows * work.cycles_per_row

@@ -40,7 +40,9 @@ def test_every_help_has_an_example(cli: Cli, command: tuple[str, ...]) -> None:
     result = cli(*command, "--help")
     assert result.exit_code == 0
     assert "Example" in result.stdout
-    assert " ".join(("accelsim", *command)) in result.stdout.split("Example")[1]
+    examples = result.stdout.split("Example")[1]
+    assert " ".join(("accelsim", *command)) in examples
+    assert max(map(len, examples.splitlines())) <= 80
 
 
 def test_a_misspelt_command(cli: Cli) -> None:

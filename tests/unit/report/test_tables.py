@@ -53,6 +53,16 @@ def test_lists_wrap_and_lose_no_word() -> None:
     assert sorted(shown.rpartition("─")[2].split()) == sorted(" ".join(row).split())
 
 
+def test_a_list_names_the_columns_that_have_no_room() -> None:
+    row = ["homework/ada", "Ada", "expected", "a_word_of_forty_signs".replace("_", "x") * 2, "got"]
+    heads = ["folder", "student", "where", "expected", "got"]
+    shown = " ".join(table.render(table.text_table(heads, [row], 40), 40).split())
+    assert "No room for expected, got; COLUMNS=" in shown
+    needed = int(shown.partition("COLUMNS=")[2].split()[0])
+    full = table.render(table.text_table(heads, [row], needed), needed)
+    assert all(cell in full for cell in row) and "No room" not in full
+
+
 def test_markup_in_names_is_shown_not_interpreted() -> None:
     shown = table.render(table.text_table(["name"], [["[bold]x[/bold]"]], 40), 40)
     assert "[bold]x[/bold]" in shown

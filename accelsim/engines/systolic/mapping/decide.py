@@ -55,8 +55,8 @@ class _Found(NamedTuple):
 def fastest(
     step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate]
 ) -> tuple[Mapping, float] | None:
-    """Of the leaders that count as fast as the fastest the one that is best once its first weights are there; and the
-    clocks of the fastest. None where the first of the leaders has too many tiles, or there is no other.
+    """Return the best of the fastest leaders once its first weights are there, and the clocks of the fastest.
+    None where the first of the leaders has too many tiles, or there is no other.
 
     No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed. Estimates
     of few large tiles are the loosest, so of those whose turn does not come the smallest have one of their own.

@@ -76,7 +76,7 @@ class FoldClocks:
         return self._times(shape, c, last_array)
 
     def timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
-        """When folds of so many streamed rows follow each other."""
+        """Return when folds of so many streamed rows follow each other."""
         unit = self._unit
         return fold_timing(
             np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,

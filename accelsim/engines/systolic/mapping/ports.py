@@ -39,7 +39,7 @@ class Ports:
         return self.clocks(memory, np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory))
 
     def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:
-        """When each of the first loads has arrived: (memory, bytes) in order of issue, each engine's from edge 1 on."""
+        """Return when each of the first loads has arrived: (memory, bytes) in order of issue, from edge 1 on."""
         issued: dict[str, int] = defaultdict(int)
         free: dict[str, Floats] = {}
         found = []

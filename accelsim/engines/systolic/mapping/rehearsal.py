@@ -56,7 +56,7 @@ class Port:
     asked: list[tuple[Request, Queue]] = field(default_factory=list)
 
     def next_fs(self) -> int:
-        """When it accepts the next request; asked where there is one."""
+        """Return when it accepts the next request; asked where there is one."""
         return max(self.accepting_fs, min(request.at_fs for request, _ in self.asked))
 
     def take(self) -> tuple[int, Request, Queue]:

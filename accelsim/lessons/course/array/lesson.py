@@ -40,7 +40,7 @@ class Numbers(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Of A."""
+        """Return the rows of A."""
         return len(self.a)
 
 

@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
 
     @property
     def durations(self) -> dict[str, int]:
-        """By engine."""
+        """Return the durations by engine."""
         return {"load": self.load, "compute": self.compute, "store": self.store}
 
 
@@ -80,7 +80,7 @@ class Buffering(Lesson):
         yield
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:
-        """What the engines did when: the tiles by slot, races in red."""
+        """Draw what the engines did when: the tiles by slot, races in red."""
         from accelsim.report.style import BLUE, GREY, INK, ORANGE, VERMILLION
 
         machine, axes = sheet.get("machine"), figure.subplots()

@@ -134,7 +134,7 @@ class Machine:
 
 
 def worked(value: int) -> int:
-    """What the work makes of a word."""
+    """Return what the work makes of a word."""
     return 3 * value + 1
 
 

@@ -131,7 +131,7 @@ class Bytes(Lesson):
         yield
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:
-        """What the ledger says of both products, and what the student predicted."""
+        """Draw what the ledger says of both products, and what the student predicted."""
         from accelsim.report.style import BLUE, GREEN, INK, ORANGE
 
         axes, told = figure.subplots(), sheet.get("told", {})

@@ -35,7 +35,7 @@ class Numbers(NamedTuple):
 
 @cache
 def words(dataflow: str, product: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Of A, of B, of sums to and from the accumulators, as the array counts them."""
+    """Return the words of A, of B and of sums to and from the accumulators, as the array counts them."""
     found = one(SIDE, SIDE, dataflow, "overlapped", *product)
     sums = found["accumulator_reads"] + found["accumulator_writes"]
     return int(found["a_reads"]), int(found["b_reads"]), int(sums)

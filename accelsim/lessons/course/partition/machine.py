@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 
     @property
     def supported(self) -> bool:
-        """By the accelerator."""
+        """Return whether the accelerator supports it."""
         return self.K > 0
 
 

@@ -49,7 +49,7 @@ class Numbers(NamedTuple):
 
 @cache
 def roof(chip: str) -> Peak:
-    """What the simulator takes for the peaks of a chip."""
+    """Return what the simulator takes for the peaks of a chip."""
     found = _memory(run("gemm?M=8,N=8,K=8", chip, dtype=CHIPS[chip], values="off", edges="outside"))
     return Peak(found.peak_ops_per_s, found.bandwidth_Bps)
 
