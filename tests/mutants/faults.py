@@ -3,7 +3,7 @@
 The operators are those of the field (Jia and Harman, "An analysis and survey of the development of mutation testing",
 IEEE TSE 2011, section II): a comparison, an arithmetic or logical operator replaced, a constant changed, a result or a
 condition lost. Left out is what changes no behaviour that a test should hold: annotations, texts of errors, arguments
-of decorators (``slots=True``), ``strict`` of zip.
+of decorators (``slots=True``), ``strict`` of zip, ``repr`` of a field, ``copy`` of an array, assertions (which hold).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 BLOCKS = (ast.If, ast.While, ast.For, ast.With, ast.FunctionDef, ast.ClassDef, ast.Try, ast.Match)
 LEFT_OUT = frozenset({"annotation", "returns", "decorator_list", "type_params", "exc", "msg"})
 """Fields of nodes in which nothing is changed: types, decorators, texts of errors."""
+WITHOUT_EFFECT = frozenset({"strict", "repr", "copy"})
+"""Arguments by name that no result depends on."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ def _header(statement: ast.stmt) -> ast.AST:
 
 def _within(statement: ast.stmt) -> Iterator[tuple[str, Callable[[], None]]]:
     """Changes of one statement, without those of the statements in it."""
-    if isinstance(statement, ast.Raise | ast.Import | ast.ImportFrom) or _of_types_alone(statement):
+    if isinstance(statement, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom) or _of_types_alone(
+        statement
+    ):
         return
     if isinstance(statement, ast.If | ast.While):
         yield "condition", _set(statement, "test", ast.UnaryOp(ast.Not(), statement.test))
@@ -96,7 +100,7 @@ def _within(statement: ast.stmt) -> Iterator[tuple[str, Callable[[], None]]]:
 
 def _expressions(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
-        if name in LEFT_OUT or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        if name in LEFT_OUT or (isinstance(node, ast.keyword) and node.arg in WITHOUT_EFFECT):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not isinstance(child, ast.stmt | ast.JoinedStr):
