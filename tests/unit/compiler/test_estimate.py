@@ -9,12 +9,14 @@ import pytest
 
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.ports import Ports
-from accelsim.engines.systolic.mapping.shape import Bounds, Homes, Shape, Side
+from accelsim.engines.systolic.mapping.shape import Bounds, Buffers, Homes, Shape, Side, Step
+from accelsim.engines.systolic.mapping.space import Rows, axes
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.pace import ONE_ROW, Pace
 from accelsim.program.mapping import ORDERS
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
+from accelsim.spec.link import Link
 from accelsim.workload.ops.base import Gemm
 from tests.helpers.pass_graphs import chip
 
@@ -148,3 +150,55 @@ def test_a_side_operand_comes_from_its_own_memory_in_two_slots() -> None:
     alone, found = bounds(columns((4, 4, K))), bounds(columns((4, 4, K)), shape)
     assert float(found.offchip_B[0] - alone.offchip_B[0]) == M * N
     assert float(found.paths["latency of dram"][0]) >= 6 * (10 + 4 + 4) / 2
+
+
+def test_each_tile_has_a_token_and_one_clock_of_the_vector_unit_at_least() -> None:
+    """Twelve tiles of 16 sums, of which two add up to a result; 96 tiles of one sum without functions or with one."""
+    slow = edu().model_copy(update={"token_delay": edu().token_delay + 5})
+    tiles = columns((4, 4, 4))
+    assert bounds(tiles, on=slow).held[0] - bounds(tiles).held[0] == 5 * 12
+    paths = [
+        bounds(columns((1, 1, K)), replace(SHAPE, functions=functions)).paths["vector unit"][0]
+        for functions in ((), (1,), (2,), (2, 3))
+    ]
+    assert list(np.diff(paths)) == [0, M * N, 3 * M * N]
+
+
+def test_results_that_bypass_the_vector_unit_hold_their_slots_for_both_hand_overs() -> None:
+    """To the memory, and back to the array: 24 tiles of four sums in two slots."""
+    base = edu()
+    assert base.matrix is not None
+    chip = base.with_engine(base.matrix.model_copy(update={"epilogue": False}))
+    found = [
+        bounds(columns((4, 1, K), y_resident=False), on=chip.model_copy(update={"token_delay": delay})).paths[
+            "latency of results to dram"
+        ][0]
+        for delay in (1, 6)
+    ]
+    assert found[1] - found[0] == 5 * 2 * 24 / 2
+
+
+def test_a_link_of_two_ways_is_busy_with_the_larger_of_loads_and_stores() -> None:
+    """Three memories, array and vector unit share what others wait for; stores are a third of all bytes."""
+    base = edu()
+    leaving, held = columns((M, N, K), y_resident=False), []
+    for duplex in ("half", "full"):
+        link = Link.model_validate(
+            {"kind": "wire", "bandwidth": "1 TB/s", "latency": "0 s", "duplex": duplex, "energy": "0 pJ/B"}
+        )
+        attached = base.memories["dram"].model_copy(update={"link": link})
+        held.append(bounds(leaving, on=base.model_copy(update={"memories": {"dram": attached}})).held[0])
+    assert held[0] - held[1] == M * N / 4 / 3
+
+
+def test_extents_of_tiles_are_cuts_in_units_of_the_array_or_the_least_in_powers_of_two() -> None:
+    chip = edu()
+    assert chip.matrix is not None
+    rows = Rows(M, 1)
+    step = Step(chip.matrix, SHAPE, SHAPE, HOMES, (1, 1), Buffers((), ()), 1, ())
+    least = axes(step, {rows}, {}, 1, thorough=False, least=True)
+    assert [each.tolist() for each in (least.tm[rows], least.tn, least.tk)] == [
+        [1, 2, 4, 8, M], [1, 2, 4, N], [1, 2, 4, K],
+    ]  # fmt: skip
+    every = axes(step, {rows}, {}, 1, thorough=True)
+    assert every.tm[rows].tolist() == list(range(1, M + 1)) and every.tn.tolist() == list(range(1, N + 1))

@@ -330,6 +330,7 @@ def test_one_request_per_clock_is_on_the_path() -> None:
     assert path(run) == [
         (0, 1, "hand_over", ""), (1, 2, "requests", "queue"), (2, 12, "latency", ""), (12, 12.5, "transfer", ""),
     ]  # fmt: skip
+    assert critical_path(run)[1].resource == "dma_in", "the engine, not the memory, let it wait"
 
 
 def test_units_with_clocks_of_their_own() -> None:

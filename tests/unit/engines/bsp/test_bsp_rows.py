@@ -80,3 +80,9 @@ def test_long_rows_on_many_tiles_are_parted():
 def test_rows_of_each_function(op, attrs, row):
     assert lower.row_length(Node("n", op, ["x"], ["y"], attrs), (2, 3, 4, 5)) == row
     assert np.prod((2, 3, 4, 5)) % row == 0
+
+
+def test_figures_of_two_computations_add_up_from_nothing() -> None:
+    found = Figures(*range(1, 9))
+    assert Figures().and_then(found) == found
+    assert found.and_then(found) == Figures(*range(2, 18, 2))

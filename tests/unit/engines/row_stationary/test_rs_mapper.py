@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from accelsim.engines.row_stationary.counts import counts
 from accelsim.engines.row_stationary.laws import active_pes, legal, refusals
-from accelsim.engines.row_stationary.mapper import costs, mappings
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mappings
+from accelsim.engines.row_stationary.mapper import costs, least_clocks, mappings
+from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.errors import Infeasible, UsageError
 from tests.helpers.rs_best import OBJECTIVES, best
@@ -127,3 +127,10 @@ def test_the_bound_of_clocks_is_near_where_psums_decide():
     assert OBJECTIVES["clocks"].bound(layer.conv, EYERISS, chosen)[0] >= 0.9 * clocks(
         layer.conv, EYERISS, layer.mapping
     )
+
+
+def test_the_bound_of_clocks_by_hand_where_filters_come_again_for_each_strip_and_ifmap():
+    """Nine PEs take four clocks for three products; 432 filter words come for each of three ifmaps and three strips."""
+    conv, mapping = Conv(3, 4, 6, 9, 9, 3, 3, 1, 2), Mapping(4, 1, 3, 2, 1, 1, 1)
+    work = (3 * 2 * 4 * 6 * 9 * 49) * 4 // (9 * 3)
+    assert least_clocks(conv, EYERISS, mapping.many()) == work + 432 * 3 * 3 // EYERISS.filter_words

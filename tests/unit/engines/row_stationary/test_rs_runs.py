@@ -20,7 +20,7 @@ from accelsim.engines.row_stationary.laws import refusals
 from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.engines.row_stationary.viewing import geometry
-from accelsim.errors import UsageError
+from accelsim.errors import TooLarge, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
@@ -28,6 +28,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
+from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, residual_block
 from tests.helpers.rs_best import best
@@ -170,6 +171,17 @@ def test_wide_rows_leave_room_for_few_filters():
     assert choose(conv, EYERISS, 0.0).mapping.m <= 2
 
 
+@pytest.mark.parametrize("mapping", [Mapping(4, 2, 7, 1, 2, 2, 1), Mapping(3, 1, 3, 2, 2, 1, 1)])
+def test_a_step_is_refused_for_exactly_the_commands_that_it_takes(mapping: Mapping) -> None:
+    graph, chip = one_layer(Conv(3, 4, 6, 9, 9, 3, 3, 1, 2)), chip_of(EYERISS)
+    options = Options(dtype="int16", edges="outside", values="off", pinned={"conv": asdict(mapping)})
+    program = compile(graph, chip, options)
+    with limited(commands=len(program.steps)), pytest.raises(TooLarge) as caught:
+        compile(graph, chip, options)
+    of_step = [command for command in program.commands if program.steps[command.op].engine == "array"]
+    assert f"takes {len(of_step)} commands" in str(caught.value)
+
+
 def test_products_are_convolutions_of_single_pixels():
     g = Graphs()
     y = g.matmul(g.input("x", (5, 70)), g.weight("w", (70, 33)), "product")
@@ -198,6 +210,10 @@ def test_functions_follow_a_product_on_its_way_out(pool, memory):
     check(run, thorough=True)
     stores = [c for c in run.program.commands if c.kind == "Store" and c.effect.what == "epilogue"]
     assert stores and any(len(c.effect.operands) for c in stores)  # the residual
+    parameters = [region for region in run.program.regions if region.name.endswith(" parameters")]
+    fused = {step.name for step in run.program.steps if step.engine == "array" and step.node.epilogue}
+    assert {region.name.removesuffix(" parameters") for region in parameters} & fused
+    assert all(region.size_B for region in parameters)
     assert all(row.relative == 0 for row in check_run(run, graph).rows)
     assert total_J(energy_table(run)) > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.engines.row_stationary.spec import LAWS
+from accelsim.engines.row_stationary.spec import LAWS, SPEC
 from accelsim.errors import SpecError
 from accelsim.spec.laws.finding import only_one
 from accelsim.spec.yaml.load import load_chip
@@ -37,3 +37,11 @@ def test_a_broken_law_has_a_place(override, told):
 def test_every_law_is_there():
     assert {law.__name__ for law in LAWS} == {"only_one", "formats_are_known", "buffers_are_the_global_one"}
     assert only_one in LAWS
+
+
+def test_a_spec_that_says_nothing_of_it_has_plain_pes():
+    """Zeros are multiplied as other values are, and each bus brings a word a clock."""
+    sizes = dict.fromkeys(("rows", "cols", "filter_register", "ifmap_register", "psum_register"), 1)
+    unit = SPEC.model_validate({"type": "row_stationary", **sizes, "formats": {"int16": {}}})
+    assert unit.zero_gating is False
+    assert (unit.filter_bus, unit.ifmap_bus, unit.psum_bus) == (1, 1, 1)

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.engines.registry import ENGINES
 from accelsim.engines.simd.clocks import vector_clocks
+from accelsim.program.roles import units
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.graph import Graph, Node, Tensor
 
 CHIP = load_chip("edu-4x4")
 """Four lanes, buffers that move 16 B a clock."""
@@ -35,3 +40,22 @@ def test_buffers_set_the_pace_where_they_are_slower() -> None:
     assert clocks(("Relu", 4), read_B=33) == clocks(("Relu", 4), write_B=33) == 3
     assert clocks(("Relu", 4), read_B=33, clock=10 * CHIP.clock, latency=2) == 2 + 3 * 10
     assert clocks() == 1  # a command with nothing to do
+
+
+def test_chained_units_have_only_lanes_to_gain() -> None:
+    for chained in (False, True):
+        chip = load_chip("edu-4x4", [f"vector.chained={str(chained).lower()}"])
+        found = ENGINES["simd"].improvements(chip, units(chip)["vector"])
+        names = [override.split("=")[0] for improvement in found for override in improvement.sets]
+        assert names == ["vector.lanes"] + ["vector.chained"] * (not chained)
+
+
+def test_chunks_are_the_largest_of_which_two_of_each_tensor_fit() -> None:
+    """Operand and result of 32 KiB each: quarters fill a buffer of 32 KiB, and do not fit where it has less."""
+    size_B = 32 * 1024
+    tensors = {name: Tensor(name, (size_B // 4,)) for name in "xy"}
+    graph = Graph("relu", [Node("relu", "Relu", ["x"], ["y"])], tensors, ["x"], ["y"])
+    for capacity_B, chunks in ((size_B, 4), (size_B - 16, 8)):
+        chip = load_chip("edu-4x4", [f"act_sram.capacity={capacity_B} B"])
+        program = compile(graph, chip, Options(values="off", dtype="fp32"))
+        assert sum(command.kind == "Vector" for command in program.commands) == chunks

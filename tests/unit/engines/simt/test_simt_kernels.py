@@ -145,6 +145,7 @@ def test_rows_begin_where_both_sides_allow():
 def test_bytes_of_products_side_by_side():
     found = dense("fp16", *(np.array([size]) for size in (3.0, 4.0, 5.0, 6.0)))
     assert (found.a_B, found.b_B, found.y_B) == (3 * 4 * 6 * 2, 3 * 6 * 5 * 2, 3 * 4 * 5 * 2)
+    assert found.row_B == 6 * 2
 
 
 def test_bytes_of_a_convolution_have_channels_as_they_are_filled_up():

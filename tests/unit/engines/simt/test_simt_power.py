@@ -7,8 +7,10 @@ import pytest
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table
 from accelsim.account.latency import summary
+from accelsim.engines.simt.actions import Units, product_actions
 from accelsim.engines.simt.drawn import (
     AROUND_J,
+    TRAFFIC,
     WHOLE_J,
     active_W,
     around_J,
@@ -16,11 +18,16 @@ from accelsim.engines.simt.drawn import (
     droops,
     whole_J,
 )
+from accelsim.engines.simt.kernels import Kernels, columns, step_of
+from accelsim.engines.simt.products import cut
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.actions import ACTIVE
+from accelsim.program.commands import Tile
 from accelsim.spec.chip import Chip
+from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.yaml.load import load_chip
 from tests.helpers.chips import GPUS
+from tests.helpers.simt_cases import AROUND, product
 from tests.validation.gpu_rows import simulated
 
 A100 = load_chip("a100-80-sxm")
@@ -63,6 +70,35 @@ def test_at_full_load_a_chip_draws_what_it_may() -> None:
     ratio = WHOLE_J["lanes"][12] / WHOLE_J["lanes"][5]
     assert 0 < around_J(t4, sm(t4))["fp32"] < 0.5 * ratio * AROUND_J["lanes"]
     assert droops(t4, sm(t4))["fp32"] > 0
+
+
+def test_what_is_around_arithmetic_at_full_load_is_what_operands_leave() -> None:
+    """A T4 with a block of its largest tile at a time: energy of all that its actions book, and of what is around."""
+    t4 = load_chip("t4")
+    spec, table, power = sm(t4), t4.energy, t4.power
+    assert power is not None and power.tdp is not None
+    tile, form = spec.tiles_of("fp32")[0], spec.formats["fp32"]
+    made = product(tile.m, tile.n, step_of(spec, tile, "fp32"), "fp32")
+    gemm = made.gemm
+    kernel = next(iter(Kernels(spec, AROUND, made, cut(spec, "fp32", columns(spec, made), [tile], 1))))
+    booked = product_actions(
+        spec, Units("sm", "l2"), made, kernel, Tile(0, 1, 0, gemm.M, 0, gemm.N, 0, gemm.K)
+    )
+    prices = {
+        f"{name}.{way}": price
+        for way in ("read", "write")
+        for name, price in (
+            ("shared", sram_J_per_B(table.sram, float(spec.shared), way == "write")),
+            ("register", float(table.register)),
+        )
+    } | {"mac.fp32": float(table.mac["fp32"])}
+    each_J = sum(entry.count * prices.get(str(entry.action), 0.0) for entry in booked) / gemm.macs
+    rate = (
+        float(form.rate) * spec.multiprocessors * t4.clock * form.sustained / (1 + droops(t4, spec)["fp32"])
+    )
+    rest_W = float(power.idle or 0) + active_W(t4, spec) + TRAFFIC * float(power.tdp)
+    rest_W += sum(float(attached.memory.static_power) for attached in t4.memories.values())
+    assert (each_J + around_J(t4, spec)["fp32"]) * rate + rest_W == pytest.approx(float(power.tdp))
 
 
 def test_active_power_is_that_of_the_spec_or_a_share_of_the_design_power() -> None:

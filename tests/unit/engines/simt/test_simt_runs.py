@@ -9,12 +9,15 @@ import pytest
 import accelsim
 from accelsim.account.critical_path import by_step
 from accelsim.account.energy import by_category, energy_table
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
 from accelsim.engines.simt.writing import LAUNCH, Shares
-from accelsim.errors import UsageError
+from accelsim.errors import TooLarge, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
 from accelsim.program.commands import Cycles, Transfer
 from accelsim.spec.constants import constants
+from accelsim.workload.limits import limited
 
 A100 = "a100-80-sxm"
 FOLLOW_S = min(constants(accelsim.load_chip(A100))[name].value for name in ("sm.follow", "sm.launch"))
@@ -104,3 +107,13 @@ def test_shares_add_up() -> None:
     assert [shares.take(weight, 1).clocks for weight in (1, 2, 4)] == [14, 29, 57]
     few = Shares(clocks=2, pieces=3, weight=7)
     assert [few.take(weight, 1).clocks for weight in (1, 2, 4)] == [1, 1, 1]
+
+
+def test_pieces_are_the_products_of_a_kernel_whose_k_is_cut() -> None:
+    graph, chip = accelsim.load_model("gemm?M=16384,K=16384,N=256"), accelsim.load_chip(A100)
+    options = Options(values="off", edges="outside")
+    program = compile(graph, chip, options)
+    tiles = [command.effect.tile for command in program.commands if command.kind == "MatMul"]
+    assert len({(tile.k0, tile.k1) for tile in tiles if tile is not None}) > 1
+    with limited(commands=1), pytest.raises(TooLarge, match=f"y in {len(tiles)} pieces"):
+        compile(graph, chip, options)
