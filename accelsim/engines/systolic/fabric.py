@@ -169,9 +169,8 @@ class Fabric(ABC):
         batch = self.batch
         index = (self.row_fold % batch.Fr[:, None]) * self.setup.rows + self.row_index
         on = (self.row_tok & VALID).astype(bool)
-        word = batch.row_operand[self.cases, np.where(on, self.row_t, 0), np.where(on, index, 0)]
+        self.row_in = batch.row_operand[self.cases, np.where(on, self.row_t, 0), np.where(on, index, 0)]
         real = on & (index < batch.Sr[:, None])
-        self.row_in = np.where(on, word, 0)
         self.row_tok = (self.row_tok & ~REAL) | np.where(real, REAL, np.uint8(0))
         self.n_row += on
         self.n_row_real += real
