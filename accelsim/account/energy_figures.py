@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -201,7 +202,7 @@ class Spread(NamedTuple):
 def spread(found: Iterable[Figure]) -> list[Spread]:
     """Things that several sources state, at nodes that are alike, the widest disagreement first."""
     groups: dict[tuple[str, str], list[list[Figure]]] = {}
-    for figure in sorted(found, key=lambda each: (nanometres(each.node) or 0.0, each.low_J)):
+    for figure in sorted(found, key=lambda each: (nanometres(each.node) or -inf, each.low_J)):
         alike = groups.setdefault((figure.component, figure.what.casefold()), [])
         if not alike or not _alike(alike[-1][0], figure):
             alike.append([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -36,11 +37,11 @@ def own_fs(run: Run) -> list[int]:
     """
     replay = run.replay
     busy = _busy(run)(run.slices) if replay is None else replay.summed(_busy(replay.short))
-    longest = [0] * len(run.program.steps)
+    found = defaultdict[int, list[int]](list)
     for (step, _), fs in busy.items():
-        if 0 <= step < len(longest):
-            longest[step] = max(longest[step], fs)
-    return [min(fs, end - start) for fs, (start, end) in zip(longest, run.step_spans, strict=True)]
+        found[step].append(fs)
+    spans_fs = (end - start for start, end in run.step_spans)  # of a step without commands nothing
+    return [min(span_fs, max(found[step], default=span_fs)) for step, span_fs in enumerate(spans_fs)]
 
 
 def _busy(run: Run) -> Callable[[Sequence[Slice]], dict[tuple[int, str], int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def mapping_text(program: Program) -> str:
             continue
         gemm = step.gemm
         fields = step.mapping.written(program.chip)
-        body = yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=10_000)
-        name = yaml.safe_dump(step.name, width=10_000).removesuffix("...\n").strip()
+        body = yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=inf)
+        name = yaml.safe_dump(step.name, width=inf).removesuffix("...\n").strip()
         title = f"# {step.label}, {gemm.groups} x {gemm.M} x {gemm.N} x {gemm.K}"
         title += f", bound by {step.binds}" if step.binds else ""
         blocks.append(f"{title}\n{name}:\n" + "".join(f"  {line}\n" for line in body.splitlines()))

@@ -227,4 +227,5 @@ def place_of(repeat: Repeat | None, end: int) -> int:
         return end
     span = repeat.commands
     number, start = span.copy_of(end - 1)[0], span.end - repeat.units * span.size
-    return span.end - span.size + (number - start) % span.size + 1 if start <= number < span.end else end
+    unit = range(start, span.end)
+    return span.end - span.size + (number - start) % span.size + 1 if number in unit else end

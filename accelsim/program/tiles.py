@@ -180,7 +180,7 @@ def _cut(first: int, end: int, step: int) -> list[Range]:
     return [(start, min(start + step, end)) for start in range(first, end, step)]
 
 
-def open_sums(gemm: Gemm, mapping: Mapping, arrays: int = 1) -> int:
+def open_sums(gemm: Gemm, mapping: Mapping, arrays: int) -> int:
     """Accumulator slots that are open at once; one for each array that works."""
     working, inner = lanes(gemm, mapping, arrays), mapping.order[-1]
     if inner == "k" or mapping.tk >= gemm.K:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.errors import HazardError, InternalError, Problem, UsageError
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Program
 from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, NEVER
@@ -30,7 +30,7 @@ def verify(program: Program) -> None:
     written = {(region, 0) for region in program.presets}
     for command in program.commands:
         for use in command.reads:
-            if (use.region, use.version) not in written and not _is_partial(program, command, use.region):
+            if (use.region, use.version) not in written:
                 region = program.regions[use.region]
                 raise HazardError(
                     f"{command.label} (command {command.id})", f"{region.memory}:{region.name}", "nobody"
@@ -41,11 +41,6 @@ def verify(program: Program) -> None:
             raise HazardError(
                 f"{command.label} (command {command.id})", "its own future", f"command {late[0]}"
             )
-
-
-def _is_partial(program: Program, command: Command, region: int) -> bool:
-    """Whether the command adds to a region that it also writes (open sums)."""
-    return any(use.region == region for use in command.writes)
 
 
 def _check_regions(program: Program) -> None:

@@ -116,10 +116,6 @@ class Builder:
         """Return how many commands are written; copies of units that repeat are not (see ``program.repeated``)."""
         return len(self.commands) - (self.commands.copies if isinstance(self.commands, Commands) else 0)
 
-    def use(self, region: int, role: str) -> Use:
-        """The current version of a region, to read."""
-        return Use(region, self.histories[region].version, role)
-
     def emit(
         self, kind: CommandKind, engine: str, op: int, label: str, work: Work, effect: Effect,
         reads: Sequence[tuple[int, str]] = (), writes: Sequence[tuple[int, str]] = (), actions: Iterable[Action] = (),

@@ -14,12 +14,16 @@ from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.stationary_tiles import folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
+    LAPS,
+    Sizes,
     a_elements,
     a_key,
     array_of,
     b_key,
     channel_visits,
+    depends,
     lanes,
+    laps,
     loop,
     most_channels,
     open_sums,
@@ -70,7 +74,7 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
         if last:
             opened.remove(key)
     assert not opened
-    assert most == open_sums(gemm, mapping)
+    assert most == open_sums(gemm, mapping, 1)
 
 
 @given(GEMMS, MAPPINGS, st.booleans())
@@ -134,6 +138,8 @@ def test_streamed_rows_and_channels_of_a_convolution(conv: Conv, tm: int, tk: in
     for m0, pixels in zip(range(0, gemm.M, tm), by_rows, strict=True):
         for (k0, k1), channels in zip(cuts, touched, strict=True):
             assert a_elements(gemm, 1, m0, min(m0 + tm, gemm.M), k0, k1) == channels * pixels
+    sizes = Sizes(gemm, gemm.M)
+    assert [sizes.of("k", [cut], whole(gemm))[-1] for cut in cuts] == touched
 
 
 @given(st.sampled_from(["ws", "os", "is"]), SIZES, SIZES, SIZES, st.integers(1, 5), st.integers(1, 3))
@@ -216,3 +222,21 @@ def test_no_more_arrays_work_than_there_are_tiles() -> None:
     found = {split: lanes(gemm, replace(mapping, split=split), 8) for split in SPLITS}
     assert found == {"none": 1, "m": 3, "n": 2, "k": 1}
     assert lanes(gemm, replace(mapping, split="m"), 2) == 2
+
+
+def test_which_operands_arrays_side_by_side_have_of_their_own() -> None:
+    """Rows split A, columns B, the reduction both, but for tiles of A that hold all of it."""
+    found = {split: (depends(split, False), depends(split, True)) for split in SPLITS}
+    assert found == {
+        "none": ((False, False), (False, False)),
+        "m": ((True, False), (True, False)),
+        "n": ((False, True), (False, True)),
+        "k": ((True, True), (False, True)),
+    }
+
+
+def test_the_outermost_loop_that_turns_often_makes_the_laps() -> None:
+    """Of ``LAPS`` turns; with one less it is the middle loop."""
+    gemm, mapping = Gemm(1, LAPS, 3, 1, "a", "b"), Mapping("mnk", 1, 1, 1)
+    counts = [len(list(laps(whole(each), mapping))) for each in (gemm, replace(gemm, M=LAPS - 1))]
+    assert LAPS == 16 and counts == [LAPS, 3 * (LAPS - 1)]
