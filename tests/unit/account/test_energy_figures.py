@@ -10,10 +10,12 @@ import pytest
 from accelsim.account import energy_figures
 from accelsim.account.energy_figures import FILE, Figure, figures, load_published, published, spread
 from accelsim.errors import SpecError, UsageError
+from accelsim.spec.dram import Dram
+from accelsim.spec.dram_device import device as built
 from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import STATUSES
 from accelsim.spec.yaml.load import load_chip
-from accelsim.spec.yaml.parts import load_energy
+from accelsim.spec.yaml.parts import load_energy, load_part
 
 ALL = figures()
 
@@ -25,11 +27,11 @@ def one(component: str, what: str, origin: str) -> Figure:
 
 def test_units() -> None:
     """A figure is per bit, so Horowitz's 10 pJ for 64 bits are 5 pJ a word, and 640 pJ for 32 bits 20 pJ a bit."""
-    assert one("SRAM", "8 KiB", "horowitz-2014").word_J == pytest.approx((5e-12, 5e-12))
+    assert one("SRAM", "8 KiB", "horowitz-2014").word_J == pytest.approx((5e-12, 5e-12), abs=0)
     assert one("SRAM", "1 KiB", "energy/horowitz-45nm").low_J * 8 == load_energy("horowitz-45nm").sram[0].read
-    assert one("DRAM", "DRAM of no stated kind", "han-2015").low_J == pytest.approx(20e-12)
-    assert one("DRAM", "DDR3", "memories/ddr3-1600").low_J == pytest.approx(7.88e-12)
-    assert one("link", "pcie-gen3-x16", "links/pcie-gen3-x16").low_J == pytest.approx(4e-12)
+    assert one("DRAM", "DRAM of no stated kind", "han-2015").low_J == pytest.approx(20e-12, abs=0)
+    assert one("DRAM", "DDR3", "memories/ddr3-1600").low_J == pytest.approx(7.88e-12, abs=0)
+    assert one("link", "pcie-gen3-x16", "links/pcie-gen3-x16").low_J == pytest.approx(4e-12, abs=0)
     assert one("arithmetic", "int8 multiply-accumulate", "energy/scaled-28nm").word_J is None
     memory = load_chip("tpu-v1").memories["ddr3"].memory
     assert one("DRAM", "DDR3", "memories/ddr3-tpu-v1").low_J * 8 == memory.read_energy
@@ -131,3 +133,20 @@ def test_errors_of_the_published_table_have_their_line(tmp_path: Path) -> None:
             load_published(copy)
         line = text[: text.index(old)].count("\n") + 1
         assert [problem.where.split(":")[1] for problem in error.value.problems] == [str(line)], old
+
+
+def test_a_bit_of_dram_costs_its_part_of_a_burst_and_of_a_row() -> None:
+    """DDR3 of eight chips: bursts of 64 B, rows of 16 KiB."""
+    device = built(load_part("ddr3-1600", "dram", Dram), "ddr3-1600")
+    assert device.energy is not None
+    row_J = device.energy.act_J / (8 * 16384)
+    for what, burst_J in (("DDR3", device.energy.read_J), ("DDR3, write", device.energy.write_J)):
+        assert one("DRAM", what, "dram/ddr3-1600").low_J == pytest.approx(burst_J / (8 * 64) + row_J, abs=0)
+
+
+def test_a_range_may_be_of_one_energy(tmp_path: Path) -> None:
+    copy = tmp_path / "published.yaml"
+    copy.write_text(
+        FILE.read_text(encoding="utf-8").replace("high: 2600 pJ", "high: 1300 pJ"), encoding="utf-8"
+    )
+    assert {row.high for row in load_published(copy).rows} >= {1300e-12}

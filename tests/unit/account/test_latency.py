@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from math import inf, isfinite
 
@@ -155,7 +156,12 @@ def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> 
     assert roofs[0].roof(1e9) == roofs[0].peak_ops_per_s
 
 
-@pytest.mark.parametrize(("shapes", "batch"), [([(8, 3, 4)], 8), ([(5,), (7, 2)], 7), ([()], 1), ([(9,)], 1)])
+@pytest.mark.parametrize(
+    ("shapes", "batch"),
+    [
+        ([(8, 3, 4)], 8), ([(5,), (7, 2)], 7), ([()], 1), ([(9,)], 1), ([(1, 4), (8, 2)], 1), ([(0, 4), (3, 2)], 3),
+    ],
+)  # fmt: skip
 def test_batch_is_the_first_dimension_of_the_first_input_with_two(
     shapes: list[tuple[int, ...]], batch: int
 ) -> None:
@@ -165,3 +171,22 @@ def test_batch_is_the_first_dimension_of_the_first_input_with_two(
     for name, shape in zip(graph.inputs, shapes, strict=True):
         graph.tensors[name] = replace(tensor, name=name, shape=shape)
     assert latency.batch_size(graph) == batch
+
+
+def test_own_time_is_that_of_the_engine_or_memory_that_worked_longest() -> None:
+    run = make_run(layers=4, tiles=3)
+    idle = replace(run.program.steps[0], name="idle")
+    program = replace(run.program, steps=[*run.program.steps, idle])
+    run = altered(run, program=program, step_spans=[*run.step_spans, (0, 0)])
+    steps = range(len(run.program.steps))
+    expected = []
+    for step in steps:
+        mine = [piece for piece in run.slices if piece.op == step]
+        worked = Counter[str]()
+        for piece in mine:
+            work = run.program.commands[piece.command].work
+            worked[getattr(work, "memory", piece.engine)] += piece.end - piece.data
+        first, last = min((p.start for p in mine), default=0), max((p.end for p in mine), default=0)
+        expected.append(min(last - first, max(worked.values(), default=0)))
+    assert spans.own_fs(run) == expected and expected[-1] == 0 < min(expected[:-1])
+    assert any(own < end - start for own, (start, end) in zip(expected, run.step_spans, strict=True))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.program.commands import Program, Tile
+from accelsim.program.commands import Action, Command, Cycles, Effect, Program, Tile, Use, Wait
 from accelsim.program.mapping import Mapping
-from accelsim.program.repeated import Span
-from accelsim.program.rolled import Cuts, Unrolled, place_of, written_out
-from accelsim.program.tiles import laps, whole
-from accelsim.program.writing.laps import RECURS
+from accelsim.program.repeated import Chains, Repeat, Span
+from accelsim.program.rolled import Cuts, Unrolled, all_loops, place_of, written_out
+from accelsim.program.tiles import Exec, Lap, laps, whole
+from accelsim.program.writing.laps import FOLLOWS, LONGEST, RECURS, Laps
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.limits import limited
 from accelsim.workload.ops.base import Gemm
@@ -71,6 +75,9 @@ def test_some_loops_can_be_written_out() -> None:
     program = _program("gpt?layers=7,hidden=128,seq=128,heads=4")
     rolled, whole = program.rolled, list(program.commands)
     assert rolled is not None and rolled.repeat is not None
+    assert len(all_loops(rolled)) == len(rolled.loops) + rolled.repeat.times * len(
+        rolled.repeat.loops_of(rolled)
+    )
     places = sorted({place_of(rolled.repeat, loop.span.end) for loop in rolled.loops})
     part = written_out(rolled, set(places[::2]))
     assert 0 < len(part.loops) < len(rolled.loops) and len(part.commands) > len(rolled.commands)
@@ -146,3 +153,77 @@ def test_without_its_copies_a_program_is_that_of_fewer_blocks(model: str, chip: 
         assert here._replace(name="") == there._replace(name="")
     assert short.presets == plain.presets
     assert len(short.steps) == len(plain.steps)
+
+
+def test_where_a_loop_lies_in_the_unit_that_is_written_last() -> None:
+    """Units of 5 commands, from 11 and from 16 on; three copies, up to 36."""
+    span = Span(21, 5, 3)
+    repeat = Repeat(2, 3, 1, span, span, span, Chains({}), frozenset(), {})
+    ends = {11: 11, 12: 17, 14: 19, 16: 21, 17: 17, 21: 21, 22: 17, 36: 21, 37: 37}
+    assert {end: place_of(repeat, end) for end in ends} == ends
+    assert place_of(None, 13) == 13
+
+
+class Written:
+    """Laps of one command each, into slots that have their turn one after the other."""
+
+    def __init__(self, slots: int, paced: bool = False, spoil: Callable[[Command], Command] = lambda c: c):
+        self.slots, self.spoil, self.written = slots, spoil, 0
+        self.builder: Any = SimpleNamespace(rolls=True, paced=paced, commands=[], loops=[])
+
+    def of(self, count: int) -> int:
+        """How many of so many alike laps are written."""
+        places = (Exec(Tile(0, 1, at, at + 1, 0, 1, 0, 1), True, True) for at in range(count))
+        alike = (Lap(iter([place]), count - at) for at, place in enumerate(places))
+        turns = lambda: len(self.builder.commands) % self.slots  # noqa: E731
+        for place in Laps(self.builder, turns, self, regular=True).passes(alike):
+            number = self.written
+            use = Use(number % self.slots, number // self.slots, "whole")
+            command = Command(
+                number, "Vector", "v", 0, "lap", Cycles(1), Effect("none", place.tile), writes=(use,)
+            )
+            self.builder.commands.append(self.spoil(command))
+            self.written += 1
+        return len(self.builder.commands)
+
+
+@pytest.mark.parametrize("slots", [1, 2, LONGEST])
+@pytest.mark.parametrize("paced", [False, True])
+def test_as_many_laps_are_written_as_a_cut_needs(slots: int, paced: bool) -> None:
+    """Whole units before it, and behind it whole ones and what is left over."""
+    least = FOLLOWS if paced else RECURS
+    before, behind = max(least.before, least.many // slots), max(least.behind, least.few // slots)
+    for more in range(slots):
+        units = before + before + behind
+        count = units * slots + more
+        assert Written(slots, paced).of(count) == count - before * slots
+        assert Written(slots, paced).of(count - more - 1) == count - more - 1
+
+
+def test_slots_of_too_many_laps_are_not_waited_for() -> None:
+    assert Written(LONGEST + 1, paced=True).of(100) == 100
+
+
+SPOILS: dict[str, Callable[[Command], Command]] = {
+    "engine": lambda c: replace(c, engine=f"v{c.id}"),
+    "step": lambda c: replace(c, op=c.id),
+    "label": lambda c: replace(c, label=f"lap {c.id}"),
+    "work": lambda c: replace(c, work=Cycles(c.id)),
+    "actions": lambda c: replace(c, actions=(Action("v", "mac", "", c.id),)),  # type: ignore[arg-type]
+    "effect": lambda c: replace(c, effect=c.effect._replace(tensor=f"t{c.id}")),
+    "tile": lambda c: replace(c, effect=c.effect._replace(tile=None)) if c.id.bit_count() % 2 else c,
+    "no tile": lambda c: replace(c, effect=c.effect._replace(tile=None)),
+    "reads": lambda c: replace(c, reads=(Use(c.id, 1, "src"),)),
+    "writes": lambda c: replace(c, writes=(Use(c.id, 1, "whole"),)),
+    "roles": lambda c: replace(c, writes=(c.writes[0]._replace(role=f"r{c.id}"),)),
+    "versions": lambda c: replace(c, writes=(c.writes[0]._replace(version=c.id**2),)),
+    "waits": lambda c: replace(c, waits=(Wait(c.id // 2, "done", "full"),)),
+    "reasons": lambda c: replace(c, waits=(Wait(c.id - 1, "done", f"w{c.id}"),)),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+def test_laps_that_differ_in_more_than_their_place_are_all_written(
+    spoil: Callable[[Command], Command],
+) -> None:
+    assert Written(1, spoil=spoil).of(260) == 260

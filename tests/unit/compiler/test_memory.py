@@ -93,8 +93,7 @@ def test_regions_of_the_past_are_those_that_still_have_a_byte(
 
 
 def test_first_fit_fills_the_first_gap_and_next_fit_goes_on_behind() -> None:
-    for rotate, expected in ((False, 0), (True, 20)):
-        space = Space("sram", 100, rotate)
+    for space, expected in ((Space("sram", 100), 0), (Space("sram", 100, rotate=True), 20)):
         first = take(space, 0, 10)
         take(space, 1, 10)
         assert first is not None

@@ -40,6 +40,7 @@ def gone(found: Layout, keep: list[str]) -> str:
 def test_the_largest_goes_first_and_of_equals_the_first_by_name(order: str) -> None:
     found = layout(order)
     assert [gone(found, []) for _ in range(6)] == ["c", "a", "b", "d", "e", ""]
+    assert found.spills == 5
 
 
 @pytest.mark.parametrize("order", ["dbcae", "abcde", "ecdba"])

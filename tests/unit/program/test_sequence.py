@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from accelsim.errors import UsageError
@@ -48,3 +50,12 @@ def test_a_message_that_nobody_sends_is_told() -> None:
     simulation.add("b", alone)
     with pytest.raises(UsageError, match="receive x from a waits for ever"):
         simulation.run()
+
+
+def test_a_later_part_refers_to_regions_of_its_own() -> None:
+    """Also where the values of its commands come from."""
+    effect = ONE.commands[0].effect._replace(operands=(("x", 0), ("y", 1)))
+    part = replace(ONE, commands=[replace(ONE.commands[0], effect=effect), *ONE.commands[1:]])
+    commands, more = in_sequence("a", CHIP, [Part(part), Part(part)], [], {}).commands, len(ONE.regions)
+    found = [commands[at].effect.operands for at in (0, len(part.commands))]
+    assert found == [effect.operands, (("x", more), ("y", 1 + more))]

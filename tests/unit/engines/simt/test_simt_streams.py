@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import accelsim
-from accelsim.account.critical_path import by_blame
+from accelsim.account.active import _side_by_side as side_by_side
+from accelsim.account.active import active
+from accelsim.account.critical_path import KINDS, by_blame, by_step
 from accelsim.account.energy import energy_table
+from accelsim.engines.simt.drawn import busy
 from accelsim.errors import SpecError, UsageError
 from accelsim.machine.run import Run
 from accelsim.program.actions import ACTIVE
+from accelsim.program.roles import units
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
@@ -103,6 +108,46 @@ def test_the_same_is_computed_and_no_more_multiprocessors_are_busy_than_there_ar
     for run in (alone, beside):
         active = sum(row.count for row in energy_table(run) if row.action == ACTIVE)
         assert 0 < active <= run.time_fs
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_how_long_a_kernel_is_kept_at_work(streams: int) -> None:
+    """Alone what the run waits for of it; in streams, where no other wants more than is left, from begin to end."""
+    run = ran("gemm?M=128,N=128,K=512,count=2", streams)
+    spec = next(iter(units(run.chip).values())).spec
+    near = {name for name, attached in run.chip.memories.items() if attached.link is None}
+    expected: dict[int, int] = {}
+    for number, step in enumerate(run.program.steps):
+        times = by_step(run)[number].items()
+        fs = sum(fs for blame, fs in times if KINDS[blame.kind].computing or blame.resource in near)
+        own = [piece for piece in run.slices if piece.op == number and piece.engine.startswith("sm")]
+        pieces = [piece for piece in own if piece.label != "launch"]
+        span = max(piece.end for piece in pieces) - min(piece.start for piece in pieces)
+        assert span != fs
+        expected[number] = round(busy(spec, step) * (fs if streams == 1 else span))
+    assert dict(active(run, ["sm"])) == expected
+
+
+def test_kernels_that_want_more_than_there_is_share_an_engine() -> None:
+    """Of 6 fs side by side both get two thirds of what they want. Transfers, and what computes nothing, do not count."""
+    work: Any = SimpleNamespace(actions=("mac",))
+    commands = [work, work, work, SimpleNamespace(actions=()), work]
+    kinds = {"sm:0": "simt", "sm:1": "simt", "dma": "dma"}
+    rows = [
+        (0, "sm:0", 0, 10),
+        (1, "sm:1", 4, 12),
+        (0, "dma", 10, 15),
+        (0, "sm:0", 15, 18),
+        (2, "sm:0", 12, 20),
+    ]
+    slices = [
+        SimpleNamespace(command=command, op=op, engine=engine, start=start, end=end)
+        for command, (op, engine, start, end) in enumerate(rows)
+    ]
+    run: Any = SimpleNamespace(
+        program=SimpleNamespace(commands=commands, engines=kinds), slices=slices, time_fs=20
+    )
+    assert side_by_side(run, {0: 0.5, 1: 1.0}) == pytest.approx({0: 2 + 2, 1: 4 + 2})
 
 
 def test_blocks_that_are_alike_are_simulated_one_by_one() -> None:
