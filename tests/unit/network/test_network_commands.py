@@ -61,7 +61,7 @@ def test_noc_table_and_files(tmp_path: Path) -> None:
     words = ("mesh-4x4", "--load", "0.1", "--load", "0.3", "--clocks", "400", "--out", str(tmp_path))
     text = call(noc, *words).output
     assert "empty network 19.50 clocks (19.5 ns), 2.50 links on average" in text
-    assert "bound 1 flits per clock and node (32 GB/s each)" in text
+    assert "bound 1 flit per clock and node (32 GB/s each)" in text
     assert {path.name for path in tmp_path.iterdir()} == {
         "figures.json", "latency.png", "latency.svg", "channels.png", "channels.svg",
     }  # fmt: skip
