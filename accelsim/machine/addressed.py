@@ -27,7 +27,7 @@ from accelsim.types import Array, Ints
 class Dram(Protocol):
     """A DRAM model (``accelsim.dram``). Open rows, buses and refresh stay as they are from one call to the next."""
 
-    def serve(self, addresses: Ints, writes: bool, at: int = 0) -> Batch:
+    def serve(self, addresses: Ints, writes: bool, at: int) -> Batch:
         """The bursts in this order, from clock ``at`` on."""
 
 

@@ -258,8 +258,9 @@ class Fractions:
             for t_fs, cut in self._of_edges(clock, wanted.tolist()).items():
                 found[t_fs].add(cut)
         loose = np.flatnonzero(self.loose)
-        for later in (0, self._links()[self._line.like[loose]]):
-            times = (self.times[loose] + np.reshape(later, (-1, 1))).ravel()
+        links = self._links()[self._line.like[loose]]
+        for later in (np.zeros_like(links), links):
+            times = (self.times[loose] + later[:, None]).ravel()
             there = np.isin(times, wanted)
             pairs = np.stack([times[there], self.cut[loose].ravel()[there]], 1)
             for t_fs, cut in np.unique(pairs, axis=0).tolist():

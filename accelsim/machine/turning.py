@@ -58,7 +58,7 @@ class Turning:
         units = cut + loop.tail
         times = self._times[loop.first : loop.first + units * size].reshape(units, size, 3)
         shifts = np.diff(times, axis=0)
-        shift_fs = int(shifts[cut - 1, 0, 0])
+        shift_fs = int(shifts[cut - 1].max())
         if shift_fs <= 0 or not whole_edges(self._run.program, shift_fs):
             return None
         like = [

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from accelsim.engines.device import Asked
 from accelsim.errors import HazardError
 from accelsim.machine.check import check
+from accelsim.machine.contents import Contents
 from accelsim.machine.context import Progress
 from accelsim.machine.memory_models import Port
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.rates import Bandwidth, Lane
 from accelsim.machine.run import LawError
 from accelsim.machine.simulate import simulate
-from accelsim.machine.values.effects import policy
+from accelsim.machine.values.effects import Off, policy
 from accelsim.program.commands import Wait
 from accelsim.time import FS_PER_S, Clock, transfer_fs
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
@@ -148,6 +149,19 @@ WRONG = {
     ],
     "nobody ever wrote it": [vector(0, 3, 2)],
 }  # fmt: skip
+
+
+def test_a_version_is_there_until_its_bytes_are_written_again() -> None:
+    """From the completion of its writer to the start of the next, both included."""
+    first, second = load(0, 1), load(1, 1, version=2)
+    contents = Contents(program([first, second], [HOME, region(1)]), Off())
+    contents.commit(first, 10)
+    contents.begin(second, 20)
+    reader = vector(2, 1, 2)
+    contents.read(reader, reader.reads[0], 10, 20)
+    for times in ((9, 20), (10, 21)):
+        with pytest.raises(HazardError, match=r"r1 version 1"):
+            contents.read(reader, reader.reads[0], *times)
 
 
 @pytest.mark.parametrize("why", WRONG)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise, product
 from math import fsum
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,14 +19,18 @@ from hypothesis import strategies as st
 
 from accelsim.account.energy import by_category, energy_table, prices_of, total_J
 from accelsim.account.latency import summary
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import UsageError
 from accelsim.machine import memory_models
-from accelsim.machine.addressed import bursts
+from accelsim.machine.addressed import bursts, refreshes
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import LawError, Run
 from accelsim.machine.save_accesses import save_accesses
 from accelsim.machine.simulate import simulate
+from accelsim.program.actions import REF, REFPB
 from accelsim.program.addresses import Runs
 from accelsim.program.commands import Transfer, Wait
 from accelsim.request import Request
@@ -32,6 +38,7 @@ from accelsim.request.job import prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.sources.load import load_model
 from tests.helpers.fake_dram import LATENCY, FakeDram, device
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 
@@ -123,6 +130,44 @@ def test_the_state_of_a_memory_stays_from_tile_to_tile(made: list[FakeDram]) -> 
     run = simulate(program([load(0, 1, 64), load(1, 2, 64)], regions), memory_model="bank")
     assert len(made) == 1 and [call[2] for call in made[0].calls] == [5, 10]
     assert run.slices[1].data == run.slices[0].end
+
+
+def test_rows_that_stay_open_count_each_clock_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data of the second load end with those of the first, which had a bank open all the time."""
+    counts = dict.fromkeys(COUNTS, 0) | {"act": 1, "rd": 4, "misses": 1, "hits": 3}
+    batches = [Served(begin, 30, dict(counts), 30 - begin, 8, first=12) for begin in (5, 10)]
+    monkeypatch.setitem(
+        MODELS, "bank", Level("a fake", lambda device: Mock(spec=["serve"], serve=lambda *_: batches.pop(0)))
+    )
+    monkeypatch.setattr(memory_models, "device_of", lambda attached: device())
+    monkeypatch.setattr(memory_models, "check_dram", lambda chip, name: None)
+    regions = [HOME, region(1), region(2, offset=64)]
+    run = simulate(program([load(0, 1, 64), load(1, 2, 64)], regions), memory_model="bank")
+    assert run.dram["dram"].served.open_clocks == 30 - 5
+
+
+@pytest.mark.parametrize(("kind", "timing", "command", "each"), [
+    ("all_bank", {"tREFI": 100}, REF, 10), ("per_bank", {"tREFI": 100, "tREFIpb": 30}, REFPB, 33),
+    ("per_bank", {"tREFI": 100}, REFPB, 40), ("none", {"tREFI": 100}, REF, 0), ("all_bank", {}, REF, 0),
+])  # fmt: skip
+def test_every_rank_is_refreshed_once_in_an_interval(
+    kind: str, timing: dict[str, int], command: str, each: int
+) -> None:
+    """1,000 clocks of 2 ranks of 3 channels; by bank where no interval is given, a quarter of it for 4 banks."""
+    toy = device()
+    refreshed = replace(
+        toy, geometry=replace(toy.geometry, ranks=2, channels=3), timing=timing,
+        controller=replace(toy.controller, refresh=kind),
+    )  # fmt: skip
+    assert refreshes(refreshed, 1000) == (command, each * 6)
+
+
+def test_what_depends_on_banks_or_contents_is_simulated_as_a_whole(made: list[FakeDram]) -> None:
+    program = compile(load_model("mlp?layers=20"), load_chip("haswell-e5-2699v3"), Options(values="off"))
+    feeds = {name: np.zeros(program.graph.tensors[name].shape, np.int8) for name in program.graph.inputs}
+    assert simulate(program).replay is not None
+    assert simulate(program, memory_model="bank").replay is None
+    assert simulate(program, feeds, "fast").replay is None
 
 
 def with_link(duplex: str, rate: float = 1e9) -> Chip:

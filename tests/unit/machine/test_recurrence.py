@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,14 +12,16 @@ import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
+from accelsim.machine.accounting import step_spans
 from accelsim.machine.paced import timed
 from accelsim.machine.recurrence import recurrence
-from accelsim.machine.replay import Replay
+from accelsim.machine.replay import Replay, replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program, Wait
-from accelsim.program.repeated import Repeat
+from accelsim.program.repeated import Commands, Repeat
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.limits import limited
@@ -163,6 +166,25 @@ def test_what_is_older_decides_about_nothing(inside: bool, beyond: int, recurs: 
 
     found = _changed("whole femtoseconds", change)
     assert (found is not None) == recurs
+
+
+def test_spans_of_steps_are_those_of_their_commands() -> None:
+    """Also where what comes behind the copies is late, and its first command belongs to the last step of these."""
+    program, repeat, short = _short("no clock")
+    replay, end = recurrence(program, short), repeat.commands.end
+    assert replay is not None and isinstance(program.commands, Commands)
+    first, *others = program.commands.behind
+    behind = [replace(first, op=first.op - 1), *others]
+    late = [
+        piece._replace(start=piece.start + 10**9, data=piece.data + 10**9, end=piece.end + 10**9)
+        for piece in short.slices[end:]
+    ]
+    long = replace(program, commands=Commands(program.commands.before, behind, repeat))
+    run = replayed(
+        replace(replay, program=long, short=replace(short, slices=[*short.slices[:end], *late])),
+        defaultdict(EngineLog),
+    )
+    assert run.step_spans == step_spans(run.slices, len(program.steps))
 
 
 def _before(commands: Sequence[Any], number: int) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from unittest import mock
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,17 +17,21 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
 from accelsim.machine.accounting import Clips
+from accelsim.machine.run import Segment
 from accelsim.machine.shifts import Shift, turns_of_clocks
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.machine.unrolling import Unrolling
-from accelsim.program.commands import Program
+from accelsim.machine.turning import Turn
+from accelsim.machine.unrolling import Unrolling, unrolled_path
+from accelsim.program.commands import Program, Wait
 from accelsim.program.messages import barrier
-from accelsim.program.repeated import Chains, Commands, Span
+from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.spec.yaml.load import load_chip
-from accelsim.time import Clock
+from accelsim.time import FS, Clock
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
+from tests.helpers.hand_programs import HOME, vector
+from tests.helpers.hand_programs import program as program_by_hand
 from tests.helpers.long_graphs import residuals
 
 
@@ -50,6 +56,42 @@ def test_times_are_cut_off() -> None:
         assert shift.later(times, cut, copy).tolist() == later
         assert shift.later(int(times[3]) + 17, int(cut[3]), copy) == later[3] + 17
     assert clock.cut_off(times + 2, shift.den).tolist() == [-1] * len(times)
+
+
+def test_what_waits_for_copies_waits_for_what_is_written() -> None:
+    """Of the last copies for the units written last, of all that are older for the first of these."""
+    span, fixed = Span(end=10, size=4, times=5), Span(1, 0, 5)
+    repeat = Repeat(2, 5, 1, span, fixed, fixed, Chains({}), frozenset(), {})
+    awaited = {2: 2, 9: 9, 11: 3, 19: 3, 23: 3, 27: 7, 30: 10}
+    behind = [vector(30, 0, 0), vector(31, 0, 0, 5, tuple(Wait(each, "done", "full") for each in awaited))]
+    whole = program_by_hand([], [HOME])
+    whole.commands = Commands([vector(number, 0, 0) for number in range(10)], behind, repeat)
+    short = repeat.short(whole)
+    assert [command.id for command in short.commands] == [*range(12)]
+    assert [wait.command for wait in short.commands[11].waits] == list(dict.fromkeys(awaited.values()))
+    for number, place in awaited.items():
+        behind[1].waits = (Wait(number, "done", "full"),)
+        (wait,) = replace(repeat, shortened=None).short(whole).commands[11].waits
+        assert wait.command == place
+
+
+def test_a_path_repeats_with_the_laps() -> None:
+    """Laps of two commands that take 10 fs each, one after the other; two thirds of them were left out."""
+
+    def pieces(commands: int) -> list[Segment]:
+        return [Segment(10 * at, 10 * at + 10, at, "transfer", "dram") for at in range(commands)]
+
+    def whole(path: list[Segment]) -> list[Segment] | None:
+        turn = Turn(Mock(span=Span(end=6, size=2, times=3)), 20, 55)
+        found = unrolled_path(Mock(all_turns=[turn], later_fs=[0, 60]), path)
+        return None if found is None else list(found)
+
+    assert whole(pieces(7)) == pieces(13)
+    assert whole(pieces(6)) == pieces(12)
+    assert whole(pieces(5)) is None  # it ends before the state recurs
+    other = pieces(7)
+    other[5] = other[5]._replace(kind="latency")
+    assert whole(other) is None
 
 
 def test_names_move_on() -> None:
@@ -120,6 +162,9 @@ def test_what_is_told_of_laps() -> None:
     assert told["commands"] - told["commands_replayed"] == len(run.replay.short.slices)
     words = r"iterations? of \d+ tile loops? that do what the one before did, and \d+ times the same blocks"
     assert re.search(words, told["notes"][-1])
+    steps = run.replay.base.repeat.steps
+    first, second = (run.step_spans[steps.end + copy * steps.size][0] for copy in (0, 1))
+    assert told["notes"][-1].endswith(f"each time {(second - first) * FS:.4g} s later")
 
 
 def _rolled(rate: str) -> tuple[Program, Program]:
@@ -166,6 +211,7 @@ def test_programs_that_are_changed_have_all_their_commands() -> None:
     simulation.add("one", longer)
     simulation.add("other", program)
     runs = simulation.run()
+    assert all(run.program.repeat is None and run.program.rolled is None for run in runs.values())
     assert runs["one"].slices[:-1] == runs["other"].slices == list(simulate(program).slices)
 
 
