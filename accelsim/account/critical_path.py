@@ -177,10 +177,10 @@ def _add_replayed(
         _add(table, _parts(near, path))
     else:
         near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
-        steps, before = blocks.repeat.steps.size, list(_parts(near, path.before))
-        _add(table, before)
-        _add_copies(table, near, path, blocks, before[-1].step)
-        _add(table, _parts(run, path.behind, before[-1].step + blocks.repeat.times * steps))
+        *before, last = _parts(near, path.before)
+        _add(table, [*before, last])
+        _add_copies(table, near, path, blocks, last.step)
+        _add(table, _parts(run, path.behind, last.step + blocks.repeat.times * blocks.repeat.steps.size))
 
 
 def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: Replay, before: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,6 +16,7 @@ from accelsim.account.critical_path import OUTSIDE, Blame, by_blame, by_key, by_
 from accelsim.account.latency import Layer, layers, summary
 from accelsim.account.roofline import rooflines
 from accelsim.machine import critical_path as machine_path
+from accelsim.machine.replay import RepeatedPath
 from accelsim.machine.run import LawError, Run
 from accelsim.program.commands import Transfer
 
@@ -199,6 +202,20 @@ def test_states_are_collected_once_for_all_transfers() -> None:
     ]
     assert operands.count("states") > 4
     assert Counted.asked == 1
+
+
+@pytest.mark.parametrize("on", ["haswell-e5-2699v3", "a100-80-sxm"])
+def test_what_goes_to_copies_of_a_block_is_asked_for_once(on: str) -> None:
+    """Each step gets what its pieces of the whole path say."""
+    run = simulated("mlp?hidden=64,layers=40", on, edges="outside")
+    path, expected = machine_path.critical_path(run), Counter[tuple[int, Blame]]()
+    for part in critical_path.parts(run):
+        expected[part.step, part.blame] += part.fs
+    assert isinstance(path, RepeatedPath)
+    with mock.patch.object(critical_path, "blamed", wraps=critical_path.blamed) as asked:
+        found = by_step(run)
+    assert {(step, blame): fs for step, times in found.items() for blame, fs in times.items()} == expected
+    assert 0 < asked.call_count < 0.7 * len(path)
 
 
 def test_columns_are_those_of_the_engines_of_a_run_and_of_every_machine() -> None:
