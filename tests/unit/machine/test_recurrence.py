@@ -20,6 +20,8 @@ from accelsim.machine.recurrence import recurrence
 from accelsim.machine.replay import Replay, replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
+from accelsim.machine.turning import Turning
+from accelsim.machine.unrolling import Unrolling
 from accelsim.program.commands import Program, Wait
 from accelsim.program.repeated import Commands, Repeat
 from accelsim.spec.yaml.load import load_chip
@@ -166,6 +168,41 @@ def test_what_is_older_decides_about_nothing(inside: bool, beyond: int, recurs: 
 
     found = _changed("whole femtoseconds", change)
     assert (found is not None) == recurs
+
+
+@cache
+def _of_laps() -> Run:
+    """The run of a product whose laps were rolled up, without those that were left out."""
+    chip = load_chip("edu-tensor-core", ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"])
+    run = simulate(compile(load_model("gemm?M=256,N=64,K=256"), chip, Options(values="off")))
+    assert isinstance(run.replay, Unrolling)
+    return run.replay.short
+
+
+def _noted_later(run: Run, number: int) -> None:
+    """Move what the array noted of the command at or after ``number`` by a millisecond."""
+    at, record = next((at, each) for at, each in enumerate(run.folds) if each.command >= number)
+    engine = run.slices[record.command].engine
+    kind = ENGINES[run.program.engines[engine]]
+    run.folds[at] = kind.later(run.chip, engine, record, 0, 10**12)  # type: ignore[index]
+
+
+LAPS: dict[str, Callable[[Run, int], Any]] = {
+    "a femtosecond": lambda run, number: _moved(run, number, end=1),
+    "a record": _noted_later,
+    "a link": lambda run, number: run.by_link.__ixor__({number}),
+}
+
+
+@pytest.mark.parametrize("what", LAPS)
+@pytest.mark.parametrize(("behind", "recurs"), [(-9, True), (-1, False), (0, False)])
+def test_laps_that_differ_at_the_cut_are_not_replayed(what: str, behind: int, recurs: bool) -> None:
+    """The last lap before those that were left out, or the first behind them; of others nothing is copied."""
+    short = _of_laps()
+    (loop,) = short.program.loops
+    run = replace(short, slices=list(short.slices), folds=list(short.folds), by_link=set(short.by_link))
+    LAPS[what](run, loop.span.end + behind * loop.span.size)
+    assert [turn is not None for turn in Turning(run).turns()] == [recurs]
 
 
 def test_spans_of_steps_are_those_of_their_commands() -> None:
