@@ -60,7 +60,7 @@ def test_commands_times_their_energy_is_the_energy(model: str, case: Case, dram:
     found = run(case, model, dram)
     rows = energy_table(found)
     for parts in (by_component(rows), by_op(rows), by_category(found.chip, rows)):
-        assert fsum(parts.values()) == pytest.approx(total_J(rows), rel=1e-12)
+        assert fsum(parts.values()) == pytest.approx(total_J(rows), rel=1e-12, abs=0)
     for name, stats in found.dram.items():
         joules = stats.energy
         assert joules is not None
@@ -69,7 +69,9 @@ def test_commands_times_their_energy_is_the_energy(model: str, case: Case, dram:
             for row in rows
             if row.component == name or row.action.endswith((f"open.{name}", f"closed.{name}"))
         ]
-        assert fsum(row.energy_J for row in mine) == pytest.approx(joules.die_J + joules.io_J, rel=1e-9)
+        assert fsum(row.energy_J for row in mine) == pytest.approx(
+            joules.die_J + joules.io_J, rel=1e-9, abs=0
+        )
         assert all(not row.energy_J for row in mine if row.action in ("read", "write"))
 
 

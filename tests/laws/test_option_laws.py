@@ -50,7 +50,7 @@ def test_the_value_policies_agree_with_any_options(case: tuple[Graph, dict[str, 
     one_timeline(runs)
     right_values(runs, graph)
     rows = energy_table(runs["off"])
-    assert fsum(by_component(rows).values()) == pytest.approx(total_J(rows), rel=1e-12)
+    assert fsum(by_component(rows).values()) == pytest.approx(total_J(rows), rel=1e-12, abs=0)
 
 
 def test_every_option_of_a_run_is_drawn_or_has_a_reason_not_to_be() -> None:

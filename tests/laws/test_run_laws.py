@@ -96,7 +96,7 @@ def parts_equal_the_total(run: Run) -> None:
     total = total_J(rows)
     assert total > 0 and all(row.energy_J >= 0 for row in rows)
     for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
-        assert fsum(parts.values()) == pytest.approx(total, rel=1e-12)
+        assert fsum(parts.values()) == pytest.approx(total, rel=1e-12, abs=0)
     for entry in run.engines:
         assert entry.busy + sum(entry.stalled.values()) + entry.idle == run.time_fs
         assert min(entry.busy, entry.idle, *entry.stalled.values(), 0) == 0

@@ -23,18 +23,20 @@ def test_parts_are_counts_times_energies(flow: str, dtype: str, operand_B: int) 
         for way in ("reads", "writes")
     )
     sums = found.psum_reads + found.psum_writes
-    assert made["mac_energy_J"] == pytest.approx(7 * 5 * 9 * energy.mac[dtype])
+    assert made["mac_energy_J"] == pytest.approx(7 * 5 * 9 * energy.mac[dtype], rel=1e-9, abs=0)
     registers_J = (operands * operand_B + sums * SUM_B) * float(energy.register)
-    assert made["register_energy_J"] == pytest.approx(registers_J)
+    assert made["register_energy_J"] == pytest.approx(registers_J, rel=1e-9, abs=0)
     moved = hops(flow, found)
     parts = [made["mac_energy_J"], made["register_energy_J"]]
     if energy.network is None:
         assert made["network_energy_J"] is None
     else:
         network_J = (moved.operands * operand_B + moved.sums * SUM_B) * float(energy.network)
-        assert made["network_energy_J"] == pytest.approx(network_J)
+        assert made["network_energy_J"] == pytest.approx(network_J, rel=1e-9, abs=0)
         parts.append(made["network_energy_J"])
-    assert made["array_energy_J"] == pytest.approx(sum(part for part in parts if part is not None))
+    assert made["array_energy_J"] == pytest.approx(
+        sum(part for part in parts if part is not None), rel=1e-9, abs=0
+    )
 
 
 def test_a_format_without_energy_is_refused() -> None:

@@ -27,11 +27,11 @@ def one(component: str, what: str, origin: str) -> Figure:
 
 def test_units() -> None:
     """A figure is per bit, so Horowitz's 10 pJ for 64 bits are 5 pJ a word, and 640 pJ for 32 bits 20 pJ a bit."""
-    assert one("SRAM", "8 KiB", "horowitz-2014").word_J == pytest.approx((5e-12, 5e-12), abs=0)
+    assert one("SRAM", "8 KiB", "horowitz-2014").word_J == pytest.approx((5e-12, 5e-12), rel=1e-9, abs=0)
     assert one("SRAM", "1 KiB", "energy/horowitz-45nm").low_J * 8 == load_energy("horowitz-45nm").sram[0].read
-    assert one("DRAM", "DRAM of no stated kind", "han-2015").low_J == pytest.approx(20e-12, abs=0)
-    assert one("DRAM", "DDR3", "memories/ddr3-1600").low_J == pytest.approx(7.88e-12, abs=0)
-    assert one("link", "pcie-gen3-x16", "links/pcie-gen3-x16").low_J == pytest.approx(4e-12, abs=0)
+    assert one("DRAM", "DRAM of no stated kind", "han-2015").low_J == pytest.approx(20e-12, rel=1e-9, abs=0)
+    assert one("DRAM", "DDR3", "memories/ddr3-1600").low_J == pytest.approx(7.88e-12, rel=1e-9, abs=0)
+    assert one("link", "pcie-gen3-x16", "links/pcie-gen3-x16").low_J == pytest.approx(4e-12, rel=1e-9, abs=0)
     assert one("arithmetic", "int8 multiply-accumulate", "energy/scaled-28nm").word_J is None
     memory = load_chip("tpu-v1").memories["ddr3"].memory
     assert one("DRAM", "DDR3", "memories/ddr3-tpu-v1").low_J * 8 == memory.read_energy
@@ -67,7 +67,7 @@ def test_sources_disagree_as_is_known(what: str, low_pJ: float, high_pJ: float) 
     """At least so far apart: more DRAM specs may lie lower."""
     widest = max((row for row in spread(ALL) if row.what == what), key=lambda row: row.factor)
     assert 0.5 * low_pJ < widest.low.low_J * 1e12 <= low_pJ
-    assert widest.high.high_J * 1e12 == pytest.approx(high_pJ)
+    assert widest.high.high_J * 1e12 == pytest.approx(high_pJ, rel=1e-9, abs=0)
     assert isclose(widest.factor, widest.high.high_J / widest.low.low_J)
 
 
@@ -84,7 +84,9 @@ def test_a_source_that_states_nothing_is_no_factor_away() -> None:
         for joules, origin in ((0.0, "a"), (1e-15, "b"))
     )
     assert spread([free, dear]) == []
-    assert spread([dear, dear._replace(high_J=3e-15, origin="c")])[0].factor == pytest.approx(3)
+    assert spread([dear, dear._replace(high_J=3e-15, origin="c")])[0].factor == pytest.approx(
+        3, rel=1e-9, abs=0
+    )
 
 
 def test_a_node_without_a_table_is_scaled_in_every_way() -> None:
@@ -141,7 +143,9 @@ def test_a_bit_of_dram_costs_its_part_of_a_burst_and_of_a_row() -> None:
     assert device.energy is not None
     row_J = device.energy.act_J / (8 * 16384)
     for what, burst_J in (("DDR3", device.energy.read_J), ("DDR3, write", device.energy.write_J)):
-        assert one("DRAM", what, "dram/ddr3-1600").low_J == pytest.approx(burst_J / (8 * 64) + row_J, abs=0)
+        assert one("DRAM", what, "dram/ddr3-1600").low_J == pytest.approx(
+            burst_J / (8 * 64) + row_J, rel=1e-9, abs=0
+        )
 
 
 def test_a_range_may_be_of_one_energy(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_work_and_rates_are_those_of_all_cores(cores: int) -> None:
     run = accelsim.run("cnn", "edu-4x4", values="off", set=[f"cores={cores}"])
     facts, alone = latency.summary(run), latency.summary(one)
     assert facts["macs"] == facts["batch"] * alone["macs"] == cores * alone["macs"]
-    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * facts["macs"] / run.seconds)
+    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * facts["macs"] / run.seconds, rel=1e-9, abs=0)
     assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
     assert sum(layer.macs for layer in run.layers()) == facts["macs"]
     assert sum(layer.ops for layer in run.layers()) == cores * sum(layer.ops for layer in one.layers())
@@ -90,7 +90,9 @@ def test_macs_of_the_host_are_none_of_the_array() -> None:
     on_host = sum(step.macs for step in run.program.steps if step.engine == "host")
     facts = latency.summary(run)
     assert on_host > 0 and facts["macs"] == sum(step.macs for step in run.program.steps)
-    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * (facts["macs"] - on_host) / run.seconds)
+    assert facts["achieved_TOPS"] == pytest.approx(
+        2e-12 * (facts["macs"] - on_host) / run.seconds, rel=1e-9, abs=0
+    )
     assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
 
 
@@ -113,9 +115,11 @@ def test_summary_is_json_and_consistent() -> None:
     facts = json.loads(json.dumps(latency.summary(run), allow_nan=False))
     assert facts["latency_s"] == run.seconds
     assert facts["throughput_per_s"] == pytest.approx(200 / run.seconds)
-    assert facts["energy_J"] == pytest.approx(sum(facts["energy_by_component_J"].values()))
-    assert facts["energy_J"] == pytest.approx(sum(layer.energy_J for layer in latency.layers(run)))
-    assert facts["power_average_W"] == pytest.approx(facts["energy_J"] / run.seconds)
+    assert facts["energy_J"] == pytest.approx(sum(facts["energy_by_component_J"].values()), rel=1e-9, abs=0)
+    assert facts["energy_J"] == pytest.approx(
+        sum(layer.energy_J for layer in latency.layers(run)), rel=1e-9, abs=0
+    )
+    assert facts["power_average_W"] == pytest.approx(facts["energy_J"] / run.seconds, rel=1e-9, abs=0)
     assert facts["peak_TOPS"] == pytest.approx(91.7504)
     assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
     assert sum(facts["array_percent"].values()) == pytest.approx(100)

@@ -29,7 +29,7 @@ def test_the_table_adds_up_to_the_latency(chip: str) -> None:
     assert (layer.name, layer.edge, layer.number) == ("input and output", OUT_OF_STEPS, 0)
     assert layer.added_fs == layer.own_fs == layer.end_fs == sum(layer.path.values()) == run.time_fs
     assert (layer.index, layer.macs, layer.ops, layer.start_fs) == (0, 0, 0, 0)
-    assert layer.energy_J == pytest.approx(run.energy_J, rel=1e-12)
+    assert layer.energy_J == pytest.approx(run.energy_J, rel=1e-12, abs=0)
     assert layer.traffic_B == {name: (flow["read_B"], flow["write_B"]) for name, flow in run.summary()["traffic"].items()
                                if flow["read_B"] or flow["write_B"]}  # fmt: skip
     assert lines(run.layers()) == [layer]
@@ -53,8 +53,8 @@ def test_energies_add_up_where_dram_chips_draw_power_beside_their_bursts(model: 
     run = accelsim.run("cnn", "edu-4x4", values="off", memory_model=model)
     rest = lines(run.layers())[-1]
     assert (rest.name, rest.edge, rest.added_fs, rest.dram_B) == ("standby and refresh", OUT_OF_STEPS, 0, 0)
-    assert rest.energy_J == pytest.approx(run.summary()["energy_outside_steps_J"]) != 0
-    assert sum(layer.energy_J for layer in run.layers()) == pytest.approx(run.energy_J, rel=1e-12)
+    assert rest.energy_J == pytest.approx(run.summary()["energy_outside_steps_J"], rel=1e-9, abs=0) != 0
+    assert sum(layer.energy_J for layer in run.layers()) == pytest.approx(run.energy_J, rel=1e-12, abs=0)
     assert sum(layer.added_fs for layer in run.layers()) == run.time_fs
     *_, line, _, total = render(layer_table(run.layers(), 120), 120).splitlines()
     assert line.split()[:3] == ["standby", "and", "refresh"] and "hidden" not in line

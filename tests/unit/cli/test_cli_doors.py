@@ -120,7 +120,9 @@ def test_dataflows_side_by_side_with_their_energies(cli: Cli, tmp_path: Path) ->
     for row in rows:
         alone = json.loads(cli(*words[:6], row["dataflow"], *words[7:], "--json").stdout)
         assert alone == row
-        assert row["mac_energy_J"] == pytest.approx(270 * 0.3e-12)  # 0.2 + 0.1 pJ, as the table says
+        assert row["mac_energy_J"] == pytest.approx(
+            270 * 0.3e-12, rel=1e-9, abs=0
+        )  # 0.2 + 0.1 pJ, as the table says
         words_B = sum(
             row[f"{kind}_{way}"] for kind in ("moving", "stationary", "shadow") for way in ("reads", "writes")
         )
@@ -128,9 +130,9 @@ def test_dataflows_side_by_side_with_their_energies(cli: Cli, tmp_path: Path) ->
         per_B = row["register_energy_J"] / (words_B + sums_B)
         assert per_B == pytest.approx(rows[0]["register_energy_J"] / (
             sum(rows[0][f"{kind}_{way}"] for kind in ("moving", "stationary", "shadow") for way in ("reads", "writes"))
-            + 4 * (rows[0]["psum_reads"] + rows[0]["psum_writes"])))  # fmt: skip
+            + 4 * (rows[0]["psum_reads"] + rows[0]["psum_writes"])), rel=1e-9, abs=0)  # fmt: skip
         parts = [row[f"{part}_energy_J"] or 0.0 for part in ("mac", "register", "network")]
-        assert row["array_energy_J"] == pytest.approx(sum(parts))
+        assert row["array_energy_J"] == pytest.approx(sum(parts), rel=1e-9, abs=0)
         assert row["network_energy_J"] is None
     assert "array energy without network " in cli(*words).stdout
     assert cli(*words, "--csv", tmp_path / "a.csv").exit_code == 0

@@ -47,7 +47,7 @@ def test_a_whole_training_takes_as_many_steps_as_its_tokens_need(tmp_path: Path)
     whole, each = facts["training"], 4 * facts["tokens_per_s"] / facts["samples_per_s"]
     assert whole["steps"] == -(-(10**6) // round(each)) and whole["tokens"] == 10**6
     assert whole["seconds"] == pytest.approx(whole["steps"] * facts["time_s"])
-    assert whole["joules"] == pytest.approx(whole["steps"] * facts["energy_J"]["total"])
+    assert whole["joules"] == pytest.approx(whole["steps"] * facts["energy_J"]["total"], rel=1e-9, abs=0)
     assert "whole training" in told.output and "Training on 1M tokens takes" in " ".join(told.output.split())
 
 

@@ -99,10 +99,10 @@ def test_energies_are_those_of_dramsim3(row: dict[str, str]) -> None:
     found = energy(Served(0, int(row["cycles"]), counts, open_clocks, 0), one)
     for part, column in ENERGY_COLUMNS.items():
         assert found.parts_J[part] * 1e12 == pytest.approx(float(row[column]), rel=1e-6, abs=0.1)
-    assert found.die_J * 1e12 == pytest.approx(float(row["total_energy_pJ"]), rel=1e-6)
+    assert found.die_J * 1e12 == pytest.approx(float(row["total_energy_pJ"]), rel=1e-6, abs=0)
     assert found.mean_W == pytest.approx(float(row["mean_power_W"]), rel=1e-4)
     # DRAMsim3's figure is per bit asked for: it never issues the last few writes, and merges equal reads
-    assert found.pJ_per_bit == pytest.approx(float(row["pJ_per_bit"]), rel=1e-3)
+    assert found.pJ_per_bit == pytest.approx(float(row["pJ_per_bit"]), rel=1e-3, abs=0)
     assert found.bits == 8 * int(row["access_bytes"]) * (counts["rd"] + counts["wr"])
 
 
@@ -130,12 +130,12 @@ def test_parts_add_up_and_nothing_is_negative(
     found = energy(Served(7, 7 + elapsed, counts, open_clocks, bus), one)
     assert tuple(found.parts_J) == PARTS
     assert min(found.parts_J.values()) >= 0
-    assert found.die_J == pytest.approx(sum(found.parts_J.values()))
+    assert found.die_J == pytest.approx(sum(found.parts_J.values()), rel=1e-9, abs=0)
     assert 0 <= found.idle_J <= found.background_J <= found.die_J * (1 + 1e-12)
     assert 0 <= found.idle_share <= 1 + 1e-12
     assert found.pJ_per_word == 32 * found.pJ_per_bit
     if found.bits:
-        assert found.pJ_per_bit * found.bits * 1e-12 == pytest.approx(found.die_J)
+        assert found.pJ_per_bit * found.bits * 1e-12 == pytest.approx(found.die_J, rel=1e-9, abs=0)
 
 
 def test_every_part_is_priced_by_its_own_figure() -> None:
@@ -149,15 +149,17 @@ def test_every_part_is_priced_by_its_own_figure() -> None:
             "refresh": 3 * 4e-7 + 5 * 5e-8,
             "open_standby": 400e-9 * 0.5,
             "closed_standby": 3600e-9 * 0.25,
-        }
+        },
+        rel=1e-9,
+        abs=0,
     )
-    assert found.io_J == pytest.approx(100 * 6e-10 + 1000 * 7e-10)
+    assert found.io_J == pytest.approx(100 * 6e-10 + 1000 * 7e-10, rel=1e-9, abs=0)
     assert found.seconds == pytest.approx(1e-6)
     assert found.bits == 1100 * 512
     assert found.bus_share == pytest.approx(0.3)
-    assert found.background_J == pytest.approx(1.1e-6)
-    assert found.idle_J == pytest.approx(0.7 * 1.1e-6)
-    assert found.mean_W == pytest.approx(found.die_J / 1e-6)
+    assert found.background_J == pytest.approx(1.1e-6, rel=1e-9, abs=0)
+    assert found.idle_J == pytest.approx(0.7 * 1.1e-6, rel=1e-9, abs=0)
+    assert found.mean_W == pytest.approx(found.die_J / 1e-6, rel=1e-9, abs=0)
 
 
 def test_nothing_moved_in_no_time() -> None:
@@ -177,7 +179,7 @@ def test_io_is_not_part_of_the_dies() -> None:
     without = energy(Served(0, 100, counts, 0, 36), device(table=replace(TABLE, io_read_J=0.0)))
     assert isinstance(with_io, Energy)
     assert with_io.die_J == without.die_J
-    assert (with_io.io_J, without.io_J) == (pytest.approx(9 * 6e-10), 0.0)
+    assert (with_io.io_J, without.io_J) == (pytest.approx(9 * 6e-10, rel=1e-9, abs=0), 0.0)
 
 
 def test_memory_without_currents_has_no_energy() -> None:

@@ -99,15 +99,15 @@ def test_energy_of_a_golden_run_to_the_last_digit() -> None:
     for count, each, total_pJ in (
         (1213, energy.act_J, 12920269.5), (262144, energy.read_J, 1047527424.0), (280, energy.refresh_J, 205329600.0),
     ):  # fmt: skip
-        assert count * each * 1e12 == pytest.approx(total_pJ, rel=1e-9)
+        assert count * each * 1e12 == pytest.approx(total_pJ, rel=1e-9, abs=0)
 
 
 def test_stated_energies_are_per_burst_and_io_is_apart() -> None:
     energy = of("hbm2-2000").energy
     assert energy is not None and energy.act_J == 909e-12
-    assert energy.read_J == pytest.approx(32 * 8 * 1.96e-12)
-    assert energy.io_read_J == pytest.approx(32 * 8 * 0.80e-12)
-    assert energy.refresh_bank_J == pytest.approx(energy.refresh_J / 16)
+    assert energy.read_J == pytest.approx(32 * 8 * 1.96e-12, rel=1e-9, abs=0)
+    assert energy.io_read_J == pytest.approx(32 * 8 * 0.80e-12, rel=1e-9, abs=0)
+    assert energy.refresh_bank_J == pytest.approx(energy.refresh_J / 16, rel=1e-9, abs=0)
 
 
 def test_devices_side_by_side() -> None:

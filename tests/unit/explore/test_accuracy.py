@@ -87,7 +87,7 @@ def test_bytes_time_and_energy_of_the_array_fall_with_the_format() -> None:
         assert wide == sorted(wide, reverse=True) and narrow == sorted(narrow, reverse=True), value
     assert rows["fp32"].host_s == rows["fp16"].host_s == 0 < rows["int8"].host_s
     assert all(row.latency_s == pytest.approx(row.chip_s + row.host_s) for row in order)
-    assert all(row.energy_J == pytest.approx(row.chip_J + row.host_J) for row in order)
+    assert all(row.energy_J == pytest.approx(row.chip_J + row.host_J, rel=1e-9, abs=0) for row in order)
 
 
 def test_what_a_chip_cannot_do_is_a_row_with_a_note() -> None:

@@ -47,9 +47,9 @@ def test_the_figures_are_those_of_the_runs() -> None:
     assert found.time_to_first_token_s == runs[0].seconds
     assert found.decode_s == pytest.approx(sum(run.seconds for run in runs[1:]))
     assert found.tokens_per_s == pytest.approx(3 / sum(run.seconds for run in runs[1:]))
-    assert found.energy_per_token_J == pytest.approx(sum(joules[1:]) / 3)
+    assert found.energy_per_token_J == pytest.approx(sum(joules[1:]) / 3, rel=1e-9, abs=0)
     assert found.total_s == pytest.approx(sum(run.seconds for run in runs))
-    assert found.total_J == pytest.approx(sum(joules))
+    assert found.total_J == pytest.approx(sum(joules), rel=1e-9, abs=0)
     assert [call.past for call in found.calls] == [6, 7, 8] and found.error == 0
 
 
@@ -200,7 +200,7 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     assert [row["call"] for row in rows] == ["prefill"] + 3 * ["decode"]
     assert [int(row["past"]) for row in rows[1:]] == [4, 5, 6]
     assert sum(float(row["seconds"]) for row in rows) == pytest.approx(found.total_s)
-    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(found.total_J)
+    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(found.total_J, rel=1e-9, abs=0)
     before = {name: (folder / name).read_bytes() for name in names}
     assert CliRunner().invoke(main, asked).exit_code == 0
     assert before == {name: (folder / name).read_bytes() for name in names}

@@ -116,7 +116,7 @@ def test_bytes_are_in_the_ledger_of_both_ends_and_the_link_is_priced() -> None:
     into = traffic(runs["b"]) - traffic(simulate(second()))
     assert [count for (_, action), count in into.items() if action == "write"] == [48]
     (row,) = [row for row in energy_table(runs["a"]) if row.component == "b.link"]
-    assert row.energy_J == pytest.approx(48 * float(link().energy))
+    assert row.energy_J == pytest.approx(48 * float(link().energy), rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(("duplex", "factor"), [("full", 2), ("half", 2)])

@@ -89,7 +89,7 @@ def test_each_kind_has_its_own_prices() -> None:
     }
     for number, expected in enumerate((big, little)):
         row = priced[f"core{number}.act_sram", "read"]
-        assert row.energy_J == pytest.approx(row.count * expected)
+        assert row.energy_J == pytest.approx(row.count * expected, rel=1e-9, abs=0)
 
 
 def test_ports_are_those_of_each_core() -> None:

@@ -240,16 +240,19 @@ def test_a_memory_is_charged_by_command_and_its_bytes_are_not(made: list[FakeDra
     static = {row.action: (row.count, row.energy_J, row.op) for row in rows if row.component == "static"}
     open_fs = stats.served.open_clocks * CLOCK
     closed_fs = stats.served.elapsed * CLOCK - open_fs
-    assert static["open.dram"] == (open_fs, pytest.approx(0.5 * open_fs * 1e-15), -1)
-    assert static["closed.dram"] == (closed_fs, pytest.approx(0.25 * closed_fs * 1e-15), -1)
+    assert static["open.dram"] == (open_fs, pytest.approx(0.5 * open_fs * 1e-15, rel=1e-9, abs=0), -1)
+    assert static["closed.dram"] == (closed_fs, pytest.approx(0.25 * closed_fs * 1e-15, rel=1e-9, abs=0), -1)
     assert "idle.dram" not in static
     assert stats.energy is not None
     dram_J = fsum([*mine.values(), static["open.dram"][1], static["closed.dram"][1]])
-    assert dram_J == pytest.approx(stats.energy.die_J + stats.energy.io_J)
-    assert fsum(by_category(run.chip, rows).values()) == pytest.approx(total_J(rows))
+    assert dram_J == pytest.approx(stats.energy.die_J + stats.energy.io_J, rel=1e-9, abs=0)
+    assert fsum(by_category(run.chip, rows).values()) == pytest.approx(total_J(rows), rel=1e-9, abs=0)
     assert prices_of(run)["dram", "rd"] == 1e-9
     found = summary(run)["dram"]["dram"]
-    assert found["energy_J"] + found["io_J"] == pytest.approx(dram_J) and found["overfetch_B"] == 24
+    assert (
+        found["energy_J"] + found["io_J"] == pytest.approx(dram_J, rel=1e-9, abs=0)
+        and found["overfetch_B"] == 24
+    )
     assert json.loads(json.dumps(found)) == found
 
 

@@ -18,9 +18,9 @@ def test_one_transfer_by_hand() -> None:
     """33 B are two flits of 32 B; node 0 to node 3 is three links of 1 mm and four routers."""
     found = e.transfer_energy(MESH, build(MESH), 0, 3, 33)
     assert (found.flits_B, found.routers, found.wire_mm) == (64, 4, 3.0)
-    assert found.router_J == pytest.approx(64 * 4 * ROUTER_J_PER_B)
-    assert found.wire_J == pytest.approx(64 * 3 * WIRE_J_PER_B)
-    assert found.per_bit_J == pytest.approx(4 * 0.081e-12 + 3 * 100e-15)
+    assert found.router_J == pytest.approx(64 * 4 * ROUTER_J_PER_B, rel=1e-9, abs=0)
+    assert found.wire_J == pytest.approx(64 * 3 * WIRE_J_PER_B, rel=1e-9, abs=0)
+    assert found.per_bit_J == pytest.approx(4 * 0.081e-12 + 3 * 100e-15, rel=1e-9, abs=0)
     assert e.transfer_energy(MESH, build(MESH), 5, 5, 1).routers == 1
 
 
@@ -46,6 +46,6 @@ def test_lengths() -> None:
 def test_mean_of_a_pattern() -> None:
     network = build(MESH)
     mean = e.traffic_J_per_bit(MESH, network, pattern("uniform", network))
-    assert mean == pytest.approx(3.5 * 0.081e-12 + 2.5 * 100e-15)
+    assert mean == pytest.approx(3.5 * 0.081e-12 + 2.5 * 100e-15, rel=1e-9, abs=0)
     no_wire = MESH.model_copy(update={"wire": None})
-    assert e.traffic_J_per_bit(no_wire, network, np.eye(16)) == pytest.approx(0.081e-12)
+    assert e.traffic_J_per_bit(no_wire, network, np.eye(16)) == pytest.approx(0.081e-12, rel=1e-9, abs=0)

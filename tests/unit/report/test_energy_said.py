@@ -264,7 +264,7 @@ def test_a_shorter_run_saves_static_power_and_nothing_else() -> None:
     prices = Prices("tpu-v1")
     saved = prices.static_J(slow) - prices.static_J(fast)
     assert saved > 0
-    assert slow.energy_J - fast.energy_J == pytest.approx(saved, rel=2e-2)
+    assert slow.energy_J - fast.energy_J == pytest.approx(saved, rel=2e-2, abs=0)
     for name in parts[0]:
         if name != "static":
             assert parts[0][name] == pytest.approx(parts[1][name], rel=2e-2), name
@@ -304,7 +304,7 @@ def test_the_idle_power_that_is_not_counted_is_not_and_would_add_what_it_says(
     watts = shown(found[1])
     before, after = run_of(*case), run_of(*case, f"power={{idle: {watts} W}}")
     assert after.time_fs == before.time_fs
-    assert after.energy_J - before.energy_J == pytest.approx(watts * before.seconds, rel=1e-9)
+    assert after.energy_J - before.energy_J == pytest.approx(watts * before.seconds, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[0] != "haswell-e5-2699v3"], ids=" ".join)
@@ -328,6 +328,6 @@ def test_energy_per_inference_and_average_power(case: tuple[str, str, str]) -> N
     run, (kinds, _) = run_of(*case), computed(*case)
     told = summary(run)
     total = sum(kinds.values())
-    assert told["energy_J"] == pytest.approx(total, rel=1e-9)
-    assert told["energy_per_inference_J"] == pytest.approx(total / told["batch"], rel=1e-9)
-    assert told["power_average_W"] == pytest.approx(total / (run.time_fs * 1e-15), rel=1e-9)
+    assert told["energy_J"] == pytest.approx(total, rel=1e-9, abs=0)
+    assert told["energy_per_inference_J"] == pytest.approx(total / told["batch"], rel=1e-9, abs=0)
+    assert told["power_average_W"] == pytest.approx(total / (run.time_fs * 1e-15), rel=1e-9, abs=0)

@@ -66,18 +66,18 @@ def test_every_slice_says_what_it_waited_for(data: dict[str, Any]) -> None:
 def test_joules_of_all_parts_add_up_to_the_run(run: Run, data: dict[str, Any]) -> None:
     tree = data["joules"]
     whole = total_J(energy_table(run))
-    assert tree["total"] == pytest.approx(whole, rel=1e-12)
+    assert tree["total"] == pytest.approx(whole, rel=1e-12, abs=0)
 
     def check(part: dict[str, Any]) -> None:
         below = part.get("parts", [])
         if below:
             assert fsum(each["J"] for each in below) <= part["J"] * (1 + 1e-12)
             if "layer" not in part:
-                assert fsum(each["J"] for each in below) == pytest.approx(part["J"], rel=1e-12)
+                assert fsum(each["J"] for each in below) == pytest.approx(part["J"], rel=1e-12, abs=0)
         for each in below:
             check(each)
 
-    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(whole, rel=1e-12)
+    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(whole, rel=1e-12, abs=0)
     for part in tree["parts"]:
         check(part)
     assert all(
@@ -159,4 +159,6 @@ def test_small_tensors_are_told_together_where_there_are_too_many(monkeypatch: p
     monkeypatch.setattr(joules, "MOST", 5)
     tree = joules.joules(run, lines_of(run))
     assert "are not told apart" in tree["note"]
-    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(total_J(energy_table(run)), rel=1e-12)
+    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(
+        total_J(energy_table(run)), rel=1e-12, abs=0
+    )

@@ -59,7 +59,7 @@ def test_rows_follow_from_what_is_stated() -> None:
     for column, rows in BY_HAND.items():
         made = getattr(energy, column)
         assert {name: made[name] for name in rows} == pytest.approx(
-            {name: pJ * 1e-12 for name, pJ in rows.items()}
+            {name: pJ * 1e-12 for name, pJ in rows.items()}, rel=1e-9, abs=0
         )
         factor = scale_energy(1.0, 45, 0.9, 28, 0.9)
         assert getattr(scaled, column) == pytest.approx(
@@ -90,11 +90,11 @@ def test_stated_operations_come_out_as_stated(name: str) -> None:
     bare = Stated(*({row: column[row] for row in ("int8", "int32", "fp16", "fp32")}
                     for column in (stated.multiply, stated.add)))  # fmt: skip
     for row in bare.multiply:
-        assert product_energy(row, stated) == pytest.approx(stated.multiply[row])
-        assert add_energy(row, stated) == pytest.approx(stated.add[row])
+        assert product_energy(row, stated) == pytest.approx(stated.multiply[row], rel=1e-9, abs=0)
+        assert add_energy(row, stated) == pytest.approx(stated.add[row], rel=1e-9, abs=0)
     # Neither node was fitted on bf16.
-    assert product_energy("bf16", bare) == pytest.approx(stated.multiply["bf16"], rel=0.06)
-    assert add_energy("bf16", bare) == pytest.approx(stated.add["bf16"], rel=0.10)
+    assert product_energy("bf16", bare) == pytest.approx(stated.multiply["bf16"], rel=0.06, abs=0)
+    assert add_energy("bf16", bare) == pytest.approx(stated.add["bf16"], rel=0.10, abs=0)
 
 
 @pytest.mark.parametrize("name", NODES)
@@ -102,8 +102,8 @@ def test_the_fit_itself_goes_through_its_points(name: str) -> None:
     """An unnamed format of the same shape must cost what the stated one costs."""
     stated = NODES[name]
     for shape, row in (("fp16_e5m10", "fp16"), ("fp32_e8m23", "fp32")):
-        assert product_energy(shape, stated) == pytest.approx(stated.multiply[row])
-        assert add_energy(shape, stated) == pytest.approx(stated.add[row])
+        assert product_energy(shape, stated) == pytest.approx(stated.multiply[row], rel=1e-9, abs=0)
+        assert add_energy(shape, stated) == pytest.approx(stated.add[row], rel=1e-9, abs=0)
 
 
 @given(st.sampled_from(sorted(NODES)), st.integers(2, 7), st.integers(1, 20))
@@ -134,8 +134,10 @@ def test_binary_is_xnor_and_population_count(name: str) -> None:
     """Of a word of 32: 32 XNOR gates, 32 full adders to count, one addition to the sum."""
     stated = NODES[name]
     word = 32 * stated.multiply["int8"] / 64 + 2 * stated.add["int32"]
-    assert 32 * mac_energy("int1", stated) == pytest.approx(word)
-    assert mac_energy("int1xint8", stated) == pytest.approx(stated.multiply["int8"] / 8 + stated.add["int32"])
+    assert 32 * mac_energy("int1", stated) == pytest.approx(word, rel=1e-9, abs=0)
+    assert mac_energy("int1xint8", stated) == pytest.approx(
+        stated.multiply["int8"] / 8 + stated.add["int32"], rel=1e-9, abs=0
+    )
 
 
 def test_sums() -> None:

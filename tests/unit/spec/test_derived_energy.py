@@ -40,7 +40,7 @@ def test_a_row_that_is_stated_stays(tmp_path: Path) -> None:
     table = made(
         tmp_path, "arithmetic: arithmetic/horowitz-45nm\nmac: {int4: 9 pJ}\nstatus: {mac: {fp64: measured}}"
     )
-    assert table.mac["int4"] == 9e-12 and table.mac["int8"] == pytest.approx(0.3e-12)
+    assert table.mac["int4"] == 9e-12 and table.mac["int8"] == pytest.approx(0.3e-12, rel=1e-9, abs=0)
     assert trust.mac_status(table, "int4") == "guess", "the table says nothing of it"
     assert trust.mac_status(table, "fp64") == "measured"
     assert trust.mac_status(table, "int8") == "secondary"
@@ -71,7 +71,7 @@ def test_scaling_multiplies_every_row() -> None:
     assert there.factor == pytest.approx(0.4836, rel=1e-4)
     for column, found in rows(there).items():
         assert {name: row.energy_J / there.factor for name, row in found.items()} == pytest.approx(
-            {name: row.energy_J for name, row in rows(here)[column].items()}
+            {name: row.energy_J for name, row in rows(here)[column].items()}, rel=1e-9, abs=0
         )
 
 

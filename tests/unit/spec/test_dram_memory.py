@@ -74,7 +74,7 @@ def test_energies_are_those_that_were_worked_out_by_hand(name: str) -> None:
 
 def test_latency_is_that_of_a_closed_bank() -> None:
     memory = memory_of(load_dram("ddr4-3200"))
-    assert memory.latency == pytest.approx((22 + 22) * 0.63e-9)
+    assert memory.latency == pytest.approx((22 + 22) * 0.63e-9, rel=1e-9, abs=0)
 
 
 def test_what_is_stated_stays_and_the_rest_follows() -> None:
@@ -86,7 +86,7 @@ def test_what_is_stated_stays_and_the_rest_follows() -> None:
 
 def test_figures_follow_a_dram_that_is_changed() -> None:
     slower = ["memories.dram.memory=dram/ddr4-3200", "memories.dram.memory.dram.timing.CL=30 tCK"]
-    assert of(load_chip("edu-4x4", slower)).latency == pytest.approx((22 + 30) * 0.63e-9)
+    assert of(load_chip("edu-4x4", slower)).latency == pytest.approx((22 + 30) * 0.63e-9, rel=1e-9, abs=0)
 
 
 def test_another_bandwidth_drops_the_banks_and_keeps_the_rest() -> None:

@@ -62,7 +62,9 @@ def test_components_scale_apart() -> None:
     assert 1 / LOGIC["stillmaker"].factor(("mac", "fp32"), 45, 7, 0.8, 0.8) == pytest.approx(
         1 / 0.0943, rel=1e-3
     )
-    assert wire_J_per_bit_mm(40) == pytest.approx(240e-15) and wire_J_per_bit_mm(10) == pytest.approx(115e-15)
+    assert wire_J_per_bit_mm(40) == pytest.approx(240e-15, rel=1e-9, abs=0) and wire_J_per_bit_mm(
+        10
+    ) == pytest.approx(115e-15, rel=1e-9, abs=0)
     assert 0.05 < hop_factor(45, 7) < wire_J_per_bit_mm(7) / wire_J_per_bit_mm(45)
 
 

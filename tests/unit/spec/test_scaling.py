@@ -57,7 +57,7 @@ def test_45_nm_is_horowitz() -> None:
     }
     for rows, stated in (energy.mac, macs), (energy.vector, {**ADD, "bf16": BF16_ADD}):
         found = {name: rows[name] for name in stated}
-        assert found == pytest.approx({name: pJ * 1e-12 for name, pJ in stated.items()}, rel=5e-4)
+        assert found == pytest.approx({name: pJ * 1e-12 for name, pJ in stated.items()}, rel=5e-4, abs=0)
 
 
 def test_28_nm_is_scaled_from_45_nm() -> None:
@@ -65,7 +65,7 @@ def test_28_nm_is_scaled_from_45_nm() -> None:
     for name in ("mac", "vector"):
         scaled = {key: scale_energy(J, 45, 0.9, 28, 0.9) for key, J in getattr(old, name).items()}
         assert getattr(new, name) == pytest.approx(scaled, rel=1e-3)
-    assert new.register == pytest.approx(scale_energy(old.register, 45, 0.9, 28, 0.9), rel=1e-3)
+    assert new.register == pytest.approx(scale_energy(old.register, 45, 0.9, 28, 0.9), rel=1e-3, abs=0)
 
 
 def test_sram_is_cacti() -> None:
@@ -112,10 +112,10 @@ def test_no_extrapolation(node: int) -> None:
 
 def test_multiplier_goes_through_its_points_and_grows() -> None:
     assert multiply_energy(8, 8, 0.2, 3.1) == 0.2
-    assert multiply_energy(32, 32, 0.2, 3.1) == pytest.approx(3.1)
+    assert multiply_energy(32, 32, 0.2, 3.1) == pytest.approx(3.1, rel=1e-9, abs=0)
     sizes = ((1, 1), (2, 2), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32), (32, 32))
     for int8_J, int32_J in (0.2, 3.1), (0.07, 1.48):
         energies = [0.0, *(multiply_energy(a, b, int8_J, int32_J) for a, b in sizes)]
         assert all(low < high for low, high in pairwise(energies))
-    assert multiply_energy(4, 4, 0.2, 3.1) == pytest.approx(0.05)
+    assert multiply_energy(4, 4, 0.2, 3.1) == pytest.approx(0.05, rel=1e-9, abs=0)
     assert sorted(POLYNOMIALS, reverse=True) == list(POLYNOMIALS)

@@ -63,7 +63,7 @@ def test_curves_points_and_star(banks: int, marks: int) -> None:
     assert len(fig.axes) == len(PANELS)
     curve, mark, cacti = fig.axes[0].lines[:3]
     assert len(curve.get_xdata()) == 60
-    assert mark.get_ydata()[0] == pytest.approx(star.read_J * 1e12)
+    assert mark.get_ydata()[0] == pytest.approx(star.read_J * 1e12, rel=1e-9, abs=0)
     assert len(cacti.get_xdata()) == marks
 
 

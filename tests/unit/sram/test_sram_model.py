@@ -92,7 +92,7 @@ def test_ports_follow_the_rule(ports: int, word: int) -> None:
     one, many = sram(2**20, word), sram(2**20, word, ports=ports)
     side = 1 + 0.42 * (ports - 1)
     assert many.area_m2 == pytest.approx(one.area_m2 * side**2)
-    assert many.read_J == pytest.approx(one.read_J * side)
+    assert many.read_J == pytest.approx(one.read_J * side, rel=1e-9, abs=0)
     assert many.leakage_W == pytest.approx(one.leakage_W * (4 + 2 * ports) / 6)
     assert many.status in ("rule of thumb", "extrapolated")
 
@@ -103,9 +103,11 @@ def test_banks_are_small_memories_and_a_wire() -> None:
     assert four.area_m2 == pytest.approx(4 * bank.area_m2)
     assert four.leakage_W == pytest.approx(4 * bank.leakage_W)
     assert four.cycle_s == bank.cycle_s
-    assert four.read_J - bank.read_J == pytest.approx(64 * wire_J_per_bit_m(45) * side_m / 2)
+    assert four.read_J - bank.read_J == pytest.approx(64 * wire_J_per_bit_m(45) * side_m / 2, rel=1e-9, abs=0)
     assert four.access_s > bank.access_s
-    assert wire_J_per_bit_m(40) == pytest.approx(240e-12) and wire_J_per_bit_m(10) == pytest.approx(115e-12)
+    assert wire_J_per_bit_m(40) == pytest.approx(240e-12, rel=1e-9, abs=0) and wire_J_per_bit_m(
+        10
+    ) == pytest.approx(115e-12, rel=1e-9, abs=0)
 
 
 def test_between_nodes() -> None:
@@ -174,8 +176,8 @@ def test_energy_tables_are_within_the_residual(chip: str, node: int) -> None:
         if each.cell == "itrs-lop" and each.quantity in ("read_J", "write_J")
     )
     for row, ours in zip(rows, made, strict=True):
-        assert ours.read_J / 8 == pytest.approx(row.read, rel=worst)
-        assert ours.write_J / 8 == pytest.approx(row.write, rel=worst)
+        assert ours.read_J / 8 == pytest.approx(row.read, rel=worst, abs=0)
+        assert ours.write_J / 8 == pytest.approx(row.write, rel=worst, abs=0)
     errors = [abs(ours.read_J / 8 / row.read - 1) for row, ours in zip(rows, made, strict=True)]
     assert np.median(errors) < 0.08
 

@@ -36,7 +36,7 @@ def test_another_pe_costs_its_register_and_the_way() -> None:
     """Table IV has 2 for both together, so the spec's hop is 1 of them: 0.5 pJ/B where a MAC is 1 pJ."""
     chip = load_chip("eyeriss-hierarchy")
     assert costs(chip)["network"] == 2
-    assert chip.energy.network == pytest.approx(0.5e-12)
+    assert chip.energy.network == pytest.approx(0.5e-12, rel=1e-9, abs=0)
     assert eyeriss.booked(published("eyeriss")["table4"])["network"] == 1
 
 
@@ -56,7 +56,9 @@ def test_energy_is_words_times_costs(one: Run, found: list[eyeriss.Split]) -> No
     """From the ledger, without the energy account: 1, 1, 6 and 200 for each word, 1 for a hop alone."""
     words = eyeriss.words_by_level(one)
     for level, cost in {"MAC": 1, "register": 1, "network": 1, "buffer": 6, "DRAM": 200}.items():
-        assert sum(split.energy[level] for split in found) == pytest.approx(cost * words[level], rel=1e-9)
+        assert sum(split.energy[level] for split in found) == pytest.approx(
+            cost * words[level], rel=1e-9, abs=0
+        )
     assert words["MAC"] == sum(split.macs for split in found)
 
 

@@ -73,7 +73,7 @@ def is_optimal(level: Level, start: int, stages: list[dict[str, Any]]) -> list[t
         ends.append(place(found, stage["end"], reached))
     value = level.value(start, [(end - 1, each["replicas"]) for end, each in zip(ends, stages, strict=True)])
     row = level.starts.tolist().index(start)
-    assert value == pytest.approx(level.best[row, ends[-1] - 1, -1], rel=1e-12)
+    assert value == pytest.approx(level.best[row, ends[-1] - 1, -1], rel=1e-12, abs=0)
     return list(zip([start, *ends], ends, strict=False))
 
 
@@ -85,11 +85,11 @@ def test_speedups_and_partitions_are_those_of_pipedream(model: str) -> None:
         machines, rates = run["machines"], run["bandwidths_Bps"]
         levels = solve_levels(states(model), machines, rates, rules(run))
         found = read_off(levels)
-        assert found.speedup == pytest.approx(run["speedup_vs_single"], rel=1e-12), run
+        assert found.speedup == pytest.approx(run["speedup_vs_single"], rel=1e-12, abs=0), run
         assert found.single_s / found.data_parallel_s == pytest.approx(
-            run["dp_speedup_vs_single"], rel=1e-12
+            run["dp_speedup_vs_single"], rel=1e-12, abs=0
         ), run
-        assert found.speedup_over_data_parallel == pytest.approx(run["speedup_vs_dp"], rel=1e-12), run
+        assert found.speedup_over_data_parallel == pytest.approx(run["speedup_vs_dp"], rel=1e-12, abs=0), run
         spans = [(0, len(states(model)))]
         for given in run["levels"]:
             below, stages = [], list(given["stages"])

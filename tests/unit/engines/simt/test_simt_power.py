@@ -57,8 +57,8 @@ def test_what_is_around_arithmetic_is_that_of_the_measured_node_by_the_ratio_of_
     ratio = {unit: WHOLE_J[unit][7] / WHOLE_J[unit][5] for unit in WHOLE_J}
     assert (
         around["fp16"]
-        == pytest.approx(ratio["tensor"] * AROUND_J["tensor"])
-        == pytest.approx(2 * around["int8"])
+        == pytest.approx(ratio["tensor"] * AROUND_J["tensor"], rel=1e-9, abs=0)
+        == pytest.approx(2 * around["int8"], rel=1e-9, abs=0)
     )
     assert 0.8 * ratio["lanes"] * AROUND_J["lanes"] < around["fp32"] <= ratio["lanes"] * AROUND_J["lanes"]
     assert around_operation_J(A100, sm(A100)) > around["fp32"] > 10 * around["fp16"]
@@ -98,7 +98,9 @@ def test_what_is_around_arithmetic_at_full_load_is_what_operands_leave() -> None
     )
     rest_W = float(power.idle or 0) + active_W(t4, spec) + TRAFFIC * float(power.tdp)
     rest_W += sum(float(attached.memory.static_power) for attached in t4.memories.values())
-    assert (each_J + around_J(t4, spec)["fp32"]) * rate + rest_W == pytest.approx(float(power.tdp))
+    assert (each_J + around_J(t4, spec)["fp32"]) * rate + rest_W == pytest.approx(
+        float(power.tdp), rel=1e-9, abs=0
+    )
 
 
 def test_active_power_is_that_of_the_spec_or_a_share_of_the_design_power() -> None:
@@ -117,7 +119,7 @@ def test_busy_multiprocessors_are_charged_while_they_work_and_not_while_they_are
         fs for blame, fs in by_blame(run).items() if blame.resource == "sm" and blame.kind != "launch"
     )
     assert working <= row.count < 1.2 * working
-    assert row.energy_J == pytest.approx(118 * row.count * 1e-15)
+    assert row.energy_J == pytest.approx(118 * row.count * 1e-15, rel=1e-9, abs=0)
     few = simulated("gemm?M=64,K=4096,N=64", load_chip("h100-sxm", ["sm.splits=[1]"]), "fp16")
     (row,) = [row for row in energy_table(few) if row.action == ACTIVE]
     assert row.count < 0.05 * few.time_fs, "one block is on one of 132 multiprocessors"
