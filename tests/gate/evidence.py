@@ -35,6 +35,7 @@ FUZZ_PARTS = 40
 """A step draws so small a part of the seeds of ``make fuzz``, others with every commit."""
 SAMPLE = "1"
 """Seed of the planted faults. Those of seed 0 are the ones that missing tests were written for."""
+PLANTED = "planted faults, part"
 MADE = (PAGE, LIST)
 """Files that steps write: they are no sources."""
 
@@ -98,7 +99,7 @@ def steps() -> Iterator[Step]:
     )
     for at in range(SHARDS):
         planted = ("tests.mutants", "--seed", SAMPLE, "--part", str(at))
-        yield Step(f"planted faults, part {at}", planted, _killed)
+        yield Step(f"{PLANTED} {at}", planted, _killed)
 
 
 def _counts(_: str, told: dict[str, Any]) -> str:
@@ -197,8 +198,8 @@ def page(done: dict[str, Done]) -> str:
 def faults(done: dict[str, Done]) -> dict[str, tuple[int, int]]:
     """Return how many planted faults the tests killed of how many, by package and of ``all``."""
     sums: dict[str, tuple[int, int]] = {}
-    for row in done.values():
-        for name, killed, planted in re.findall(r"(\w+) (\d+) of (\d+)", row.said):
+    for told in (row.said for step, row in done.items() if step.startswith(PLANTED)):
+        for name, killed, planted in re.findall(r"(\w+) (\d+) of (\d+)", told):
             before = sums.get(name, (0, 0))
             sums[name] = before[0] + int(killed), before[1] + int(planted)
     return sums

@@ -290,7 +290,8 @@ def test_planted_faults_add_up_over_parts_by_package() -> None:
     step = next(step for step in evidence.steps() if step.name == "planted faults, part 0")
     said = step.read(output, {})
     assert said == "engines 3 of 4, all 3 of 4 killed"
-    parts = {str(at): evidence.Done(True, said, 4, "") for at in range(2)}
+    parts = {f"{evidence.PLANTED} {at}": evidence.Done(True, said, 4, "") for at in range(2)}
+    parts["which test reaches which line"] = evidence.Done(True, "core 257 of 600", 4, "")
     assert evidence.faults(parts) == {"engines": (6, 8), "all": (6, 8)}
     assert "| engines | 6 | 8 | 75% |" in evidence.page(parts)
 
