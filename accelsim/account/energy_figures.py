@@ -225,7 +225,7 @@ FILE = Path(__file__).with_name("published_energy.yaml")
 
 Per = Literal["operation", "bit", "32 bits", "64 bits", "256 bits", "bit and mm"]
 BITS: dict[Per, int] = {"bit": 1, "32 bits": 32, "64 bits": 64, "256 bits": 256, "bit and mm": 1}
-"""What an energy is stated for -> bits moved; an operation moves none."""
+"""Bits moved by what an energy is stated for; an operation moves none."""
 
 
 class PublishedRow(Model):

@@ -1,4 +1,4 @@
-"""How far off a fitted model is on what it was not fitted on, and intervals that hold: split-conformal.
+"""Errors of a fitted model on what it was not fitted on, and intervals that hold: split-conformal.
 
 A residual is the logarithm of measured over predicted, of a row that no fit had seen.
 """

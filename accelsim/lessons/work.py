@@ -64,7 +64,7 @@ def located(lesson: Lesson, place: Path) -> Path:
 
 
 def _is_of(lesson: Lesson, folder: Path) -> bool:
-    """Whether a folder is that of this lesson, by its text."""
+    """Return whether a folder is that of this lesson, by its text."""
     text = folder / README
     return text.is_file() and text.read_text("utf-8", "replace").startswith(f"# Lesson {lesson.number}:")
 

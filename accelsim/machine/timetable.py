@@ -93,7 +93,7 @@ class Turns:
                     self._done[number] = moved = True
 
     def _known(self, head: Numbered) -> bool:
-        """Whether the times of all that a command waits for are known."""
+        """Return whether the times of all that a command waits for are known."""
         (number, row), done = head, self._done
         for tokens in row.tokens:
             for _, at, moves, _ in tokens:

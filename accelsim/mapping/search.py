@@ -21,7 +21,7 @@ from accelsim.types import Bools, Floats, Ints
 
 
 class Costly(Protocol):
-    """What candidates are of, whatever lists or draws them."""
+    """The problem that candidates are scored for, whatever lists or draws them."""
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
         """Costs [N, keys] of candidates [N, columns], compared key by key, and how many were scored.
@@ -222,7 +222,7 @@ class _Walk(Best[Problem]):
 
 
 class Listing(Costly, Protocol):
-    """What a search chooses from: legal candidates as rows of numbers, in chunks, and what they cost."""
+    """The choice of a search: legal candidates as rows of numbers, in chunks, and what they cost."""
 
     def likely(self) -> Iterator[Ints]:
         """Candidates [N, columns] that are worth little effort, chunk by chunk; all of them where they are few."""

@@ -58,7 +58,7 @@ def _searches(chip: Chip) -> bool:
 
 
 def _slowed(chip: Chip) -> bool:
-    """Whether an engine keeps less than its clock under load; the other number of a site is of eager hosts alone."""
+    """Return whether an engine keeps less than its clock under load; the other number of a site is of eager hosts."""
     shares = (
         getattr(unit, "sustained_clock", 1.0) for view in chip.views() for unit in view.engines.values()
     )

@@ -33,7 +33,7 @@ HOROVOD = Policy(
 
 
 def _horovod_ahead(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
-    """As few buckets as the threshold and formats allow, each sent when its last member is ready.
+    """Fill as few buckets as the threshold and formats allow, each sent when its last member is ready.
 
     Where kernels take longer than the host takes to ask for them, Horovod is handed all gradients before the device
     has made the first; it agrees on them in order, fills its buffer to the threshold, and waits for the device then.

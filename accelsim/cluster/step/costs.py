@@ -304,5 +304,5 @@ def _written(b: Builder, weight: str, grad: str, first: str, second: str) -> tup
 
 
 def _fused(b: Builder, weight: str, grad: str, first: str, second: str) -> tuple[str, ...]:
-    """What such a kernel moves, as two: it keeps no result but weight and moments."""
+    """Split the traffic of such a kernel in two: it keeps no result but weight and moments."""
     return b.op("Add", [weight, grad], "weight.next"), b.op("Add", [first, second], "moments.next")

@@ -173,7 +173,7 @@ def in_place(graph: Graph, node: Node, counts: Mapping[str, int]) -> bool:
 
 
 def _alone(graph: Graph, node: Node, counts: Mapping[str, int]) -> bool:
-    """Whether a node makes the next value of its first input, a state that nobody else reads."""
+    """Return whether a node makes the next value of its first input, a state that nobody else reads."""
     past = node.inputs[0]
     return graph.states.get(past) == node.outputs[0] and counts[past] == 1
 
@@ -207,5 +207,5 @@ def swaps_last(node: Node) -> bool:
 
 
 def _takes(reader: Node, tensor: str) -> bool:
-    """Whether a node multiplies by the tensor, and reads it nowhere else."""
+    """Return whether a node multiplies by the tensor, and reads it nowhere else."""
     return reader.op == "MatMul" and reader.inputs[1] == tensor and reader.inputs.count(tensor) == 1

@@ -291,6 +291,6 @@ class Streams:
         return sum(each.number >= 0 for each in self._latest)
 
     def _read(self, node: Node) -> list[str]:
-        """What a node reads, by the names under which it was made: views have others."""
+        """Return the tensors that a node reads, by the names under which they were made: views have others."""
         roots = self._layouts[0].roots
         return [roots.get(name, name) for name in node.reads]

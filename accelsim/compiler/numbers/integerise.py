@@ -266,19 +266,19 @@ class Rise:
         return new
 
     def _can_rise(self, before: Node, name: str) -> bool:
-        """Whether a Quantize of ``name``, which ``before`` makes, may go above ``before`` and gains by that."""
+        """Return whether a Quantize of ``name``, made by ``before``, may go above ``before`` and gains by that."""
         return self._passes(before, name) and any(
             self._absorbs(before.inputs[slot]) for slot in data_of(before)
         )
 
     def _passes(self, before: Node, name: str) -> bool:
-        """Whether a Quantize of ``name``, which ``before`` makes, may go above ``before``."""
+        """Return whether a Quantize of ``name``, made by ``before``, may go above ``before``."""
         return (
             (moves(before) or before.op in BOUNDS) and len(before.outputs) == 1 and self.wires.uses(name) == 1
         )
 
     def _absorbs(self, name: str) -> bool:
-        """Whether the tensor comes, perhaps through moves, from codes or from a product that can give some.
+        """Return whether the tensor comes, perhaps through moves, from codes or from a product that can give some.
 
         Moves may stand in long rows, so that what was found is kept (to raise a Quantize does not change it) and the
         way back is a list, not a recursion.
@@ -299,7 +299,7 @@ class Rise:
         return self._known.pop("")
 
     def _gives_codes(self, name: str) -> bool:
-        """Whether what makes the tensor is a Dequantize, or a product that can give codes."""
+        """Return whether what makes the tensor is a Dequantize, or a product that can give codes."""
         node = self.wires.maker(name)
         if node is None:
             return False
@@ -308,7 +308,7 @@ class Rise:
         return self._product(node) == name and self.wires.uses(name) == 1
 
     def _behind(self, name: str) -> Iterator[str]:
-        """What a Quantize of the tensor would stand behind if it went up by one move."""
+        """Return the node that a Quantize of the tensor would stand behind if it went up by one move."""
         node = self.wires.maker(name)
         if node is not None and self._passes(node, name):
             yield from (node.inputs[slot] for slot in data_of(node))

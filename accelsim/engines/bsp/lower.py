@@ -236,7 +236,7 @@ def _reads(planned: Planned, block: int) -> list[tuple[str, int]]:
 
 
 STATISTICS_B = 8
-"""What the tiles that share a row tell each other of it: two numbers in FP32 (largest and sum, or sum and squares)."""
+"""Two numbers in FP32 that tiles which share a row tell each other of it (largest and sum, or sum and squares)."""
 
 
 def row_length(node: Node, shape: tuple[int, ...]) -> int:

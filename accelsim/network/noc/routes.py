@@ -1,4 +1,4 @@
-"""Which channels packets cross, the load on each channel, multicast trees, and the latency that follows by formula.
+"""Channels that packets cross, the load on each channel, multicast trees, and the latency that follows by formula.
 
 The latency is exact for an empty network; under load it is the waiting time of a queue at each channel.
 """

@@ -36,7 +36,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulation measured. Loads and throughput in flits per clock and node, latency in clocks.
+    """Measurements of a simulation. Loads and throughput in flits per clock and node, latency in clocks.
 
     ``latency``: mean of the packets created while it was measured, infinite when they did not get through, NaN when
     there were none; ``accepted`` [nodes]: flits that arrived per clock by the node that sent them; ``channel_load``:

@@ -327,7 +327,7 @@ def put(tree: Tree, model: type[Any]) -> None:
 
 
 def _stated(tree: Tree, path: PathTo) -> bool:
-    """Whether a file of the chip, or an override, says what stands at ``path``."""
+    """Return whether a file of the chip, or an override, says what stands at ``path``."""
     mark = tree.values.get(path)
     if mark is None:
         return False

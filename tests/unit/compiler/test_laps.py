@@ -172,7 +172,7 @@ class Written:
         self.builder: Any = SimpleNamespace(rolls=True, paced=paced, commands=[], loops=[])
 
     def of(self, count: int) -> int:
-        """How many of so many alike laps are written."""
+        """Return how many of so many alike laps are written."""
         places = (Exec(Tile(0, 1, at, at + 1, 0, 1, 0, 1), True, True) for at in range(count))
         alike = (Lap(iter([place]), count - at) for at, place in enumerate(places))
         turns = lambda: len(self.builder.commands) % self.slots  # noqa: E731

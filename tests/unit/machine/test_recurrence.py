@@ -64,7 +64,7 @@ def _short(case: str) -> tuple[Program, Repeat, Run]:
 
 
 def _changed(case: str, change: Callable[[Run, Repeat, int], None]) -> Replay | None:
-    """How the whole run follows from one that was changed. ``change`` is told when the last unit begins."""
+    """Derive how the whole run follows from one that was changed. ``change`` is told when the last unit begins."""
     program, repeat, short = _short(case)
     commands = [replace(command) for command in short.program.commands]
     run = replace(
