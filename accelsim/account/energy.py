@@ -117,7 +117,14 @@ def prices_of(run: Run) -> dict[tuple[str, str], float]:
 
 
 def energy_table(run: Run) -> list[EnergyRow]:
-    """Every ledger row with its energy, then the static rows; ``energy_J`` adds up to the energy of the run.
+    """Every row of work with its energy, then the static rows; ``energy_J`` adds up to the energy of the run. Raises as
+    ``work_rows`` does.
+    """
+    return [*work_rows(run), *_static_rows(run), *_host_rows(run)]
+
+
+def work_rows(run: Run) -> list[EnergyRow]:
+    """Every ledger row with its energy, then engines that draw power as long as they work: all but static power.
 
     Raises UnpricedAction for a component or action that the spec of the chip has no energy for.
     """
@@ -128,7 +135,7 @@ def energy_table(run: Run) -> list[EnergyRow]:
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
         rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
-    return [*rows, *_active_rows(run, prices), *_static_rows(run), *_host_rows(run)]
+    return [*rows, *_active_rows(run, prices)]
 
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import fsum
 from typing import NamedTuple
 
-from accelsim.account.energy import prices_of
+from accelsim.account.energy import work_rows
 from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.passes import Passes, local, passes
@@ -23,7 +23,7 @@ from accelsim.kernels.whole import Part
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
-from accelsim.program.roles import part_of, units
+from accelsim.program.roles import units
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
@@ -240,12 +240,8 @@ def format_of(chip: Chip) -> str:
 def cost_of(run: Run, loads: bool = True) -> Cost:
     """Return what a run took, without static power, which goes on whatever a device does. ``loads``: with what it loads
     from memories off the chip and stores into them; else its engines work one after the other on what is there."""
-    prices, off_chip = prices_of(run), frozenset[str]() if loads else _off_chip(run)
-    joules = fsum(
-        row.count * prices[part_of(run.chip, row.component), row.action]
-        for row in run.ledger
-        if row.component not in off_chip
-    )
+    off_chip = frozenset[str]() if loads else _off_chip(run)
+    joules = fsum(row.energy_J for row in work_rows(run) if row.component not in off_chip)
     moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values()) if loads else 0
     return Cost(
         run.time_fs if loads else _worked_fs(run), joules,

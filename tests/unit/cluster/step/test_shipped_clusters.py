@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from accelsim.account.energy import STATIC, energy_table, total_J
 from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.asked import Asked, ready, step
-from accelsim.cluster.step.costs import Costs
+from accelsim.cluster.step.costs import Costs, cost_of
 from accelsim.cluster.step.memory import bandwidth_Bps, capacity_B
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.transformer import transformer_of
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.clusters import clusters
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.one_machine import one_machine
 
@@ -74,3 +78,13 @@ def test_one_machine_refuses_tiles_without_another_memory() -> None:
     asked = ready(Asked("digits-mlp?hidden=16,layers=2", "ipu-pod16"))
     with pytest.raises(UsageError, match=r"tiles of ipu-gc200.*a memory of their own"):
         one_machine(asked.work, asked.fleet, asked.plan, asked.batch)
+
+
+@pytest.mark.parametrize("chip", ["a100-80-sxm", "tpu-v1", "ipu-gc200"])
+def test_a_piece_draws_all_that_a_run_draws_but_static_power(chip: str) -> None:
+    run = simulate(
+        compile(load_model("mlp?hidden=256,layers=2"), load_chip(chip), Options(values="off")), None, "off"
+    )
+    rows = energy_table(run)
+    static = sum(row.energy_J for row in rows if row.component == STATIC)
+    assert cost_of(run).energy_J == pytest.approx(total_J(rows) - static, rel=1e-9, abs=0)
