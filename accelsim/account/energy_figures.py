@@ -120,11 +120,7 @@ def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
 
     for name, energy in table.mac.items():
         yield row(
-            "arithmetic",
-            f"{name} multiply-accumulate",
-            energy,
-            "operation",
-            trust.mac_status(table, name),
+            "arithmetic", f"{name} multiply-accumulate", energy, "operation", trust.mac_status(table, name)
         )
     for name, energy in table.vector.items():
         yield row("arithmetic", f"{name} add", energy, "operation", trust.vector_status(table, name))

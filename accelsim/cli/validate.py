@@ -34,10 +34,7 @@ from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
 )
 @click.option("--details", is_flag=True, help="Show what was compared, and the first rows that differ.")
 @click.option(
-    "--list",
-    "only_list",
-    is_flag=True,
-    help="List the checks: what each compares, how long it takes.",
+    "--list", "only_list", is_flag=True, help="List the checks: what each compares, how long it takes."
 )
 @csv_option
 @json_option

@@ -50,11 +50,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("turn", "transpositions go into products that read an operand of either layout", turn),
     Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
     Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
-    Pass(
-        "quantise",
-        "each tensor gets its number format; narrow ones get ranges and become codes",
-        quantise,
-    ),
+    Pass("quantise", "each tensor gets its number format; narrow ones get ranges and become codes", quantise),
     Pass("attend", "scores, softmax and weighted sum become one kernel, where an engine has such", attend),
 )
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""

@@ -53,13 +53,7 @@ class Tuner(Protocol):
     def leaders(self) -> int:
         """Return how many it wants to see."""
 
-    def fastest(
-        self,
-        what: str,
-        depends: str,
-        mappings: Sequence[M],
-        program: Callable[[M], Program],
-    ) -> M:
+    def fastest(self, what: str, depends: str, mappings: Sequence[M], program: Callable[[M], Program]) -> M:
         """One of the mappings of ``what``. ``depends``: everything that the decision depends on, in words; ``program``:
         the step alone with a mapping."""
 

@@ -58,10 +58,7 @@ class WhatIf:
 
 
 def what_ifs(
-    run: Run,
-    told: Callable[[float], None] = lambda share: None,
-    most: int = MOST,
-    budget: int = BUDGET,
+    run: Run, told: Callable[[float], None] = lambda share: None, most: int = MOST, budget: int = BUDGET
 ) -> list[WhatIf]:
     """Every change that was simulated, the shortest run first; one that chip or model do not allow is left out, and the
     next one is tried instead.

@@ -187,11 +187,7 @@ def dequantise(
 
 
 def requantise(
-    acc: Array,
-    multiplier: ArrayLike,
-    dtype: str = "int8",
-    zero_point: ArrayLike = 0,
-    axis: int | None = None,
+    acc: Array, multiplier: ArrayLike, dtype: str = "int8", zero_point: ArrayLike = 0, axis: int | None = None
 ) -> Array:
     """Accumulators to codes: clip(rint(float32(acc) * float32(multiplier)) + zero_point).
 

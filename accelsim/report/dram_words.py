@@ -66,10 +66,7 @@ def figure_rows(found: Replay) -> list[tuple[str, str]]:
         ("controller", f"mapping {c.mapping}, page {c.page_policy}, window {c.window}, refresh {c.refresh}"),
         *_scheduler(found),
         ("time", f"{si(found.seconds, 's', 4)}, {found.served.elapsed:,} clocks of {si(found.clock_s, 's')}"),
-        (
-            "bandwidth",
-            f"{si(found.bandwidth_Bps, 'B/s', 4)}, {share} of {si(device.peak_Bps, 'B/s', 4)}",
-        ),
+        ("bandwidth", f"{si(found.bandwidth_Bps, 'B/s', 4)}, {share} of {si(device.peak_Bps, 'B/s', 4)}"),
         ("unloaded read", f"{si(found.unloaded_s, 's')} (one read, its row closed)"),
     ]
     if latency is not None:

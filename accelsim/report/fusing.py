@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.cluster.buckets.tune import THRESHOLDS_B, Trial, Tuned
 from accelsim.cluster.step.fusing import TunedStep
 from accelsim.errors import count_of
-from accelsim.report.style import (
-    BLUE,
-    VERMILLION,
-    figure,
-    log_axis,
-    prefixed,
-    styled,
-    subtitle,
-    tint,
-)
+from accelsim.report.style import BLUE, VERMILLION, figure, log_axis, prefixed, styled, subtitle, tint
 from accelsim.report.text import percent, si
 from accelsim.time import FS
 from accelsim.units import show, spell

@@ -10,16 +10,7 @@ import numpy as np
 
 from accelsim.network.link import effective_Bps, framing, half_size_B
 from accelsim.network.noc.sweep import Sweep
-from accelsim.report.style import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    VERMILLION,
-    figure,
-    styled,
-    subtitle,
-)
+from accelsim.report.style import BLUE, GREY, INK, ORANGE, VERMILLION, figure, styled, subtitle
 from accelsim.report.text import si
 from accelsim.spec.link import Link
 from accelsim.units import show

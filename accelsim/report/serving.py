@@ -125,9 +125,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
 def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
     """Return what the figures say, each computed; ``changes``: of the network, simulated."""
     first = found.prefill
-    told = [
-        f"The first token appears after {si(found.time_to_first_token_s, 's')}. {_goes(first)}.",
-    ]
+    told = [f"The first token appears after {si(found.time_to_first_token_s, 's')}. {_goes(first)}."]
     last = found.decode.last
     if last is not None:
         told.append(

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from accelsim.report.legends import below
-from accelsim.report.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    figure,
-    subtitle,
-)
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, figure, subtitle
 from accelsim.types import Array
 
 if TYPE_CHECKING:

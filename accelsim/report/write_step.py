@@ -36,16 +36,7 @@ from accelsim.report.page.document import Entry, html
 from accelsim.report.page.tables import Section, section
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences
-from accelsim.report.style import (
-    BLUE,
-    GREY,
-    figure,
-    log_axis,
-    picture,
-    prefixed,
-    styled,
-    subtitle,
-)
+from accelsim.report.style import BLUE, GREY, figure, log_axis, picture, prefixed, styled, subtitle
 from accelsim.report.text import percent, si
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
 from accelsim.time import FS

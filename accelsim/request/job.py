@@ -92,10 +92,7 @@ class Gather:
 
 
 def execute(
-    job: Job,
-    keep: bool = False,
-    progress: Progress = lambda stage, share: None,
-    record: bool = False,
+    job: Job, keep: bool = False, progress: Progress = lambda stage, share: None, record: bool = False
 ) -> Run:
     """Compile and simulate; ``progress`` is told the stage, and the share of it that is done. Raises as ``run``.
 

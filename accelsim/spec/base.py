@@ -68,8 +68,7 @@ class Model:
 
     source: str | None = Field(None, description="where the figures of this block come from")
     as_of: Day | None = Field(
-        None,
-        description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD",
+        None, description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD"
     )
     note: str | None = Field(None, description="what a reader must know about them")
 

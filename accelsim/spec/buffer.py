@@ -8,10 +8,7 @@ from typing import Annotated, Literal
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, Parts, once
 from accelsim.spec.declaring import Field
-from accelsim.spec.quantity import (
-    Bytes,
-    Width,
-)
+from accelsim.spec.quantity import Bytes, Width
 
 
 class MemoryLevel(Model):

@@ -25,12 +25,7 @@ from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.memory import Attachment
 from accelsim.spec.processor import Processor
-from accelsim.spec.quantity import (
-    Hertz,
-    OpsPerSecond,
-    SquareMetres,
-    Watts,
-)
+from accelsim.spec.quantity import Hertz, OpsPerSecond, SquareMetres, Watts
 from accelsim.spec.yaml.tree import PathTo
 
 

@@ -60,11 +60,7 @@ def _controller(spec: Dram, changes: dict[str, Any], geometry: Geometry) -> Cont
         changed = spec.model_copy(update={"controller": MemoryController.model_validate(stated | changes)})
     except ValidationError as error:
         raise UsageError(
-            Problem(
-                f"controller: {each['loc'][0]} {each['input']!r}",
-                "",
-                wanted(each),
-            )
+            Problem(f"controller: {each['loc'][0]} {each['input']!r}", "", wanted(each))
             for each in error.errors(include_url=False)
         ) from None
     found = [Problem(f"controller: {each.what}", "", each.expected, each.near) for each in broken(changed)]

@@ -11,11 +11,7 @@ from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
 from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.derived_energy import Arithmetic, followed
-from accelsim.spec.quantity import (
-    Bytes,
-    Joules,
-    JoulesPerByte,
-)
+from accelsim.spec.quantity import Bytes, Joules, JoulesPerByte
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo
 
@@ -60,8 +56,7 @@ class EnergyTable(Model):
     vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
     register: JoulesPerByte = Field(description="a register inside a PE, read or written")
     network: JoulesPerByte | None = Field(
-        None,
-        description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing",
+        None, description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing"
     )
     sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
     status: EnergyStatus | None = Field(

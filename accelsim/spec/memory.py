@@ -11,14 +11,7 @@ from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
 from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
-from accelsim.spec.quantity import (
-    Bytes,
-    BytesPerSecond,
-    JoulesPerByte,
-    Seconds,
-    Watts,
-    Width,
-)
+from accelsim.spec.quantity import Bytes, BytesPerSecond, JoulesPerByte, Seconds, Watts, Width
 from accelsim.spec.status import Status
 
 _FROM_DRAM: Any = None

@@ -6,13 +6,7 @@ from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Share, Words
 from accelsim.spec.declaring import Field
 from accelsim.spec.memory import Memory
-from accelsim.spec.quantity import (
-    Hertz,
-    Joules,
-    OpsPerSecond,
-    Seconds,
-    Watts,
-)
+from accelsim.spec.quantity import Hertz, Joules, OpsPerSecond, Seconds, Watts
 from accelsim.spec.status import Status
 
 

@@ -16,10 +16,7 @@ from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSch
 
 
 def _validator(
-    unit: str,
-    positive: bool = False,
-    whole: bool = False,
-    within: tuple[float, float] | None = None,
+    unit: str, positive: bool = False, whole: bool = False, within: tuple[float, float] | None = None
 ) -> Callable[[Any], float]:
     """Text -> number of ``unit``; ValueError when it has no unit, the wrong one, or is out of range.
 

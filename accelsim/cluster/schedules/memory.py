@@ -35,10 +35,7 @@ class MemoryTrace:
 
 
 def memory_traces(
-    played: PlayedSchedule,
-    stash_B: Cost,
-    static_B: Mapping[str, Sequence[int]],
-    weight_stash_B: Cost = 0,
+    played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]], weight_stash_B: Cost = 0
 ) -> list[MemoryTrace]:
     """Memory of each device over time.
 

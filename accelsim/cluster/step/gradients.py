@@ -81,9 +81,7 @@ class _Stage:
         chips = {id(fleet.chips[rank]): fleet.chips[rank] for rank in ranks}
         rate = asked.memory_Bps or min(bandwidth_Bps(chip) for chip in chips.values())
         return replace(
-            asked,
-            policy=asked.policy if self.options.overlap else "whole",
-            memory_Bps=plan.period * rate,
+            asked, policy=asked.policy if self.options.overlap else "whole", memory_Bps=plan.period * rate
         )
 
     def _send(self, start: int, comm: Comm, what: str, copy_fs: int = 0) -> None:

@@ -51,11 +51,7 @@ def _data(planned: Planned, stage: int, options: Options) -> list[Sent]:
     count = sum(count for piece in planned.pieces[stage] for count in piece.parameters)
     groups = planned.data_groups(stage)
     found: list[Sent] = [
-        (
-            "all_reduce" if plan.zero == 0 else "reduce_scatter",
-            sent_B(options, count) / plan.period,
-            groups,
-        )
+        ("all_reduce" if plan.zero == 0 else "reduce_scatter", sent_B(options, count) / plan.period, groups)
     ]
     if plan.zero in (1, 2):
         found.append(("all_gather", SHORT_B * count / plan.period, groups))

@@ -10,14 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
-from accelsim.engines.bsp.supersteps import (
-    Figures,
-    Partition,
-    Partitions,
-    Product,
-    ceil,
-    supersteps,
-)
+from accelsim.engines.bsp.supersteps import Figures, Partition, Partitions, Product, ceil, supersteps
 from accelsim.engines.bsp.windows import block_cuts, cuts
 from accelsim.errors import Problem, UsageError
 from accelsim.mapping.search import solve_listed
@@ -58,11 +51,7 @@ class TooSmall(NamedTuple):
 
 
 def choose(
-    unit: BspUnit,
-    number_format: str,
-    product: Product,
-    room_B: int,
-    pinned: Pins = (),
+    unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
 ) -> Choice | TooSmall:
     """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
     exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.

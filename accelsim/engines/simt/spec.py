@@ -193,8 +193,7 @@ class Simt(EngineSpec):
         "cache; 1: one after the other",
     )
     hold: Held = Field(
-        2.0,
-        description="multiprocessors that a block of a product keeps from kernels of other streams",
+        2.0, description="multiprocessors that a block of a product keeps from kernels of other streams"
     )
     spacing: Seconds = Field(
         0.7e-6,

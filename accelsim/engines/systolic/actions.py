@@ -93,10 +93,7 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
         Action(array, ActionName(REGISTER, WRITE), "", packed * registers_written),
         Action(array, HOP, "", packed * network),
         Action(
-            roles.engine(roles.activations),
-            READ,
-            product.a.name,
-            groups * product.a.size_B(a_words * m // n),
+            roles.engine(roles.activations), READ, product.a.name, groups * product.a.size_B(a_words * m // n)
         ),
         # b's bytes per element are those of the dense count, so its words are taken before what is skipped
         Action(

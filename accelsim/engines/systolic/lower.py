@@ -385,15 +385,7 @@ class MatrixStep:
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))
         self.layout.builder.emit(
-            "Vector",
-            self._functions,
-            self.op,
-            self.node.name,
-            work,
-            effect,
-            reads,
-            [(target, role)],
-            actions,
+            "Vector", self._functions, self.op, self.node.name, work, effect, reads, [(target, role)], actions
         )
 
     @cached_property

@@ -38,14 +38,7 @@ LARGEST_SLOTS = float(2**61)
 
 
 def one(
-    rows: int,
-    cols: int,
-    dataflow: str,
-    schedule: str,
-    M: int,
-    N: int,
-    K: int,
-    shadow_load: str = "column",
+    rows: int, cols: int, dataflow: str, schedule: str, M: int, N: int, K: int, shadow_load: str = "column"
 ) -> dict[str, Any]:
     """Result of one GEMM on one array alone: the columns :data:`RESULTS`.
 

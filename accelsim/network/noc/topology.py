@@ -119,12 +119,7 @@ def _bus(nodes: int) -> Network:
     """One medium that carries one flit per clock, whoever sends."""
     places = np.stack([np.arange(nodes, dtype=float), np.zeros(nodes)], 1)
     return _network(
-        "bus",
-        (nodes,),
-        np.arange(nodes),
-        [(-1, -1)],
-        places,
-        lambda at, to, coin: np.full(len(at), BUS_LINK),
+        "bus", (nodes,), np.arange(nodes), [(-1, -1)], places, lambda at, to, coin: np.full(len(at), BUS_LINK)
     )
 
 

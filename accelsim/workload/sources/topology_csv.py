@@ -243,11 +243,7 @@ def _second_stride(cells: list[str], header: _Header) -> bool:
 
 
 def _notes(
-    separator: str,
-    header: _Header,
-    titles: list[str],
-    rows: list[tuple[int, list[str]]],
-    layers: list[Layer],
+    separator: str, header: _Header, titles: list[str], rows: list[tuple[int, list[str]]], layers: list[Layer]
 ) -> Iterator[str]:
     """How what is not in the plain form was read."""
     if separator != ",":

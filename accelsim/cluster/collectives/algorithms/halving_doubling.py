@@ -14,11 +14,7 @@ def _halving_doubling(kind: str, members: Members, chunks: int) -> Program:
     power = 1 << (members.ranks.bit_length() - 1)
     before, stay, after = folded(members.ranks, power)
     scatter, gather = halving(stay, origin(stay)), doubling(stay, origin(stay))
-    parts = {
-        "all_reduce": before + scatter + gather + after,
-        "reduce_scatter": scatter,
-        "all_gather": gather,
-    }
+    parts = {"all_reduce": before + scatter + gather + after, "reduce_scatter": scatter, "all_gather": gather}
     return Program(members.ranks, power, tuple(parts[kind]))
 
 

@@ -371,10 +371,7 @@ class Estimator:
         ratio = self._ports.chip / self._vector_clock
         widths = (
             (partial * shape.sum_B, roles.buffer(roles.sums).read_width),
-            (
-                shape.y_B * shape.results_share,
-                roles.buffer(roles.activations).write_width,
-            ),
+            (shape.y_B * shape.results_share, roles.buffer(roles.activations).write_width),
         )
 
         def clocks(sums: Any) -> Any:

@@ -83,11 +83,7 @@ def import_proto(
 
 
 def build(
-    raw: RawModel,
-    batch: int | None,
-    shapes: Shapes,
-    trace: Trace | None = None,
-    arrays: Arrays = dict,
+    raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None = None, arrays: Arrays = dict
 ) -> Graph:
     """The graph of a parsed file; see ``import_onnx``."""
     raw.nodes = live(raw.nodes, raw.outputs)
