@@ -225,11 +225,6 @@ def by_op(rows: Iterable[EnergyRow]) -> dict[int, float]:
     return _group(rows, lambda row: row.op)
 
 
-def by_tensor(rows: Iterable[EnergyRow]) -> dict[str, float]:
-    """Tensor -> J; '' is energy that no tensor caused (static power)."""
-    return _group(rows, lambda row: row.tensor)
-
-
 def _categories() -> tuple[Category, ...]:
     found = {
         entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import fsum
 from typing import NamedTuple
 
-from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices, price_list
+from accelsim.account.energy import STATIC, EnergyRow, energy_table, engine_prices
 from accelsim.account.spans import is_level, macs_by_format, unit_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import WAYS
@@ -73,11 +73,6 @@ def _outside(chip: Chip) -> dict[str, Status | None]:
         stated["host"] = chip.host.energy_status
         stated[HOST_OWN_MEMORY] = chip.host.memory.energy_status
     return stated
-
-
-def statuses(chip: Chip) -> dict[tuple[str, str], Status]:
-    """(component, action) -> status, for every entry of the price list."""
-    return {(unit, action): status_of(chip, unit, action) for unit, action in price_list(chip)}
 
 
 def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:

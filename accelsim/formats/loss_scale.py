@@ -59,10 +59,6 @@ class LossScaler:
             grown = _times(self.scale, self.growth)
             self.scale, self.tracker = grown if np.isfinite(grown) else self.scale, 0
 
-    def unscale(self, gradients: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gradients of the unscaled loss: times ``1 / scale`` in FP32, the reciprocal rounded to FP32."""
-        return np.asarray(gradients * np.float32(1 / np.float64(self.scale)), np.float32)
-
 
 def found_inf(gradients: Iterable[NDArray[np.floating]]) -> bool:
     """Does any gradient hold an infinity or a NaN?"""

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from accelsim.workload.graph import Graph
-from accelsim.workload.onnx.importing.importer import import_proto
+from tests.helpers.onnx_models import import_proto
 
 from .corpus import INT, graph, info, model, node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
-from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.importing.importer import build
+from accelsim.workload.onnx.importing.inputs import Shapes
+from accelsim.workload.onnx.importing.read import raw_model
 from accelsim.workload.ops import find
 
 FLOAT = TensorProto.FLOAT
@@ -35,6 +38,13 @@ def model(
     values = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
     graph = helper.make_graph(list(nodes), "small", infos, made, values)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **more)
+
+
+def import_proto(
+    proto: onnx.ModelProto, name: str = "model", batch: int | None = None, shapes: Shapes | None = None
+) -> Graph:
+    """The graph of a model in memory, named ``name``; otherwise as ``import_onnx``."""
+    return build(raw_model(proto, Path(name)), batch, shapes or {})
 
 
 def feeds_of(graph: Graph, seed: int = 0) -> dict[str, Array]:

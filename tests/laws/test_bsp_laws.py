@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
 from accelsim.engines.bsp.lower import STAGES
 from accelsim.errors import OverCapacity
 from accelsim.machine.check import check
@@ -47,7 +47,7 @@ def test_every_policy_gives_one_timeline_and_the_values_of_the_graph(
 def test_parts_equal_the_total(graph: Graph, chip: Chip, dtype: str) -> None:
     run = compiled(graph, chip, dtype).run("off")
     rows = energy_table(run)
-    for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
+    for parts in (by_component(rows), by_op(rows), by_category(run.chip, rows)):
         assert fsum(parts.values()) == pytest.approx(total_J(rows), rel=1e-12, abs=0)
     stages = [command.work for command in run.program.commands if isinstance(command.work, Stages)]
     clock = Clock(next(iter(chip.engines.values())).clock or chip.clock)

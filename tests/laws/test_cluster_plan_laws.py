@@ -132,7 +132,7 @@ def test_a_plan_and_its_text(plan: Plan, period: int, sp: bool) -> None:
     assert parse_plan(str(made)) == made
     ranks = range(made.devices)
     assert [made.rank(*made.place(rank)) for rank in ranks] == list(ranks)
-    for groups in (made.tp_group, made.dp_group, made.pp_group):
+    for groups in (made.tp_group, made.dp_group):
         assert sorted(rank for group in {groups(rank) for rank in ranks} for rank in group) == list(ranks)
 
 

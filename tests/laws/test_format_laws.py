@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.errors import Infeasible
@@ -113,7 +113,7 @@ def test_parts_of_the_energy_equal_the_total(network: Any) -> None:
     rows = energy_table(run)
     total = total_J(rows)
     assert total > 0 and all(row.energy_J >= 0 for row in rows)
-    for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
+    for parts in (by_component(rows), by_op(rows), by_category(run.chip, rows)):
         assert fsum(parts.values()) == pytest.approx(total, rel=1e-12, abs=0)
 
 
@@ -158,7 +158,7 @@ def test_every_tensor_is_that_of_the_reference(
 def test_energy_by_component_op_and_tensor_in_each_format(dtype: str) -> None:
     case = compiled(load_model("cnn", weights="random:0"), MIXED, dtype)
     rows = energy_table(case.run())
-    for parts in (by_component(rows), by_op(rows), by_tensor(rows)):
+    for parts in (by_component(rows), by_op(rows)):
         assert fsum(parts.values()) == pytest.approx(total_J(rows), rel=1e-12, abs=0)
 
 

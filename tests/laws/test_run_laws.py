@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.machine.lifetimes import occupancy
@@ -95,7 +95,7 @@ def parts_equal_the_total(run: Run) -> None:
     rows = energy_table(run)
     total = total_J(rows)
     assert total > 0 and all(row.energy_J >= 0 for row in rows)
-    for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
+    for parts in (by_component(rows), by_op(rows), by_category(run.chip, rows)):
         assert fsum(parts.values()) == pytest.approx(total, rel=1e-12, abs=0)
     for entry in run.engines:
         assert entry.busy + sum(entry.stalled.values()) + entry.idle == run.time_fs

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from accelsim.engines.row_stationary.counts import Counts, counts
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Mapping
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from tests.validation.run_length import dram_words, ratio, unpadded_zeros
 
+EYERISS = Geometry()
 CLOCK_HZ = 200e6
 WORD_B = 2
 IMAGE_CHANNELS = 3

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from accelsim.types import Array
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.canonical.rules import Trace
-from accelsim.workload.onnx.importing.importer import import_proto
+from accelsim.workload.onnx.importing.constants import constant_tensor
+from accelsim.workload.onnx.importing.importer import build
+from accelsim.workload.onnx.importing.read import raw_model
 from accelsim.workload.ops.base import find
 from accelsim.workload.ops.foreign import op_type, stored
 
@@ -84,7 +87,7 @@ def specialised(model: Any, feeds: Mapping[str, Array]) -> Outcome:
     """The graph of ``model`` for ``feeds``: as few of them as constants as the registry's own ops need.
 
     Inputs become constants step by step, those that the import asked for, until nothing goes to the host or nothing
-    more is asked for. Raises ModelError as ``import_proto`` when that ends without a graph.
+    more is asked for. Raises ModelError when that ends without a graph.
     """
     bound: dict[str, Array] = {}
     best: Outcome | None = None
@@ -114,7 +117,10 @@ def _wanted(
 
 def _imported(model: Any, feeds: Mapping[str, Array], bound: Mapping[str, Array], trace: Trace) -> Graph:
     shapes = {name: value.shape for name, value in feeds.items() if name not in bound}
-    return import_proto(model, shapes=shapes, values=bound, trace=trace)
+    raw = raw_model(model, Path("model"))
+    raw.inputs = [item for item in raw.inputs if item.name not in bound]
+    raw.initialisers |= {name: constant_tensor(name, value) for name, value in bound.items()}
+    return build(raw, None, shapes, trace)
 
 
 def host_ops(graph: Graph, trace: Trace) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from accelsim.account.energy import by_category, energy_table
 from accelsim.engines.row_stationary.counts import counts
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Mapping
+from accelsim.engines.row_stationary.shape import Conv, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.machine.run import Run
 from accelsim.report.text import percent
@@ -28,6 +28,7 @@ from tests.validation.eyeriss_jssc2017 import (
     ALEXNET,
     ALEXNET_TOTAL_MS,
     CLOCK_HZ,
+    EYERISS,
     WORD_B,
     Layer,
     dram_MB,

@@ -71,11 +71,6 @@ class Plan:
         p, _, t = self.place(rank)
         return tuple(self.rank(p, d, t) for d in range(self.dp))
 
-    def pp_group(self, rank: int) -> tuple[int, ...]:
-        """Devices of ``rank``'s pipeline, first stage first."""
-        _, d, t = self.place(rank)
-        return tuple(self.rank(p, d, t) for p in range(self.pp))
-
     def __str__(self) -> str:
         """As ``parse_plan`` reads it: what differs from one device, such as 'dp=2,pp=2'."""
         parts = []

@@ -81,12 +81,6 @@ class PlayedSchedule:
         whole = len(self.busy_fs) * self.makespan_fs
         return Fraction(sum(self.bubble_fs)) / whole if whole else Fraction(0)
 
-    @property
-    def bubble_over_ideal(self) -> Fraction:
-        """Return how much longer it takes than the busiest device computes, as a share of that; 0 where none
-        computes."""
-        return Fraction(self.makespan_fs - self.ideal_fs) / self.ideal_fs if self.ideal_fs else Fraction(0)
-
     @cached_property
     def peak_stashes(self) -> tuple[int, ...]:
         """Most activations that each device holds at one time, from F to B, of one microbatch and chunk each (R4)."""

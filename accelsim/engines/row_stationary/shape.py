@@ -58,9 +58,6 @@ class Geometry:
         _positive(self, tuple(field.name for field in fields(self)))
 
 
-EYERISS = Geometry()
-
-
 @dataclass(frozen=True)
 class Conv:
     """A convolution: ``N`` images, ``G`` groups, and per group ``M`` filters and ``C`` channels.

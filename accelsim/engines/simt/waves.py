@@ -85,10 +85,6 @@ class Grid(NamedTuple):
         share = self.left_over / self.multiprocessors if self.left_over else 1.0
         return max(1, ceil(self.times.work * (self.softness + (1 - self.softness) * share)))
 
-    def work_of(self, block: int) -> int:
-        """Clocks of the unit for a block."""
-        return self.last_work if block >= self.blocks - self.left_over else self.times.work
-
 
 def clocks(grid: Grid) -> int:
     """Clocks from the dispatch of the first block to the end of the last."""

@@ -17,7 +17,6 @@ from accelsim.spec.energy import EnergyTable
 from accelsim.spec.laws.chip import energies_are_there
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
-from accelsim.spec.network import Noc
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part, refuse_other_kind
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
@@ -65,11 +64,6 @@ def memory_named(name: str) -> Memory:
 def load_link(name_or_path: str | Path) -> Link:
     """The link of a name ('pcie-gen3-x16') or YAML file. SpecError with all problems at once."""
     return load_part(name_or_path, "links", Link)
-
-
-def load_noc(name_or_path: str | Path) -> Noc:
-    """The network of a name ('mesh-4x4') or YAML file. SpecError with all problems at once."""
-    return load_part(name_or_path, "networks", Noc)
 
 
 def load_part(name_or_path: str | Path, folder: str, model: type[M], overrides: Sequence[str] = ()) -> M:

@@ -19,8 +19,8 @@ from accelsim.formats.ranges.methods import METHODS
 from accelsim.quantise_api import Quantised, quantize
 from accelsim.workload.execute import run
 from accelsim.workload.onnx.exporting.model import export_onnx
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import import_proto
 
 MODEL = "digits-cnn"
 

@@ -22,9 +22,9 @@ from accelsim.formats.reference import integer_reference
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
 from accelsim.workload.onnx.exporting.model import export_onnx
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import import_proto
 from tests.helpers.pass_graphs import Graphs, state_of
 
 SCALE, OUT = np.float32(0.021), np.float32(0.35)

@@ -21,9 +21,9 @@ from accelsim.spec.chip import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import limited
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.sources.load import load_model
 from tests.fuzz.recurrent import RecurrentModel
+from tests.helpers.onnx_models import import_proto
 from tests.helpers.pass_graphs import Graphs, chip
 
 

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from accelsim.errors import ModelError, UsageError
 from accelsim.explore.against_reference import Verdict, check_run
 from accelsim.request.job import Request, execute, prepare
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import reference_outputs
+from tests.helpers.onnx_models import import_proto
 
 FLOAT = TensorProto.FLOAT
 CHIP = "edu-4x4"

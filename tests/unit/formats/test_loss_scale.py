@@ -97,21 +97,6 @@ def test_a_static_scale_stays() -> None:
     assert (scaler.scale, scaler.tracker) == (1024.0, 0)
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.0, 65536.0, 1000.1])
-def test_unscaling_is_that_of_pytorch(scale: float) -> None:
-    gradients = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
-
-    def theirs(torch: Any) -> list[Any]:
-        unscaled, bad = torch.tensor(gradients), torch.zeros(1)
-        inverse = torch.tensor([scale]).double().reciprocal().float()
-        torch._amp_foreach_non_finite_check_and_unscale_([unscaled], bad, inverse)
-        return [unscaled, bad]
-
-    unscaled, bad = torch_says(f"unscale {scale}", [gradients], theirs)
-    assert np.array_equal(LossScaler(scale).unscale(gradients), unscaled)
-    assert not bad.item()
-
-
 def test_an_infinity_or_nan_anywhere_is_found() -> None:
     fine = np.ones((2, 3), np.float32)
     assert not found_inf([fine, fine])

@@ -106,9 +106,10 @@ def test_a_run_without_packets_is_not_called_saturated(tmp_path: Path) -> None:
 
 def test_a_picture_without_packets_does_not_say_that_they_do_not_get_through() -> None:
     from accelsim.network.noc.sweep import sweep
-    from accelsim.spec.yaml.parts import load_noc
+    from accelsim.spec.network import Noc
+    from accelsim.spec.yaml.parts import load_part
 
-    found = sweep(load_noc("mesh-4x4"), "uniform", 1, [1e-6, 0.1], clocks=100)
+    found = sweep(load_part("mesh-4x4", "networks", Noc), "uniform", 1, [1e-6, 0.1], clocks=100)
     assert np.isnan(found.measured[0].latency) and found.measured[0].packets == 0
     assert [
         text.get_text() for text in load_latency(found).axes[0].texts if "through" in text.get_text()
@@ -123,9 +124,10 @@ def test_long_wires_are_not_saturated() -> None:
 
 def test_a_full_network_is_drawn_as_such() -> None:
     from accelsim.network.noc.sweep import sweep
-    from accelsim.spec.yaml.parts import load_noc
+    from accelsim.spec.network import Noc
+    from accelsim.spec.yaml.parts import load_part
 
-    found = sweep(load_noc("mesh-4x4"), "transpose", 1, [0.1, 1.0], clocks=4000)
+    found = sweep(load_part("mesh-4x4", "networks", Noc), "transpose", 1, [0.1, 1.0], clocks=4000)
     assert found.measured[-1].latency == float("inf")
     texts = [text.get_text() for text in load_latency(found).axes[0].texts]
     assert "does not get through" in texts

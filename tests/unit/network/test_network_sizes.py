@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from accelsim.cli import main
 from accelsim.network.noc.topology import named
 from accelsim.spec.network import MOST_NODES, Noc
-from accelsim.spec.yaml.parts import load_noc
+from accelsim.spec.yaml.parts import load_part
 from tests.helpers.effort import at_once
 
 LARGEST = [
@@ -26,7 +26,7 @@ TOO_LARGE = [
 
 
 def spec(topology: str, *shape: int) -> Noc:
-    example = load_noc("mesh-4x4").model_dump(mode="json")
+    example = load_part("mesh-4x4", "networks", Noc).model_dump(mode="json")
     return Noc.model_validate({**example, "topology": topology, "shape": list(shape)})
 
 

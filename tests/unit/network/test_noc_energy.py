@@ -8,9 +8,10 @@ import pytest
 from accelsim.network.noc import energy as e
 from accelsim.network.noc.sweep import named as pattern
 from accelsim.network.noc.topology import TOPOLOGIES, build, named
-from accelsim.spec.yaml.parts import load_noc
+from accelsim.spec.network import Noc
+from accelsim.spec.yaml.parts import load_part
 
-MESH = load_noc("mesh-4x4")
+MESH = load_part("mesh-4x4", "networks", Noc)
 ROUTER_J_PER_B, WIRE_J_PER_B = 8 * 0.081e-12, 8 * 100e-15
 
 
@@ -39,8 +40,11 @@ def test_lengths() -> None:
         network = named(name, *shape)
         assert len(e.link_sides(network)) == len(network.links)
     assert set(e.link_sides(named("tree", 4, 3))) == {2.0, 4.0}  # half of the sides of 16 and 64 nodes
-    assert e.transfer_energy(load_noc("crossbar-16"), named("crossbar", 16), 0, 1, 32).wire_mm == 4.0
-    assert e.transfer_energy(load_noc("bus-16"), named("bus", 16), 0, 1, 32).wire_mm == 16.0
+    assert (
+        e.transfer_energy(load_part("crossbar-16", "networks", Noc), named("crossbar", 16), 0, 1, 32).wire_mm
+        == 4.0
+    )
+    assert e.transfer_energy(load_part("bus-16", "networks", Noc), named("bus", 16), 0, 1, 32).wire_mm == 16.0
 
 
 def test_mean_of_a_pattern() -> None:

@@ -11,7 +11,7 @@ from accelsim.network.noc import sweep as t
 from accelsim.network.noc.topology import COINS, TOPOLOGIES, Network, build, named
 from accelsim.spec.network import SHAPES, Noc, Topology
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.parts import load_noc
+from accelsim.spec.yaml.parts import load_part
 
 SIZES = [
     ("bus", (5,)), ("crossbar", (6,)), ("ring", (7,)), ("ring", (8,)), ("mesh", (4, 3)), ("mesh", (1, 5)),
@@ -152,7 +152,7 @@ def test_wrong_names_and_shapes() -> None:
 
 @pytest.mark.parametrize("name", where.names("networks"))
 def test_shipped_networks_are_built(name: str) -> None:
-    noc = load_noc(name)
+    noc = load_part(name, "networks", Noc)
     network = build(noc)
     assert name.startswith(network.name) and noc.flit * float(noc.clock) == 32e9
     assert r.hops(network).max() >= (0 if network.name == "crossbar" else 1)

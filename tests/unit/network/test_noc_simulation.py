@@ -12,8 +12,8 @@ from accelsim.network.noc.routes import estimate, waits, zero_load, zero_load_me
 from accelsim.network.noc.simulate import Traffic, draw, replay, simulate
 from accelsim.network.noc.sweep import sweep
 from accelsim.network.noc.topology import named
-from accelsim.spec.network import Router
-from accelsim.spec.yaml.parts import load_noc
+from accelsim.spec.network import Noc, Router
+from accelsim.spec.yaml.parts import load_part
 from tests.validation.noc import LOAD, golden_rows, load_errors, setting, zero_load_differences
 
 ROUTER = Router()
@@ -138,11 +138,11 @@ def test_formula_is_close_below_half_of_the_bound(flits: int) -> None:
 
 
 def test_sweep_ends_when_the_network_is_full() -> None:
-    found = sweep(load_noc("mesh-4x4"), "transpose", clocks=400)
+    found = sweep(load_part("mesh-4x4", "networks", Noc), "transpose", clocks=400)
     loads = [each.load for each in found.measured]
     assert loads == sorted(loads) and loads[-1] <= found.bound
     assert len(found.estimated) == len(loads)
-    given = sweep(load_noc("mesh-4x4"), "uniform", 2, [0.3, 0.1], clocks=300)
+    given = sweep(load_part("mesh-4x4", "networks", Noc), "uniform", 2, [0.3, 0.1], clocks=300)
     assert [each.load for each in given.measured] == [0.1, 0.3]
 
 

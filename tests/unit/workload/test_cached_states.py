@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import accelsim
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.workload.execute import run
-from accelsim.workload.onnx.importing.importer import import_proto
+from tests.helpers.onnx_models import import_proto
 
 FLOAT = TensorProto.FLOAT
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
 from accelsim.workload.onnx.importing import constants
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops.values import common_shape
 from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo import build
-from tests.helpers.onnx_models import model, node
+from tests.helpers.onnx_models import import_proto, model, node
 
 
 def refusals(name: str | Path) -> list[str]:

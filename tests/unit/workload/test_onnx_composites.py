@@ -17,9 +17,8 @@ from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
 from accelsim.workload.nodes import node_work
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.ops import find
-from tests.helpers.onnx_models import against_ort, model, node
+from tests.helpers.onnx_models import against_ort, import_proto, model, node
 
 RNG = np.random.default_rng(3)
 

@@ -17,8 +17,8 @@ from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx.canonical.rules import RULES
 from accelsim.workload.onnx.importing.constants import CONSTANT_OPS
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.importing.read import OPSETS
+from tests.helpers.onnx_models import import_proto
 
 
 def array(value: Any) -> Array:

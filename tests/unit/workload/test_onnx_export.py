@@ -11,10 +11,9 @@ from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx.exporting.model import export_onnx
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model
-from tests.helpers.onnx_models import feeds_of, model, node
+from tests.helpers.onnx_models import feeds_of, import_proto, model, node
 
 pytest.importorskip("onnxruntime")
 

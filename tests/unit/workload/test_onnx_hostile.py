@@ -373,7 +373,7 @@ LARGE: dict[str, onnx.ModelProto] = {
 @pytest.mark.parametrize("name", LARGE)
 def test_large_constants_are_refused_when_they_are_made_and_not_before(name: str) -> None:
     """Time and energy of a run need no values: the import only notes how they would be made."""
-    from accelsim.workload.onnx.importing.importer import import_proto
+    from tests.helpers.onnx_models import import_proto
 
     with at_once():
         graph = import_proto(LARGE[name])
@@ -383,7 +383,7 @@ def test_large_constants_are_refused_when_they_are_made_and_not_before(name: str
 
 def test_constants_behind_each_other_are_made_once_each() -> None:
     """c1 = c0 + c0, c2 = c1 + c1, ...: 2 ** 40 sums if each input were made anew."""
-    from accelsim.workload.onnx.importing.importer import import_proto
+    from tests.helpers.onnx_models import import_proto
 
     names = [f"c{index}" for index in range(41)]
     sums = [node("Add", [name, name], [after]) for name, after in itertools.pairwise(names)]
@@ -392,7 +392,7 @@ def test_constants_behind_each_other_are_made_once_each() -> None:
 
 
 def test_a_long_chain_of_constants_needs_no_recursion() -> None:
-    from accelsim.workload.onnx.importing.importer import import_proto
+    from tests.helpers.onnx_models import import_proto
 
     names = [f"c{index}" for index in range(3001)]
     chain = [node("Neg", [name], [after]) for name, after in itertools.pairwise(names)]

@@ -15,8 +15,7 @@ from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.onnx.canonical.shape import rebatched, same_pads
-from accelsim.workload.onnx.importing.importer import import_proto
-from tests.helpers.onnx_models import feeds_of, model, node
+from tests.helpers.onnx_models import feeds_of, import_proto, model, node
 
 ort = pytest.importorskip("onnxruntime")
 

@@ -12,8 +12,7 @@ from onnx import TensorProto, helper
 from accelsim.errors import ModelError
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array
-from accelsim.workload.onnx.importing.importer import import_proto
-from tests.helpers.onnx_models import against_ort, model, node
+from tests.helpers.onnx_models import against_ort, import_proto, model, node
 
 RNG = np.random.default_rng(3)
 

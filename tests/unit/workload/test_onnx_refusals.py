@@ -12,10 +12,10 @@ from onnx import helper, numpy_helper
 
 import accelsim
 from accelsim.errors import ModelError, UsageError
-from accelsim.workload.onnx.importing.importer import build, import_proto
+from accelsim.workload.onnx.importing.importer import build
 from accelsim.workload.onnx.importing.read import raw_model
 from accelsim.workload.sources.load import load_model
-from tests.helpers.onnx_models import FLOAT, model, node
+from tests.helpers.onnx_models import FLOAT, import_proto, model, node
 
 X = {"x": (2, 3, 4)}
 

@@ -19,10 +19,10 @@ from accelsim.quantise_api import _chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Quant
 from accelsim.workload.onnx.exporting.quantised_file import FORMS, export_quantised
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import saturates
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
+from tests.helpers.onnx_models import import_proto
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

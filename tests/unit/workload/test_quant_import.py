@@ -22,11 +22,11 @@ from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
 from accelsim.workload.onnx.exporting.model import export_onnx
-from accelsim.workload.onnx.importing.importer import import_proto
 from accelsim.workload.onnx.reference import _onnxruntime, unsaturated
 from accelsim.workload.ops import base
 from accelsim.workload.ops.product import product
 from accelsim.workload.sources.load import load_model
+from tests.helpers.onnx_models import import_proto
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics" / "int8_ops_ort.npz"
 

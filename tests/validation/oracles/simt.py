@@ -90,7 +90,8 @@ class Chip:
 
     def begin(self, home: Multiprocessor, block: int) -> None:
         """A block wants the unit."""
-        home.sharing[block] = Fraction(self.grid.work_of(block))
+        grid, late = self.grid, block >= self.grid.blocks - self.grid.left_over
+        home.sharing[block] = Fraction(grid.last_work if late else grid.times.work)
         self.unit[block] = self.now
 
     def dispatch(self) -> None:

@@ -39,7 +39,6 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
         alone=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
         results_share=out.elements / (whole.groups * whole.M * whole.N),
         functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
-        results_pass=vector.name if vector else "",
         sides=tuple(_side(layout, name) for name in _streamed_sides(step, gemm, a_resident)),
         parameters_B=sum(tensors[name].nbytes for name in layout.epilogue_reads(node).parameters),
         b_streamed=b.is_constant or layout.place(gemm.b).chip is None,

@@ -49,14 +49,12 @@ class Moved(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """All loads of one kind. ``slots``: tiles in flight, None where each has a place of its own; ``last_B``: of the
-    smallest tile (or a lower bound of it)."""
+    """All loads of one kind. ``slots``: tiles in flight, None where each has a place of its own."""
 
     kind: str  # 'parameters', 'a', 'b', 'side'
     memory: str
     all_B: Floats
     first_B: Floats
-    last_B: Floats
     requests: Floats
     slots: Ints | int | None = None
 
@@ -70,10 +68,8 @@ class _Step(NamedTuple):
     out: dict[str, Moved]
     start: Floats
     vector_all: Floats
-    vector_last: Floats
     leave: Floats
     tail: Floats
-    last_out_B: Floats
     results: Floats  # tiles
 
 
@@ -122,7 +118,7 @@ class Estimator:
         array, loads = self._folds.all(shape, c), self._loads(shape, c, homes)
         none: Floats = np.zeros(len(c))
         vector_all, vector_last = self._vector(shape, c)
-        out, last_B, leave = {}, none, none
+        out, leave = {}, none
         if not c.y_resident:
             size_B = none + shape.gemm.groups * shape.gemm.M * shape.gemm.N * shape.results_share * shape.y_B
             out = {homes.y: Moved(size_B, self._result_tiles(shape.gemm, c))}
@@ -131,20 +127,20 @@ class Estimator:
         through = self._to_vector + vector_last if self._unit.epilogue else none
         start = self._start(array, loads)
         tiles = self._result_tiles(shape.gemm, c)
-        return _Step(array, loads, out, start, vector_all, vector_last, leave, through + leave, last_B, tiles)
+        return _Step(array, loads, out, start, vector_all, leave, through + leave, tiles)
 
     def _loads(self, shape: Shape, c: Candidates, homes: Homes) -> list[_Load]:
         """Loads in the order in which the first of each kind is issued."""
         none, loads, gemm = np.zeros(len(c)), [], shape.gemm
         if shape.parameters_B:
             size_B = none + shape.parameters_B
-            loads.append(_Load("parameters", self._roles.weights_home, size_B, size_B, size_B, none + 1))
+            loads.append(_Load("parameters", self._roles.weights_home, size_B, size_B, none + 1))
         loads += [self._streamed_b(shape, c, homes)] if shape.b_streamed else []
         if not c.a_resident:
             loads.append(self._streamed_a(shape, c, homes))
         elif homes.a_to_load:
             size_B = none + whole_a(gemm) * shape.a_B
-            loads.append(_Load("a", homes.a, size_B, size_B, size_B, none + 1))
+            loads.append(_Load("a", homes.a, size_B, size_B, none + 1))
         return loads + [self._streamed_side(side, gemm, c) for side in shape.sides]
 
     def _streamed_side(self, side: Side, gemm: Gemm, c: Candidates) -> _Load:
@@ -152,17 +148,15 @@ class Estimator:
         tiles, sums = self._result_tiles(gemm, c), gemm.groups * gemm.M * gemm.N
         all_B = np.minimum(sums * side.element_B, tiles * side.size_B)
         one_B = np.minimum(self._last_tile(gemm, c) * side.element_B, side.size_B)
-        return _Load("side", side.memory, _floats(all_B), _floats(one_B), _floats(one_B), tiles, 2)
+        return _Load("side", side.memory, _floats(all_B), _floats(one_B), tiles, 2)
 
     def _streamed_a(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm = shape.gemm
         passes, visits = fetches(gemm, c, shape.reuse)[0], np.where(c.a_whole_k, 1, count(gemm.K, c.tk))
         all_B, first_B = passes * a_words(gemm, c)[0] * shape.a_B, first_a(gemm, c) * shape.a_B
-        last_k = np.where(c.a_whole_k, gemm.K, last(gemm.K, c.tk))
-        smallest = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last_k if gemm.conv is None else 0 * c.tm
         requests = passes * count(gemm.groups, c.tg) * count(gemm.M, c.tm) * visits
-        sizes = [_floats(size) for size in (all_B, first_B, smallest * shape.a_B, requests)]
-        return _Load("a", homes.a, sizes[0], sizes[1], sizes[2], sizes[3], self._in_flight(shape, c)[0])
+        sizes = _floats(all_B), _floats(first_B), _floats(requests)
+        return _Load("a", homes.a, *sizes, self._in_flight(shape, c)[0])
 
     def _streamed_b(self, shape: Shape, c: Candidates, homes: Homes) -> _Load:
         gemm, unit, passes = shape.gemm, self._unit, fetches(shape.gemm, c, shape.reuse)[1]
@@ -171,13 +165,10 @@ class Estimator:
             unit, 1, c.tn, c.tk
         )
         words = groups * columns * over_tiles(gemm.K, c.tk, lambda tk: b_extent(unit, 1, tk)[1])
-        smallest = b_elements(unit, last(gemm.groups, c.tg), last(gemm.N, c.tn), last(gemm.K, c.tk))
         requests = passes * count(gemm.groups, c.tg) * count(gemm.N, c.tn) * count(gemm.K, c.tk)
-        first_B = b_elements(unit, c.tg, c.tn, c.tk) * shape.b_B
-        sizes = [
-            _floats(size) for size in (passes * words * shape.b_B, first_B, smallest * shape.b_B, requests)
-        ]
-        return _Load("b", homes.b, sizes[0], sizes[1], sizes[2], sizes[3], self._in_flight(shape, c)[1])
+        all_B, first_B = passes * words * shape.b_B, b_elements(unit, c.tg, c.tn, c.tk) * shape.b_B
+        sizes = _floats(all_B), _floats(first_B), _floats(requests)
+        return _Load("b", homes.b, *sizes, self._in_flight(shape, c)[1])
 
     def _in_flight(self, shape: Shape, c: Candidates) -> tuple[Ints, int]:
         """Slots for tiles of A and of B: those of each array where arrays have their own, and no fixed slots."""

@@ -40,7 +40,6 @@ class Shape:
     reuse: bool = True  # whether a tile is loaded only when it is not that of the command before
     w_slots: int = 2
     sparse: tuple[int, int] = DENSE  # weights kept, of how many
-    results_pass: str = ""  # the vector unit that does ``functions``, "" on a chip without one
     sum_slots: int = 2  # where results leave from the accumulators themselves
     together: Pace = ONE_ROW  # where all arrays side by side stream
     adding: int = 0  # clocks per element and lane of adding what two arrays have of a sum

@@ -7,10 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
 
 from accelsim.errors import ModelError, Problem
-from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx import canonical as families
 from accelsim.workload.onnx.canonical.legacy import modern
@@ -27,7 +25,7 @@ from accelsim.workload.onnx.importing.constants import (
 from accelsim.workload.onnx.importing.foreign_shapes import defined, infer
 from accelsim.workload.onnx.importing.inlining import body, has_body
 from accelsim.workload.onnx.importing.inputs import Arrays, Shapes, bind_inputs, raise_all, rebatch_of
-from accelsim.workload.onnx.importing.read import RawModel, RawNode, raw_model, read_model
+from accelsim.workload.onnx.importing.read import RawModel, RawNode, read_model
 from accelsim.workload.onnx.importing.refusing import located, refusing
 from accelsim.workload.onnx.importing.subgraphs import captured
 from accelsim.workload.onnx.importing.types import form_of
@@ -61,25 +59,6 @@ def import_onnx(
     """
     with located(path):
         return build(read_model(path, seed), batch, shapes or {}, arrays=arrays)
-
-
-def import_proto(
-    proto: Any,
-    name: str = "model",
-    batch: int | None = None,
-    shapes: Shapes | None = None,
-    values: Mapping[str, Array] | None = None,
-    trace: Trace | None = None,
-) -> Graph:
-    """The graph of an ``onnx.ModelProto`` in memory, named ``name``; otherwise as ``import_onnx``.
-
-    ``values`` turns the inputs that it names into constants: the graph is then one for these values only. ``trace``
-    is filled with what the import met, also when it fails.
-    """
-    raw = raw_model(proto, Path(name))
-    raw.inputs = [item for item in raw.inputs if item.name not in (values or {})]
-    raw.initialisers |= {key: constant_tensor(key, value) for key, value in (values or {}).items()}
-    return build(raw, batch, shapes or {}, trace or Trace())
 
 
 def build(

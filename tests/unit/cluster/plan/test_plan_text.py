@@ -46,4 +46,3 @@ def test_ranks_are_laid_out_as_in_megatron() -> None:
     assert [plan.rank(*plan.place(rank)) for rank in ranks] == ranks
     assert plan.tp_group(6) == (4, 5, 6, 7)
     assert plan.dp_group(6) == (2, 6)
-    assert plan.pp_group(6) == (6, 14, 22)

@@ -17,10 +17,10 @@ from accelsim.engines.row_stationary.laws import (
     refusals,
     require,
 )
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.errors import UsageError
 from tests.helpers.rs_cases import problems
-from tests.validation.eyeriss_jssc2017 import ALEXNET
+from tests.validation.eyeriss_jssc2017 import ALEXNET, EYERISS
 
 CONV3 = ALEXNET[2]
 

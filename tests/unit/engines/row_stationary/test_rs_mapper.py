@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from accelsim.engines.row_stationary.counts import counts
 from accelsim.engines.row_stationary.laws import active_pes, legal, refusals
 from accelsim.engines.row_stationary.mapper import costs, least_clocks, mappings
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping, Mappings
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.errors import Infeasible, UsageError
 from tests.helpers.rs_best import OBJECTIVES, best
 from tests.helpers.rs_cases import problems
-from tests.validation.eyeriss_jssc2017 import ALEXNET
+from tests.validation.eyeriss_jssc2017 import ALEXNET, EYERISS
 
 
 def every(conv: Conv, array: Geometry) -> Mappings:

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 
 from accelsim.engines.row_stationary.counts import counts
 from accelsim.engines.row_stationary.laws import refusals
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.errors import HazardError, UsageError
 from tests.helpers.rs_cases import convolve, operands, problems
+from tests.validation.eyeriss_jssc2017 import EYERISS
 from tests.validation.oracles.row_stationary import run
 from tests.validation.oracles.row_stationary_parts import Bus, chains
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from accelsim.engines.row_stationary.counts import counts
-from accelsim.engines.row_stationary.shape import EYERISS, Mapping
+from accelsim.engines.row_stationary.shape import Mapping
 from accelsim.errors import UsageError
 from tests.helpers.rs_best import best
 from tests.validation import eyeriss_jssc2017 as published
 from tests.validation import run_length as rlc
-from tests.validation.eyeriss_jssc2017 import ALEXNET, VGG16, alexnet, glb_MB, processing_ms
+from tests.validation.eyeriss_jssc2017 import ALEXNET, EYERISS, VGG16, alexnet, glb_MB, processing_ms
 
 ROWS = alexnet()
 ERRORS = 100 * np.array([row.errors for row in ROWS])

@@ -17,7 +17,7 @@ from accelsim.compiler.state import Options
 from accelsim.engines.row_stationary.choosing import candidates, choose
 from accelsim.engines.row_stationary.counts import COUNTS, counts
 from accelsim.engines.row_stationary.laws import refusals
-from accelsim.engines.row_stationary.shape import EYERISS, Conv, Geometry, Mapping
+from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import clocks
 from accelsim.engines.row_stationary.viewing import geometry
 from accelsim.errors import TooLarge, UsageError
@@ -34,6 +34,7 @@ from tests.helpers.pass_graphs import Graphs, residual_block
 from tests.helpers.rs_best import best
 from tests.helpers.rs_cases import problems
 from tests.helpers.rs_runs import chip_of, one_layer
+from tests.validation.eyeriss_jssc2017 import EYERISS
 
 WORD_B = 2
 
