@@ -6,7 +6,7 @@ The signature of ``accelsim.run``, the options of the command line, the record o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from textwrap import fill
@@ -21,69 +21,6 @@ if TYPE_CHECKING:
     from accelsim.workload.graph import Graph
 
     Arrays = Mapping[str, Array]
-
-
-def policies() -> Iterable[str]:
-    """Policies of values."""
-    from accelsim.machine.values.effects import POLICIES
-
-    return POLICIES
-
-
-def schedules() -> Iterable[str]:
-    """Timings of an array."""
-    from accelsim.engines.systolic.timing import SCHEDULES
-
-    return SCHEDULES
-
-
-def dataflows() -> Iterable[str]:
-    """Dataflows of an array."""
-    from accelsim.engines.systolic.dataflow import DATAFLOWS
-
-    return DATAFLOWS
-
-
-def methods() -> Iterable[str]:
-    """Methods that choose ranges of codes."""
-    from accelsim.formats.ranges.methods import METHODS
-
-    return METHODS
-
-
-def schemes() -> Iterable[str]:
-    """Schemes of codes."""
-    from accelsim.compiler.state import SCHEMES
-
-    return SCHEMES
-
-
-def shares() -> Iterable[str]:
-    """Return what cores share."""
-    from accelsim.compiler.state import SHARES
-
-    return SHARES
-
-
-def edges() -> Iterable[str]:
-    """Return who converts at the ends of a network."""
-    from accelsim.compiler.state import EDGES
-
-    return EDGES
-
-
-def fusions() -> Iterable[str]:
-    """Return what runs together."""
-    from accelsim.compiler.state import FUSIONS
-
-    return FUSIONS
-
-
-def memory_models() -> Iterable[str]:
-    """Levels of detail of off-chip memories."""
-    from accelsim.machine.memory_models import MODELS
-
-    return MODELS
 
 
 @dataclass(frozen=True)
@@ -102,7 +39,8 @@ class Request:
         "Operand format of the matrix unit; default: the chip's preferred one.", FORMATS, compiled="dtype"))
     values: str = field(default="exact", metadata=option(
         "Compute tile by tile as the hardware does, layer by layer, or nothing.",
-        COMPUTED, metavar="exact|fast|off", choices=Choices("value policy", policies), compiled="values",
+        COMPUTED, metavar="exact|fast|off", compiled="values",
+        choices=Choices("value policy", "accelsim.machine.values.effects:POLICIES"),
         python="'exact' computes tile by tile as the hardware does, 'fast' layer by layer, 'off' nothing; time and "
         "energy are the same.", page="values.md"))
     batch: int | None = field(default=None, metadata=option(
@@ -111,7 +49,8 @@ class Request:
         "outputs hold all of them, one after the other along the first axis."))
     share: str = field(default="batch", metadata=option(
         "What the cores of a chip share: each has a batch of its own, or all of them work on each layer.", RUNS,
-        metavar="batch|layer", choices=Choices("share", shares), compiled="share", page="machine.md"))
+        metavar="batch|layer", compiled="share", page="machine.md",
+        choices=Choices("share", "accelsim.compiler.state:SHARES")))
     weights: str = field(default="model", metadata=option(
         "Values of the weights.", RUNS, metavar="random:SEED|model",
         python="Values of the weights: 'model', or 'random:SEED'."))
@@ -135,12 +74,12 @@ class Request:
         python="Changes of the spec: ['clock=1 GHz', 'matrix.rows=8']. Of a field set twice the last holds."))
     array_timing: str = field(default="", metadata=option(
         "How consecutive passes over the array overlap.", MAPPED, metavar="scalesim|sequential|overlapped",
-        choices=Choices("array timing", schedules), compiled="schedule",
+        choices=Choices("array timing", "accelsim.engines.systolic.timing:SCHEDULES"), compiled="schedule",
         python="How consecutive passes over the array overlap: 'scalesim', 'sequential', 'overlapped'; default: as the "
         "chip says."))
     dataflow: str = field(default="", metadata=option(
         "What stays in the PEs.", MAPPED, metavar="ws|os|is",
-        choices=Choices("dataflow", dataflows), compiled="dataflow",
+        choices=Choices("dataflow", "accelsim.engines.systolic.dataflow:DATAFLOWS"), compiled="dataflow",
         python="What stays in the PEs: 'ws' the weights, 'os' the outputs, 'is' the inputs; default: as the chip "
         "says."))
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
@@ -167,14 +106,15 @@ class Request:
     ranges: str = field(default="absmax", metadata=option(
         "How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort.",
         FORMATS, metavar="METHOD", shared="numbers", compiled="ranges",
-        choices=Choices("range method", methods), page="ranges.md", former="calibrate"))
+        page="ranges.md", former="calibrate",
+        choices=Choices("range method", "accelsim.formats.ranges.methods:METHODS")))
     percentile: float | None = field(default=None, metadata=option(
         "Percent of the values that method 'percentile' keeps.", FORMATS, "percent", shared="numbers",
         compiled="percentile",
         python="Share of the values that the method 'percentile' keeps, percent."))
     scheme: str = field(default="symmetric", metadata=option(
         "Affine: activations have a zero point.", FORMATS, metavar="symmetric|affine",
-        shared="numbers", compiled="scheme", choices=Choices("scheme", schemes),
+        shared="numbers", compiled="scheme", choices=Choices("scheme", "accelsim.compiler.state:SCHEMES"),
         python="'symmetric', or 'affine': activations have a zero point."))
     per_tensor: bool = field(default=False, metadata=option(
         "One scale for all weights of a layer, not one per channel.", FORMATS, "flag",
@@ -191,7 +131,7 @@ class Request:
     edges: str = field(default="", metadata=option(
         "Where inputs become codes and results real numbers: on the host, which takes time, or outside the run; "
         "default: host; outside for a single product or a topology CSV.", FORMATS, metavar="host|outside",
-        shared="numbers", compiled="edges", choices=Choices("edges", edges),
+        shared="numbers", compiled="edges", choices=Choices("edges", "accelsim.compiler.state:EDGES"),
         python="Where inputs become codes and results real numbers: on the 'host', which takes time, or 'outside' the "
         "run, where it costs nothing; default: 'host'; 'outside' for a single product or a topology CSV."))
     energy: str | Path | EnergyTable | None = field(default=None, metadata=option(
@@ -200,14 +140,14 @@ class Request:
     memory_model: str = field(default="bandwidth", metadata=option(
         "How off-chip memories are timed: not at all; by latency and bandwidth; by the addresses of each tile; by "
         "every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
-        choices=Choices("memory model", memory_models),
+        choices=Choices("memory model", "accelsim.machine.memory_models:MODELS"),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
     fusion: str = field(default="compiled", metadata=option(
         "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
         "into weights; eager runs every node by itself; sdpa is eager with attention in one call.", MAPPED,
         metavar="compiled|eager|sdpa",
-        choices=Choices("fusion", fusions), compiled="fusion", page="gpu-kernels.md",
+        choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion", page="gpu-kernels.md",
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
     streams: int | None = field(default=None, metadata=option(

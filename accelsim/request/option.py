@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, NamedTuple, ParamSpec
 
 P = ParamSpec("P")
@@ -30,10 +31,17 @@ KEY = "option"
 
 
 class Choices(NamedTuple):
-    """What a text may be besides the default: what it is called in errors, and the valid names, looked up late."""
+    """What a text may be besides the default: what it is called in errors, and the table of the valid names."""
 
     what: str
-    names: Callable[[], Iterable[str]]
+    table: str
+    """``MODULE:NAME``; the module is imported when somebody asks for the names."""
+
+    def names(self) -> Iterable[str]:
+        """Return the valid names."""
+        module, _, name = self.table.partition(":")
+        names: Iterable[str] = getattr(import_module(module), name)
+        return names
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,12 @@ def test_the_compiler_and_the_limits_have_the_fields_that_are_theirs() -> None:
     assert given == set(inspect.signature(limited).parameters) == {entry.name for entry in fields(Limits)}
 
 
+COLOURS = ("red", "green")
+
+
 def test_a_new_field_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """An option, its group in the help, its words in a record: from its row."""
-    names = Choices("colour", lambda: ("red", "green"))
+    names = Choices("colour", f"{__name__}:COLOURS")
     row = Option(
         "Colour of the chip.", "What runs, and where", metavar="red|green", choices=names, shared="numbers"
     )
