@@ -40,8 +40,7 @@ def extreme(find: Reduce, least: bool) -> Reduce:
     return reduce
 
 
-# op: (operations per input element, kernel)
-_REDUCE: dict[str, tuple[int, Reduce]] = {
+REDUCTIONS: dict[str, tuple[int, Reduce]] = {
     "ReduceMean": (1, mean),
     "ReduceSum": (1, np.sum),
     "ReduceMax": (1, extreme(np.max, least=False)),
@@ -51,6 +50,7 @@ _REDUCE: dict[str, tuple[int, Reduce]] = {
     "ReduceL2": (2, _l2),
     "ReduceSumSquare": (2, _sum_squares),
 }
+"""Op -> operations per input element, kernel."""
 
 
 def _shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -78,7 +78,7 @@ def _register(name: str, count: int, reduce: Reduce) -> None:
     register(Op(name, "reduce", _infer, kernel, work, family="reductions"))
 
 
-for _name, (_count, _reduce) in _REDUCE.items():
+for _name, (_count, _reduce) in REDUCTIONS.items():
     _register(_name, _count, _reduce)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from accelsim.cluster.plan.placing.base import WHOLE, Ask, Choice, partial, rule, split
 from accelsim.cluster.plan.placing.elementwise import along
 from accelsim.workload.ops.base import Shape
+from accelsim.workload.ops.reduce import REDUCTIONS
 
 
 @rule("alias")
@@ -193,16 +194,7 @@ REDUCED = {"ReduceSum": "sum", "ReduceMax": "max"}
 """Reductions of parts, whose results a reduction of the same kind puts together."""
 
 
-@rule(
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceSumSquare",
-)
+@rule(*REDUCTIONS)
 def reduce(ask: Ask) -> Iterator[Choice]:
     """Axes that stay; along others a sum or a maximum is partial."""
     shape, axes = ask.ins[0], list(ask.node.attrs["axes"])

@@ -23,6 +23,7 @@ from accelsim.workload.onnx.canonical.rules import (
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops import REGISTRY
+from accelsim.workload.ops.reduce import REDUCTIONS
 from accelsim.workload.ops.values import Filled
 
 DEFAULTS = {op.name: op.onnx for op in REGISTRY.values() if op.onnx is not None}
@@ -167,22 +168,9 @@ def softmax(raw: RawNode, scope: Scope) -> Node:
     return make(raw, axis=axis) if axis == rank - 1 else make(raw, flatten_from=axis)
 
 
-@rule(
-    "ReduceMean",
-    "ReduceSum",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceSumSquare",
-)
+@rule(*REDUCTIONS)
 def reduce(raw: RawNode, scope: Scope) -> Node:
     """Reductions: axes are an attribute before opset 18 (ReduceSum: 13), an input from there on."""
-    return _reduction(raw, scope)
-
-
-def _reduction(raw: RawNode, scope: Scope) -> Node:
     rank = scope.rank(raw.inputs[0])
     axes = ints(raw, scope, 1, "axes")
     if not axes and raw.attrs.get("noop_with_empty_axes", 0):
@@ -197,7 +185,7 @@ def _reduction(raw: RawNode, scope: Scope) -> Node:
 def reduce_log(raw: RawNode, scope: Scope) -> list[Node]:
     """The logarithm of a sum, of powers of e relative to the largest one where it is of powers."""
     x, dtype = raw.inputs[0], scope.tensors[raw.inputs[0]].dtype
-    reduction = _reduction(raw, scope)
+    reduction = reduce(raw, scope)
     if reduction.op == "Identity" or dtype[:2] not in ("fp", "bf"):
         raise Foreign
     chain, keep = Chain(raw, scope), {"axes": reduction.attrs["axes"], "keepdims": 1}

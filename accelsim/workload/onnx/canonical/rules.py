@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.errors import ModelError, Problem
 from accelsim.types import Array
@@ -99,15 +99,16 @@ class Scope:
 
 
 Rule = Callable[[RawNode, Scope], "Node | list[Node]"]
+R = TypeVar("R", bound=Rule)
 
 RULES: dict[str, Rule] = {}
 """ONNX op type ('domain::type' outside the default domain) -> how it becomes canonical."""
 
 
-def rule(*ops: str) -> Callable[[Rule], Rule]:
+def rule(*ops: str) -> Callable[[R], R]:
     """Register a rule for these ONNX op types."""
 
-    def add(function: Rule) -> Rule:
+    def add(function: R) -> R:
         RULES.update(dict.fromkeys(ops, function))
         return function
 

@@ -14,6 +14,7 @@ from accelsim.workload.onnx.exporting.writer import Writer
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES, onnx_node
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import stored
+from accelsim.workload.ops.reduce import REDUCTIONS
 from accelsim.workload.ops.values import CONTAINERS
 
 _INTERNAL = ("a_zero_point", "b_zero_point")
@@ -220,11 +221,8 @@ def _repeated(node: Node, writer: Writer, name: str, role: str, times: int) -> s
     return flat
 
 
-_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-               "ReduceSumSquare")  # fmt: skip
-
 EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
-    **{op: _as_inputs("axes") for op in (*_REDUCTIONS, "Squeeze", "Unsqueeze")},
+    **{op: _as_inputs("axes") for op in (*REDUCTIONS, "Squeeze", "Unsqueeze")},
     **{op: _as_inputs("shape") for op in ("Reshape", "Expand")},
     **{op: _as_inputs("axis") for op in ("CumSum", "CumProd")},
     "Tile": _as_inputs("repeats"),
