@@ -104,12 +104,11 @@ def test_without_events_a_ring_takes_the_same(
     net: Topology, kind: str, nbytes: int, data: st.DataObject
 ) -> None:
     group = data.draw(st.permutations(range(net.ranks)))[: data.draw(st.integers(1, net.ranks))]
-    late = data.draw(st.lists(st.integers(0, 10**11), min_size=net.ranks, max_size=net.ranks) | st.none())
     program = COLLECTIVES["ring"].rounds(kind, Members(len(group), (0,) * len(group)))
-    fast = play_ring(net, program, group, nbytes, late)
+    fast = play_ring(net, program, group, nbytes)
     assume(fast is not None)
     assert fast is not None
-    slow = play(net, messages(program, nbytes).on(group), late)
+    slow = play(net, messages(program, nbytes).on(group))
     for column in ("finish_fs", "busy_fs", "wire_B"):
         assert np.array_equal(getattr(fast, column), getattr(slow, column)), column
 

@@ -6,8 +6,7 @@ None, and the events must be played):
 - In every round the same devices send to the same ones, each at most one message and to another device, and what each
   sends is what came to it in the round before, and nothing else was written there: so it waits for this message alone.
 - No wire belongs to two ways, so that only messages of one device meet on a wire, in the order of the rounds.
-- Each message has bytes and occupies every wire for some time: so no two of them ask for it at one instant, but for
-  those that wait for their device to begin, which stand in order.
+- Each message has bytes and occupies every wire for some time: so no two of them ask for it at one instant.
 
 Where all parts are of one size and a round does everything as the round before, later by the same time, so do those
 that follow, and their times are one product.
@@ -48,12 +47,11 @@ def play_ring(
     program: Program,
     ranks: Sequence[int],
     elements: int,
-    starts_fs: Sequence[int] | None = None,
     given: Callable[[Ints], Rules] | None = None,
 ) -> Totals | None:
     """The totals of a program among ``ranks`` of a topology, on buffers of so many bytes; None where it does not apply.
 
-    ``starts_fs``: when each device of the topology begins. ``given``: other rules than those of the topology, of sizes.
+    ``given``: other rules than those of the topology, of sizes.
     """
     before = _before(program)
     if before is None:
@@ -67,14 +65,14 @@ def play_ring(
     hops = given(sizes_B) if given else rules(topology, sizes_B)
     if not all(ways) or len(set(wires)) != len(wires) or hops.busy[hops.kind_of[wires]].min() == 0:
         return None
-    begun = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
-    front = _Front(ways, hops, topology.overhead_fs, np.maximum(begun[source], begun[target]))
+    front = _Front(ways, hops, topology.overhead_fs)
     counts = _rounds(program, edges, sizes_B, before, front)
     if front.end.max() > NEVER:
         return None  # the events say what is wrong
+    finish = np.zeros(topology.ranks, np.int64)
     for each in (source, target):
-        np.maximum.at(begun, each, front.end)
-    return Totals(*_carried(topology, ways, hops, sizes_B, counts), begun)
+        np.maximum.at(finish, each, front.end)
+    return Totals(*_carried(topology, ways, hops, sizes_B, counts), finish)
 
 
 def _before(program: Program) -> Ints | None:
@@ -114,17 +112,17 @@ class _Front:
     Wires by hop: of hop k those messages ``at[k]`` that have one, of the kinds ``kinds[k]``.
     """
 
-    def __init__(self, ways: Sequence[tuple[int, ...]], hops: Rules, overhead_fs: int, begin: Ints) -> None:
-        self._hops, self._overhead_fs, self.begin = hops, overhead_fs, begin
+    def __init__(self, ways: Sequence[tuple[int, ...]], hops: Rules, overhead_fs: int) -> None:
+        self._hops, self._overhead_fs = hops, overhead_fs
         deepest = max(map(len, ways))
         self._at = [np.array([i for i, way in enumerate(ways) if len(way) > hop]) for hop in range(deepest)]
         self._kinds = [hops.kind_of[[ways[i][hop] for i in at]] for hop, at in enumerate(self._at)]
-        self.ready, self.end = begin, begin
+        self.ready = self.end = np.zeros(len(ways), np.int64)
         self.free = [np.zeros(len(at), np.int64) for at in self._at]
 
     def step(self, size_of: Ints) -> None:
         """One round more, of messages of these sizes."""
-        head = np.maximum(self.ready, self.begin) + self._overhead_fs
+        head = self.ready + self._overhead_fs
         tail = np.zeros_like(head)
         for hop, (at, kind) in enumerate(zip(self._at, self._kinds, strict=True)):
             size = size_of[at]
@@ -162,8 +160,7 @@ def _shift(front: _Front, was: Ints, free: Sequence[Ints]) -> int:
     """By how much all is later than a round before, fs, where that is the same for all; else 0."""
     shift = int(front.ready[0] - was[0])
     apart = ((front.ready, was), *zip(front.free, free, strict=True))
-    same = all((now - then == shift).all() for now, then in apart)
-    return shift if same and (was >= front.begin).all() else 0
+    return shift if all((now - then == shift).all() for now, then in apart) else 0
 
 
 def _carried(

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelsim.cluster.schedules.base import Kind, Op
 from accelsim.cluster.schedules.costs import Cost, Given, Number, checked, whole
-from accelsim.cluster.schedules.played import PlayedSchedule, stash_ends
+from accelsim.cluster.schedules.played import PlayedSchedule
 
 
 @dataclass(frozen=True)
@@ -35,51 +34,41 @@ class MemoryTrace:
 
 
 def memory_traces(
-    played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]], weight_stash_B: Cost = 0
+    played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]]
 ) -> list[MemoryTrace]:
     """Memory of each device over time.
 
-    ``stash_B``: what a forward of one microbatch leaves for its backward (by stage and chunk), freed at the end of B;
-    ``weight_stash_B``: what it leaves for the gradients of the weights, freed at the end of W (of B where there is
-    no W). ``static_B``: kind ("weights", "gradients", "optimiser", ...) -> bytes of each stage, which stay. UsageError
-    for tables that do not fit.
+    ``stash_B``: what a forward of one microbatch leaves for its backward (by stage and chunk), freed at the end of B.
+    ``static_B``: kind ("weights", "gradients", "optimiser", ...) -> bytes of each stage, which stay. UsageError for
+    tables that do not fit.
     """
     chunks = max(op.chunk for order in played.orders for op in order) + 1
     sizes = (played.stages, chunks)
-    stashes = Given("stash_B", stash_B, sizes), Given("weight_stash_B", weight_stash_B, sizes)
-    checked(
-        [*stashes, *(Given(f"static_B[{kind}]", list(each), sizes[:1]) for kind, each in static_B.items())]
-    )
+    static = [Given(f"static_B[{kind}]", list(each), sizes[:1]) for kind, each in static_B.items()]
+    checked([Given("stash_B", stash_B, sizes), *static])
     found = []
     for device, stage in enumerate(played.stage_of):
-        amounts = [[whole(given.cost, 1, stage, chunk) for chunk in range(chunks)] for given in stashes]
-        times, held = _stash_over_time(played, device, amounts)
+        by_chunk = [whole(stash_B, 1, stage, chunk) for chunk in range(chunks)]
+        times, held = _stash_over_time(played, device, by_chunk)
         here = {kind: int(each[stage]) for kind, each in static_B.items()}
         found.append(MemoryTrace(tuple(times), tuple(held), here))
     return found
 
 
 def _stash_over_time(
-    played: PlayedSchedule, device: int, amounts: list[list[int]]
+    played: PlayedSchedule, device: int, by_chunk: Sequence[int]
 ) -> tuple[list[Number], list[int]]:
     """Times of change and bytes from then on; what ends at a time is freed before what starts at it."""
-    ops = played.orders[device]
-    frees: tuple[Kind, Kind] = ("B", stash_ends(ops, "W"))
     times: list[Number] = [0]
     held = [0]
-    for op, start, end in zip(ops, played.start_fs[device], played.end_fs[device], strict=True):
-        for time, change in ((start, _taken(op, amounts)), (end, -_freed(op, amounts, frees))):
-            if change and time == times[-1]:
-                held[-1] += change
-            elif change:
-                times.append(time)
-                held.append(held[-1] + change)
+    spans = zip(played.orders[device], played.start_fs[device], played.end_fs[device], strict=True)
+    for op, start, end in spans:
+        if op.kind == "W":
+            continue
+        time, change = (start, by_chunk[op.chunk]) if op.kind == "F" else (end, -by_chunk[op.chunk])
+        if change and time == times[-1]:
+            held[-1] += change
+        elif change:
+            times.append(time)
+            held.append(held[-1] + change)
     return times, held
-
-
-def _taken(op: Op, amounts: list[list[int]]) -> int:
-    return sum(by_chunk[op.chunk] for by_chunk in amounts) if op.kind == "F" else 0
-
-
-def _freed(op: Op, amounts: list[list[int]], frees: tuple[Kind, Kind]) -> int:
-    return sum(by_chunk[op.chunk] for by_chunk, last in zip(amounts, frees, strict=True) if op.kind == last)

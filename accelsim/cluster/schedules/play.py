@@ -45,7 +45,6 @@ def play_schedule(
     occupancy_fs: Cost = 0,
     *,
     replicas: Sequence[int] = (),
-    ready_fs: Sequence[Number] = (),
 ) -> PlayedSchedule:
     """Return when each op of each device runs.
 
@@ -54,23 +53,20 @@ def play_schedule(
     ``transfer_fs``: from the end of an op until its result has arrived, of the boundary behind each stage (that
     behind the last leads to the next chunk on the first); ``occupancy_fs``: how long of it the link is taken. 0: the
     closed forms' blocking transfer that never waits for another. ``replicas``: of each stage, minibatch i is done by
-    replica i mod their number. ``ready_fs``: when each device may begin.
+    replica i mod their number.
 
     UsageError: costs that do not fit, ops that are missing, twice or in an order in which devices wait for each
     other for ever.
     """
     counts = tuple(replicas) or (1,) * len(orders)
     game = _Game(orders, counts)
-    if ready_fs and len(ready_fs) != len(orders):
-        raise UsageError(Problem(f"{len(ready_fs)} entries", "ready_fs", f"{len(orders)}, one per device"))
     ops, hops = (forward_fs, backward_fs, weight_fs), (transfer_fs, occupancy_fs)
     given = [Given(name, cost, game.sizes) for name, cost in zip(_OP_COSTS, ops, strict=True)]
     given += [Given(name, cost, game.sizes[:1]) for name, cost in zip(_HOP_COSTS, hops, strict=True)]
-    checked([*given, Given("ready_fs", list(ready_fs), (len(ready_fs),))])
-    ticks = ticks_per_unit([*ops, *hops, list(ready_fs)])
+    checked(given)
+    ticks = ticks_per_unit([*ops, *hops])
     game.durations = game.tables(*(scaled(cost, ticks) for cost in ops))
     game.hops = [(whole(transfer_fs, ticks, s), whole(occupancy_fs, ticks, s)) for s in range(game.stages)]
-    game.free = [whole(one, ticks) for one in ready_fs] or [0] * len(orders)
     game.run()
     return game.played(ticks)
 
@@ -111,7 +107,7 @@ class _Game:
             raise UsageError(problems or Problem("no ops", "orders", "at least one microbatch"))
         self.durations: dict[Kind, list[list[int]]] = {}
         self.hops: list[tuple[int, int]] = []
-        self.free: list[int] = []
+        self.free = [0] * len(orders)
 
     def _wrong(self, device: int) -> Problem | None:
         """What is wrong with the ops of a device: each F, B (and W) of what is its own once, in this order."""

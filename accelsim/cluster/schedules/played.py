@@ -84,7 +84,7 @@ class PlayedSchedule:
     @cached_property
     def peak_stashes(self) -> tuple[int, ...]:
         """Most activations that each device holds at one time, from F to B, of one microbatch and chunk each (R4)."""
-        return tuple(peak_stash(ops) for ops in self.orders)
+        return tuple(max(stash_counts(ops), default=0) for ops in self.orders)
 
     def when(self, device: int) -> dict[Op, tuple[Number, Number]]:
         """Start and end of each op of a device."""
@@ -92,21 +92,11 @@ class PlayedSchedule:
         return dict(zip(self.orders[device], spans, strict=True))
 
 
-def stash_ends(ops: Sequence[Op], until: Kind = "B") -> Kind:
-    """The kind of op that frees a stash: ``until`` where the device has it, else B."""
-    return until if any(op.kind == until for op in ops) else "B"
-
-
-def stash_counts(ops: Sequence[Op], until: Kind = "B") -> list[int]:
+def stash_counts(ops: Sequence[Op]) -> list[int]:
     """Stashes that a device holds during each of its ops: one more from the start of F, one less after B (R4)."""
-    last, held, counts = stash_ends(ops, until), 0, []
+    held, counts = 0, []
     for op in ops:
         held += op.kind == "F"
         counts.append(held)
-        held -= op.kind == last
+        held -= op.kind == "B"
     return counts
-
-
-def peak_stash(ops: Sequence[Op], until: Kind = "B") -> int:
-    """The most of ``stash_counts``."""
-    return max(stash_counts(ops, until), default=0)

@@ -9,7 +9,6 @@ from accelsim.cluster.collectives import timing
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, answer, by_library, carried_B, stated
-from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.registry import COLLECTIVES, able
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import BUS, bus_factor, collective, ranked
@@ -50,15 +49,6 @@ def test_a_ring_in_a_bad_order_shares_wires() -> None:
         collective(ring(6), "all_reduce", 6 << 20, "ring", group) for group in (None, (0, 3, 1, 4, 2, 5))
     )
     assert bad.time_fs > 1.9 * good.time_fs
-
-
-def test_devices_that_begin_late() -> None:
-    net, late = nodes(2, 3), [0, 9, 10**9, 0, 10**10, 5]
-    program = COLLECTIVES["ring"].rounds("all_reduce", Members(6, net.groups))
-    fast, slow = play_ring(net, program, range(6), 6000, late), play(net, messages(program, 6000), late)
-    assert fast is not None
-    assert fast.time_fs == slow.time_fs
-    assert fast.finish_fs.tolist() == slow.finish_fs.tolist()
 
 
 def test_auto_is_the_fastest() -> None:

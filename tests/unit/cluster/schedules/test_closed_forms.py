@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 import pytest
 
 from accelsim.cluster.schedules.play import play_schedule
-from accelsim.cluster.schedules.played import peak_stash
 from accelsim.cluster.schedules.registry import SCHEDULES
 from tests.helpers import schedule_forms as closed
 from tests.helpers.schedule_forms import CLOSED, Times
@@ -43,8 +43,8 @@ def test_makespan_and_stashes_are_as_the_formulas_say(name: str) -> None:
 
 def test_zb_h1_holds_inputs_of_weight_gradients_of_p_microbatches() -> None:
     for p, m in [(1, 4), (3, 12), (4, 9), (8, 20)]:
-        played = play_schedule(SCHEDULES["zb-h1"].orders(p, m), 1, 1, 1)
-        assert tuple(peak_stash(ops, "W") for ops in played.orders) == (p,) * p
+        for ops in SCHEDULES["zb-h1"].orders(p, m):
+            assert max(accumulate((op.kind == "F") - (op.kind == "W") for op in ops)) == p
 
 
 def test_zb_h1_is_longer_than_its_formula_where_weight_gradients_are_slow() -> None:
