@@ -7,12 +7,13 @@ from pathlib import Path
 from accelsim.network.noc.sweep import sweep
 from accelsim.report.network_plots import load_latency
 from accelsim.report.style import save
-from accelsim.spec.yaml.parts import load_noc
+from accelsim.spec.network import Noc
+from accelsim.spec.yaml.parts import load_part
 
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(load_latency(sweep(load_noc("mesh-4x4"), "transpose", packet_flits=4)), path)
+    save(load_latency(sweep(load_part("mesh-4x4", "networks", Noc), "transpose", packet_flits=4)), path)
 
 
 if __name__ == "__main__":

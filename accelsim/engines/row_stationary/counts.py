@@ -63,6 +63,15 @@ class Counts(Generic[Number]):
         return self.noc_ifmap + self.noc_filter + self.noc_psum_in + self.noc_psum_out + self.psum_hops
 
     @property
+    def glb(self) -> Number:
+        """Accesses of the global buffer."""
+        reads: Number = (
+            self.glb_ifmap_reads + self.glb_filter_reads + self.glb_psum_reads + self.glb_ofmap_reads
+        )
+        writes: Number = self.glb_ifmap_writes + self.glb_filter_writes + self.glb_psum_writes
+        return reads + writes
+
+    @property
     def dram(self) -> Number:
         """Words to and from DRAM."""
         return self.dram_ifmap_reads + self.dram_filter_reads + self.dram_ofmap_writes
