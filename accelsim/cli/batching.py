@@ -77,7 +77,7 @@ def batching(
             model, chip, batches, lambda share: stage("simulate", share), dtype=dtype, set=overrides
         )
     if plot is not None:
-        from accelsim.report.batching_plot import time_per_sample
+        from accelsim.report.study_plot import time_per_sample
 
         save_plot(plot, lambda: time_per_sample(found))
     facts = _facts(found)

@@ -11,9 +11,8 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.fit.search import Knob, fit
 from accelsim.fit.validation import Residuals, cross_validated
-from accelsim.spec.calibration import Calibration, Residual
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import constants, with_values
+from accelsim.spec.constants import Calibration, Residual, constants, with_values
 from accelsim.types import Floats, Ints
 
 ModelOfChip = Callable[[Chip, Ints], Floats]

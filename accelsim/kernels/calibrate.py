@@ -23,9 +23,8 @@ from accelsim.fit.validation import (
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import MOST_TOLD, Table
 from accelsim.seeds import generator
-from accelsim.spec.calibration import Calibration, IntervalOf, Residual
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import constants, with_values
+from accelsim.spec.constants import Calibration, IntervalOf, Residual, constants, with_values
 from accelsim.types import Array, Floats, Ints
 
 MOST_CONSTANTS, ROWS_EACH = 8, 10

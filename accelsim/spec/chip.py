@@ -17,7 +17,7 @@ from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import brief
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import Buffer
-from accelsim.spec.calibration import Calibration
+from accelsim.spec.constants import Calibration
 from accelsim.spec.core import Core
 from accelsim.spec.counts import Clocks, Name, Words
 from accelsim.spec.declaring import BeforeValidator, Field

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.explore.batching import batching
-from accelsim.report.batching_plot import time_per_sample
+from accelsim.report.study_plot import time_per_sample
 from accelsim.report.style import save
 
 BATCHES = (1, 2, 4, 8, 12, 16)

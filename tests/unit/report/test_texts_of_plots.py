@@ -12,12 +12,12 @@ import accelsim
 from accelsim.account.critical_path import KEYS, by_blame
 from accelsim.explore.batching import batching
 from accelsim.machine.run import Run
-from accelsim.report.batching_plot import time_per_sample
 from accelsim.report.compare_plot import compare_figure
 from accelsim.report.generation_report import time_per_token
 from accelsim.report.layer_plots import access_note, key_labels
 from accelsim.report.machine_plots import RESOLUTION
 from accelsim.report.plot import PLOTS, draw
+from accelsim.report.study_plot import time_per_sample
 from tests.helpers.synthetic_run import make_run
 
 if TYPE_CHECKING:
