@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from accelsim.cluster.shapes import direct, hybrid_cube_mesh, leaf_spine, pcie_tree, switch, torus
+from accelsim.cluster.shapes import direct, hybrid_cube_mesh, switched, torus
 from accelsim.cluster.shapes.draft import Built, Draft, End
 from accelsim.spec.cluster import Fabric
 
@@ -14,11 +14,11 @@ Shape = Callable[[Draft, Fabric, Sequence[End], str], Built]
 SHAPES: dict[str, Shape] = {
     "fully-connected": direct.fully_connected,
     "hybrid-cube-mesh": hybrid_cube_mesh.build,
-    "leaf-spine": leaf_spine.build,
+    "leaf-spine": switched.leaf_spine,
     "list": direct.listed,
     "pairs": direct.pairs,
-    "pcie-tree": pcie_tree.build,
+    "pcie-tree": switched.pcie_tree,
     "ring": direct.ring,
-    "switch": switch.build,
+    "switch": switched.single,
     "torus": torus.build,
 }
