@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import simpy
 
 from accelsim.engines.device import Asked, Served, late
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, known
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
@@ -76,12 +76,7 @@ ENGINES = {
 
 def check_model(name: str, chip: Chip | None) -> None:
     """UsageError for a level that is none, or for memories of which it needs more than the spec says; all at once."""
-    if name not in MODELS:
-        raise UsageError(
-            Problem(
-                f"unknown memory model {name!r}", "", f"one of {', '.join(MODELS)}", nearest(name, MODELS)
-            )
-        )
+    known("memory model", name, MODELS)
     if chip is not None and MODELS[name].dram is not None:
         check_dram(chip, name)
 

@@ -18,7 +18,7 @@ from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, collective
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import Problem, UsageError, known
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS_PER_S, NEVER
 from accelsim.types import Ints
@@ -38,15 +38,8 @@ def answer(
     group: Sequence[int] | None = None, chunks: int | None = None,
 ) -> CollectiveTime:  # fmt: skip
     """A collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'."""
-    if algorithm and algorithm not in ALGORITHMS:
-        raise UsageError(
-            Problem(
-                f"unknown algorithm {algorithm!r}",
-                "",
-                f"one of {', '.join(ALGORITHMS)}",
-                nearest(algorithm, ALGORITHMS),
-            )
-        )
+    if algorithm:
+        known("algorithm", algorithm, ALGORITHMS)
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
     chosen = algorithm or (LIBRARY if stated(software) else AUTO)
     if chosen == LIBRARY and len(set(members)) > 1:
