@@ -7,38 +7,9 @@ Correction", ICCV 2019 (arXiv:1906.04721), section 4.2: with e = Wq - W the outp
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.types import Array
-
-
-class ChannelMean:
-    """Mean of each channel (along ``axis``) over many batches, float64 [C]."""
-
-    def __init__(self, axis: int = 1) -> None:
-        self.axis = axis
-        self._total: Array = np.zeros(0)
-        self._count = 0
-
-    def add(self, x: ArrayLike, where: str = "") -> None:
-        """Take in one batch. Raises UsageError when it has other channels than the ones before."""
-        values = np.asarray(x)
-        if not -values.ndim <= self.axis < values.ndim:
-            raise UsageError(
-                Problem(f"shape {list(values.shape)}", where, f"an axis {self.axis} of channels")
-            )
-        rows = np.moveaxis(values, self.axis, 0).reshape(values.shape[self.axis], -1)
-        if self._count and len(rows) != len(self._total):
-            raise UsageError(Problem(f"{len(rows)} channels", where, f"{len(self._total)} as before"))
-        total: Array = np.asarray(np.sum(rows, axis=1, dtype=np.float64))
-        self._total = self._total + total if self._count else total
-        self._count += rows.shape[1]
-
-    @property
-    def mean(self) -> Array:
-        """float64 [C]; empty before the first batch."""
-        return self._total / max(self._count, 1)
 
 
 def output_shift(w: Array, w_quantised: Array, mean_input: Array, group: int = 1, axis: int = 0) -> Array:
@@ -55,18 +26,6 @@ def output_shift(w: Array, w_quantised: Array, mean_input: Array, group: int = 1
     means = np.asarray(mean_input, np.float64).reshape(group, -1)
     shift = np.einsum("goc,gc->go", taps.reshape(group, -1, taps.shape[1]), means)
     return np.asarray(shift.reshape(-1))
-
-
-def corrected_bias(
-    bias: Array | None, w: Array, w_quantised: Array, mean_input: Array, group: int = 1, axis: int = 0
-) -> Array:
-    """``bias`` (None: zeros) minus ``output_shift`` of the same arguments, float32 [Co].
-
-    Raises UsageError as ``output_shift`` does.
-    """
-    shift = output_shift(w, w_quantised, mean_input, group, axis)
-    start = np.zeros(len(shift)) if bias is None else np.asarray(bias, np.float64)
-    return np.asarray(start - shift, np.float32)
 
 
 def _check(w: Array, w_quantised: Array, mean_input: Array, group: int, axis: int) -> None:
