@@ -1,4 +1,4 @@
-"""Gradients of elementwise ops of several inputs: summed over the axes along which an input was broadcast."""
+"""Gradients of elementwise ops; of several inputs summed over the axes along which an input was broadcast."""
 
 from __future__ import annotations
 
@@ -114,3 +114,23 @@ def bias(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """dY, and its sum over all axes but that of the bias."""
     g = only(grads)
     return [g, g.sum([axis for axis in range(g.rank) if axis != node.attrs["axis"]], keepdims=False)]
+
+
+@rule("Neg")
+def negate(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+    """-dY."""
+    return [-only(grads)]
+
+
+@rule("Cast")
+def cast(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+    """dY in the format of X; nothing flows back out of integers."""
+    x = ctx.value(node.inputs[0])
+    return [only(grads).cast(x.dtype) if is_float(x.dtype) else None]
+
+
+@rule("FakeQuantize")
+def fake_quantize(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+    """FakeQuantizeGrad gives both: Bengio et al., arXiv:1308.3432 (dX), and Esser et al., ICLR 2020, eq. 3 (dscale)."""
+    x, scale = ctx.inputs(node)
+    return [*ctx.ops("FakeQuantizeGrad", [x, scale, only(grads)], outputs=2, **node.attrs)]
