@@ -1,8 +1,8 @@
 """Rounds that collectives are made of, for several groups of devices at once.
 
-``members``: int64 ``[groups, n]``, the devices of each group in order. A group works on n blocks of ``width`` cells
-from cell ``base`` on (one entry per group); member i ends a reduce-scatter with block i, with which it begins an
-all-gather.
+``members``: int64 ``[groups, n]``, the devices of each group in order. A group works on n blocks of one cell (around a
+ring: of ``width`` cells) from cell ``base`` on (one entry per group); member i ends a reduce-scatter with block i, with
+which it begins an all-gather.
 """
 
 from __future__ import annotations
@@ -46,41 +46,41 @@ def _ring(members: Ints, base: Ints, width: int, lag: int, reduces: bool) -> lis
     return [replace(made, times=many - 1, step=-width, period=many * width)]
 
 
-def direct_scatter(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
+def direct_scatter(members: Ints, base: Ints) -> list[Rounds]:
     """Reduce-scatter in one round: each member sends every other one its block."""
-    return _direct(members, base, width, own=False)
+    return _direct(members, base, own=False)
 
 
-def direct_gather(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
+def direct_gather(members: Ints, base: Ints) -> list[Rounds]:
     """All-gather in one round: each member sends its block to every other one."""
-    return _direct(members, base, width, own=True)
+    return _direct(members, base, own=True)
 
 
-def _direct(members: Ints, base: Ints, width: int, own: bool) -> list[Rounds]:
+def _direct(members: Ints, base: Ints, own: bool) -> list[Rounds]:
     many = members.shape[1]
     if many == 1:
         return []
     shift, index = (each.ravel() for each in np.meshgrid(np.arange(1, many), np.arange(many), indexing="ij"))
     other = (index + shift) % many
-    first = base[:, None] + (index if own else other) * width
-    return [rounds(members[:, index].ravel(), members[:, other].ravel(), first.ravel(), width, not own)]
+    first = base[:, None] + (index if own else other)
+    return [rounds(members[:, index].ravel(), members[:, other].ravel(), first.ravel(), 1, not own)]
 
 
-def settled(members: Ints, base: Ints, width: int = 1) -> Rounds:
+def settled(members: Ints, base: Ints) -> Rounds:
     """Each member waits until its block is complete: a message to itself, which takes no time. Those that wait for it
     need not wait for each of many senders."""
-    first = base[:, None] + np.arange(members.shape[1]) * width
-    return rounds(members.ravel(), members.ravel(), first.ravel(), width)
+    first = base[:, None] + np.arange(members.shape[1])
+    return rounds(members.ravel(), members.ravel(), first.ravel())
 
 
-def halving(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
+def halving(members: Ints, base: Ints) -> list[Rounds]:
     """Reduce-scatter among 2^k: with the member half as far away each time, half of what is left is exchanged."""
-    return [_exchange(members, base, width, distance, True) for distance in _distances(members)]
+    return [_exchange(members, base, distance, True) for distance in _distances(members)]
 
 
-def doubling(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
+def doubling(members: Ints, base: Ints) -> list[Rounds]:
     """All-gather among 2^k, the mirror image of ``halving``."""
-    return [_exchange(members, base, width, distance, False) for distance in reversed([*_distances(members)])]
+    return [_exchange(members, base, distance, False) for distance in reversed([*_distances(members)])]
 
 
 def _distances(members: Ints) -> Iterator[int]:
@@ -90,19 +90,19 @@ def _distances(members: Ints) -> Iterator[int]:
         distance //= 2
 
 
-def _exchange(members: Ints, base: Ints, width: int, distance: int, reduces: bool) -> Rounds:
+def _exchange(members: Ints, base: Ints, distance: int, reduces: bool) -> Rounds:
     index = np.arange(members.shape[1])
     other = index ^ distance
     half = (other if reduces else index) // distance * distance
-    first = base[:, None] + half * width
-    return rounds(members.ravel(), members[:, other].ravel(), first.ravel(), distance * width, reduces)
+    first = base[:, None] + half
+    return rounds(members.ravel(), members[:, other].ravel(), first.ravel(), distance, reduces)
 
 
-def exchanges(members: Ints, cells: int) -> list[Rounds]:
+def exchanges(members: Ints) -> list[Rounds]:
     """All-reduce among 2^k: everything, with the member twice as far away each time."""
     index = np.arange(members.shape[1])
     return [
-        rounds(members.ravel(), members[:, index ^ distance].ravel(), 0, cells, True)
+        rounds(members.ravel(), members[:, index ^ distance].ravel(), 0, 1, True)
         for distance in reversed([*_distances(members)])
     ]
 

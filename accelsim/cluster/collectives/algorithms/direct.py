@@ -1,6 +1,8 @@
 """Direct: each device sends every other one what is for it, all at once, or pairwise, one partner after the other.
 
 In round k of the pairwise exchange each device sends its part for the one k places on, and waits for both messages.
+To ``server`` everybody sends its buffer, and the first device sends the sum back; its message to itself takes no time
+and stands for "all have come".
 """
 
 from __future__ import annotations
@@ -53,3 +55,18 @@ def _pairwise(kind: str, members: Members, chunks: int) -> Program:
 
 
 PAIRWISE = Collective("pairwise", "one partner after the other", ("all_to_all",), _pairwise)
+
+
+def _server(kind: str, members: Members, chunks: int) -> Program:
+    others = np.arange(1, members.ranks)
+    up, down = rounds(others, others * 0, 0, 1, True), rounds(others * 0, others)
+    return Program(members.ranks, 1, (up, rounds([0], [0]), down))
+
+
+SERVER = Collective(
+    "server",
+    "all to the first device, which adds and sends back",
+    ("all_reduce",),
+    _server,
+    count=lambda members, chunks: 2 * members.ranks * chunks,
+)

@@ -34,7 +34,7 @@ HALVING_DOUBLING = Collective(
 
 def _recursive_doubling(kind: str, members: Members, chunks: int) -> Program:
     before, stay, after = folded(members.ranks, 1)
-    return Program(members.ranks, 1, (*before, *exchanges(stay, 1), *after))
+    return Program(members.ranks, 1, (*before, *exchanges(stay), *after))
 
 
 RECURSIVE_DOUBLING = Collective(

@@ -1,4 +1,4 @@
-"""Double binary tree, in chunks. Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast (2009).
+"""Trees: double binary, in chunks. Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast (2009).
 
 Each tree reduces half of the buffer to its root and broadcasts it back. A device that passes things on in one tree is a
 leaf of the other, so both directions of each port are used.
@@ -6,6 +6,8 @@ leaf of the other, so both directions of each port are used.
 ``node_trees`` has such trees between nodes and chains inside them, one pair of trees per device of a node, side by
 side. Pair r enters each node at its device r, from which a chain leads through the others. So every device sends to
 another node, over its own card. This is how NCCL lays its trees.
+
+In the binomial tree, who has it passes it on, each time to one device twice as far away. Thakur et al. (2005).
 """
 
 from __future__ import annotations
@@ -121,4 +123,27 @@ NODE_TREES = Collective(
     several_nodes,
     True,
     count=lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
+)
+
+
+def _binomial(kind: str, members: Members, chunks: int) -> Program:
+    steps = [
+        _binomial_step(members.ranks, 1 << power, kind == "reduce")
+        for power in range((members.ranks - 1).bit_length())
+    ]
+    return Program(members.ranks, 1, tuple(reversed(steps) if kind == "reduce" else steps), blocking=True)
+
+
+def _binomial_step(ranks: int, distance: int, reduces: bool) -> Rounds:
+    near = np.arange(min(distance, ranks - distance))
+    far = near + distance
+    return rounds(far, near, 0, 1, True) if reduces else rounds(near, far)
+
+
+BINOMIAL = Collective(
+    "binomial",
+    "a binomial tree",
+    ("broadcast", "reduce"),
+    _binomial,
+    count=lambda members, chunks: members.ranks * chunks,
 )
