@@ -37,18 +37,13 @@ def residuals(modelled: Floats, measured: Floats) -> Residuals:
 
 
 def cross_validated(
-    model: ModelOfRows,
-    measured: Floats,
-    knobs: Sequence[Knob],
-    parts: int = 5,
-    seed: int = 0,
-    misfit: Misfit = SQUARES,
+    model: ModelOfRows, measured: Floats, knobs: Sequence[Knob], parts: int = 5, seed: int = 0
 ) -> Residuals:
     """Errors on rows that were left out: each of ``parts`` random parts is modelled by a fit on all others.
 
     Raises UsageError for fewer than 2 parts, for more than there are rows, and as ``fit`` does.
     """
-    return residuals(left_out(model, measured, knobs, parts, seed, misfit), measured)
+    return residuals(left_out(model, measured, knobs, parts, seed), measured)
 
 
 def left_out(
