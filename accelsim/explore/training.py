@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import count_of
 from accelsim.explore.training_inputs import Setup, fitted, labelled, prepare
 from accelsim.files import as_bytes, write_file
 from accelsim.formats.loss_scale import LossScaler
@@ -257,30 +257,6 @@ def learnt_scales(
         scale = states[item.scale] if item.learnt else item.start(states[name])
         tables[item.axis is not None][name] = scale
     return tables
-
-
-@dataclass(frozen=True)
-class QuantisedTensor:
-    """Symmetric quantisation of one tensor: real = scale * code; ``scale`` float32, scalar or per slice of ``axis``."""
-
-    dtype: str
-    scale: Array
-    axis: int | None
-
-
-def quantised_scales(result: TrainingResult) -> dict[str, QuantisedTensor]:
-    """Return what an integer compilation needs: every weight and every activation that a matrix op reads, by tensor
-    name.
-
-    Raises UsageError when the training was not quantisation-aware.
-    """
-    if not result.training.wrapped:
-        raise UsageError(Problem("the model was trained without quantisation", expected="fake_quant"))
-    known = {**result.activation_scales, **result.weight_scales}
-    return {
-        name: QuantisedTensor(item.dtype, known[name], item.axis)
-        for name, item in result.training.wrapped.items()
-    }
 
 
 def save_model(result: TrainingResult, path: str | Path) -> Path:

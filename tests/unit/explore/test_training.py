@@ -13,7 +13,6 @@ from accelsim.explore.training import (
     TrainingResult,
     accuracy,
     evaluate,
-    quantised_scales,
     save_model,
     simulate_step,
     train,
@@ -154,42 +153,36 @@ def test_binary_activations_need_a_sign(digits: Dataset) -> None:
 
 def test_quantised_scales_say_everything(digits: Dataset) -> None:
     result = train("digits-cnn", digits, steps=5, lr=0.05, fake_quant=QuantConfig("int1", "int4", "int8"))
-    scales = quantised_scales(result)
+    scales, found = {**result.activation_scales, **result.weight_scales}, result.training.wrapped
     products = [node for node in result.graph.nodes if node.op in ("Conv", "Gemm")]
-    assert set(scales) == {name for node in products for name in node.inputs[:2]}
-    assert {name: item.dtype for name, item in scales.items()} == {
+    assert set(scales) == set(found) == {name for node in products for name in node.inputs[:2]}
+    assert {name: item.dtype for name, item in found.items()} == {
         "x": "int8", "conv1.weight": "int8", "relu1": "int4", "conv2.weight": "int1", "flat": "int8",
         "fc.weight": "int8",
     }  # fmt: skip
-    for name, item in scales.items():
+    for name, scale in scales.items():
         weight = name.endswith("weight")
-        assert item.axis == (0 if weight else None)
-        assert item.scale.shape == ((result.weights[name].shape[0],) if weight else ())
-        assert item.scale.dtype == np.float32 and (item.scale > 0).all()
+        assert found[name].axis == (0 if weight else None)
+        assert scale.shape == ((result.weights[name].shape[0],) if weight else ())
+        assert scale.dtype == np.float32 and (scale > 0).all()
     mean = np.abs(result.weights["conv2.weight"]).mean(axis=(1, 2, 3))
-    np.testing.assert_allclose(scales["conv2.weight"].scale, mean, rtol=1e-6)
-    assert set(result.weight_scales) | set(result.activation_scales) == set(scales)
+    np.testing.assert_allclose(scales["conv2.weight"], mean, rtol=1e-6)
 
 
 def test_codes_by_the_learnt_scales_give_the_fake_quantised_product(digits: Dataset) -> None:
     result = train("digits-mlp", digits, steps=20, lr=0.05, fake_quant=QuantConfig("int4", "int8"))
     assert result.fake_graph is not None
     kept = execute.run(result.fake_graph, {"x": digits.x_test[:64]}, keep=True)
-    scales = quantised_scales(result)
+    scales, found = {**result.activation_scales, **result.weight_scales}, result.training.wrapped
     a, b = (
-        np.clip(np.rint(value / np.reshape(scales[name].scale, shape)), *code_range(scales[name].dtype))
+        np.clip(np.rint(value / np.reshape(scales[name], shape)), *code_range(found[name].dtype))
         for name, value, shape in (
             ("flat", kept["flat"], ()),
             ("fc1.weight", result.weights["fc1.weight"], (-1, 1)),
         )
     )
-    real = (a @ b.T) * scales["flat"].scale * scales["fc1.weight"].scale + result.weights["fc1.bias"]
+    real = (a @ b.T) * scales["flat"] * scales["fc1.weight"] + result.weights["fc1.bias"]
     np.testing.assert_allclose(real, kept["fc1"], atol=1e-4)
-
-
-def test_scales_of_a_training_without_quantisation(mlp: TrainingResult) -> None:
-    with pytest.raises(UsageError, match="without quantisation"):
-        quantised_scales(mlp)
 
 
 def test_fine_tuning_with_2_of_4(digits: Dataset, mlp: TrainingResult) -> None:
