@@ -200,7 +200,9 @@ class Estimator:
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
         ports, none = self._ports, 0 * step.start
-        mine = [load for load in step.loads if load.memory == memory]
+        mine = [
+            load._replace(all_B=ports.whole_B(memory, load.all_B)) for load in step.loads if load.memory == memory
+        ]
         inbound, outbound = _together(mine, none), step.out.get(memory, Moved(none, none))
         paths = {}
         if any(load.kind != "parameters" for load in mine):

@@ -36,7 +36,11 @@ class Ports:
 
     def transfer(self, memory: str, size_B: Any) -> Any:
         """Data clocks of one transfer, in whole beats."""
-        return self.clocks(memory, np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory))
+        return self.clocks(memory, self.whole_B(memory, size_B))
+
+    def whole_B(self, memory: str, size_B: Any) -> Any:
+        """So many bytes in whole beats, which is what one transfer takes, and the least that several take."""
+        return np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory)
 
     def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:
         """Return when each of the first loads has arrived: (memory, bytes) in order of issue, from edge 1 on."""
