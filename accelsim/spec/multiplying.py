@@ -163,9 +163,9 @@ class SimtFormat(Model):
 
 def of_its_unit(name: str, block: Any) -> Any:
     """A format with what measurements say of it, or of its unit, where nothing else is given."""
-    if not isinstance(block, dict) or block.get("unit", "tensor") not in UNITS:
+    unit = block.get("unit", "tensor") if isinstance(block, dict) else None
+    if not isinstance(unit, str) or unit not in UNITS:  # which the fields tell
         return block
-    unit = block.get("unit", "tensor")
     return {**UNIT_OF.get((unit, name), UNITS[unit])._asdict(), **block}
 
 

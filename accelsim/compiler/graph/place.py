@@ -202,6 +202,8 @@ def turn_in_place(graph: Graph) -> int:
 
 def swaps_last(node: Node) -> bool:
     """Return whether a Transpose exchanges the last two axes and no others."""
+    if len(node.attrs["perm"]) < 2:
+        return False
     *before, last, other = node.attrs["perm"]
     return before == list(range(len(before))) and (last, other) == (len(before) + 1, len(before))
 

@@ -63,8 +63,11 @@ class Space:
         return max(gaps, default=0)
 
     def add(self, region: Region) -> tuple[int, ...]:
-        """Take the bytes of a region, which are free; returns the older regions that it overlaps."""
+        """Take the bytes of a region, which are free; returns the older regions that it overlaps: an empty one none."""
         start, end = region.offset, region.offset + region.size_B
+        if start == end:
+            self._live[region.id] = (start, 0)
+            return ()
         overlapped = self._past.within(start, end)
         for past in overlapped:
             self._past.overwrite(past, start, end)
@@ -75,8 +78,6 @@ class Space:
         return tuple(past.id for past in overlapped)
 
     def _take(self, start: int, end: int) -> None:
-        if start == end:
-            return
         index = bisect_right(self._gaps, (start, self.capacity_B)) - 1
         offset, last = self._gaps[index]
         left = [(offset, start)] if offset < start else []

@@ -101,6 +101,16 @@ def test_first_fit_fills_the_first_gap_and_next_fit_goes_on_behind() -> None:
         assert space.place(10) == expected
 
 
+def test_an_empty_region_replaces_nobody_and_nobody_replaces_it() -> None:
+    space = Space("sram", 64)
+    empty = Region(1, "sram", "empty", 32, 0)
+    assert space.add(Region(0, "sram", "old", 0, 64)) == ()
+    space.release(0)
+    assert space.add(empty) == () and space.add(Region(2, "sram", "new", 0, 64)) == (0,)
+    space.release(1)
+    assert space.free_B() == 0
+
+
 def test_what_fits_one_after_the_other() -> None:
     space = Space("sram", 100)
     regions = [take(space, ident, 20) for ident in range(5)]

@@ -52,6 +52,13 @@ def test_an_array_that_streams_rows_has_them_turned() -> None:
     assert "Transpose" in ops(compiled(turned_operands(), ARRAY, upto="turn").graph)
 
 
+def test_a_single_number_has_no_axes_to_turn() -> None:
+    g = Graphs()
+    turned = g.op("Transpose", [g.input("x", ())], "x.t", perm=[])
+    graph = g.finish(g.op("Relu", [turned], "y"))
+    assert_same_values(graph, compiled(graph, GPU, upto="turn").graph)
+
+
 def test_a_matrix_that_others_read_too_is_turned_once_for_all() -> None:
     g = Graphs()
     a, b = g.input("a", (12, 12)), g.input("b", (12, 12))

@@ -65,6 +65,7 @@ def test_the_blocks_of_an_a100():
         (["cores.core.engines.sm.splits=[2, 4]"], "a loop over one step cannot be cut; expected 1 among the splits"),
         (["cores.core.engines.sm.formats.fp16.sparse.n=4"], "4:4 keeps every weight; expected n below m"),
         (["cores.core.engines.sm.splits=[1, 1]"], "1 is given twice"),
+        (["cores.core.engines.sm.formats.fp16.unit=[1]"], "['1'] is not one of the choices; expected 'tensor' or 'lanes'"),
         (["cores.core.engines.sm.lanes=0"], "1 or more"),
         (["l2.holds=[activations]"], "buffers of activations: l2; weights: none"),
     ],
