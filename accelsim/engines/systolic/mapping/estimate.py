@@ -201,7 +201,9 @@ class Estimator:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
         ports, none = self._ports, 0 * step.start
         mine = [
-            load._replace(all_B=ports.whole_B(memory, load.all_B)) for load in step.loads if load.memory == memory
+            load._replace(all_B=ports.whole_B(memory, load.all_B))
+            for load in step.loads
+            if load.memory == memory
         ]
         inbound, outbound = _together(mine, none), step.out.get(memory, Moved(none, none))
         paths = {}
