@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, by_tensor, energy_table, total_J
+from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
 from accelsim.compiler.state import FUSIONS
 from accelsim.engines.simt.spec import TileShape
 from accelsim.errors import Infeasible
@@ -154,7 +154,7 @@ def test_streams_change_no_value_and_add_no_work(case: Case, streams: int) -> No
 def test_parts_equal_the_total(case: Case) -> None:
     run = case.run()
     rows = energy_table(run)
-    for parts in (by_component(rows), by_op(rows), by_tensor(rows), by_category(run.chip, rows)):
+    for parts in (by_component(rows), by_op(rows), by_category(run.chip, rows)):
         assert fsum(parts.values()) == pytest.approx(total_J(rows), rel=1e-12, abs=0)
 
 

@@ -32,7 +32,6 @@ def test_every_grouping_adds_up_to_the_total(layers: int, tiles: int, rows: int,
     for group in (
         energy.by_component(table),
         energy.by_op(table),
-        energy.by_tensor(table),
         energy.by_category(run.chip, table),
         energy.by_op_and_category(run.chip, table),
     ):
