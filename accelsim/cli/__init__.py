@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import io
 import os
 import signal
 import sys
@@ -123,12 +124,15 @@ def ended_by_signals() -> Iterator[None]:
 def open_streams() -> None:
     """Open the null device for each standard stream that the caller has closed, so that no file takes its place.
 
-    That of stdout is open for reading only: what is printed then fails as it does on the closed stream.
+    That of stdout is open for reading only: what is printed then fails as it does on the closed stream. What stdout
+    cannot encode (a byte of a file name that is no UTF-8) it shows as JSON and Python write it: '\\udcff'.
     """
     for name, access in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
             stream = os.fdopen(os.open(os.devnull, access), "r" if name == "stdin" else "w", encoding="utf-8")
             setattr(sys, name, stream)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def abandon_stdout() -> None:

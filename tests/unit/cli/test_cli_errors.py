@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from typing import Annotated
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto, helper
 from pydantic import BaseModel, PlainSerializer
 
@@ -395,3 +397,11 @@ def test_indices_outside_their_table(refused: Refused, tmp_path: Path) -> None:
 def test_whatever_is_wrong_the_exit_code_is_2(refused: Refused, args: tuple[str, ...]) -> None:
     lines = refused(*args)
     assert any(line.lower().startswith("error: ") for line in lines)
+
+
+def test_bytes_of_names_that_are_no_text_are_escaped() -> None:
+    """What an undecodable byte of the command line becomes in Python, which no UTF-8 can hold."""
+    result = CliRunner().invoke(main, ["spec", "check", "\udcff.yaml", "--json"])
+    assert result.exit_code == 2
+    (told,) = json.loads(result.stdout)
+    assert "\udcff.yaml" in json.dumps(told, ensure_ascii=False)
