@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from accelsim.engines.device import Asked, EngineLog, Served, Times
 from accelsim.program.commands import Command
+from accelsim.time import Clock
 from accelsim.types import Ints
 
 
@@ -63,17 +64,23 @@ class Row(NamedTuple):
     tokens: tuple[tuple[Token, ...], ...]
 
 
-class Timer(ABC):
-    """Times of the commands of one engine, one after the other. ``records``: whether what it notes of a command takes a
-    row of ``columns`` figures; these are in ``noted``."""
+KINDS = ("ends", "free", "streams", "asks")
+"""Kinds of engines: one command at a time in clocks, or at any time; an array; one that asks ports."""
 
+
+class Timer(ABC):
+    """Times of the commands of one engine, one after the other, at edges of its ``clock``. What it notes of a command
+    takes a row of ``columns`` figures; these are in ``noted``."""
+
+    kind: ClassVar[str]
+    """One of ``KINDS``."""
     columns = 0
     groups: tuple[str, ...] = ()
     """Kinds of tokens (``Wait.why``) that are looked at apart; (): all together."""
 
-    def __init__(self, table: Table, delay_fs: int) -> None:
-        self.table, self.log, self._delay_fs = table, EngineLog(), delay_fs
-        self.noted: array[int] = array("q")
+    def __init__(self, table: Table, delay_fs: int, clock: Clock) -> None:
+        self.table, self.log, self._delay_fs, self.clock = table, EngineLog(), delay_fs, clock
+        self.noted: Any = array("q")
         self.by_link = set[int]()  # written transfers whose data the link held up
 
     @abstractmethod
@@ -119,19 +126,6 @@ class Timer(ABC):
         """Return how the engine spent its time on these commands, again and again, by their rows of figures, if all is
         ``later_fs`` later, a whole number of its clocks."""
         raise KeyError(type(self).__name__)
-
-
-class Mover(Timer):
-    """Times of an engine that asks ports, also of those that others ask, too (``machine.turns``). What is made of a
-    command is the memory and what it is asked."""
-
-    @abstractmethod
-    def asks(self, number: int, row: Row) -> int:
-        """Clock edge at which the next command asks its port."""
-
-    @abstractmethod
-    def accept(self, number: int, row: Row, edge: int, accepted: int) -> None:
-        """The port accepts at edge ``accepted`` what was asked at ``edge``."""
 
 
 Ports = Mapping[tuple[str, bool], Memory]

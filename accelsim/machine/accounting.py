@@ -65,6 +65,8 @@ def busy(times: Mapping[str, Times], time_fs: int) -> list[Busy]:
 
 
 def _unit_time(log: EngineLog) -> Times:
+    if log.times is not None:
+        return log.times
     covered = _union(log.busy)
     stalled: dict[str, int] = defaultdict(int)
     for why, lost in _uncovered(log.waits, covered):

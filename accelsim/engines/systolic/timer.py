@@ -104,11 +104,11 @@ class Made(NamedTuple):
 class ArrayTimer(Timer):
     """One array. Noted are seven edges: free, first load, first row, done, and when w, a and acc were ready."""
 
-    columns, groups = 7, ("w", "a", "acc")
+    kind, columns, groups = "streams", 7, ("w", "a", "acc")
 
     def __init__(self, table: Table, delay_fs: int, unit: MatrixUnit, clock: Clock) -> None:
-        super().__init__(table, delay_fs)
-        self._unit, self._clock = unit, clock
+        super().__init__(table, delay_fs, clock)
+        self._unit = unit
         self._made: dict[Folds, Made] = {}
         self._free = self._load_from = self._stream_from = 1
 
@@ -127,7 +127,7 @@ class ArrayTimer(Timer):
 
     def take(self, number: int, row: Row) -> None:
         """Loaded as early as the command before and its tile allow, streamed when all is there."""
-        made, at = cast(Made, row.made), self._clock.at
+        made, at = cast(Made, row.made), self.clock.at
         w, a, acc = [self._edge(number, tokens) for tokens in row.tokens]
         load_first = max(self._load_from, w)
         first = max(self._stream_from, load_first + made.load, w, a, acc)
@@ -145,7 +145,7 @@ class ArrayTimer(Timer):
         )
 
     def _edge(self, number: int, tokens: Sequence[Token]) -> int:
-        return self._clock.edge(self.latest(number, tokens)[0]) if tokens else 0
+        return self.clock.edge(self.latest(number, tokens)[0]) if tokens else 0
 
     def record(self, number: int, command: Command, figures: Sequence[int]) -> FoldRecord:
         """The record of a command, under this number."""
@@ -161,14 +161,14 @@ class ArrayTimer(Timer):
         laps = len(noted) // len(commands)
         made = np.array([self.make(command) for command in commands], np.int64)
         load, _, step, _, rows, folds, _, _, held, leaving = np.tile(made, (laps, 1)).T
-        later = self._clock.edge(later_fs)
+        later = self.clock.edge(later_fs)
         free, load_first, first = noted[:, :3].T + later
         w, a, acc = (np.where(ready, ready + later, 0) for ready in noted[:, 4:].T)
         table = np.stack([
             free, first, rows, folds, step, load, held, leaving, w, load_first, load_first + load, a, acc, 0 * w, first,
         ])  # fmt: skip
         steps = np.tile(np.array([command.op for command in commands], np.int64), laps)
-        return ArrayTime(table, steps, self._clock).times
+        return ArrayTime(table, steps, self.clock).times
 
 
 def weights_read(made: Made, load_first: int, last: int) -> int:
