@@ -53,7 +53,7 @@ class Paced(Unrolling):
     @property
     def commands(self) -> int:
         """See ``Unrolling``; none where caches followed each of them."""
-        return 0 if self.table.caches else super().commands
+        return 0 if self.table.turns is not None else super().commands
 
     def _place(self, loop: Loop) -> _Place:
         end, shifts = self._short(loop.span.end)
@@ -252,7 +252,8 @@ def timed(program: Program, model: str) -> Run | None:
         chip=program.chip, program=program, values="off", time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=busy(times, time_fs), step_spans=step_spans(slices, steps), step_stalls=step_stalls(times, steps),
         folds=records, by_link=set().union(*(timer.by_link for timer in table.timers.values())), memory_model=model,
-        caches={cache.name: cache.stats for cache in table.caches}, table=table,
+        caches={cache.name: cache.stats for cache in table.turns.caches} if table.turns is not None else {},
+        table=table,
     )  # fmt: skip
 
 

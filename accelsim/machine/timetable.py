@@ -31,7 +31,7 @@ from accelsim.types import Ints
 
 if TYPE_CHECKING:
     from accelsim.machine.run import Run
-    from accelsim.machine.turns import Passed
+    from accelsim.machine.turns import Turns
 
 
 class _Competes(Exception):
@@ -88,7 +88,7 @@ class Timetable:
     times: Ints
     timers: Mapping[str, Timer]
     numbers: Mapping[str, Ints]
-    caches: Sequence[Passed] = ()
+    turns: Turns | None = None  # where engines shared ports
 
     @cached_property
     def like(self) -> Ints:
@@ -124,7 +124,7 @@ class Timetable:
 
     def with_caches(self, run: Run) -> Run:
         """A run of all commands with what passed between caches and memories."""
-        rows = [row for cache in self.caches for row in cache.rows]
+        rows = [row for cache in self.turns.caches for row in cache.rows] if self.turns is not None else []
         return replace(run, ledger=run.ledger + rows)
 
     @cached_property
@@ -209,7 +209,9 @@ class Timing:
         turns = Turns(program, self._unroller, self._table, timers, *found, self._model)
         if not turns.play():
             raise _Competes  # the events tell who waits for what
-        return Timetable(program, self._unroller, self._table.taken(), timers, turns.noted(), turns.caches)
+        times = self._table.taken()
+        turns.keep(times)
+        return Timetable(program, self._unroller, times, timers, turns.noted(), turns)
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """All commands in program order."""

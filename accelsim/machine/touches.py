@@ -108,11 +108,11 @@ class Touches:
         keys = spread.tiles * picked.reshape(-1, 8)[spread.of]
         keys[:, 1::2] -= keys[:, ::2]
         columns = [np.array(kinds, np.int64)[spread.of], *keys.T]
-        _, first, place = np.unique(_codes(columns), return_index=True, return_inverse=True)
+        _, first, place = np.unique(codes(columns), return_index=True, return_inverse=True)
         return first, place
 
 
-def _codes(columns: Sequence[Ints]) -> Ints:
+def codes(columns: Sequence[Ints]) -> Ints:
     """One number for each row, equal where all columns are."""
     codes, span = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:

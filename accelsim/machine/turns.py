@@ -21,7 +21,7 @@ from accelsim.machine.cached import Passing, charged
 from accelsim.machine.rates import Lane, lane_of
 from accelsim.machine.run import CacheStats, Row
 from accelsim.machine.touches import Touches
-from accelsim.program.commands import Command, Program, Transfer
+from accelsim.program.commands import Command, Folds, Program, Transfer
 from accelsim.program.rolled import Unroller
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
@@ -74,7 +74,7 @@ class Flagged(Set[int]):
         return int(np.count_nonzero(self._flags))
 
 
-class _Port(NamedTuple):
+class Port(NamedTuple):
     """A port: memory, direction (of both: False), the cache before it ('' for none), where its record begins."""
 
     memory: str
@@ -91,10 +91,10 @@ class Turns:
         self, program: Program, unroller: Unroller, table: Table, timers: Mapping[str, Timer], like: Ints, long: Ints,
         model: str,
     ) -> None:  # fmt: skip
-        self._program, self._chip, self._unroller = program, program.chip, unroller
-        self._table, self._timers, self._like, self._long = table, timers, like, long
-        self._ideal = model == "ideal"
-        self._whys = {
+        self.program, self.chip, self._unroller = program, program.chip, unroller
+        self._table, self.timers, self.like, self._long = table, timers, like, long
+        self.ideal = model == "ideal"
+        self.whys = {
             "w": kernel.W,
             "a": kernel.A,
             "acc": kernel.ACC,
@@ -102,43 +102,46 @@ class Turns:
             "": kernel.NOTHING,
         }
         self._tensors: dict[str, int] = {}
-        self._ports = self._all_ports()
+        self.ports = self._all_ports()
         self._known: dict[tuple[Any, ...], tuple[int, ...]] = {}
         self.caches: list[Passed] = []
+        self.resources: dict[str, int] = {}
 
-    def _all_ports(self) -> dict[tuple[str, bool], _Port]:
-        found = dict[tuple[str, bool], _Port]()
+    def _all_ports(self) -> dict[tuple[str, bool], Port]:
+        found = dict[tuple[str, bool], Port]()
         ports = 0
-        for memory, attached in self._chip.memories.items():
+        for memory, attached in self.chip.memories.items():
             for write in (False, True):
                 if write and not attached.full_duplex:
                     found[memory, write] = found[memory, False]
                 else:
-                    found[memory, write] = _Port(
-                        memory, write, cache_of(self._chip, memory), kernel.PORT * ports
+                    found[memory, write] = Port(
+                        memory, write, cache_of(self.chip, memory), kernel.PORT * ports
                     )
                     ports += 1
         return found
 
     def play(self, kind: str = "") -> bool:
         """Time all commands; False where some wait for ever. Raises OverflowError for times beyond ``time.NEVER``."""
-        periods = [timer.clock.period for timer in self._timers.values()]
+        periods = [timer.clock.period for timer in self.timers.values()]
         wide = any(period.numerator * period.denominator >= 1 << 62 for period in periods)
-        loop = inner_loop(len(self._like), "python" if wide else kind)
+        loop = inner_loop(len(self.like), "python" if wide else kind)
         rows, state = self._rows(), self._state()
         if loop is kernel:
             rows, held = kernel.Rows(*map(_listed, rows)), kernel.State(*map(_listed, state))
         else:
             rows, held = kernel.Rows(*map(_view, rows)), kernel.State(*map(_view, state))
-        chip = self._chip
-        ended = loop.run(rows, held, Clock(chip.clock).at(chip.token_delay))
+        chip = self.chip
+        self.compiled, self.delay_fs = loop is not kernel, Clock(chip.clock).at(chip.token_delay)
+        self.rows, self.state = rows, held
+        ended = loop.run(rows, held, self.delay_fs)
         if ended == kernel.TOO_LONG:
             raise OverflowError
         self._tell(held)
         return bool(ended == kernel.DONE)
 
     def _rows(self) -> kernel.Rows:
-        commands, made = self._program.commands, dict[Any, int]()
+        commands, made = self.program.commands, dict[Any, int]()
         transfers = [each for each in commands if isinstance(each.work, Transfer)]
         made_of = np.array([made.setdefault(self._made(each), len(made)) for each in commands], np.int32)
         filled = [(*entry, *(0,) * (kernel.MADE - len(entry))) for entry in made]
@@ -151,79 +154,85 @@ class Turns:
         numbers = np.concatenate(touches.lines.numbers or [np.zeros(0, np.int32)])
         nbytes = np.concatenate(touches.lines.nbytes or [np.zeros(0, np.int32)])
         self._most = max(touches.lines.counts)
-        order = np.argsort(self._engines()[self._like], kind="stable").astype(np.int32)
+        order = np.argsort(self.engines()[self.like], kind="stable").astype(np.int32)
         return kernel.Rows(
-            self._like.astype(np.int32), touch, order, made_of, list(chain.from_iterable(filled)), tensors,
+            self.like.astype(np.int32), touch, order, made_of, list(chain.from_iterable(filled)), tensors,
             steps * len(self._tensors), *self._tokens(), touches.lines.starts, numbers, nbytes, self._lines_fs(),
         )  # fmt: skip
 
-    def _engines(self) -> Ints:
-        """Of each written command the place of its engine."""
-        places = {engine: place for place, engine in enumerate(self._timers)}
-        return np.array([places[each.engine] for each in self._program.commands], np.int8)
+    def engines(self) -> Ints:
+        """Return of each written command the place of its engine."""
+        places = {engine: place for place, engine in enumerate(self.timers)}
+        return np.array([places[each.engine] for each in self.program.commands], np.int8)
 
     def _made(self, command: Command) -> tuple[int, ...]:
         """What the times of a command depend on beside tokens."""
         if not isinstance(work := command.work, Transfer):
-            made = self._timers[command.engine].make(command)
-            return made[: kernel.MADE] if isinstance(made, tuple) else (made,)
+            made = self.timers[command.engine].make(command)
+            if not isinstance(work, Folds):
+                return (made,)
+            return *made, self.resource(work.held_by), self.resource(work.sums)
         key = command.engine, work.memory, work.nbytes, work.write
         if key not in self._known:
             self._known[key] = self._made_of_transfer(command.engine, work)
         return self._known[key]
 
+    def resource(self, name: str) -> int:
+        """The number of a resource of the critical path."""
+        return self.resources.setdefault(name, len(self.resources))
+
     def _made_of_transfer(self, engine: str, work: Transfer) -> tuple[int, ...]:
-        port = self._ports[work.memory, work.write]
-        first = work.write == (self._chip.memories[work.memory].arbitration == "loads_first")
-        rank = sorted(self._timers).index(engine) + first * len(self._timers)
+        port = self.ports[work.memory, work.write]
+        first = work.write == (self.chip.memories[work.memory].arbitration == "loads_first")
+        rank = sorted(self.timers).index(engine) + first * len(self.timers)
         front = self._took(port.cache, work.nbytes, work.write)[0] if port.cache else 0
         took = self._took(port.memory, work.nbytes, work.write)
         return port.at, int(work.write), work.nbytes, front, *took, rank
 
     def _lane(self, memory: str) -> Lane:
-        return lane_of(self._chip.memories[memory])
+        return lane_of(self.chip.memories[memory])
 
     def _took(self, memory: str, nbytes: int, write: bool) -> tuple[int, int]:
         """How long bytes keep a memory, and whether the link before it sets that."""
-        if self._ideal:
+        if self.ideal:
             return 0, 0
         fs, link = self._lane(memory).occupancy_fs(nbytes, write)
         return fs, int(link)
 
     def _charged(self, command: Command) -> str:
         memory = cast(Transfer, command.work).memory
-        return charged(command, (cache_of(self._chip, memory), memory))
+        return charged(command, (cache_of(self.chip, memory), memory))
 
     def _touched(self, transfers: Sequence[Command]) -> tuple[Ints, Touches]:
-        touch: Ints = np.zeros(len(self._like), np.int32)
-        touches = Touches(self._program, self._unroller, self._long, touch)
+        touch: Ints = np.zeros(len(self.like), np.int32)
+        touches = Touches(self.program, self._unroller, self._long, touch)
         for port in self._cached():
-            line_B = self._chip.memories[port.cache].cache.line  # type: ignore[union-attr]
+            line_B = self.chip.memories[port.cache].cache.line  # type: ignore[union-attr]
             mine = [each for each in transfers if cast(Transfer, each.work).memory == port.memory]
-            touches.add(mine, line_B, self._chip.memories[port.memory].memory.capacity // line_B)
+            touches.add(mine, line_B, self.chip.memories[port.memory].memory.capacity // line_B)
         return touch, touches
 
-    def _cached(self) -> list[_Port]:
-        return [port for port in dict.fromkeys(self._ports.values()) if port.cache]
+    def _cached(self) -> list[Port]:
+        return [port for port in dict.fromkeys(self.ports.values()) if port.cache]
 
     def _lines_fs(self) -> list[int]:
         """For each cache and number of lines: times and links of loads and stores."""
         return [
             figure
             for port in self._cached() for count in range(self._most + 1) for write in (False, True)
-            for figure in self._took(port.memory, count * self._chip.memories[port.cache].cache.line, write)  # type: ignore[union-attr]
+            for figure in self._took(port.memory, count * self.chip.memories[port.cache].cache.line, write)  # type: ignore[union-attr]
         ]  # fmt: skip
 
     def _tokens(self) -> tuple[Ints, ...]:
         """Where the tokens of each written command begin; what they wait for, at which phase, why."""
         counts, others, phases, whys = array("q", [0]), array("q"), array("b"), array("b")
-        for command in self._program.commands:
-            groups = self._timers[command.engine].groups
+        for command in self.program.commands:
+            groups = self.timers[command.engine].groups
             for other, phase, why in command.waits:
                 if not groups or why in groups:
                     others.append(other)
                     phases.append(PHASES[phase])
-                    whys.append(self._whys.setdefault(why, len(self._whys)))
+                    whys.append(self.whys.setdefault(why, len(self.whys)))
             counts.append(len(others))
         starts, awaited = np.array(counts, np.int64), np.array(others, np.int64)
         seen = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -232,7 +241,7 @@ class Turns:
     def _awaited(self, other: Ints, seen: Ints) -> Ints:
         """Whole numbers of what the commands ``seen`` wait for, or how many commands before them, below 0, where it
         moves with them from lap to lap. See ``Unroller.referred``."""
-        loops, last = self._unroller.loops, len(self._program.commands)
+        loops, last = self._unroller.loops, len(self.program.commands)
         ends = np.array([loop.span.end for loop in loops], np.int64)
         first = np.array([*(loop.first for loop in loops), last], np.int64)
         size, times = (np.array([*(loop.span[at] for loop in loops), 0], np.int64) for at in (1, 2))
@@ -243,12 +252,13 @@ class Turns:
         return np.where(moves, other - seen, self._long[other] + later * size[cut] * times[cut])
 
     def _state(self) -> kernel.State:
-        commands, written, tensors = len(self._like), len(self._program.commands), len(self._tensors)
+        commands, written, tensors = len(self.like), len(self.program.commands), len(self._tensors)
         engines, noted = self._engine_records()
         ports, ways, entries = self._port_records()
-        reasons, table, flags = len(self._timers) * len(self._whys), self._table, bytes(commands)
+        reasons, table, flags = len(self.timers) * len(self.whys), self._table, bytes(commands)
         return kernel.State(
-            engines, ports, table.start, table.data, table.end, table.w, table.a, bytearray(flags), bytearray(flags),
+            engines, ports, table.start, table.data, table.end, table.w, table.a, np.zeros(commands, np.int32),
+            bytearray(flags), bytearray(flags),
             bytearray(written), array("q", bytes(8 * kernel.COLUMNS * noted)), *_zeros(reasons, reasons),
             np.full(ways, -1, np.int64), np.full(ways, -1, np.int64),
             *_zeros(ways, 2 * entries, 2 * entries, 2 * entries, len(self._cached()) * tensors),
@@ -256,9 +266,9 @@ class Turns:
 
     def _engine_records(self) -> tuple[list[int], int]:
         """Records of the engines, and how many commands are noted."""
-        counts = np.bincount(self._engines()[self._like], minlength=len(self._timers)).tolist()
+        counts = np.bincount(self.engines()[self.like], minlength=len(self.timers)).tolist()
         found, begin, noted = list[int](), 0, 0
-        for timer, count in zip(self._timers.values(), counts, strict=True):
+        for timer, count in zip(self.timers.values(), counts, strict=True):
             period, entry = timer.clock.period, [0] * kernel.ENGINE
             entry[:6] = (
                 KINDS.index(timer.kind), period.numerator, period.denominator, begin, begin + count, noted,
@@ -272,12 +282,12 @@ class Turns:
     def _port_records(self) -> tuple[list[int], int, int]:
         """Records of the ports, ways of all caches, entries of the tables of steps and tensors."""
         found, ways, entries, caches = list[int](), 0, 0, 0
-        tensors, steps = len(self._tensors), len(self._program.steps)
-        for port in dict.fromkeys(self._ports.values()):
+        tensors, steps = len(self._tensors), len(self.program.steps)
+        for port in dict.fromkeys(self.ports.values()):
             entry = [0] * kernel.PORT
             entry[kernel.LATENCY], entry[kernel.PIPELINED] = self._latency(port.memory)
             if port.cache:
-                attached = self._chip.memories[port.cache]
+                attached = self.chip.memories[port.cache]
                 spec = attached.cache
                 assert spec is not None
                 sets = attached.memory.capacity // (spec.line * spec.ways)
@@ -293,39 +303,47 @@ class Turns:
     def _latency(self, memory: str) -> tuple[int, int]:
         """Latency of a memory, and whether it is that of a pipeline."""
         lane = self._lane(memory)
-        return 0 if self._ideal else lane.latency_fs, int(lane.pipelined)
+        return 0 if self.ideal else lane.latency_fs, int(lane.pipelined)
 
     def _tell(self, state: kernel.State) -> None:
         """Hand on what the loop found out: to the timers, and of the caches."""
-        reasons, linked = len(self._whys), Flagged(state.linked)
-        for place, (engine, timer) in enumerate(self._timers.items()):
+        reasons, linked = len(self.whys), Flagged(state.linked)
+        for place, (engine, timer) in enumerate(self.timers.items()):
             entry = state.engine[place * kernel.ENGINE : (place + 1) * kernel.ENGINE]
             mine = slice(place * reasons, (place + 1) * reasons)
-            since = sorted(zip(state.since[mine], self._whys, state.lost[mine], strict=True))
+            since = sorted(zip(state.since[mine], self.whys, state.lost[mine], strict=True))
             stalled = {why: int(lost) for _, why, lost in since if lost}
             timer.log.times = Times(int(entry[kernel.BUSY]), stalled, {})
-            timer.by_link.update(each for each in linked if self._program.commands[each].engine == engine)
+            timer.by_link.update(each for each in linked if self.program.commands[each].engine == engine)
             if timer.columns:
                 timer.noted = state.noted
         self.caches = [self._passed(port, place, state) for place, port in enumerate(self._cached())]
 
+    def keep(self, times: Ints) -> None:
+        """Look at times, int64 [commands, 3], where they lie now."""
+        if self.compiled:
+            start, data, end = times.T
+            self.state = self.state._replace(start=start, data=data, end=end)
+
     def noted(self) -> dict[str, Ints]:
         """Return the numbers of commands that engines noted."""
-        engines = self._engines()[self._like]
+        engines = self.engines()[self.like]
         return {
-            engine: found for place, (engine, timer) in enumerate(self._timers.items())
+            engine: found for place, (engine, timer) in enumerate(self.timers.items())
             if timer.columns and len(found := np.flatnonzero(engines == place))
         }  # fmt: skip
 
-    def _passed(self, port: _Port, place: int, state: kernel.State) -> Passed:
+    def _passed(self, port: Port, place: int, state: kernel.State) -> Passed:
         """What passed a cache and the memory behind it, in order of first appearance."""
-        names, steps = list(self._tensors), len(self._program.steps)
+        names, steps = list(self._tensors), len(self.program.steps)
         counts = state.port[port.at : port.at + kernel.PORT]
         line_B = int(counts[kernel.LINE_B])
-        hits, misses, fetched, back, through_B, changed_B = (int(each) for each in counts[kernel.HITS :])
+        hits, misses, fetched, back, through_B, changed_B = (
+            int(each) for each in counts[kernel.HITS : kernel.NEWEST]
+        )
         first, ways = int(counts[kernel.SLOTS]), int(counts[kernel.SETS] * counts[kernel.WAYS])
         dirty = sum(owner >= 0 for owner in state.owner[first : first + ways])
-        passing, seen = Passing(self._chip, port.cache), state.seen[int(counts[kernel.SEEN]) :]
+        passing, seen = Passing(self.chip, port.cache), state.seen[int(counts[kernel.SEEN]) :]
         size, begin = steps * len(names), int(counts[kernel.TABLE])
         found = []
         for rank, (table, tell, unit_B) in enumerate((

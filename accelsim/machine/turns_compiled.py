@@ -1,8 +1,10 @@
-"""The loop over commands whose engines share ports, compiled by numba (extra ``fast``)."""
+"""The loops over commands whose engines share ports, and back along their critical path, compiled by numba (extra
+``fast``)."""
 
 from __future__ import annotations
 
 from accelsim.dram.compiled import compiled
-from accelsim.machine import turns_kernel
+from accelsim.machine import path_kernel, turns_kernel
 
 run = compiled((turns_kernel,), {"__name__": __name__})["run"]
+walk = compiled((turns_kernel, path_kernel), {"__name__": __name__})["walk"]

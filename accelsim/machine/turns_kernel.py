@@ -29,13 +29,17 @@ CACHE, SETS, WAYS, LINE_B, STAYS, SLOTS, LINES_FS, SEEN, TABLE = range(7, 16)
 a cache, its sets and ways, bytes of a line, whether stores stay, where what is its own begins in the tables."""
 SERVED, HITS, MISSES, FETCHED, BACK, THROUGH_B, CHANGED_B = range(16, 23)
 """What a cache counts: transfers, lines that hit, missed, were fetched, were written back; see ``CacheStats``."""
-PORT = 23
+NEWEST = 23
+"""The transfer that it accepted last, + 1."""
+PORT = 24
 
 LOAD, RELOAD, STEP, INTERVAL, WIDTH, FOLDS, MORE, FILLED = range(8)
 """What is made of the work of an array: see ``engines.systolic.timer.Made``."""
+HELD, LEAVING, BEHIND, HELD_BY, SUMS = range(8, 13)
+"""The same, for ``path_kernel``, with the buffers whose ports are in the way."""
 AT, WRITE, NBYTES, FRONT_FS, PASS_FS, PASS_LINK, RANK = range(7)
 """What is made of a transfer: its port, direction, bytes, times in the cache and in the memory alone, rank."""
-MADE = 8
+MADE = 13
 
 W, A, ACC, BUSY_PORT, NOTHING = range(5)
 """What a command may wait for; others follow."""
@@ -71,12 +75,13 @@ class Rows(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes: records of engines and ports; times of commands, when they have read ``w`` and ``a``, which of
-    them are ``done``, ``alone`` (the memory had nothing to do for them, or was done before the cache) or ``linked`` (by
-    written command: held up by a link); figures ``noted``; time ``lost`` by engine and reason, and since when.
+    """What changes: records of engines and ports; times of commands, when they have read ``w`` and ``a``, what their
+    port accepted ``before``; which are ``done``, ``alone`` (the memory had nothing to do for them, or was done
+    before the cache) or ``linked`` (by written command: held up by a link); figures ``noted``; time ``lost`` by engine
+    and reason, and since when.
 
-    Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By step and
-    tensor what was ``fetched``, ``passed`` through and was written ``back``, by tensor when it was ``seen``.
+    Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By step and tensor
+    what was ``fetched``, ``passed`` through and was written ``back``, by tensor when it was ``seen``.
     """
 
     engine: Any
@@ -86,6 +91,7 @@ class State(NamedTuple):
     end: Any
     w: Any
     a: Any
+    before: Any
     done: Any
     alone: Any
     linked: Any
@@ -335,6 +341,8 @@ def accept(p: Rows, s: State, e: int, edge: int) -> None:
     s.data[number] = data
     s.end[number] = end
     s.port[p.made[m + AT] + ACCEPTS] = edge + 1
+    s.before[number] = s.port[p.made[m + AT] + NEWEST] - 1
+    s.port[p.made[m + AT] + NEWEST] = number + 1
 
 
 def go_on(p: Rows, s: State, delay: int) -> bool:

@@ -99,6 +99,7 @@ class Made(NamedTuple):
     done: int
     held: int
     leaving: int
+    behind: int
 
 
 class ArrayTimer(Timer):
@@ -121,7 +122,7 @@ class ArrayTimer(Timer):
             more = (work.n - 1) * timing.step
             self._made[work] = Made(
                 timing.load, timing.reload, timing.step, timing.interval, rows, work.n, more, more + done,
-                work.held, leaving_of(self._unit, work)[0],
+                work.held, *leaving_of(self._unit, work),
             )  # fmt: skip
         return self._made[work]
 
@@ -160,7 +161,7 @@ class ArrayTimer(Timer):
         """Return the times from the edges of its commands; a token that was not waited for (0) is none later either."""
         laps = len(noted) // len(commands)
         made = np.array([self.make(command) for command in commands], np.int64)
-        load, _, step, _, rows, folds, _, _, held, leaving = np.tile(made, (laps, 1)).T
+        load, _, step, _, rows, folds, _, _, held, leaving, _ = np.tile(made, (laps, 1)).T
         later = self.clock.edge(later_fs)
         free, load_first, first = noted[:, :3].T + later
         w, a, acc = (np.where(ready, ready + later, 0) for ready in noted[:, 4:].T)
