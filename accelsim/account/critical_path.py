@@ -211,7 +211,7 @@ def _add_pieces(table: dict[int, Times], replay: Paced, path: Pieces) -> None:
 
 def _alike(command: Command) -> Any:
     """What decides, of a command on the critical path, where the time of its pieces goes to."""
-    uses = ()
+    uses: tuple[int, ...] = ()
     if isinstance(work := command.work, Transfer):
         uses = tuple([use.region for use in (command.writes if work.write else command.reads)])
     return command.op, command.engine, id(command.actions), uses

@@ -28,20 +28,32 @@ class Memory(Protocol):
 
 
 class Table:
-    """Times of so many commands, fs: start, data and end, and when their operands have been read ('w', 'a')."""
+    """Times of so many commands, fs: start, data and end, and when their operands have been read ('w', 'a'); in
+    arrays of Python, or of NumPy (``joined``)."""
 
-    def __init__(self, commands: int) -> None:
-        none = bytes(8 * commands)
+    start: Any
+    data: Any
+    end: Any
+    w: Any
+    a: Any
+
+    def __init__(self, commands: int, joined: bool = False) -> None:
+        none, self._joined = bytes(0 if joined else 8 * commands), np.zeros((3, commands * joined), np.int64)
         self.start, self.data, self.end, self.w, self.a = (array("q", none) for _ in range(5))
+        if joined:
+            self.start, self.data, self.end = self._joined
+            self.w, self.a = np.zeros((2, commands), np.int64)
 
     def taken(self) -> Ints:
         """Start, data and end of all commands, int64 [commands, 3]; the table has them no longer."""
+        if self._joined.size:
+            return self._joined.T
         found = np.stack([np.frombuffer(each, np.int64) for each in (self.start, self.data, self.end)], 1)
         self.start = self.data = self.end = array("q")
         return found
 
     @property
-    def phases(self) -> dict[str, array[int]]:
+    def phases(self) -> dict[str, Any]:
         """``Phase`` -> when the commands pass it."""
         return {"done": self.end, "w": self.w, "a": self.a}
 

@@ -112,6 +112,6 @@ def _columns(path: kernel.Path) -> Columns:
     count = int(path.stands[kernel.PIECES])
     begin, what = path.begin[:count][::-1], path.what[: 3 * count].reshape(-1, 3)[::-1]
     end = np.append(begin[1:], path.stands[kernel.HIGH]) if count else begin
-    return Columns(
-        begin, end, path.command[:count][::-1], *what.T, path.edges[: 3 * count].reshape(-1, 3)[::-1]
-    )
+    kind, resource, why = what.T
+    edges = path.edges[: 3 * count].reshape(-1, 3)[::-1]
+    return Columns(begin, end, path.command[:count][::-1], kind, resource, why, edges)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.device import EngineLog
+from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.timer import Row, Table, Timer, Token
+from accelsim.machine.accounting import unit_time
 from accelsim.machine.memory_models import MODELS, lone_ports
 from accelsim.machine.sram import scarce
 from accelsim.program.commands import Command, Phase, Program, Transfer
@@ -116,11 +117,22 @@ class Timetable:
         """The whole number of each written command, int64."""
         return long(self.unroller, len(self.program.commands))
 
-    def written(self, engine: str) -> Iterator[tuple[int, list[int]]]:
+    def written(self, engine: str) -> tuple[Ints, Ints]:
         """Written commands with what was noted of them."""
         places = np.flatnonzero(np.isin(self.numbers[engine], self.long, assume_unique=True))
-        commands = self.like[self.numbers[engine][places]]
-        return zip(commands.tolist(), self.noted(engine)[places].tolist(), strict=True)
+        return self.like[self.numbers[engine][places]], self.noted(engine)[places]
+
+    def spent(self) -> dict[str, Times]:
+        """Return how the engines spent their time, those that note something on the written commands alone."""
+        found = dict[str, Times]()
+        for engine, log in self.logs().items():
+            if engine in self.numbers:
+                numbers, noted = self.written(engine)
+                commands = [self.program.commands[number] for number in numbers.tolist()]
+                found[engine] = self.timers[engine].spent(noted, commands, 0)
+            else:
+                found[engine] = unit_time(log)
+        return found
 
     def with_caches(self, run: Run) -> Run:
         """A run of all commands with what passed between caches and memories."""
@@ -173,7 +185,9 @@ class Timing:
 
     def __init__(self, program: Program, model: str) -> None:
         self._program, self._unroller = program, Unroller(program)
-        self._table = Table(len(program.commands) + self._unroller.cuts.left_out)
+        self._table = Table(
+            0 if caches(program.chip) else len(program.commands) + self._unroller.cuts.left_out
+        )
         self._asking: dict[tuple[str, bool], str] = {}
         chip = program.chip
         delay_fs = Clock(chip.clock).at(chip.token_delay)
@@ -206,12 +220,10 @@ class Timing:
         if not {command.engine for command in program.commands} <= timers.keys():
             raise _Competes
         found = like(self._unroller, written), long(self._unroller, written)
-        turns = Turns(program, self._unroller, self._table, timers, *found, self._model)
+        turns = Turns(program, self._unroller, timers, *found, self._model)
         if not turns.play():
             raise _Competes  # the events tell who waits for what
-        times = self._table.taken()
-        turns.keep(times)
-        return Timetable(program, self._unroller, times, timers, turns.noted(), turns)
+        return Timetable(program, self._unroller, turns.table.taken(), timers, turns.noted(), turns)
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """All commands in program order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
@@ -32,22 +33,19 @@ class Spread(NamedTuple):
 
 
 class Lines:
-    """Lines by touch: ``starts[i]`` up to ``starts[i + 1]`` are those of touch i, with ``nbytes`` of each."""
+    """Lines by touch: ``starts[i]`` up to ``starts[i + 1]`` are those of touch i, with ``nbytes`` of each; at
+    the ``most`` so many of one."""
 
     def __init__(self) -> None:
-        self.numbers, self.nbytes, self.counts = list[Ints](), list[Ints](), [0]
+        self.numbers, self.nbytes, self.starts, self.most = array("q"), array("q"), array("q", [0]), 0
 
     def add(self, found: Pieces) -> int:
         """One more touch; its number."""
-        self.numbers.append(np.array(found.lines, np.int32))
-        self.nbytes.append(np.array(found.nbytes, np.int32))
-        self.counts.append(len(found.lines))
-        return len(self.counts) - 2
-
-    @property
-    def starts(self) -> Ints:
-        """Where each touch begins, and the end."""
-        return np.cumsum(np.array(self.counts, np.int64))
+        self.numbers.extend(found.lines)
+        self.nbytes.extend(found.nbytes)
+        self.starts.append(len(self.numbers))
+        self.most = max(self.most, len(found.lines))
+        return len(self.starts) - 2
 
 
 class Touches:

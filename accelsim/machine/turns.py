@@ -84,15 +84,14 @@ class Port(NamedTuple):
 
 
 class Turns:
-    """Times the commands of a ``program`` into ``table``. ``timers``: of its engines; ``like``, ``long``: written
+    """Times the commands of a ``program`` into a ``table``. ``timers``: of its engines; ``like``, ``long``: written
     command by whole number, and back; ``model``: how off-chip memories are followed."""
 
     def __init__(
-        self, program: Program, unroller: Unroller, table: Table, timers: Mapping[str, Timer], like: Ints, long: Ints,
-        model: str,
+        self, program: Program, unroller: Unroller, timers: Mapping[str, Timer], like: Ints, long: Ints, model: str,
     ) -> None:  # fmt: skip
         self.program, self.chip, self._unroller = program, program.chip, unroller
-        self._table, self.timers, self.like, self._long = table, timers, like, long
+        self.timers, self.like, self._long = timers, like, long
         self.ideal = model == "ideal"
         self.whys = {
             "w": kernel.W,
@@ -126,6 +125,9 @@ class Turns:
         periods = [timer.clock.period for timer in self.timers.values()]
         wide = any(period.numerator * period.denominator >= 1 << 62 for period in periods)
         loop = inner_loop(len(self.like), "python" if wide else kind)
+        self.table = Table(len(self.like), joined=loop is not kernel)
+        for timer in self.timers.values():
+            timer.table = self.table
         rows, state = self._rows(), self._state()
         if loop is kernel:
             rows, held = kernel.Rows(*map(_listed, rows)), kernel.State(*map(_listed, state))
@@ -151,13 +153,13 @@ class Turns:
             tensors[each.id] = self._tensors.setdefault(name, len(self._tensors))
         steps = np.array([each.op for each in commands], np.int64)
         touch, touches = self._touched(transfers)
-        numbers = np.concatenate(touches.lines.numbers or [np.zeros(0, np.int32)])
-        nbytes = np.concatenate(touches.lines.nbytes or [np.zeros(0, np.int32)])
-        self._most = max(touches.lines.counts)
+        lines = touches.lines
+        self._most = lines.most
         order = np.argsort(self.engines()[self.like], kind="stable").astype(np.int32)
+        starts, awaited, phases, whys = self._tokens()
         return kernel.Rows(
             self.like.astype(np.int32), touch, order, made_of, list(chain.from_iterable(filled)), tensors,
-            steps * len(self._tensors), *self._tokens(), touches.lines.starts, numbers, nbytes, self._lines_fs(),
+            steps * len(self._tensors), starts, awaited, phases, whys, lines.starts, lines.numbers, lines.nbytes, self._lines_fs(),
         )  # fmt: skip
 
     def engines(self) -> Ints:
@@ -223,7 +225,7 @@ class Turns:
             for figure in self._took(port.memory, count * self.chip.memories[port.cache].cache.line, write)  # type: ignore[union-attr]
         ]  # fmt: skip
 
-    def _tokens(self) -> tuple[Ints, ...]:
+    def _tokens(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Where the tokens of each written command begin; what they wait for, at which phase, why."""
         counts, others, phases, whys = array("q", [0]), array("q"), array("b"), array("b")
         for command in self.program.commands:
@@ -255,13 +257,12 @@ class Turns:
         commands, written, tensors = len(self.like), len(self.program.commands), len(self._tensors)
         engines, noted = self._engine_records()
         ports, ways, entries = self._port_records()
-        reasons, table, flags = len(self.timers) * len(self.whys), self._table, bytes(commands)
+        reasons, table, flags = len(self.timers) * len(self.whys), self.table, bytes(commands)
         return kernel.State(
             engines, ports, table.start, table.data, table.end, table.w, table.a, np.zeros(commands, np.int32),
-            bytearray(flags), bytearray(flags),
-            bytearray(written), array("q", bytes(8 * kernel.COLUMNS * noted)), *_zeros(reasons, reasons),
-            np.full(ways, -1, np.int64), np.full(ways, -1, np.int64),
-            *_zeros(ways, 2 * entries, 2 * entries, 2 * entries, len(self._cached()) * tensors),
+            bytearray(flags), bytearray(flags), bytearray(written), array("q", bytes(8 * kernel.COLUMNS * noted)),
+            _zeros(reasons), _zeros(reasons), _zeros(ways) - 1, _zeros(ways) - 1, _zeros(ways), _zeros(2 * entries),
+            _zeros(2 * entries), _zeros(2 * entries), _zeros(len(self._cached()) * tensors),
         )  # fmt: skip
 
     def _engine_records(self) -> tuple[list[int], int]:
@@ -319,12 +320,6 @@ class Turns:
                 timer.noted = state.noted
         self.caches = [self._passed(port, place, state) for place, port in enumerate(self._cached())]
 
-    def keep(self, times: Ints) -> None:
-        """Look at times, int64 [commands, 3], where they lie now."""
-        if self.compiled:
-            start, data, end = times.T
-            self.state = self.state._replace(start=start, data=data, end=end)
-
     def noted(self) -> dict[str, Ints]:
         """Return the numbers of commands that engines noted."""
         engines = self.engines()[self.like]
@@ -342,7 +337,7 @@ class Turns:
             int(each) for each in counts[kernel.HITS : kernel.NEWEST]
         )
         first, ways = int(counts[kernel.SLOTS]), int(counts[kernel.SETS] * counts[kernel.WAYS])
-        dirty = sum(owner >= 0 for owner in state.owner[first : first + ways])
+        dirty = sum(int(owner >= 0) for owner in state.owner[first : first + ways])
         passing, seen = Passing(self.chip, port.cache), state.seen[int(counts[kernel.SEEN]) :]
         size, begin = steps * len(names), int(counts[kernel.TABLE])
         found = []
@@ -365,8 +360,8 @@ class Turns:
         return Passed(port.cache, stats, passing.rows())
 
 
-def _zeros(*sizes: int) -> list[Ints]:
-    return [np.zeros(size, np.int64) for size in sizes]
+def _zeros(size: int) -> Ints:
+    return np.zeros(size, np.int64)
 
 
 def _listed(held: Any) -> Any:
