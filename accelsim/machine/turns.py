@@ -27,7 +27,7 @@ from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
 from accelsim.types import Ints
 
-FEW = 30_000
+FEW = 100_000
 """Commands that plain Python has timed before numba is loaded."""
 COMPILED = "accelsim.machine.turns_compiled"
 PHASES = {"done": 0, "w": 1, "a": 2}
@@ -59,19 +59,23 @@ class Passed(NamedTuple):
 
 
 class Flagged(Set[int]):
-    """Numbers by their flags, uint8 [numbers]."""
+    """Numbers by their flags, uint8 [numbers]: those whose flag is ``mark``."""
 
-    def __init__(self, flags: Any) -> None:
-        self._flags = np.frombuffer(flags, np.uint8)
+    def __init__(self, flags: Any, mark: int = 1) -> None:
+        self._flags, self._mark = np.frombuffer(flags, np.uint8), mark
 
     def __contains__(self, number: object) -> bool:
-        return isinstance(number, int) and 0 <= number < len(self._flags) and bool(self._flags[number])
+        return (
+            isinstance(number, int)
+            and 0 <= number < len(self._flags)
+            and bool(self._flags[number] == self._mark)
+        )
 
     def __iter__(self) -> Iterator[int]:
-        yield from np.flatnonzero(self._flags).tolist()
+        yield from np.flatnonzero(self._flags == self._mark).tolist()
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._flags))
+        return int(np.count_nonzero(self._flags == self._mark))
 
 
 class Port(NamedTuple):
@@ -120,11 +124,11 @@ class Turns:
                     ports += 1
         return found
 
-    def play(self, kind: str = "") -> bool:
+    def play(self) -> bool:
         """Time all commands; False where some wait for ever. Raises OverflowError for times beyond ``time.NEVER``."""
         periods = [timer.clock.period for timer in self.timers.values()]
         wide = any(period.numerator * period.denominator >= 1 << 62 for period in periods)
-        loop = inner_loop(len(self.like), "python" if wide else kind)
+        loop = kernel if wide else inner_loop(len(self.like))
         self.table = Table(len(self.like), joined=loop is not kernel)
         for timer in self.timers.values():
             timer.table = self.table
@@ -159,7 +163,8 @@ class Turns:
         starts, awaited, phases, whys = self._tokens()
         return kernel.Rows(
             self.like.astype(np.int32), touch, order, made_of, list(chain.from_iterable(filled)), tensors,
-            steps * len(self._tensors), starts, awaited, phases, whys, lines.starts, lines.numbers, lines.nbytes, self._lines_fs(),
+            steps * len(self._tensors), starts, awaited, phases, whys, lines.starts, lines.numbers, lines.nbytes,
+            self._lines_fs(),
         )  # fmt: skip
 
     def engines(self) -> Ints:
@@ -355,7 +360,7 @@ class Turns:
             tell(*entry)
         stats = CacheStats(
             port.memory, line_B, hits, misses, fetched * line_B, back * line_B, through_B, changed_B, dirty * line_B,
-            Flagged(state.alone),
+            Flagged(state.alone, 1 + port.at // kernel.PORT),
         )  # fmt: skip
         return Passed(port.cache, stats, passing.rows())
 

@@ -6,5 +6,5 @@ from __future__ import annotations
 from accelsim.dram.compiled import compiled
 from accelsim.machine import path_kernel, turns_kernel
 
-run = compiled((turns_kernel,), {"__name__": __name__})["run"]
-walk = compiled((turns_kernel, path_kernel), {"__name__": __name__})["walk"]
+_loops = compiled((turns_kernel, path_kernel), {"__name__": __name__}, inline=False)
+run, walk = _loops["run"], _loops["walk"]

@@ -76,12 +76,12 @@ class Rows(NamedTuple):
 
 class State(NamedTuple):
     """What changes: records of engines and ports; times of commands, when they have read ``w`` and ``a``, what their
-    port accepted ``before``; which are ``done``, ``alone`` (the memory had nothing to do for them, or was done
-    before the cache) or ``linked`` (by written command: held up by a link); figures ``noted``; time ``lost`` by engine
-    and reason, and since when.
+    port accepted ``before``, which are ``done``.
 
-    Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By step and tensor
-    what was ``fetched``, ``passed`` through and was written ``back``, by tensor when it was ``seen``.
+    ``alone``: by which port, from 1 on, whose memory had nothing to do for a transfer, or was done before the cache.
+    ``linked``: by written command, whether a link held it up. Figures ``noted``; time ``lost`` by engine and reason, and
+    since when. Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By step
+    and tensor what was ``fetched``, ``passed`` through and was written ``back``, by tensor when it was ``seen``.
     """
 
     engine: Any
@@ -321,7 +321,7 @@ def serve(p: Rows, s: State, q: int, m: int, number: int, at_fs: int) -> tuple[i
     if came_end > end:
         end = came_end
         s.linked[like] |= link
-    s.alone[number] = came < 0 or end > came_end
+    s.alone[number] = 1 + q // PORT if came < 0 or end > came_end else 0
     s.port[q + FRONT_FREE] = end
     return int(data), int(end)
 
