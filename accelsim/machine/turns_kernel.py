@@ -79,9 +79,9 @@ class State(NamedTuple):
     port accepted ``before``, which are ``done``.
 
     ``alone``: by which port, from 1 on, whose memory had nothing to do for a transfer, or was done before the cache.
-    ``linked``: by written command, whether a link held it up. Figures ``noted``; time ``lost`` by engine and reason, and
-    since when. Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By step
-    and tensor what was ``fetched``, ``passed`` through and was written ``back``, by tensor when it was ``seen``.
+    ``linked``: by written command, whether a link held it up. Figures ``noted``; time ``lost`` by engine and reason,
+    and since when. Of caches, by way: line, who stored it (-1 where the memory has it too) and when it was ``used``. By
+    step and tensor what was ``fetched``, ``passed`` through, written ``back``; by tensor when it was ``seen``.
     """
 
     engine: Any
