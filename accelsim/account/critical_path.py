@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import tee
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from accelsim.program.rolled import Unrolled
 from accelsim.types import Ints
 
 if TYPE_CHECKING:
-    from accelsim.machine.paced import Paced
-    from accelsim.machine.paths import Pieces
     from accelsim.machine.replay import RepeatedPath, Replay
     from accelsim.machine.run import Run, Segment
     from accelsim.machine.unrolling import Unrolling
@@ -169,13 +167,10 @@ def _add_replayed(
 ) -> None:
     """Add the path of a run of which a part was simulated."""
     from accelsim.machine.paced import Paced
-    from accelsim.machine.paths import Pieces
     from accelsim.machine.replay import RepeatedPath
     from accelsim.machine.unrolling import Unrolling
 
-    if isinstance(replay, Paced) and isinstance(path, Pieces):
-        _add_pieces(table, replay, path)
-    elif isinstance(replay, Unrolling) and isinstance(path, Unrolled):
+    if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
         _add_laps(table, replay, path)
     elif not isinstance(path, RepeatedPath) or (blocks := _blocks(replay)) is None:
         near = replay.whole_short if isinstance(replay, Paced) and replay.base is None else run
@@ -186,44 +181,6 @@ def _add_replayed(
         _add(table, [*before, last])
         _add_copies(table, near, path, blocks, last.step)
         _add(table, _parts(run, path.behind, last.step + blocks.repeat.times * blocks.repeat.steps.size))
-
-
-def _add_pieces(table: dict[int, Times], replay: Paced, path: Pieces) -> None:
-    """Add a path of columns, of pieces that are alike one by one."""
-    from accelsim.machine.touches import codes
-
-    run, kinds = replay.short, path.columns
-    commands, alike = run.program.commands, dict[Any, int]()
-    classes = np.array([alike.setdefault(_alike(each), len(alike)) for each in commands], np.int64)
-    like = replay.table.like[kinds.command]
-    ops = np.array([command.op for command in commands], np.int64)
-    steps = _steps_filled(run, ops[like])
-    took = kinds.end - kinds.begin
-    columns = [classes[like], steps - OUTSIDE, kinds.kind, kinds.resource, took, *kinds.edges.T]
-    _, first, counts = np.unique(codes(columns), return_index=True, return_counts=True)
-    for place, count in zip(first.tolist(), counts.tolist(), strict=True):
-        piece = path[place]._replace(command=int(like[place]))
-        for blame, fs in blamed(run, piece):
-            if fs:
-                times = table.setdefault(int(steps[place]), {})
-                times[blame] = times.get(blame, 0) + count * fs
-
-
-def _alike(command: Command) -> Any:
-    """What decides, of a command on the critical path, where the time of its pieces goes to."""
-    uses: tuple[int, ...] = ()
-    if isinstance(work := command.work, Transfer):
-        uses = tuple([use.region for use in (command.writes if work.write else command.reads)])
-    return command.op, command.engine, id(command.actions), uses
-
-
-def _steps_filled(run: Run, steps: Ints) -> Ints:
-    """The steps of pieces in order, see ``_steps_of``."""
-    outside = [index for index, step in enumerate(run.program.steps) if step.outside]
-    for place in np.flatnonzero(np.isin(steps, outside)).tolist():
-        if place:
-            steps[place] = steps[place - 1]
-    return steps
 
 
 def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: Replay, before: int) -> None:

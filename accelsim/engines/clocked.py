@@ -84,11 +84,9 @@ class Clocked(EngineType):
 class ClockedTimer(Timer):
     """The times of such an engine without events, where its commands complete when they end."""
 
-    kind = "ends"
-
     def __init__(self, table: Table, delay_fs: int, clock: Clock) -> None:
-        super().__init__(table, delay_fs, clock)
-        self._last = 0
+        super().__init__(table, delay_fs)
+        self._clock, self._last = clock, 0
 
     def make(self, command: Command) -> int:
         """Its clocks."""
@@ -96,9 +94,9 @@ class ClockedTimer(Timer):
 
     def take(self, number: int, row: Row) -> None:
         """At the first edge at which all is there and the command before has ended."""
-        at, table = self.clock.at, self.table
+        at, table = self._clock.at, self.table
         available, why = self.latest(number, row.tokens[0])
-        first = max(self._last + 1, self.clock.edge(available))
+        first = max(self._last + 1, self._clock.edge(available))
         begin = at(first - 1)
         self.waited(at(self._last), begin, why)
         self._last = first + row.made - 1

@@ -66,12 +66,10 @@ class MemoryPort(Protocol):
 
 @dataclass
 class EngineLog:
-    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing; or
-    only the ``times`` that these add up to."""
+    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing."""
 
     busy: list[tuple[int, int]] = field(default_factory=list)
     waits: list[tuple[int, int, str]] = field(default_factory=list)
-    times: Times | None = None
 
     def wait(self, start_fs: int, end_fs: int, why: str) -> None:
         """The head command waited; empty intervals are dropped."""

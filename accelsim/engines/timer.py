@@ -10,13 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from accelsim.engines.device import Asked, EngineLog, Served, Times
 from accelsim.program.commands import Command
-from accelsim.time import Clock
 from accelsim.types import Ints
 
 
@@ -28,32 +27,20 @@ class Memory(Protocol):
 
 
 class Table:
-    """Times of so many commands, fs: start, data and end, and when their operands have been read ('w', 'a'); in
-    arrays of Python, or of NumPy (``joined``)."""
+    """Times of so many commands, fs: start, data and end, and when their operands have been read ('w', 'a')."""
 
-    start: Any
-    data: Any
-    end: Any
-    w: Any
-    a: Any
-
-    def __init__(self, commands: int, joined: bool = False) -> None:
-        none, self._joined = bytes(0 if joined else 8 * commands), np.zeros((3, commands * joined), np.int64)
+    def __init__(self, commands: int) -> None:
+        none = bytes(8 * commands)
         self.start, self.data, self.end, self.w, self.a = (array("q", none) for _ in range(5))
-        if joined:
-            self.start, self.data, self.end = self._joined
-            self.w, self.a = np.zeros((2, commands), np.int64)
 
     def taken(self) -> Ints:
         """Start, data and end of all commands, int64 [commands, 3]; the table has them no longer."""
-        if self._joined.size:
-            return self._joined.T
         found = np.stack([np.frombuffer(each, np.int64) for each in (self.start, self.data, self.end)], 1)
         self.start = self.data = self.end = array("q")
         return found
 
     @property
-    def phases(self) -> dict[str, Any]:
+    def phases(self) -> dict[str, array[int]]:
         """``Phase`` -> when the commands pass it."""
         return {"done": self.end, "w": self.w, "a": self.a}
 
@@ -76,23 +63,17 @@ class Row(NamedTuple):
     tokens: tuple[tuple[Token, ...], ...]
 
 
-KINDS = ("ends", "free", "streams", "asks")
-"""Kinds of engines: one command at a time in clocks, or at any time; an array; one that asks ports."""
-
-
 class Timer(ABC):
-    """Times of the commands of one engine, one after the other, at edges of its ``clock``. What it notes of a command
-    takes a row of ``columns`` figures; these are in ``noted``."""
+    """Times of the commands of one engine, one after the other. ``records``: whether what it notes of a command takes a
+    row of ``columns`` figures; these are in ``noted``."""
 
-    kind: ClassVar[str]
-    """One of ``KINDS``."""
     columns = 0
     groups: tuple[str, ...] = ()
     """Kinds of tokens (``Wait.why``) that are looked at apart; (): all together."""
 
-    def __init__(self, table: Table, delay_fs: int, clock: Clock) -> None:
-        self.table, self.log, self._delay_fs, self.clock = table, EngineLog(), delay_fs, clock
-        self.noted: Any = array("q")
+    def __init__(self, table: Table, delay_fs: int) -> None:
+        self.table, self.log, self._delay_fs = table, EngineLog(), delay_fs
+        self.noted: array[int] = array("q")
         self.by_link = set[int]()  # written transfers whose data the link held up
 
     @abstractmethod
@@ -138,6 +119,19 @@ class Timer(ABC):
         """Return how the engine spent its time on these commands, again and again, by their rows of figures, if all is
         ``later_fs`` later, a whole number of its clocks."""
         raise KeyError(type(self).__name__)
+
+
+class Mover(Timer):
+    """Times of an engine that asks ports, also of those that others ask, too (``machine.turns``). What is made of a
+    command is the memory and what it is asked."""
+
+    @abstractmethod
+    def asks(self, number: int, row: Row) -> int:
+        """Clock edge at which the next command asks its port."""
+
+    @abstractmethod
+    def accept(self, number: int, row: Row, edge: int, accepted: int) -> None:
+        """The port accepts at edge ``accepted`` what was asked at ``edge``."""
 
 
 Ports = Mapping[tuple[str, bool], Memory]

@@ -51,7 +51,7 @@ def engine_times(program: Program, logs: Mapping[str, EngineLog], records: Seque
     for record in records:
         noted[program.commands[record.command].engine].append(record)
     return {
-        engine: ENGINES[kind].times(program, engine, logs[engine], noted[engine], unit_time)
+        engine: ENGINES[kind].times(program, engine, logs[engine], noted[engine], _unit_time)
         for engine, kind in program.engines.items()
     }
 
@@ -64,10 +64,7 @@ def busy(times: Mapping[str, Times], time_fs: int) -> list[Busy]:
     ]
 
 
-def unit_time(log: EngineLog) -> Times:
-    """Return how an engine spent its time that notes nothing else of it."""
-    if log.times is not None:
-        return log.times
+def _unit_time(log: EngineLog) -> Times:
     covered = _union(log.busy)
     stalled: dict[str, int] = defaultdict(int)
     for why, lost in _uncovered(log.waits, covered):

@@ -9,17 +9,18 @@ memory later. Transfers end in the order in which they were accepted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import NamedTuple, Protocol
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol, cast
 
 from accelsim.engines.device import Asked, Served
 from accelsim.machine.rates import Lane
 from accelsim.machine.run import CacheStats, Row
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
-from accelsim.program.commands import Command, Program
-from accelsim.spec.chip import Chip
+from accelsim.program.commands import Command, Program, Transfer
+from accelsim.program.rolled import Unroller, unrolled
 
 
 class Behind(Protocol):
@@ -61,41 +62,6 @@ class Front:
         return Served(at_fs, data, self._free_fs, came is not None and late and came.by_link)
 
 
-class Passing:
-    """Ledger rows of what passes between the cache ``name`` of a chip and the memory behind it, beside those of the
-    commands."""
-
-    def __init__(self, chip: Chip, name: str) -> None:
-        memory = chip.memories[name].fed_by
-        assert memory is not None
-        self._name, self._memory, self._link = name, memory, chip.memories[memory].link is not None
-        self._rows: Counter[tuple[str, ActionName, int, str]] = Counter()
-
-    def fetched(self, op: int, tensor: str, moved_B: int) -> None:
-        """Lines that a transfer of a tensor brought."""
-        self._rows[self._name, WRITE, op, tensor] += moved_B
-        self._moved(READ, op, tensor, moved_B)
-
-    def changed(self, op: int, tensor: str, changed_B: int) -> None:
-        """Bytes of lines that a store changed which passed through."""
-        self._rows[self._name, WRITE, op, tensor] += changed_B
-
-    def put_back(self, op: int, tensor: str, moved_B: int) -> None:
-        """Lines that a step made leave; ``tensor``: whose they were."""
-        self._rows[self._name, READ, op, tensor] += moved_B
-        self._moved(WRITE, op, tensor, moved_B)
-
-    def _moved(self, way: ActionName, op: int, tensor: str, moved_B: int) -> None:
-        """Bytes of the memory behind, and of the link before it."""
-        self._rows[self._memory, way, op, tensor] += moved_B
-        if self._link:
-            self._rows[f"{self._memory}.link", TRANSFER, op, tensor] += moved_B
-
-    def rows(self) -> list[Row]:
-        """All of them, in order of first appearance."""
-        return [Row(*key, count) for key, count in self._rows.items() if count]
-
-
 class Cached:
     """Serves requests through the cache ``name`` (a memory model, see ``port``) before the memory ``behind``."""
 
@@ -103,58 +69,67 @@ class Cached:
         attached = program.chip.memories[name]
         spec, memory = attached.cache, attached.fed_by
         assert spec is not None and memory is not None
-        self._alone = set[int]()
-        self.stats = CacheStats(memory, spec.line, alone=self._alone)
-        self._front, self._behind, self._program = front, behind, program
-        self._charged, self._addresses = (name, memory), AddressMap(program)
-        self._in_all = program.chip.memories[memory].memory.capacity // spec.line
+        fed_by = program.chip.memories[memory]
+        self.stats = CacheStats(memory, spec.line)
+        self.name, self._front, self._behind = name, front, behind
+        self._touches = Touches(program, (name, memory), spec.line, fed_by.memory.capacity // spec.line)
+        self._link = fed_by.link is not None
         self._passes = spec.policy == "write_through"
         sets = attached.memory.capacity // (spec.line * spec.ways)
         self._lines = Lines(sets, spec.ways, not self._passes)
-        self._passing = Passing(program.chip, name)
+        self._rows: Counter[tuple[str, ActionName, int, str]] = Counter()
         self._tensors: dict[str, int] = {}
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Look up the lines of the transfer; fetch, write back or pass on."""
-        stats, command = self.stats, self._program.commands[asked.command]
-        op, tensor = command.op, charged(command, self._charged)
-        touched = pieces(self._addresses.runs(command), stats.line_B, self._in_all)
+        (op, tensor, touched), stats = self._touches.of(asked.command), self.stats
         owner = self._tensors.setdefault(tensor, len(self._tensors))
         found = self._lines.access(touched, stats.line_B, asked.write, owner)
         hits = sum(found.hit)
         stats.hits, stats.misses = stats.hits + hits, stats.misses + len(touched.lines) - hits
         looked_up, came = self._front.looked_up(at_fs), None
         if found.fetched:
-            moved_B = len(found.fetched) * stats.line_B
-            stats.fetched_B += moved_B
-            self._passing.fetched(op, tensor, moved_B)
-            fetch = Asked(moved_B, False, asked.command)
-            came = self._behind.serve_lines(found.fetched, stats.line_B, fetch, looked_up)
+            came = self._fetch(found.fetched, asked, looked_up, op, tensor)
         elif asked.write and self._passes:
             stats.through_B += asked.nbytes
             changed_B = sum(compress(touched.nbytes, found.hit))
             stats.changed_B += changed_B
-            self._passing.changed(op, tensor, changed_B)
+            self._rows[self.name, WRITE, op, tensor] += changed_B
             came = self._behind.serve(asked, looked_up)
         if found.written_back:
             self._put_back(found.written_back, found.owners, asked, looked_up, op)
         served = self._front.through(asked, at_fs, came, waits=not hits and not asked.write)
         if came is None or served.end > came.end:
-            self._alone.add(asked.command)
+            stats.alone.add(asked.command)
         return served
+
+    def _fetch(self, lines: list[int], asked: Asked, at_fs: int, op: int, tensor: str) -> Served:
+        line_B = self.stats.line_B
+        moved_B = len(lines) * line_B
+        self.stats.fetched_B += moved_B
+        self._rows[self.name, WRITE, op, tensor] += moved_B
+        self._moved(READ, op, tensor, moved_B)
+        return self._behind.serve_lines(lines, line_B, Asked(moved_B, False, asked.command), at_fs)
 
     def _put_back(self, lines: list[int], owners: list[int], asked: Asked, at_fs: int, op: int) -> None:
         line_B, names = self.stats.line_B, list(self._tensors)
         moved_B = len(lines) * line_B
         self.stats.written_back_B += moved_B
         for owner, count in sorted(Counter(owners).items()):
-            self._passing.put_back(op, names[owner], count * line_B)
+            self._rows[self.name, READ, op, names[owner]] += count * line_B
+            self._moved(WRITE, op, names[owner], count * line_B)
         self._behind.serve_lines(lines, line_B, Asked(moved_B, True, asked.command), at_fs)
 
+    def _moved(self, way: ActionName, op: int, tensor: str, moved_B: int) -> None:
+        """Bytes of the memory behind, and of the link before it."""
+        self._rows[self.stats.memory, way, op, tensor] += moved_B
+        if self._link:
+            self._rows[f"{self.stats.memory}.link", TRANSFER, op, tensor] += moved_B
+
     def finish(self) -> list[Row]:
-        """Ledger rows of what passed between cache and memory; the run has ended."""
+        """Ledger rows of what passed between cache and memory, beside those of the commands; the run has ended."""
         self.stats.dirty_B = self._lines.dirty * self.stats.line_B
-        return self._passing.rows()
+        return [Row(*key, count) for key, count in self._rows.items() if count]
 
 
 CLEAN = -1
@@ -212,9 +187,14 @@ class Lines:
         return found
 
 
-def charged(command: Command, components: Sequence[str]) -> str:
-    """The tensor of the action of one of the components, whose transfer a command is."""
-    return next((each.tensor for each in command.actions if each.component in components), "")
+Picked = Callable[[Any], tuple[int, ...]]
+
+DEPENDS: dict[str, Picked] = {
+    "load_a": itemgetter(0, 1, 2, 3, 6, 7), "load_b": itemgetter(0, 1, 4, 5, 6, 7),
+    "load_side": itemgetter(0, 1, 2, 3, 4, 5), "store": itemgetter(0, 1, 2, 3, 4, 5),
+    "epilogue": itemgetter(0, 1, 2, 3, 4, 5),
+}  # fmt: skip
+"""``Effect.what`` -> the ranges of a ``Tile`` on which its addresses depend; others move no tile."""
 
 
 class Pieces(NamedTuple):
@@ -222,6 +202,72 @@ class Pieces(NamedTuple):
 
     lines: list[int]
     nbytes: list[int]
+
+
+class Touch(NamedTuple):
+    """A transfer: its step, the tensor that is charged, and what it touches."""
+
+    op: int
+    tensor: str
+    pieces: Pieces
+
+
+class _Kind(NamedTuple):
+    """Properties that the transfers of a written command share."""
+
+    command: Command
+    tensor: str
+    alike: tuple[Any, ...]
+    picked: Picked | None
+
+
+class Touches:
+    """What transfers of a program, whose loops may be rolled up, touch of ``lines`` lines of ``line_B`` bytes. Charged
+    is the tensor of the action of one of the components ``charged``."""
+
+    def __init__(self, program: Program, charged: Sequence[str], line_B: int, lines: int) -> None:
+        self._commands, self._unroller = program.commands, Unroller(program)
+        self._addresses = AddressMap(unrolled(program))
+        self._charged, self._line_B, self._lines = charged, line_B, lines
+        self._kinds: dict[int, _Kind] = {}
+        self._known: dict[
+            int, dict[tuple[Any, ...], Pieces]
+        ] = {}  # by step; loads run one step ahead of stores
+
+    def of(self, number: int) -> Touch:
+        """Return what the transfer with this number in the whole program touches."""
+        written, cut, copy = self._unroller.cuts.find(number)
+        kind = self._kinds.get(written)
+        if kind is None:
+            kind = self._kinds[written] = self._kind(written)
+        command, tile = kind.command, kind.command.effect.tile
+        if tile is None or kind.picked is None:
+            return Touch(command.op, kind.tensor, self._pieces(self._addresses.runs(command)))
+        if copy:
+            tile = self._unroller.moved(tile, cut, copy)
+        known = self._known.get(command.op)
+        if known is None:
+            known = self._begin(command.op)
+        key = kind.alike + kind.picked(tile)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self._pieces(self._addresses.runs(command, tile))
+        return Touch(command.op, kind.tensor, found)
+
+    def _begin(self, op: int) -> dict[tuple[Any, ...], Pieces]:
+        """Tiles of a step; those of steps long before are forgotten."""
+        self._known = {step: known for step, known in self._known.items() if step >= op - 1}
+        self._kinds = {number: kind for number, kind in self._kinds.items() if kind.command.op >= op - 1}
+        return self._known.setdefault(op, {})
+
+    def _kind(self, written: int) -> _Kind:
+        command = self._commands[written]
+        tensor = next((each.tensor for each in command.actions if each.component in self._charged), "")
+        what, nbytes = command.effect.what, cast(Transfer, command.work).nbytes
+        return _Kind(command, tensor, (what, nbytes, *self._addresses.home(command)), DEPENDS.get(what))
+
+    def _pieces(self, runs: Sequence[Runs]) -> Pieces:
+        return pieces(runs, self._line_B, self._lines)
 
 
 def pieces(runs: Sequence[Runs], line_B: int, lines: int) -> Pieces:

@@ -57,13 +57,9 @@ def _path(run: Run) -> Sequence[Segment]:
     return _plainly_walked(run) if found is None else found
 
 
-def _walked(paced: Paced) -> Sequence[Segment]:
+def _walked(paced: Paced) -> list[Segment]:
     """The path of the short run with all laps that were left out of it."""
     table = paced.table
-    if table.turns is not None:
-        from accelsim.machine.paths import walked
-
-        return walked(table.turns, paced.short.time_fs)
     return _Walk(paced.whole_short, Noted(table), table.queue_before, table.port_before).walk()
 
 

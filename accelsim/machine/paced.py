@@ -16,7 +16,7 @@ import numpy as np
 
 from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.accounting import busy, ledger, step_spans, step_stalls
+from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run, Slice
 from accelsim.machine.timetable import Timetable, timetable
@@ -27,9 +27,6 @@ from accelsim.program.lazy import Lazy
 from accelsim.program.repeated import Span
 from accelsim.program.rolled import Loop
 from accelsim.types import Ints
-
-PIECE = 1 << 14
-"""Slices of commands that are made at a time."""
 
 
 class _Place(NamedTuple):
@@ -56,7 +53,7 @@ class Paced(Unrolling):
     @property
     def commands(self) -> int:
         """See ``Unrolling``; none where caches followed each of them."""
-        return 0 if self.table.turns is not None else super().commands
+        return 0 if self.table.caches else super().commands
 
     def _place(self, loop: Loop) -> _Place:
         end, shifts = self._short(loop.span.end)
@@ -235,65 +232,27 @@ class _Slices(Lazy[Slice]):
         return Slice(index, command.engine, command.op, command.label, *self._table.times[index].tolist())
 
 
-class _Written(Lazy[Slice]):
-    """Of the commands of a timetable that are written, by their own numbers."""
-
-    def __init__(self, table: Timetable) -> None:
-        self._table = table
-
-    def __len__(self) -> int:
-        return len(self._table.program.commands)
-
-    def at(self, index: int) -> Slice:
-        """Return the entry of the written command with this number."""
-        table, command = self._table, self._table.program.commands[index]
-        times = table.times[table.long[index]].tolist()
-        return Slice(command.id, command.engine, command.op, command.label, *times)
-
-    def __iter__(self) -> Iterator[Slice]:
-        table, commands = self._table, self._table.program.commands
-        for begin in range(0, len(commands), PIECE):
-            times = table.times[table.long[begin : begin + PIECE]].tolist()
-            for command, each in zip(commands[begin : begin + PIECE], times, strict=True):
-                yield Slice(command.id, command.engine, command.op, command.label, *each)
-
-
-class _Records(Lazy[Any]):
-    """What engines noted of the commands of a timetable that are written."""
-
-    def __init__(self, table: Timetable) -> None:
-        self._table, self._of = table, [(engine, *table.written(engine)) for engine in table.numbers]
-
-    def __len__(self) -> int:
-        return sum(len(commands) for _, commands, _ in self._of)
-
-    def at(self, index: int) -> Any:
-        """The record at a place, those of one engine behind those of another."""
-        for engine, commands, figures in self._of:
-            if index < len(commands):
-                number = int(commands[index])
-                command = self._table.program.commands[number]
-                return self._table.timers[engine].record(number, command, figures[index].tolist())
-            index -= len(commands)
-        raise IndexError(index)
-
-
 def timed(program: Program, model: str) -> Run | None:
     """The run of a rolled program, values off, by its timetable; None where somebody competes for something."""
     table = timetable(program, model)
     if table is None:
         return None
-    slices: Sequence[Slice] = _Written(table)
-    records: Sequence[Any] = _Records(table)
-    time_fs, times, steps = int(table.times[:, 2].max(initial=0)), table.spent(), len(program.steps)
-    if table.turns is None:  # others look at each of them, again and again
-        slices, records = list(slices), list(records)
+    logs, steps = table.logs(), len(program.steps)
+    slices = [
+        Slice(command.id, command.engine, command.op, command.label, *times)
+        for command, times in zip(program.commands, table.times[table.long].tolist(), strict=True)
+    ]
+    records = [
+        table.timers[engine].record(number, program.commands[number], row)
+        for engine in table.numbers
+        for number, row in table.written(engine)
+    ]
+    time_fs, times = int(table.times[:, 2].max(initial=0)), engine_times(program, logs, records)
     return Run(
         chip=program.chip, program=program, values="off", time_fs=time_fs, slices=slices, ledger=ledger(program),
         engines=busy(times, time_fs), step_spans=step_spans(slices, steps), step_stalls=step_stalls(times, steps),
         folds=records, by_link=set().union(*(timer.by_link for timer in table.timers.values())), memory_model=model,
-        caches={cache.name: cache.stats for cache in table.turns.caches} if table.turns is not None else {},
-        table=table,
+        caches={cache.name: cache.stats for cache in table.caches}, table=table,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class CacheStats:
     through_B: int = 0
     changed_B: int = 0
     dirty_B: int = 0
-    alone: Set[int] = field(default_factory=set)
+    alone: set[int] = field(default_factory=set)
     """Transfers for which the memory behind had nothing to do, or was done before the cache."""
 
     @property

@@ -9,18 +9,18 @@ follow each other at a pace that is no whole number of clocks, as where transfer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.device import EngineLog, Times
+from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.timer import Row, Table, Timer, Token
-from accelsim.machine.accounting import unit_time
-from accelsim.machine.memory_models import MODELS, lone_ports
+from accelsim.engines.timer import Mover, Row, Table, Timer, Token
+from accelsim.machine.memory_models import MODELS, caches_of, lone_ports
 from accelsim.machine.sram import scarce
 from accelsim.program.commands import Command, Phase, Program, Transfer
 from accelsim.program.rolled import Loop, Unroller
@@ -31,8 +31,94 @@ from accelsim.time import NEVER, Clock
 from accelsim.types import Ints
 
 if TYPE_CHECKING:
+    from accelsim.machine.cached import Cached
     from accelsim.machine.run import Run
-    from accelsim.machine.turns import Turns
+
+Numbered = tuple[int, Row]
+
+
+class _Ask(NamedTuple):
+    """A request: the clock edge of it, the port that is asked, and its rank there."""
+
+    edge: int
+    port: int
+    rank: tuple[int, str]
+
+
+class Turns:
+    """Takes the ``rows`` of a program. ``movers``: engines that ask ports; ``others``: names of the rest, whose
+    commands ``take`` times."""
+
+    def __init__(
+        self, chip: Chip, rows: Iterator[Numbered], commands: int, movers: dict[str, Mover],
+        others: Sequence[str], take: Callable[[int, Row], None],
+    ) -> None:  # fmt: skip
+        self._rows, self._movers, self._others, self._take = rows, movers, others, take
+        self._heads: dict[str, deque[Numbered]] = {engine: deque() for engine in (*movers, *others)}
+        self._done = bytearray(commands)
+        self._asked: dict[str, _Ask] = {}
+        self._accepting: dict[int, int] = {}  # port -> edge from which on it accepts
+        self._first = {  # memory -> whether its loads win against its stores
+            name: memory.arbitration == "loads_first" for name, memory in chip.memories.items()
+        }
+
+    def play(self) -> bool:
+        """Time all commands; False where some wait for ever."""
+        while True:
+            self._pull()
+            self._go_on()
+            for engine in self._movers:
+                if engine not in self._asked:
+                    self._ask(engine)
+            if not self._asked:
+                return not any(self._heads.values())
+            self._serve()
+
+    def _pull(self) -> None:
+        """Read the program until the next command of each mover is there."""
+        for engine in self._movers:
+            while not self._heads[engine] and (row := next(self._rows, None)) is not None:
+                self._heads[row[1].command.engine].append(row)
+
+    def _go_on(self) -> None:
+        """Time what waits for nothing that is unknown, on engines that ask no port."""
+        moved = True
+        while moved:
+            moved = False
+            for engine in self._others:
+                heads = self._heads[engine]
+                while heads and self._known(heads[0]):
+                    number, row = heads.popleft()
+                    self._take(number, row)
+                    self._done[number] = moved = True
+
+    def _known(self, head: Numbered) -> bool:
+        """Return whether the times of all that a command waits for are known."""
+        (number, row), done = head, self._done
+        for tokens in row.tokens:
+            for _, at, moves, _ in tokens:
+                if not done[number - at if moves else at]:
+                    return False
+        return True
+
+    def _ask(self, engine: str) -> None:
+        heads = self._heads[engine]
+        if heads and self._known(heads[0]):
+            number, row = heads[0]
+            edge, (port, asked) = self._movers[engine].asks(number, row), row.made
+            rank = int(asked.write == self._first[row.command.work.memory]), engine  # type: ignore[union-attr]
+            self._asked[engine] = _Ask(edge, id(port), rank)
+
+    def _serve(self) -> None:
+        """Let the port that decides first accept a request."""
+        at, port = min(
+            (max(ask.edge, self._accepting.get(ask.port, 0)), ask.port) for ask in self._asked.values()
+        )
+        _, engine = min(ask.rank for ask in self._asked.values() if ask.port == port and ask.edge <= at)
+        number, row = self._heads[engine].popleft()
+        self._movers[engine].accept(number, row, self._asked.pop(engine).edge, at)
+        self._accepting[port] = at + 1
+        self._done[number] = True
 
 
 class _Competes(Exception):
@@ -58,27 +144,6 @@ class Before(Mapping[int, int]):
         yield from np.flatnonzero(self._before >= 0).tolist()
 
 
-def like(unroller: Unroller, written: int) -> Ints:
-    """For each command of a whole program the one of so many written ones that it is like, int32 [commands]."""
-    found: list[Ints] = []
-    begin = 0
-    for end, size, times in unroller.cuts.spans:
-        unit = np.arange(end - size, end, dtype=np.int32)
-        found += [np.arange(begin, end, dtype=np.int32), np.tile(unit, times)]
-        begin = end
-    return np.concatenate([*found, np.arange(begin, written, dtype=np.int32)])
-
-
-def long(unroller: Unroller, written: int) -> Ints:
-    """The whole number of each written command, int64."""
-    spans = unroller.cuts.spans
-    ends = np.array([span.end for span in spans], np.int64)
-    more = np.cumsum([0, *(span.size * span.times for span in spans)])
-    numbers = np.arange(written)
-    found: Ints = numbers + more[np.searchsorted(ends, numbers, side="right")]
-    return found
-
-
 @dataclass
 class Timetable:
     """Times of all commands of a program whose loops may be rolled up, by their numbers in the whole one, int64
@@ -89,12 +154,17 @@ class Timetable:
     times: Ints
     timers: Mapping[str, Timer]
     numbers: Mapping[str, Ints]
-    turns: Turns | None = None  # where engines shared ports
+    caches: Sequence[Cached] = ()
 
     @cached_property
     def like(self) -> Ints:
-        """Return for each command the written one that it is like, int32 [commands]."""
-        return like(self.unroller, len(self.program.commands))
+        """Return for each command the written one that it is like, int64 [commands]."""
+        found: list[Ints] = []
+        begin = 0
+        for end, size, times in self.unroller.cuts.spans:
+            found += [np.arange(begin, end), np.tile(np.arange(end - size, end), times)]
+            begin = end
+        return np.concatenate([*found, np.arange(begin, len(self.program.commands))])
 
     def passed(self, phase: Phase) -> Ints:
         """Return when commands have passed a phase other than 'done', fs, int64 [commands]."""
@@ -115,28 +185,22 @@ class Timetable:
     @cached_property
     def long(self) -> Ints:
         """The whole number of each written command, int64."""
-        return long(self.unroller, len(self.program.commands))
+        spans = self.unroller.cuts.spans
+        ends = np.array([span.end for span in spans], np.int64)
+        more = np.cumsum([0, *(span.size * span.times for span in spans)])
+        written = np.arange(len(self.program.commands))
+        found: Ints = written + more[np.searchsorted(ends, written, side="right")]
+        return found
 
-    def written(self, engine: str) -> tuple[Ints, Ints]:
+    def written(self, engine: str) -> Iterator[tuple[int, list[int]]]:
         """Written commands with what was noted of them."""
         places = np.flatnonzero(np.isin(self.numbers[engine], self.long, assume_unique=True))
-        return self.like[self.numbers[engine][places]], self.noted(engine)[places]
-
-    def spent(self) -> dict[str, Times]:
-        """Return how the engines spent their time, those that note something on the written commands alone."""
-        found = dict[str, Times]()
-        for engine, log in self.logs().items():
-            if engine in self.numbers:
-                numbers, noted = self.written(engine)
-                commands = [self.program.commands[number] for number in numbers.tolist()]
-                found[engine] = self.timers[engine].spent(noted, commands, 0)
-            else:
-                found[engine] = unit_time(log)
-        return found
+        commands = self.like[self.numbers[engine][places]]
+        return zip(commands.tolist(), self.noted(engine)[places].tolist(), strict=True)
 
     def with_caches(self, run: Run) -> Run:
         """A run of all commands with what passed between caches and memories."""
-        rows = [row for cache in self.turns.caches for row in cache.rows] if self.turns is not None else []
+        rows = [row for cache in self.caches for row in cache.finish()]
         return replace(run, ledger=run.ledger + rows)
 
     @cached_property
@@ -185,14 +249,13 @@ class Timing:
 
     def __init__(self, program: Program, model: str) -> None:
         self._program, self._unroller = program, Unroller(program)
-        self._table = Table(
-            0 if caches(program.chip) else len(program.commands) + self._unroller.cuts.left_out
-        )
+        self._table = Table(len(program.commands) + self._unroller.cuts.left_out)
         self._asking: dict[tuple[str, bool], str] = {}
         chip = program.chip
         delay_fs = Clock(chip.clock).at(chip.token_delay)
         self._queues, ports = dict[str, _Queue](), lone_ports(chip, model)
-        self._model = model if caches(chip) else ""  # with caches several engines ask one port
+        self._caches = caches_of(program, model)
+        ports |= {(memory, write): cache for memory, cache in self._caches.items() for write in (False, True)}
         for engine, kind in program.engines.items():
             timer = ENGINES[kind].timer(chip, engine, self._table, delay_fs, ports)
             if timer is not None:
@@ -200,30 +263,17 @@ class Timing:
 
     def timetable(self) -> Timetable:
         """All of it. Raises _Competes."""
-        timers = {engine: queue.timer for engine, queue in self._queues.items()}
-        if self._model:
-            return self._in_turns(timers)
-        for number, row in self._rows():
-            self._take(number, row)
-        numbers = {
-            engine: np.array(queue.numbers, np.int64)
-            for engine, queue in self._queues.items()
-            if queue.numbers
-        }
-        return Timetable(self._program, self._unroller, self._table.taken(), timers, numbers)
-
-    def _in_turns(self, timers: dict[str, Timer]) -> Timetable:
-        """All of it, where engines take turns at ports."""
-        from accelsim.machine.turns import Turns
-
-        program, written = self._program, len(self._program.commands)
-        if not {command.engine for command in program.commands} <= timers.keys():
-            raise _Competes
-        found = like(self._unroller, written), long(self._unroller, written)
-        turns = Turns(program, self._unroller, timers, *found, self._model)
-        if not turns.play():
-            raise _Competes  # the events tell who waits for what
-        return Timetable(program, self._unroller, turns.table.taken(), timers, turns.noted(), turns)
+        if self._caches:
+            self._in_turns()
+        else:
+            for number, row in self._rows():
+                self._take(number, row)
+        return Timetable(
+            self._program, self._unroller, self._table.taken(),
+            {engine: queue.timer for engine, queue in self._queues.items()},
+            {engine: np.array(queue.numbers, np.int64) for engine, queue in self._queues.items() if queue.numbers},
+            list(self._caches.values()),
+        )  # fmt: skip
 
     def _rows(self) -> Iterator[tuple[int, Row]]:
         """All commands in program order."""
@@ -236,6 +286,15 @@ class Timing:
             yield self._unroller.cuts.long(number), self._row(command)
         if loop is not None:
             yield from self._laps(loop)
+
+    def _in_turns(self) -> None:
+        """Order the requests of engines that share ports."""
+        timers = {engine: queue.timer for engine, queue in self._queues.items()}
+        movers = {engine: timer for engine, timer in timers.items() if isinstance(timer, Mover)}
+        others = [engine for engine in timers if engine not in movers]
+        count = len(self._table.start)
+        if not Turns(self._program.chip, self._rows(), count, movers, others, self._take).play():
+            raise _Competes  # the events tell who waits for what
 
     def _take(self, number: int, row: Row) -> None:
         queue = self._queues[row.command.engine]
@@ -255,7 +314,7 @@ class Timing:
         queue, work = self._queues.get(command.engine), command.work
         if queue is None:
             raise _Competes
-        if isinstance(work, Transfer):
+        if isinstance(work, Transfer) and not self._caches:
             port = work.memory, work.write and self._program.chip.memories[work.memory].full_duplex
             if self._asking.setdefault(port, command.engine) != command.engine:
                 raise _Competes

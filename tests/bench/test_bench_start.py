@@ -29,7 +29,7 @@ COMMANDS = {
     "run gemm?M=4,N=4,K=4 --on edu-4x4 --json": 4.5,
     "run resnet50 --on tpu-v1 --values off --no-advice --json": 6.5,
     "run resnet50 --on systolic-generic --values off --no-advice --json": 7.5,
-    "run resnet50 --on edu-cache --values off --no-advice --json": 170.0,
+    "run resnet18?resolution=96 --on edu-cache --values off --no-advice --json": 55.0,
     "run gpt3?layers=2 --on tpu-v4 --values off --no-advice --json": 11.0,
     "run gpt3 --on tpu-v4 --values off --no-advice --json --ignore-capacity": 35.0,
     "run llama3-8b?prompt=2048,new=256 --on h100-sxm --values off": 28.0,

@@ -16,14 +16,12 @@ from accelsim.account.latency import layers, summary, traffic_by_level, traffic_
 from accelsim.compiler.state import Options
 from accelsim.engines.device import Asked, Served
 from accelsim.explore.against_reference import check_run
-from accelsim.machine import turns
 from accelsim.machine.cached import Cached, Front, Lines, Pieces, pieces
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.rates import Bandwidth, lane_of
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.machine.turns import inner_loop
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Transfer
 from accelsim.spec.chip import Chip
@@ -31,7 +29,7 @@ from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
-from tests.helpers.replays import assert_equal, whole_of
+from tests.helpers.replays import assert_equal
 
 QUICK = settings(max_examples=25)
 LINE_B = 64
@@ -328,19 +326,6 @@ def test_loops_that_are_rolled_up_are_those_of_the_events(
     assert_equal(followed, by_events)
     assert followed.caches == by_events.caches
     assert summary(followed)["commands_replayed"] == 0
-
-
-def test_both_loops_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times, records, counts and path by the compiled loops are those by plain Python."""
-    pytest.importorskip("accelsim.machine.turns_compiled", reason="numba is not installed (extra `fast`)")
-    program = accelsim.run("mobilenet?resolution=32,width=25", "edu-cache", values="off").program
-    runs = []
-    for kind in ("python", "numba"):
-        monkeypatch.setattr(turns, "inner_loop", lambda commands, kind=kind: inner_loop(commands, kind))
-        runs.append(simulate(program))
-    assert runs[1].replay.table.turns.compiled and not runs[0].replay.table.turns.compiled
-    assert whole_of(runs[0]) == whole_of(runs[1])
-    assert runs[0].caches == runs[1].caches
 
 
 def test_a_port_that_is_shared_turns_by_rank() -> None:

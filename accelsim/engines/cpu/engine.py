@@ -11,7 +11,6 @@ from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.engines.timer import Ports, Row, Table, Timer
 from accelsim.program.commands import Command, Duration
 from accelsim.spec.chip import Chip
-from accelsim.time import FS_PER_S, clock_of
 
 
 class Cpu(EngineType):
@@ -68,10 +67,8 @@ class Cpu(EngineType):
 class CpuTimer(Timer):
     """The times of its commands without events."""
 
-    kind = "free"
-
     def __init__(self, table: Table, delay_fs: int) -> None:
-        super().__init__(table, delay_fs, clock_of(FS_PER_S))
+        super().__init__(table, delay_fs)
         self._free = 0
 
     def make(self, command: Command) -> int:

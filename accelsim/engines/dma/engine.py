@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
-from accelsim.engines.timer import Memory, Ports, Row, Table, Timer
+from accelsim.engines.timer import Memory, Mover, Ports, Row, Table
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
@@ -123,32 +123,38 @@ class Dma(EngineType):
 ENGINE = Dma()
 
 
-class TransferTimer(Timer):
-    """One request per edge, in order; ports that no other engine asks accept it at once."""
-
-    kind = "asks"
+class TransferTimer(Mover):
+    """One request per edge, in order."""
 
     def __init__(self, table: Table, delay_fs: int, clock: Clock, ports: Ports) -> None:
-        super().__init__(table, delay_fs, clock)
-        self._ports, self._issued = ports, 0
+        super().__init__(table, delay_fs)
+        self._clock, self._ports, self._issued, self._why = clock, ports, 0, ""
 
     def make(self, command: Command) -> tuple[Memory, Asked]:
         """The memory, and what it is asked."""
         work = cast(Transfer, command.work)
         return self._ports[work.memory, work.write], Asked(work.nbytes, work.write)
 
+    def asks(self, number: int, row: Row) -> int:
+        """At the first edge at which all is there, after the request before."""
+        available, self._why = self.latest(number, row.tokens[0])
+        return max(self._issued + 1, self._clock.edge(available))
+
     def take(self, number: int, row: Row) -> None:
-        """Asked at the first edge at which all is there, after the request before; data when the memory has them."""
-        (memory, asked), at, table = row.made, self.clock.at, self.table
-        available, why = self.latest(number, row.tokens[0])
-        edge = max(self._issued + 1, self.clock.edge(available))
-        accepted_fs = at(edge)
+        """Accepted when it asks, by a port that no other engine asks."""
+        edge = self.asks(number, row)
+        self.accept(number, row, edge, edge)
+
+    def accept(self, number: int, row: Row, edge: int, accepted: int) -> None:
+        """Data when the memory has them."""
+        (memory, asked), at, table = row.made, self._clock.at, self.table
+        accepted_fs = at(accepted)
         served = memory.serve(Asked(asked.nbytes, asked.write, number), accepted_fs)
         if edge > self._issued + 1:
-            self.waited(at(self._issued), at(edge - 1), why)
+            self.waited(at(self._issued), at(edge - 1), self._why)
         self.waited(at(edge - 1), accepted_fs, "port")
         self.worked(accepted_fs, served.end)
-        self._issued = edge
+        self._issued = accepted
         if served.by_link:
             self.by_link.add(row.command.id)
         table.start[number], table.data[number], table.end[number] = accepted_fs, served.data, served.end

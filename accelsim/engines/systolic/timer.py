@@ -99,17 +99,16 @@ class Made(NamedTuple):
     done: int
     held: int
     leaving: int
-    behind: int
 
 
 class ArrayTimer(Timer):
     """One array. Noted are seven edges: free, first load, first row, done, and when w, a and acc were ready."""
 
-    kind, columns, groups = "streams", 7, ("w", "a", "acc")
+    columns, groups = 7, ("w", "a", "acc")
 
     def __init__(self, table: Table, delay_fs: int, unit: MatrixUnit, clock: Clock) -> None:
-        super().__init__(table, delay_fs, clock)
-        self._unit = unit
+        super().__init__(table, delay_fs)
+        self._unit, self._clock = unit, clock
         self._made: dict[Folds, Made] = {}
         self._free = self._load_from = self._stream_from = 1
 
@@ -122,13 +121,13 @@ class ArrayTimer(Timer):
             more = (work.n - 1) * timing.step
             self._made[work] = Made(
                 timing.load, timing.reload, timing.step, timing.interval, rows, work.n, more, more + done,
-                work.held, *leaving_of(self._unit, work),
+                work.held, leaving_of(self._unit, work)[0],
             )  # fmt: skip
         return self._made[work]
 
     def take(self, number: int, row: Row) -> None:
         """Loaded as early as the command before and its tile allow, streamed when all is there."""
-        made, at = cast(Made, row.made), self.clock.at
+        made, at = cast(Made, row.made), self._clock.at
         w, a, acc = [self._edge(number, tokens) for tokens in row.tokens]
         load_first = max(self._load_from, w)
         first = max(self._stream_from, load_first + made.load, w, a, acc)
@@ -146,7 +145,7 @@ class ArrayTimer(Timer):
         )
 
     def _edge(self, number: int, tokens: Sequence[Token]) -> int:
-        return self.clock.edge(self.latest(number, tokens)[0]) if tokens else 0
+        return self._clock.edge(self.latest(number, tokens)[0]) if tokens else 0
 
     def record(self, number: int, command: Command, figures: Sequence[int]) -> FoldRecord:
         """The record of a command, under this number."""
@@ -161,15 +160,15 @@ class ArrayTimer(Timer):
         """Return the times from the edges of its commands; a token that was not waited for (0) is none later either."""
         laps = len(noted) // len(commands)
         made = np.array([self.make(command) for command in commands], np.int64)
-        load, _, step, _, rows, folds, _, _, held, leaving, _ = np.tile(made, (laps, 1)).T
-        later = self.clock.edge(later_fs)
+        load, _, step, _, rows, folds, _, _, held, leaving = np.tile(made, (laps, 1)).T
+        later = self._clock.edge(later_fs)
         free, load_first, first = noted[:, :3].T + later
         w, a, acc = (np.where(ready, ready + later, 0) for ready in noted[:, 4:].T)
         table = np.stack([
             free, first, rows, folds, step, load, held, leaving, w, load_first, load_first + load, a, acc, 0 * w, first,
         ])  # fmt: skip
         steps = np.tile(np.array([command.op for command in commands], np.int64), laps)
-        return ArrayTime(table, steps, self.clock).times
+        return ArrayTime(table, steps, self._clock).times
 
 
 def weights_read(made: Made, load_first: int, last: int) -> int:
