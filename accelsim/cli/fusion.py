@@ -27,6 +27,7 @@ class Fused(NamedTuple):
     compression: str = ""
     gradient_bits: str = ""
     tune_gradients: bool = False
+    overlap_gather: bool = False
 
     @property
     def given(self) -> list[str]:
@@ -70,6 +71,9 @@ OPTIONS = (
     click.option("--tune-gradients", is_flag=True,
                  help="Search the best threshold and cycle time, by Optuna where the extra 'sweep' is installed, else "
                  "on a grid; shows nearby settings too. The step itself is not changed."),
+    click.option("--overlap-gather", is_flag=True,
+                 help="With zero=1 and 2: gather new weights during the next step's first forward passes, as Megatron "
+                 "does with --overlap-param-gather; default: before it begins."),
 )  # fmt: skip
 """In the order of the help."""
 

@@ -196,7 +196,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
     wanted = Asked(
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
         asked["fusion"], asked["site"], gradients=read(given.fused), gradient_B=given.fused.gradient_B,
-        ignore_capacity=ignore_capacity, params=_counts(asked["param"]),
+        ignore_capacity=ignore_capacity, params=_counts(asked["param"]), overlap_gather=given.fused.overlap_gather,
     )  # fmt: skip
     tune = given.fused.tune_gradients
     with progress(3 - given.no_advice + tune) as stage:

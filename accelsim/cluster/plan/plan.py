@@ -47,6 +47,11 @@ class Plan:
         return self.dp * self.tp * self.pp
 
     @property
+    def shares_gradients(self) -> bool:
+        """Return whether replicas share gradients out: ZeRO 2 and 3."""
+        return self.zero > 1 and self.dp > 1
+
+    @property
     def stages(self) -> int:
         """Pieces that the layers are cut into: ``pp`` times ``chunks``; piece k lies on pipeline rank k mod ``pp``."""
         return self.pp * self.chunks

@@ -36,7 +36,7 @@ FILL = 4
 class Asked:
     """What is asked: texts as on the command line, or what they name. ``batch``: samples of all replicas together, None
     for as many as make full microbatches. ``host``: seconds for each kernel that a host asks for. ``gradients``: how
-    they are joined to be sent; ``gradient_B``: bytes of each, as ``Options`` has both."""
+    they are joined to be sent; ``gradient_B``: bytes of each; ``overlap_gather``: as ``Options`` has them."""
 
     model: str
     on: str | Path | ClusterSpec
@@ -52,6 +52,7 @@ class Asked:
     gradient_B: int = SHORT_B
     ignore_capacity: bool = False
     params: Mapping[str, int] | None = None
+    overlap_gather: bool = False
 
 
 class Ready(NamedTuple):
@@ -121,7 +122,9 @@ def ready(asked: Asked) -> Ready:
     if not given:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
     left = isinstance(asked.plan, str) and "recompute" not in asked.plan
-    options = Options(asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity, left)
+    options = Options(
+        asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity, left, asked.overlap_gather
+    )
     return Ready(work, fleet, plan, batch, options)
 
 

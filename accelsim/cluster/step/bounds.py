@@ -130,10 +130,10 @@ class Bounds:
         )
 
     def _ops(self, plan: Plan) -> _Ops:
-        key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, plan.zero == 3)
+        key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, max(1, plan.zero))
         if key not in self.known:
             samples = self.batch // plan.dp // plan.microbatches
-            planned = Planned(self.lines, self.fleet, plan, samples)  # type: ignore[arg-type]
+            planned = Planned(self.lines, self.fleet, plan, samples, self.options)  # type: ignore[arg-type]
             self.known[key] = _Ops(planned, planned.ops(0), planned.transfer(0).time_fs)
         return self.known[key]
 
@@ -159,9 +159,10 @@ class Bounds:
         if plan.dp > 1:
             groups = [plan.dp_group(plan.rank(0, 0, t)) for t in range(plan.tp)]
             kind = "reduce_scatter" if plan.zero else "all_reduce"
-            sent = self.fleet.collective(kind, self.options.gradient_B * count, groups).time_fs
-            hidden = sum(chunk.backward.time_fs for chunk in ops.stages[0]) if self.options.overlap else 0
-            data += max(0, sent - hidden)
+            if not plan.shares_gradients:
+                sent = self.fleet.collective(kind, self.options.sent_B(count), groups).time_fs
+                hidden = sum(chunk.backward.time_fs for chunk in ops.stages[0]) if self.options.overlap else 0
+                data += max(0, sent - hidden)
             if plan.zero in (1, 2):
                 data += self.fleet.collective("all_gather", SHORT_B * count, groups).time_fs
         return {"data": data, "optimiser": update}

@@ -34,6 +34,10 @@ def energies(
         joules, moved = _collectives(planned, p)
         found["links"] += joules * plan.dp
         links.append(_times(moved, plan.dp))
+        for piece in planned.pieces[p]:
+            for comm, times in ((planned.gathers(p, piece), 2), (planned.scatters(p, piece), 1)):
+                found["links"] += comm.energy_J * times * plan.microbatches
+                links.append(_times(comm.by_link_B, times * plan.microbatches))
         passes = 2 * plan.microbatches * (plan.chunks if p < plan.pp - 1 else plan.chunks - 1)
         found["links"] += transfers[p].energy_J * passes + sync[p].energy_J
         links += [_times(transfers[p].by_link_B, passes), sync[p].by_link_B]
@@ -89,7 +93,7 @@ class _Devices:
 
 
 def _collectives(planned: Planned, p: int) -> tuple[float, Links]:
-    """Joules and bytes by link of all collectives of a tensor-parallel group of a stage, and of what ZeRO 3 gathers."""
+    """Joules and bytes by link of all collectives of a tensor-parallel group of a stage."""
     plan = planned.plan
     joules, moved = 0.0, list[tuple[str, int]]()
     for piece in planned.pieces[p]:
@@ -97,11 +101,6 @@ def _collectives(planned: Planned, p: int) -> tuple[float, Links]:
             comm = planned.comm(calls, plan.tp_group(plan.rank(p, 0, 0)))
             joules += comm.energy_J * plan.microbatches
             moved += _times(comm.by_link_B, plan.microbatches)
-        if plan.zero == 3 and plan.dp > 1:
-            for count in piece.parameters:
-                comm = planned.fleet.collective("all_gather", 2 * count, planned.data_groups(p))
-                joules += comm.energy_J * 2 * plan.microbatches / plan.dp
-                moved += [(name, size * 2 * plan.microbatches // plan.dp) for name, size in comm.by_link_B]
     return joules, tuple(moved)
 
 

@@ -93,6 +93,9 @@ def _check(made: Ready) -> None:
         problems.append(
             Problem(f"nothing to choose with {made.plan.schedule}", "tune", "a schedule that flushes")
         )
+    if made.plan.shares_gradients:
+        what = f"nothing to choose with zero={made.plan.zero}, which scatters gradients layer by layer"
+        problems.append(Problem(what, "tune", "zero=0 or 1"))
     if not policy(fusion.policy).reads or not made.options.overlap:
         problems.append(Problem(f"nothing to choose with policy {fusion.policy}", "tune", _tunable()))
     if problems:
@@ -107,7 +110,7 @@ def _tunable() -> str:
 def _tuning(made: Ready) -> StepTuning:
     """The pipelines of a step, played once."""
     plan = made.plan
-    planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches)
+    planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, made.options)
     played = Step(planned, made.options, made.batch).pipelines().played
     stages = synced(planned, played, made.options)
     ends = [max(int(pipe.end_fs[p][-1]) for pipe in played) for p in range(plan.pp)]

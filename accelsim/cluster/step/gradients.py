@@ -12,7 +12,7 @@ from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.memory import bandwidth_Bps
 from accelsim.cluster.step.ops import Planned
-from accelsim.cluster.step.work import LONG_B, SHORT_B
+from accelsim.cluster.step.work import SHORT_B, units_of
 
 if TYPE_CHECKING:
     from accelsim.cluster.step.options import Options
@@ -49,11 +49,13 @@ class _Stage:
 
     def __init__(self, planned: Planned, played: Sequence[PlayedSchedule], options: Options, p: int) -> None:
         self.planned, self.plan, self.options, self.p = planned, planned.plan, options, p
-        self.comms: list[Comm] = []
+        self.played, self.comms = played, list[Comm]()
         self.busy: list[tuple[int, int, str]] = []
         self.end = max(int(pipe.end_fs[p][-1]) for pipe in played)
         self.reduced = self.end
-        if self.plan.dp > 1 and any(self.parameters):
+        if self.plan.shares_gradients:
+            self._scatter_last()
+        elif self.plan.dp > 1 and any(self.parameters):
             self._reduce(self._ready(played) if options.overlap else self._behind())
 
     @property
@@ -73,6 +75,20 @@ class _Stage:
         for bucket in found.buckets:
             comm = fleet.collective(kind, bucket.sent_B, groups)
             self._send(bucket.start_fs, comm, kind, bucket.copy_fs)
+
+    def _scatter_last(self) -> None:
+        """What is left with ZeRO 2 and 3: the gradients of the first unit of layers, which the last pass makes last,
+        unless it waited for its collectives anyway. Their bytes and joules are among those of the passes."""
+        piece = self.planned.pieces[self.p][0]
+        if not self.options.overlap or not any(piece.parameters):
+            return
+        first = units_of(piece.parameters)[0]
+        comm = self.planned.fleet.collective(
+            "reduce_scatter", self.options.sent_B(first), self.planned.data_groups(self.p)
+        )
+        waited = self.planned.ops(0)[self.p][0].backward.data_fs
+        left = comm._replace(time_fs=max(0, comm.time_fs - waited), energy_J=0.0, by_link_B=())
+        self._send(self.end, left, "reduce_scatter")
 
     def _fusion(self) -> Fusion:
         """As asked for, with copies as fast as the slowest memory; local SGD copies once in a period too."""
@@ -127,6 +143,8 @@ class _Stage:
         done = updated
         if plan.zero in (1, 2) and plan.dp > 1:
             comm = fleet.collective("all_gather", SHORT_B * count, self.planned.data_groups(self.p))
+            if self.options.overlap_gather:
+                comm = comm._replace(time_fs=self._late_fs())
             self._send(updated, comm, "all_gather")
             done = self.reduced
         links = tuple((name, moved // plan.period) for comm in self.comms for name, moved in comm.by_link_B)
@@ -140,6 +158,27 @@ class _Stage:
             links,
         )
 
+    def _late_fs(self) -> int:
+        """By how much the next step begins later where its first forward passes hide the all-gather of new weights:
+        each unit of layers waits for its own."""
+        arrived = late = 0
+        for chunk, piece in enumerate(self.planned.pieces[self.p]):
+            start, end = min(_first_span(pipe, self.p, chunk) for pipe in self.played)
+            before, total = 0, max(1, sum(piece.parameters))
+            for count in units_of(piece.parameters):
+                nbytes, groups = SHORT_B * count, self.planned.data_groups(self.p)
+                arrived += self.planned.fleet.collective("all_gather", nbytes, groups).time_fs
+                late = max(late, arrived - start - (end - start) * before // total)
+                before += count
+        return late
+
+
+def _first_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]:
+    """Of the first forward pass of a chunk."""
+    ops = pipe.orders[device]
+    at = next(index for index, op in enumerate(ops) if op.kind == "F" and op.chunk == chunk)
+    return int(pipe.start_fs[device][at]), int(pipe.end_fs[device][at])
+
 
 def _last_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]:
     """Of the last op that makes gradients of weights of a chunk."""
@@ -151,17 +190,7 @@ def _last_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]
 
 def _gradient(name: str, ready_fs: int, count: int, options: Options) -> Gradient:
     """Of so many parameters."""
-    return Gradient(name, ready_fs, options.gradient_B * count, dtype_of(options))
-
-
-def dtype_of(options: Options) -> str:
-    """The format of gradients as compression sees it."""
-    return "fp32" if options.gradient_B == LONG_B else "bf16"
-
-
-def sent_B(options: Options, count: int) -> int:
-    """Bytes that the gradients of so many parameters are on the network."""
-    return options.gradients.sent_B(options.gradient_B * count, dtype_of(options))
+    return Gradient(name, ready_fs, options.gradient_B * count, options.gradient_format)
 
 
 def tie_ends(planned: Planned, stages: Sequence[_Stage], nbytes: int) -> None:

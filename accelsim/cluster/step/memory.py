@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece
+from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece, units_of
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 from accelsim.spec.memory import Memory
 
+UNITS = 2
+"""Units of layers whose weights (ZeRO 3) and gradients (ZeRO 2 and 3) a device holds whole at a time."""
 OPTIMISER_B = 3 * LONG_B
 """Bytes of a parameter that Adam keeps: the weight in 32 bits, its two moments."""
 
 
 def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> dict[str, list[int]]:
     """Kind -> bytes of each stage that stay, in the order of ``pieces`` [stage][chunk]: with ZeRO the replicas share
-    out first the states of the optimiser, then gradients, then weights (Rajbhandari et al., SC20, section 5)."""
+    out first the states of the optimiser, then gradients, then weights (Rajbhandari et al., SC20, section 5), and hold
+    ``UNITS`` units of layers whole: one at work, one on its way."""
     counts = [sum(sum(piece.parameters) for piece in stage) for stage in pieces]
     shares = [plan.dp if plan.zero > level else 1 for level in range(3)]
+    units = [
+        max((max(units_of(piece.parameters), default=0) for piece in stage), default=0) for stage in pieces
+    ]
+    flying = gradient_B * plan.shares_gradients + SHORT_B * (plan.zero == 3 and plan.dp > 1)
     return {
         "weights": [-(-SHORT_B * count // shares[2]) for count in counts],
         "gradients": [-(-gradient_B * count // shares[1]) for count in counts],
         "optimiser": [-(-OPTIMISER_B * count // shares[0]) for count in counts],
+        "gathered": [UNITS * flying * unit for unit in units],
         "buffers": [max(piece.working_B + 2 * piece.result_B for piece in stage) for stage in pieces],
     }
 

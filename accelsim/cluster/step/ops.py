@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.costs import Cost
-from accelsim.cluster.step.fleet import Comm, Fleet
-from accelsim.cluster.step.work import SHORT_B, Call, Piece, Work
+from accelsim.cluster.step.fleet import Comm, Fleet, Group
+from accelsim.cluster.step.options import PLAIN, Options
+from accelsim.cluster.step.work import SHORT_B, Call, Piece, Work, units_of
 from accelsim.time import FS_PER_S
 
 EXACT = 10**6
@@ -49,14 +50,26 @@ class Replica(NamedTuple):
     ops: tuple[tuple[Ops, ...], ...]
 
 
+def one_by_one(comms: Iterable[Comm]) -> Comm:
+    """Return several collectives, one after the other."""
+    total, links = Comm(), list[tuple[str, int]]()
+    for one in comms:
+        total = Comm(
+            total.time_fs + one.time_fs, total.taken_fs + one.taken_fs, total.energy_J + one.energy_J
+        )
+        links += one.by_link_B
+    return total._replace(by_link_B=tuple(links))
+
+
 class Planned:
     """A model on a fleet by a plan: pieces, collectives, replicas that differ.
 
     ``pieces`` [stage][chunk] are those of the first replica; chips that differ have their own.
     """
 
-    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int) -> None:
+    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int, options: Options = PLAIN) -> None:
         self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
+        self.options = options
         self._known: dict[object, Ops] = {}
         self.pieces = [
             [self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)
@@ -89,7 +102,7 @@ class Planned:
     def _once(self, stage: int, chunk: int, group: tuple[int, ...], even: bool) -> Ops:
         """Those of a chunk, worked out once for all that are alike."""
         fleet = self.fleet
-        data = fleet.likeness(self.plan.dp_group(group[0])) if self.plan.zero == 3 and self.plan.dp > 1 else 0
+        data = fleet.likeness(self.plan.dp_group(group[0])) if self.plan.shares_gradients else 0
         own = tuple((id(fleet.chips[rank]), fleet.speeds[rank]) for rank in group)
         key = (id(self.pieces[stage][chunk]), fleet.likeness(group), own, data, even)
         if key not in self._known:
@@ -108,10 +121,15 @@ class Planned:
         piece = pieces[group[0]]
         forward, again, backward = (self.comm(calls, group).time_fs for calls in piece.calls)
         compute = [slowest(part) for part in ("forward", "inputs", "weights")]
-        gathers = self.gathers(stage, piece)
-        back = compute[1] + compute[2]
-        first = Op(compute[0], 0, forward, max(0, gathers - compute[0]))
-        second = Op(compute[1], slowest("again"), again + backward, max(0, 2 * gathers - back))
+        redone = slowest("again")
+        first, second = Op(compute[0], 0, forward), Op(compute[1], redone, again + backward)
+        if self.plan.shares_gradients:
+            gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
+            late = [gathers, gathers + scatters]
+            if self.options.overlap:
+                late[0] -= self._hidden_fs(stage, compute[0], forward)
+                late[1] -= self._hidden_fs(stage, compute[1] + compute[2] + redone, again + backward)
+            first, second = first._replace(data_fs=max(0, late[0])), second._replace(data_fs=max(0, late[1]))
         asked = self._asked_fs(piece)
         return Ops(
             first._replace(host_fs=max(0, asked[0] - first.time_fs)),
@@ -148,15 +166,41 @@ class Planned:
         """The groups of replicas of a stage, one for each part of its tensors."""
         return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
 
-    def gathers(self, stage: int, piece: Piece) -> int:
-        """Return, with ZeRO 3, the time in which the weights of a piece come together for one pass; they come a layer
-        ahead."""
+    def gathers(self, stage: int, piece: Piece) -> Comm:
+        """Return, with ZeRO 3, the all-gathers of the weights of a piece for one pass, which come a unit ahead."""
         if self.plan.zero < 3 or self.plan.dp == 1:
-            return 0
-        groups = self.data_groups(stage)
-        return sum(
-            self.fleet.collective("all_gather", SHORT_B * count, groups).time_fs for count in piece.parameters
-        )
+            return Comm()
+        sizes = [SHORT_B * count for count in units_of(piece.parameters)]
+        return self._one_by_one("all_gather", sizes, self.data_groups(stage))
+
+    def scatters(self, stage: int, piece: Piece) -> Comm:
+        """Return, with ZeRO 2 and 3, the reduce-scatters of the gradients that a backward pass of a piece makes: no
+        device has room to add up those of several microbatches first (Rajbhandari et al., SC20, section 5.2)."""
+        if not self.plan.shares_gradients:
+            return Comm()
+        sizes = [self.options.sent_B(count) for count in units_of(piece.parameters)]
+        return self._one_by_one("reduce_scatter", sizes, self.data_groups(stage))
+
+    def _one_by_one(self, kind: str, sizes: Sequence[int], groups: Sequence[Group]) -> Comm:
+        return one_by_one(self.fleet.collective(kind, nbytes, groups) for nbytes in sizes)
+
+    def _hidden_fs(self, stage: int, compute_fs: int, tensor_fs: int) -> int:
+        """Return how long collectives of replicas may take beside a pass: as long as it computes, and while its
+        tensor-parallel group is on other wires; less while a transfer to another stage is on the same ones."""
+        mine = self._wires(self.data_groups(stage))
+        plan = self.plan
+        if tensor_fs and mine.isdisjoint(self._wires([plan.tp_group(plan.rank(stage, 0, 0))])):
+            compute_fs += tensor_fs
+        if plan.pp > 1:
+            to = (stage + 1) % plan.pp
+            pair = (plan.rank(stage, 0, 0), plan.rank(to, 0, 0))
+            if not mine.isdisjoint(self._wires([pair], "send_recv")):
+                compute_fs -= self.transfer(stage).taken_fs
+        return max(0, compute_fs)
+
+    def _wires(self, groups: Sequence[Group], kind: str = "all_gather") -> set[int]:
+        """Numbers of the wires that collectives of some groups go over."""
+        return {wire for group in groups for wire in self.fleet.loads(kind, group)}
 
     def transfers(self) -> list[Comm]:
         """Return the transfers from each stage to the next, after the last to the first (interleaved); all replicas

@@ -13,7 +13,7 @@ from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.fleet import Comm, Fleet
 from accelsim.cluster.step.flushed import Pipelines, Step
-from accelsim.cluster.step.gradients import Synced, sent_B
+from accelsim.cluster.step.gradients import Synced
 from accelsim.cluster.step.legal import problems
 from accelsim.cluster.step.memory import static_B
 from accelsim.cluster.step.ops import Ops, Planned, Replica
@@ -38,7 +38,7 @@ def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = 
 
 def _made(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> Step:
     _check(work, fleet, plan, batch, options)
-    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
+    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
     made = Step if schedule(plan.schedule).synchronous else Steady
     return made(planned, options, batch)
 
@@ -49,6 +49,9 @@ def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -
     if kind is not None and not kind.synchronous and options.gradients.policy != FUSED.policy:
         what = f"gradients by {options.gradients.policy} with {plan.schedule}, which sums them behind each update"
         found.append(Problem(what, "--gradients", "a schedule that flushes"))
+    if options.overlap_gather and plan.zero not in (1, 2):
+        what = f"--overlap-gather with zero={plan.zero}, which gathers no new weights behind the update"
+        found.append(Problem(what, "--plan", "zero=1 or 2"))
     if found:
         raise UsageError(found)
 
@@ -124,7 +127,7 @@ class Steady(Step):
         count = self._parameters(p)
         if self.plan.dp == 1 or not count:
             return Comm()
-        return self.fleet.collective("all_reduce", sent_B(self.options, count), self.planned.data_groups(p))
+        return self.fleet.collective("all_reduce", self.options.sent_B(count), self.planned.data_groups(p))
 
     def _update_fs(self, p: int) -> int:
         count = self._parameters(p)

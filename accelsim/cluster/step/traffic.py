@@ -9,7 +9,6 @@ import numpy as np
 from accelsim.cluster.collectives.software import KINDS
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Fleet, Group
-from accelsim.cluster.step.gradients import sent_B
 from accelsim.cluster.step.ops import Planned
 from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.work import SHORT_B, Work
@@ -19,7 +18,7 @@ from accelsim.types import Floats
 def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> Floats:
     """Bytes by the number of the wire. Collectives go round rings, as ``Fleet.collective`` counts them by link: summed
     over the wires of a link they are ``StepResult.by_link_B`` but for the rounding of each."""
-    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches)
+    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
     found = np.zeros(len(fleet.topology.wires))
     sent = _tied(planned)
     for stage in range(plan.pp):
@@ -46,12 +45,17 @@ def _tensor(planned: Planned, stage: int) -> list[Sent]:
 
 
 def _data(planned: Planned, stage: int, options: Options) -> list[Sent]:
-    """Gradients, and with ZeRO the weights that come back; local SGD sends both every ``period`` steps."""
+    """Gradients, with ZeRO 2 and 3 those of each microbatch, and with ZeRO the weights that come back; local SGD sends
+    both every ``period`` steps."""
     plan = planned.plan
     count = sum(count for piece in planned.pieces[stage] for count in piece.parameters)
     groups = planned.data_groups(stage)
     found: list[Sent] = [
-        ("all_reduce" if plan.zero == 0 else "reduce_scatter", sent_B(options, count) / plan.period, groups)
+        (
+            "all_reduce" if plan.zero == 0 else "reduce_scatter",
+            options.sent_B(count) * (plan.microbatches if plan.shares_gradients else 1) / plan.period,
+            groups,
+        )
     ]
     if plan.zero in (1, 2):
         found.append(("all_gather", SHORT_B * count / plan.period, groups))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple, Protocol
@@ -89,6 +90,22 @@ class Work(Protocol):
 
 SHORT_B, LONG_B = 2, 4
 """Bytes of a number in 16 and in 32 bits."""
+
+
+UNIT_B = 25 * 2**20
+"""Bytes of weights from which on the layers that ZeRO gathers and scatters together are a unit: a block of a large
+model, several layers of a small one."""
+
+
+def units_of(parameters: Sequence[int]) -> list[int]:
+    """Return the parameters of each unit of layers, in their order."""
+    found, held = [], 0
+    for count in parameters:
+        held += count
+        if SHORT_B * held >= UNIT_B:
+            found.append(held)
+            held = 0
+    return [*found, *([held] if held else [])]
 
 
 def recomputes(work: Work) -> tuple[Recompute, ...]:
