@@ -272,9 +272,19 @@ def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
     return {"batch": _number(row, "batch", "B", default=1), "tokens": tokens,
             "kv": max(tokens, _number(row, "kv", default=tokens)), "heads": heads, "kv_heads": kv_heads,
             "head_dim": _number(row, "head_dim"), "causal": _number(row, "causal", default=0) if "causal" in row
-            else 1.0}  # fmt: skip
+            else 1.0, "backward": float(_is_backward(row))}  # fmt: skip
 
 
+def _is_backward(row: Cells) -> bool:
+    """Whether a row is a backward pass, by its direction."""
+    way = row.get("direction", "").strip()
+    if way not in PASSES:
+        raise Wrong(f"direction {way!r}", ", ".join(filter(None, PASSES)), nearest(way, PASSES))
+    return PASSES[way]
+
+
+PASSES: Mapping[str, bool] = {"": False, "fwd": False, "forward": False, "bwd": True, "backward": True}
+"""Directions of an attention -> whether it is the backward pass."""
 READERS: Mapping[str, Callable[[Cells, str, str], Mapping[str, float]]] = {
     "product": _product,
     "function": _function,

@@ -27,6 +27,10 @@ ELSEWHERE = ("", "alias", "host")
 """Where a node is that no engine of the chip does: nowhere yet, nowhere at all, on the host."""
 
 
+ATTENTION_GRAD = "AttentionGrad"
+"""The backward pass of attention, which one kernel does."""
+
+
 def is_product(node: Node) -> bool:
     """Return whether an engine of the chip does the node as a product: Conv, MatMul, Gemm, ..., alone or with
     functions."""
@@ -34,9 +38,11 @@ def is_product(node: Node) -> bool:
 
 
 def is_attention(node: Node) -> bool:
-    """Return whether the node is attention in one kernel: a product with another one among the functions behind
-    it."""
-    return bool(node.epilogue) and multiplies(node) and any(map(multiplies, node.epilogue))
+    """Return whether the node is attention in one kernel, or its gradient: a product with another one among the
+    functions behind it."""
+    return node.op == ATTENTION_GRAD or (
+        bool(node.epilogue) and multiplies(node) and any(map(multiplies, node.epilogue))
+    )
 
 
 def multiplies(node: Node) -> bool:

@@ -320,5 +320,6 @@ CASES = _OWN + [
 WITHOUT_ONNX = {
     *INDEX_WITHOUT_ONNX,
     "Append", "TopKGating", "ExpertMatMul", "Silu", "Requantize", "RequantizeShift", "Bias", "FakeQuantize", "FakeQuantizeGrad", "MaxPoolGrad", "GatherGrad",
+    "AttentionGrad",
 }  # fmt: skip
 """Proven in tests of their own: ONNX has no such op (Silu: not before opset 24)."""

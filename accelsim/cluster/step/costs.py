@@ -12,8 +12,9 @@ from typing import NamedTuple
 from accelsim.account.energy import work_rows
 from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
-from accelsim.cluster.step.passes import Passes, local, passes
-from accelsim.cluster.step.segments import Segment, Split, block, edge
+from accelsim.cluster.step.passes import Passes, in_format, local, passes
+from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
+from accelsim.compiler.graph.attend import SHORT_FLOATS
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
@@ -97,14 +98,19 @@ class PassCosts(NamedTuple):
 @dataclass(frozen=True)
 class Setting:
     """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
-    of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less."""
+    of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
+    ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it)."""
 
     dtype: str = ""
     fusion: str = "compiled"
     site: str | None = None
     host_s: float = 0.0
+    attention: str = ""
 
 
+PLAIN_ATTENTION, FLASH_ATTENTION = "plain", "flash"
+ATTENTIONS = (FLASH_ATTENTION, PLAIN_ATTENTION)
+"""Kinds of attention in training: one kernel that keeps no scores, or products and a softmax."""
 PLAIN = Setting()
 """Nothing asked."""
 
@@ -127,6 +133,15 @@ class Costs:
         """Return whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
+
+    @property
+    def flash(self) -> bool:
+        """Return whether attention is one kernel in training: where asked for, else on multiprocessors that multiply
+        BF16, for which FlashAttention 2 exists (Ampere and later), in a format of 16 bits."""
+        if self.setting.attention == PLAIN_ATTENTION or self.dtype not in SHORT_FLOATS:
+            return False
+        found = [unit.spec for unit in units(self.chip).values() if ENGINES[unit.type].attends]
+        return any("bf16" in spec.formats or self.setting.attention for spec in found)
 
     @cached_property
     def working(self) -> Chip:
@@ -187,6 +202,9 @@ class Costs:
 
     def passes(self, segment: Segment) -> Passes:
         """The graphs of a piece as this chip runs them."""
+        if segment.back is not None:
+            forward, back = (in_format(each, self.dtype) for each in (segment.graph, segment.back))
+            return Passes(forward, back, back)
         return passes(segment.graph, segment.of, self.dtype, segment.residual, self.by_kernels)
 
     def adam(self, parameters: int) -> Graph | None:
@@ -205,8 +223,9 @@ class Costs:
     def compiled(self, graph: Graph) -> Program:
         """The program of such a run, whatever room memories have; all cores work on each layer."""
         cores = self.working.core_count
+        fusion = "compiled" if graph.name.startswith(FLASH) else self.setting.fusion
         options = Options(
-            dtype=self.dtype, values="off", fusion=self.setting.fusion, edges="outside", cores=cores,
+            dtype=self.dtype, values="off", fusion=fusion, edges="outside", cores=cores,
             share="layer" if cores > 1 else "batch",
         )  # fmt: skip
         with limited(ignore_capacity=True):

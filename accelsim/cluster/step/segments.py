@@ -2,9 +2,11 @@
 
 Megatron's splits (Shoeybi et al., arXiv 1909.08053): projections into heads and the first of the feed-forward part by
 columns, those back by rows, the embedding and the output projection by the vocabulary. With sequence parallelism
-(Korthikanti et al., arXiv 2205.05198) what lies between the products works at a part of the tokens. Scores are written
-to memory, as in frameworks before FlashAttention; their scale and their mask are part of the kernel of the softmax.
-Dropout multiplies by a mask that is read.
+(Korthikanti et al., arXiv 2205.05198) what lies between the products works at a part of the tokens. Attention is one
+kernel that computes its scores again in the backward pass (FlashAttention: Dao et al., NeurIPS 2022), which reads queries,
+keys and values where the projection left them. Plain attention writes scores to memory, as frameworks did before; their
+scale and their mask are part of the kernel of the softmax. Dropout, in models that have it, multiplies by a mask that is
+read; in FlashAttention the mask is drawn again.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
+from accelsim.cluster.step.passes import local
 from accelsim.cluster.step.transformer import Transformer
-from accelsim.workload.graph import Graph
+from accelsim.workload.graph import Graph, Tensor
+from accelsim.workload.masks import CausalMask
 from accelsim.workload.zoo.build import Builder
 
 
@@ -22,7 +26,8 @@ from accelsim.workload.zoo.build import Builder
 class Segment:
     """A graph of one result between collectives. ``of``: its activations among the inputs, whose gradients go on.
 
-    ``core``: attention itself, which selective recomputation computes again. ``residual``: its input goes past it as
+    ``back``: its backward pass, where no rules of differentiation make it. ``core``: attention whose scores are kept,
+    which selective recomputation computes again. ``residual``: its input goes past it as
     well, so that its gradient is a sum. ``times``: so often in a block.
     """
 
@@ -32,17 +37,29 @@ class Segment:
     core: bool = False
     residual: bool = False
     times: int = 1
+    back: Graph | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Split:
     """How one device sees a decoder: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer, ``sp``:
-    what lies between the products is shared as well."""
+    what lies between the products is shared as well; ``flash``: attention is one kernel."""
 
     model: Transformer
     batch: int
     tp: int = 1
     sp: bool = False
+    flash: bool = False
+
+    @property
+    def heads(self) -> int:
+        """Heads of queries of one device."""
+        return self.model.heads // self.tp
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values of one device."""
+        return max(self.tp, self.model.kv_heads) // self.tp
 
     @property
     def rows(self) -> int:
@@ -67,16 +84,50 @@ def _norm(split: Split) -> Segment:
 def _projection(split: Split) -> Segment:
     """Queries, keys and values by one product."""
     model, b, x = split.model, *_builder(split, "qkv", split.model.hidden)
-    features = (model.heads + 2 * max(split.tp, model.kv_heads)) // split.tp * model.head_dim
+    features = (split.heads + 2 * split.kv_heads) * model.head_dim
     return Segment("qkv", b.finish(b.project(x, features, "qkv_y", bias=model.bias)), ("x",))
 
 
 def _attention(split: Split) -> Segment:
     """From the projections to what the heads have gathered, transpositions and all."""
-    model = split.model
-    heads, kv = model.heads // split.tp, max(split.tp, model.kv_heads) // split.tp
+    if split.flash:
+        return Segment(FLASH, _flash(split), ("q", "k", "v"), back=_flash_back(split))
+    model, heads, kv = split.model, split.heads, split.kv_heads
     b, x = _builder(split, "attention", (heads + 2 * kv) * model.head_dim)
     return Segment("attention", b.finish(_attended(b, split, x, heads, kv)), ("x",), core=True)
+
+
+FLASH = "flash"
+"""Beginning of the names of graphs of attention in one kernel, which every framework calls as one."""
+
+
+def _flash(split: Split) -> Graph:
+    """The forward pass, which the compiler joins into one kernel; heads of queries by the keys that they share."""
+    b, s, d, kv = Builder(f"{FLASH}-forward"), split.model.seq, split.model.head_dim, split.kv_heads
+    rows, batch = split.heads // kv * s, split.batch
+    q, k, v = (b.input(name, shape) for name, shape in
+               (("q", (batch, kv, rows, d)), ("k", (batch, kv, d, s)), ("v", (batch, kv, s, d))))  # fmt: skip
+    mask = CausalMask(s, 0)
+    b.graph.tensors["mask"] = Tensor("mask", mask.shape, source=mask, fixed=True)
+    scores = b.reshaped(b.matmul(q, k, "scores"), (batch, kv, split.heads // kv, s, s), "by_token")
+    shares = b.op("Softmax", [b.op("Add", [scores, "mask"], "masked")], "shares", axis=4)
+    return local(b.finish(b.matmul(b.reshaped(shares, (batch, kv, rows, s), "by_group"), v, "attended")))
+
+
+def _flash_back(split: Split) -> Graph:
+    """The backward pass."""
+    b, s, d = Builder(f"{FLASH}-backward"), split.model.seq, split.model.head_dim
+    queries, keys = (split.batch, split.heads, s, d), (split.batch, split.kv_heads, s, d)
+    names = [b.input(name, shape) for name, shape in
+             (("q", queries), ("k", keys), ("v", keys), ("attended", queries), ("grad", queries))]  # fmt: skip
+    return local(
+        b.finish(*b.ops("AttentionGrad", names, ["dq", "dk", "dv"], "back", causal=1, scale=d**-0.5))
+    )
+
+
+def _dropped(b: Builder, split: Split, x: str, name: str) -> str:
+    """Dropout where the model has it."""
+    return b.op("Mul", [x, b.input("dropout", b.shape(x))], name) if split.model.dropout else x
 
 
 def _attended(b: Builder, split: Split, x: str, heads: int, kv: int) -> str:
@@ -90,8 +141,7 @@ def _attended(b: Builder, split: Split, x: str, heads: int, kv: int) -> str:
     v = b.op("Transpose", [b.reshaped(v, (split.batch, s, kv, d), "v.heads")], "v.rows", perm=[0, 2, 1, 3])
     scores = b.matmul(q, k, "scores")
     shares = b.op("Softmax", [scores], "shares", axis=3)
-    kept = b.op("Mul", [shares, b.input("dropout", b.shape(shares))], "kept")
-    mixed = b.matmul(kept, v, "mixed")
+    mixed = b.matmul(_dropped(b, split, shares, "kept"), v, "mixed")
     mixed = b.reshaped(mixed, (split.batch, kv, group, s, d), "mixed.heads")
     mixed = b.op("Transpose", [mixed], "joined", perm=[0, 3, 1, 2, 4])
     return b.reshaped(mixed, (split.batch, s, heads * d), "attended")
@@ -107,7 +157,7 @@ def _sum(split: Split) -> Segment:
     model, b, x = split.model, *_builder(split, "sum", split.model.hidden, full=False)
     if model.bias:
         x = b.op("Add", [x, b.weight("bias", (model.hidden,))], "biased")
-    x = b.op("Mul", [x, b.input("dropout", b.shape(x))], "kept")
+    x = _dropped(b, split, x, "kept")
     past = b.input("past", b.shape(x))
     return Segment("sum", b.finish(b.op("Add", [x, past], "sum_y")), ("x",), times=2)
 
@@ -131,8 +181,7 @@ def _embedding(split: Split) -> Segment:
     x = b.op("Gather", [table, tokens], "embedded", axis=0)
     if model.positions:
         x = b.op("Add", [x, b.weight("positions", (model.seq, model.hidden))], "placed")
-    x = b.op("Mul", [x, b.input("dropout", b.shape(x))], "kept")
-    return Segment("embedding", b.finish(x), ())
+    return Segment("embedding", b.finish(_dropped(b, split, x, "kept")), ())
 
 
 def _head(split: Split) -> Segment:

@@ -20,7 +20,8 @@ LARGE = 10**9
 @dataclass(frozen=True)
 class Transformer:
     """Sizes of a decoder. ``gated``: SwiGLU and RMSNorm, otherwise GELU and LayerNorm; ``bias`` of its projections;
-    ``tied``: the embedding is the output projection too; ``positions``: learnt ones (0: none).
+    ``tied``: the embedding is the output projection too; ``positions``: learnt ones (0: none);
+    ``dropout``: behind the embedding, the shares of attention and both parts of a block.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Transformer:
     bias: bool = True
     tied: bool = True
     positions: int = 2048
+    dropout: bool = False
 
     @property
     def head_dim(self) -> int:
@@ -94,7 +96,7 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
     made = Transformer(
         name, layers=sizes["layers"], hidden=sizes["hidden"], heads=sizes["heads"], kv_heads=sizes["kv_heads"],
         ffn=sizes["ffn"], vocab=sizes["vocab"], seq=sizes["seq"], gated=style.gated, bias=bool(sizes["bias"]),
-        tied=style.tied, positions=style.context,
+        tied=style.tied, positions=style.context, dropout=style.dropout,
     )  # fmt: skip
     if "seq" in given or made.parameters < LARGE:
         return made

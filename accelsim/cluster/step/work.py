@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import NamedTuple, Protocol
 
 from accelsim.cluster.plan.plan import RECOMPUTE, Plan, Recompute
 from accelsim.cluster.schedules.registry import schedule
-from accelsim.cluster.sizes.transformer import Transformer as Sizes
-from accelsim.cluster.sizes.transformer import layer_activation_B
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.segments import Split, block, edge
 from accelsim.cluster.step.transformer import Transformer
@@ -160,13 +157,13 @@ class DecoderWork:
         apart = schedule(plan.schedule).splits
         key = (costs, blocks, first, last, plan.tp, plan.sp, plan.recompute, samples, apart)
         if key not in self.known:
-            split = Split(self.model, samples, plan.tp, plan.sp)
+            split = Split(self.model, samples, plan.tp, plan.sp, costs.flash)
             self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
         return self.known[key]
 
     def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
         """See ``Work``. Gradients of weights are never apart: their costs are a difference."""
-        split, layers = Split(self.model, samples), self.model.layers
+        split, layers = Split(self.model, samples, flash=costs.flash), self.model.layers
         count = layers * (index + 1) // plan.stages - layers * index // plan.stages
         middle = block(split) * count
         ends = [edge(split, name) if there else () for there, name in
@@ -228,11 +225,27 @@ class DecoderWork:
 
 
 def stash_B(split: Split, recompute: Recompute) -> int:
-    """Return what a block keeps of a microbatch for its backward pass, bytes on each device (Korthikanti et al., arXiv
-    2205.05198, table 2, which counts a block of GPT: gated ones keep about as much)."""
-    model = split.model
-    sizes = Sizes(model.layers, model.hidden, model.heads, model.seq, model.vocab)
-    return ceil(layer_activation_B(sizes, split.batch, split.tp, split.sp, recompute))
+    """Return what a block keeps of a microbatch for its backward pass, bytes on each device, in formats of 16 bits
+    (Korthikanti et al., arXiv 2205.05198, section 4.1, with the sizes of this block).
+
+    Inputs of both norms and of the products behind them, and masks of dropout, lie whole on all devices unless ``sp``
+    cuts them; queries, keys, values, what the heads have gathered and the inner activations of the feed-forward part
+    (gated: both factors and their product) are cut. Plain attention keeps the softmax and, with dropout, its mask and
+    result; FlashAttention the logarithm of each row's sum in 32 bits.
+    """
+    model, tokens = split.model, split.batch * split.model.seq
+    if recompute == "full":
+        return SHORT_B * tokens * model.hidden
+    between = tokens * model.hidden * (4 * SHORT_B + 2 * model.dropout)
+    heads = model.heads * model.head_dim + 2 * max(split.tp, model.kv_heads) * model.head_dim
+    inner = (3 if model.gated else 2) * model.ffn
+    inside = SHORT_B * tokens * (heads + model.hidden + inner)
+    core = 0
+    if split.flash:
+        core = LONG_B * tokens * model.heads
+    elif recompute == "none":
+        core = tokens * model.seq * model.heads * (2 * SHORT_B + 1 if model.dropout else SHORT_B)
+    return -(-between // (split.tp if split.sp else 1)) - (-(inside + core) // split.tp)
 
 
 def working_B(split: Split, recompute: Recompute, last: bool) -> int:

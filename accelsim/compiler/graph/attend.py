@@ -26,7 +26,7 @@ def attend(state: State) -> None:
 
     Not with ``options.fusion`` 'eager', nor in other formats than FP16 and BF16.
     """
-    if state.options.fusion == "eager" or state.graph.trains:
+    if state.options.fusion == "eager":
         return
     graph, readers = state.graph, state.graph.consumers()
     able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}

@@ -22,7 +22,7 @@ from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
-from accelsim.workload.nodes import multiplies, node_work
+from accelsim.workload.nodes import ATTENTION_GRAD, multiplies, node_work
 
 MOST_LOOKED_AT = 1 << 26
 """Elements of a constant up to which its values are looked at."""
@@ -34,7 +34,7 @@ WARPS = 4
 
 def lower_attention(step: Lowering) -> None:
     """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
-    Attending(step).lower()
+    (Returning if step.node.op == ATTENTION_GRAD else Attending)(step).lower()
 
 
 class Attending(Streaming):
@@ -55,16 +55,22 @@ class Attending(Streaming):
         return self.layout.graph.tensors[soft.inputs[0]]
 
     @cached_property
+    def _format(self) -> str:
+        """In which it multiplies."""
+        return self.node.format
+
+    @cached_property
+    def _row(self) -> dict[str, Floats]:
+        return columns(self.layout.graph, self.node, self._scores.shape, bool(self._causal))
+
+    @cached_property
     def _found(self) -> Attended:
-        spec, graph = self.step.unit.spec, self.layout.graph
-        return attended(
-            spec, self.node.format, columns(graph, self.node, self._scores.shape, bool(self._causal))
-        )
+        return attended(self.step.unit.spec, self._format, self._row)
 
     def _clocks(self) -> int:
         """Computing, and joining what parts of the keys gave."""
         spec, near = self.step.unit.spec, around(self.layout.roles, self.step.unit.spec)
-        cost = attention_times(spec, near, self.node.format, self._found)
+        cost = attention_times(spec, near, self._format, self._found)
         return max(1, ceil(float(cost.computing[0] + cost.joining[0]) * near.clock_Hz))
 
     def _parameter_names(self) -> list[str]:
@@ -73,11 +79,31 @@ class Attending(Streaming):
     def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
         """Products as they are done, in shares of each piece."""
         entries = [*super()._actions(piece, pieces, moved)]
-        for name, total in _products(self.step.unit.spec, self.layout.graph, self.node, self._found).items():
+        macs = node_work(self.layout.graph, self.node).macs
+        for name, total in _products(self.step.unit.spec, macs, self._format, self._found).items():
             count = total * (piece + 1) // pieces - total * piece // pieces
             if count:
                 entries.append(Action(self.units.engine, name, "", count))
         return entries
+
+
+class Returning(Attending):
+    """The backward pass, which computes scores again."""
+
+    _causal = ""
+
+    @cached_property
+    def _format(self) -> str:
+        return self.ins[self.node.inputs[0]].dtype
+
+    @cached_property
+    def _row(self) -> dict[str, Floats]:
+        q, k = (self.layout.graph.tensors[name].shape for name in self.node.inputs[:2])
+        row = {
+            "batch": q[0], "tokens": q[2], "kv": k[2], "heads": q[1], "kv_heads": k[1], "head_dim": q[3],
+            "causal": self.node.attrs["causal"], "backward": 1,
+        }  # fmt: skip
+        return {name: np.array([float(value)]) for name, value in row.items()}
 
 
 def columns(graph: Graph, node: Node, scores: tuple[int, ...], causal: bool) -> dict[str, Floats]:
@@ -88,7 +114,7 @@ def columns(graph: Graph, node: Node, scores: tuple[int, ...], causal: bool) -> 
     heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))
     row = {
         "batch": 1, "tokens": queries, "kv": kv, "heads": heads, "kv_heads": max(1, keys.elements // (kv * dims[0])),
-        "head_dim": sum(dims) / 2, "causal": causal,
+        "head_dim": sum(dims) / 2, "causal": causal, "backward": 0,
     }  # fmt: skip
     return {name: np.array([float(value)]) for name, value in row.items()}
 
@@ -115,20 +141,17 @@ def _is_causal(mask: Tensor, scores: tuple[int, ...]) -> bool:
     return bool((values[later] <= HIDDEN).all() and not values[~later].any())
 
 
-def _products(spec: Simt, graph: Graph, node: Node, found: Attended) -> dict[ActionName, int]:
-    """Entries of both products: multiplications of queries with keys that they see, the rest of tiles, and of the
+def _products(spec: Simt, algorithmic: int, name: str, found: Attended) -> dict[ActionName, int]:
+    """Entries of its products: multiplications of queries with keys that they see, the rest of tiles, and of the
     algorithm what nobody does; what their operands take of shared memory and registers."""
-    algorithmic = node_work(graph, node).macs
     done = min(algorithmic, round(float(found.macs[0])))
-    multiplied = max(
-        done, round(float(found.blocks[0] * found.multiplying[0]) * spec.formats[node.format].rate)
-    )
-    element_B = max(map(float, operands_B(node.format)))
+    multiplied = max(done, round(float(found.blocks[0] * found.multiplying[0]) * spec.formats[name].rate))
+    element_B = max(map(float, operands_B(name)))
     tiles_B = round(float(found.loaded[0]) * element_B)
     registers_B = WARPS * tiles_B
     return {
-        mac(node.format): done, SKIPPED: algorithmic - done, PADDING: multiplied - done,
-        ActionName(AROUND, node.format): multiplied, ActionName("shared", WRITE): tiles_B,
+        mac(name): done, SKIPPED: algorithmic - done, PADDING: multiplied - done,
+        ActionName(AROUND, name): multiplied, ActionName("shared", WRITE): tiles_B,
         ActionName("shared", READ): registers_B, ActionName("register", WRITE): registers_B,
         ActionName("register", READ): registers_B,
     }  # fmt: skip

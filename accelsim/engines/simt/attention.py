@@ -5,6 +5,10 @@ between them a softmax, on whose results the second one waits. Causal blocks are
 longest one begins no later than any other: nothing is shorter than it. Several queries of heads that share keys are one
 block's rows where a sequence has few of them (decode), and where such blocks are fewer than multiprocessors the keys
 are cut among them (split KV), whose parts another kernel joins. Queries, keys, values and results are moved once.
+
+The backward pass computes scores again: a block takes 128 keys of a head and goes over the queries that see them, five
+products per step. It adds the gradients of queries up in FP32, in the memory of the device; a kernel before it sums the
+products of results and their gradients, one after it rounds those sums (algorithm 2 of the paper).
 """
 
 from __future__ import annotations
@@ -17,11 +21,11 @@ import numpy as np
 from accelsim.engines.simt.products import FEWEST_PIECES, Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
-from accelsim.types import Floats
+from accelsim.types import Bools, Floats
 
-COLUMNS = ("batch", "tokens", "kv", "heads", "kv_heads", "head_dim", "causal")
+COLUMNS = ("batch", "tokens", "kv", "heads", "kv_heads", "head_dim", "causal", "backward")
 """Sequences, queries of each, keys of each (with those of the queries), heads of queries and of keys, elements of a
-head, 1 where a query sees no later key."""
+head, 1 where a query sees no later key, 1 for the backward pass."""
 QUERIES, KEYS = 128, 64
 """Queries of a block, and keys of a step of its loop; fewer queries are rounded up to 16 rows."""
 LEAST_ROWS = 16
@@ -31,12 +35,19 @@ MOST_PARTS, ENOUGH, NEARLY = 128, 0.8, 0.85
 waves is good enough."""
 LANE_OPERATIONS = 4
 """Operations of a lane for a score, beside its exponential: largest of a row, scale and difference, sum, rounding."""
+BACKWARD_OPERATIONS = 5
+"""In the backward pass: scale and difference, the difference of its gradient, their product, two roundings."""
+AROUND_BACKWARD_B = 12
+"""Bytes for each element of a query beside the backward pass itself: its gradient in FP32 set to zero and read again,
+the result and the gradient of the result once more."""
+BEFORE_AND_AFTER = 2
+"""Kernels around the backward pass."""
 
 
 class Attended(NamedTuple):
     """Attention as columns: blocks, clocks of one of them for multiplying at the peak and for its softmax, how much
     longer than the mean the longest is, parts of its keys; multiplications and bytes of all,
-    elements that all blocks bring into shared memory."""
+    elements that all blocks bring into shared memory; whether it is the backward pass."""
 
     blocks: Floats
     multiplying: Floats
@@ -47,10 +58,36 @@ class Attended(NamedTuple):
     bytes: Floats
     joined_B: Floats
     loaded: Floats
+    backward: Bools
 
 
 def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     """The blocks of attention, whatever the constants."""
+    forward, backward = _forward(spec, name, columns), columns["backward"] > 0
+    if not backward.any():
+        return forward
+    both = zip(_backward(spec, name, columns), forward, strict=True)
+    return Attended(*(np.where(backward, back, there) for back, there in both))
+
+
+def _backward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
+    """Blocks of keys, each for one head of queries."""
+    batch, tokens, kv, heads, kv_heads, dim = (columns[key] for key in COLUMNS[:6])
+    seen = np.where(columns["causal"] > 0, tokens - (np.minimum(tokens, kv) - 1) * tokens / kv / 2, tokens)
+    steps = np.ceil(seen / KEYS)
+    blocks = batch * heads * np.ceil(kv / QUERIES)
+    scores = QUERIES * steps * KEYS
+    element_B = max(map(float, operands_B(name)))
+    queries, keys = batch * tokens * heads * dim, batch * kv * kv_heads * dim
+    return Attended(
+        blocks, scores * 5 * dim / float(spec.formats[name].rate),
+        scores * (1 / spec.special + BACKWARD_OPERATIONS / spec.lanes), np.ceil(tokens / KEYS) / steps,
+        np.ones(len(batch)), 5 * batch * kv * heads * seen * dim, element_B * (4 * queries + 4 * keys),
+        AROUND_BACKWARD_B * queries, blocks * 2 * seen * dim + 2 * keys, np.ones(len(batch), bool),
+    )  # fmt: skip
+
+
+def _forward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     batch, tokens, kv, heads, kv_heads, dim = (columns[key] for key in COLUMNS[:6])
     shared = np.where(tokens < LEAST_ROWS, heads / kv_heads, 1.0)
     rows = tokens * shared
@@ -68,7 +105,7 @@ def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
         whole * parts, scores * 2 * dim / float(spec.formats[name].rate),
         scores * (1 / spec.special + LANE_OPERATIONS / spec.lanes), longest, parts,
         2 * batch * tokens * heads * seen * dim, element_B * 2 * (queries + keys), joined,
-        whole * 2 * seen * dim + queries,
+        whole * 2 * seen * dim + queries, np.zeros(len(batch), bool),
     )  # fmt: skip
 
 
@@ -95,7 +132,8 @@ class AttentionTimes(NamedTuple):
 
 def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> AttentionTimes:
     """Return how long it takes."""
-    multiplying = found.multiplying / spec.formats[name].sustained / spec.attention
+    share = np.where(found.backward, spec.attention_backward, spec.attention)
+    multiplying = found.multiplying / spec.formats[name].sustained / share
     work = multiplying + found.softmax + spec.prologue + spec.epilogue
     waves = found.blocks / spec.multiprocessors
     last = np.where(found.longest > 1, 0.0, spec.softness) * (np.ceil(waves) - waves)
@@ -104,6 +142,7 @@ def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> A
     moving = found.bytes / around.dram_Bps
     fits = found.joined_B <= around.l2_B
     joined_Bps = np.where(fits, float(around.l2_width_B) * around.clock_Hz, around.dram_Bps)
-    joining = np.where(found.parts > 1, spec.reduction + found.joined_B / joined_Bps, 0.0)
+    others = np.where(found.backward, BEFORE_AND_AFTER, found.parts > 1)
+    joining = others * spec.reduction + found.joined_B / joined_Bps
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
     return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -243,6 +243,11 @@ class Simt(EngineSpec):
         description="share of the rate of products at which attention in one kernel multiplies, the time of its "
         "softmax apart; less where its instructions are not those of the fastest products (FlashAttention 2 on Hopper)",
     )
+    attention_backward: Annotated[Share, Fitted(0.05, 1.0)] = Field(
+        0.7,
+        description="share of the rate of products at which the backward pass of attention multiplies, the time of its "
+        "exponentials apart",
+    )
     reduction: Seconds = Field(
         2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"
     )

@@ -35,7 +35,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("Quantize", "DynamicQuantizeLinear", "Dequantize", "Requantize", "RequantizeShift"), _CODES
     ),
-    **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad"), _SECOND),
+    **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad", "AttentionGrad"), _SECOND),
     "GridSample": "it has no rule",
     **dict.fromkeys(("TopKGating", "ExpertMatMul"), "there is no rule for a choice of experts"),
     "Append": "it writes into a state, which keeps no earlier values",

@@ -116,6 +116,8 @@ FakeQuantize           X, scale                      dtype: format of the codes,
 FakeQuantizeGrad       X, scale, dY                  as FakeQuantize; two outputs: dX, dscale
 MaxPoolGrad            X, Y, dY                      as MaxPool; dY to the first maximum of its window: dX
 GatherGrad             dY, indices                   axis, size: elements of X along it; scatter-add: dX
+AttentionGrad          Q, K, V, Y, dY                causal: 0 or 1, scale: of the scores; Q[B,H,S,D],
+                                                     K, V[B,G,T,D], H a multiple of G; three outputs: dQ, dK, dV
 =====================  ============================  =========================================================
 
 ``scale``, ``multiplier``: float32 arrays, 0-d or one value per slice of ``axis`` (with ``block``: one per block,

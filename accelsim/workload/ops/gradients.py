@@ -1,4 +1,4 @@
-"""Ops that only training needs: the way back through a maximum, scatter-add, fake quantisation."""
+"""Ops that only training needs: the way back through a maximum, scatter-add, attention, fake quantisation."""
 
 from __future__ import annotations
 
@@ -80,6 +80,52 @@ def _gather_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 
 register(Op("GatherGrad", "reduce", _gather_infer, _gather_grad, _gather_work, family="training"))
+
+
+def _attention_infer(node: Node, ins: Ins) -> Infers:
+    q, k, v, y, g = (tensor(node, ins, index) for index in range(5))
+    ranks = all(len(each.shape) == 4 for each in (q, k, v, y, g))
+    require(ranks, node, f"q, k and v of {list(q.shape)}, {list(k.shape)}, {list(v.shape)}", "four axes each")
+    batch, heads, rows, depth = q.shape
+    groups, keys, width = k.shape[1], k.shape[2], v.shape[3]
+    fits = k.shape == (batch, groups, keys, depth) and v.shape[:3] == k.shape[:3] and heads % groups == 0
+    require(fits, node, f"q {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)} do not fit")
+    want = (batch, heads, rows, width)
+    require(
+        y.shape == want and g.shape == want,
+        node,
+        f"Y and dY of {list(y.shape)}, {list(g.shape)}",
+        str(list(want)),
+    )
+    return [(each.shape, each.dtype) for each in (q, k, v)]
+
+
+def _attention_grad(node: Node, values: Values) -> list[Array]:
+    """Scores and shares are computed again (Dao et al., FlashAttention, NeurIPS 2022, algorithm 4)."""
+    q, k, v, y, g = (array(values, index) for index in range(5))
+    group, scale = q.shape[1] // k.shape[1], node.attrs["scale"]
+    keys, mixed = (np.repeat(each, group, axis=1) for each in (k, v))
+    scores = q @ np.swapaxes(keys, 2, 3) * scale
+    if node.attrs["causal"]:
+        later = np.triu(np.ones(scores.shape[2:], np.bool_), scores.shape[3] - scores.shape[2] + 1)
+        scores = np.where(later, -np.inf, scores)
+    shares = np.exp(scores - scores.max(axis=3, keepdims=True))
+    shares /= shares.sum(axis=3, keepdims=True)
+    slope = g @ np.swapaxes(mixed, 2, 3) - (g * y).sum(axis=3, keepdims=True)
+    back = shares * slope * scale
+    each = (np.swapaxes(back, 2, 3) @ q, np.swapaxes(shares, 2, 3) @ g)
+    dk, dv = (x.reshape(*k.shape[:2], group, *x.shape[2:]).sum(axis=2) for x in each)
+    return [np.asarray(x, q.dtype) for x in (back @ keys, dk, dv)]
+
+
+def _attention_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
+    # scores, their gradient, and one product for each of q, k and v; per score an exponential, three products, two sums
+    q, k, v = (tensor(node, ins, index) for index in range(3))
+    scores = q.elements // q.shape[3] * k.shape[2]
+    return Work(macs=scores * (3 * q.shape[3] + 2 * v.shape[3]), ops=6 * scores)
+
+
+register(Op("AttentionGrad", "reduce", _attention_infer, _attention_grad, _attention_work, family="training"))
 
 
 def _fake_infer(node: Node, ins: Ins) -> Infers:

@@ -25,7 +25,8 @@ class Style:
 
     ``gated``: SwiGLU (Shazeer, arXiv 2002.05202), RMSNorm (Zhang and Sennrich, arXiv 1910.07467) and rotary positions
     (Su et al., arXiv 2104.09864) of base ``theta``; otherwise GELU, LayerNorm and learnt positions, ``context`` of
-    them. ``tied``: the embedding is the output projection too. ``epsilon`` of the normalisation.
+    them. ``tied``: the embedding is the output projection too. ``epsilon`` of the normalisation. ``dropout``: it was
+    trained with it (inference has none).
     """
 
     gated: bool = True
@@ -33,6 +34,7 @@ class Style:
     context: int = 0
     tied: bool = False
     epsilon: float = 1e-5
+    dropout: bool = False
 
 
 @dataclass(frozen=True)

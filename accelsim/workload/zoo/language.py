@@ -10,7 +10,7 @@ from accelsim.workload.zoo.entry import Entry, Params, register
 
 LLAMA_2 = Style()
 LLAMA_3 = Style(theta=500000.0)
-GPT_2 = Style(gated=False, tied=True, context=1024)
+GPT_2 = Style(gated=False, tied=True, context=1024, dropout=True)
 GPT = Style(gated=False, tied=True, context=2048)
 MIXTRAL = Style(theta=1e6)
 LEAST = {"past": 0, "bias": 0, "train": 0}
