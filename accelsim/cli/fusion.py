@@ -52,6 +52,12 @@ def fusion_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+attention_option = click.option(
+    "--attention", default="", metavar="flash|plain",
+    help="With --train, of decoders: flash, one kernel that keeps no scores (the default in 16 bits on GPUs that "
+    "multiply bf16), or plain, products and a softmax of scores in memory.",
+)  # fmt: skip
+"""How decoders attend in training."""
 OPTIONS = (
     click.option(
         "--gradients", default="", metavar="POLICY",

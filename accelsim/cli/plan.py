@@ -20,6 +20,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
+from accelsim.cli.fusion import attention_option
 from accelsim.cli.options import limit_options
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field of the cluster. Repeatable."
 )
 @click.option("--dtype", default="", help="Number format; default: that of each chip.")
+@attention_option
 @click.option(
     "--pipedream", is_flag=True, help="Cut MODEL into stages with replicas, as PipeDream's optimiser does."
 )
@@ -67,6 +69,7 @@ def plan(
     objective: str,
     changes: Sequence[str],
     dtype: str,
+    attention: str,
     pipedream: bool,
     as_json: bool,
     table: Path | None,
@@ -90,7 +93,10 @@ def plan(
     check_outputs(plot, table)
     if pipedream and (plot is not None or objective != "time"):
         raise UsageError(Problem("--plot or --objective with --pipedream", expected="neither"))
-    asked = Asked(model, on, batch=batch, set=changes, dtype=dtype, ignore_capacity=limits().ignore_capacity)
+    asked = Asked(
+        model, on, batch=batch, set=changes, dtype=dtype, ignore_capacity=limits().ignore_capacity,
+        attention=attention,
+    )  # fmt: skip
     if pipedream:
         _print_stages(asked, table, as_json)
         return

@@ -24,7 +24,7 @@ from accelsim.cli.common import (
     show_notes,
     width,
 )
-from accelsim.cli.fusion import fusion_options, taken
+from accelsim.cli.fusion import attention_option, fusion_options, taken
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import read, run_options
 from accelsim.cli.run_many import (
@@ -72,7 +72,8 @@ WORST = 5
     default="",
     metavar="PLAN",
     help="On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
-    "Without recompute=, accelsim chooses the least recomputation that fits in memory.",
+    "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
+    "fastest size that fits.",
 )
 @click.option(
     "--train",
@@ -86,6 +87,7 @@ WORST = 5
 )
 @click.option("--tokens", callback=large_count, metavar="N",
               help="With --train: how long training on N tokens takes, such as 300e9.")  # fmt: skip
+@attention_option
 @fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
@@ -123,6 +125,7 @@ def run(
     train: bool,
     whole: bool,
     tokens: int | None,
+    attention: str,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -145,7 +148,7 @@ def run(
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
-    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens)
+    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens, attention)
     single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):
         print_on_cluster(asked, together, {name: bool(given) for name, given in single.items()})

@@ -48,6 +48,7 @@ class OnCluster(NamedTuple):
     fused: Fused = Fused()
     whole: bool = False
     tokens: int | None = None
+    attention: str = ""
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
@@ -57,7 +58,8 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
 
     if given.train or any(is_cluster(name) for text in on for name in listed(text)):
         return True
-    options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None}
+    options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None,
+               "--attention": bool(given.attention)}  # fmt: skip
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(on)}"
@@ -134,6 +136,8 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
                 expected="--train for a training step, or a decoder that generates ('MODEL?prompt=P,new=N')",
             )
         )
+    if given.attention and not given.train:
+        found.append(Problem("--attention without --train", expected="--train: a training step"))
     if given.tokens is not None and (given.whole or not given.train):
         found.append(Problem("--tokens", expected="--train without --whole: so many in a whole training"))
     if given.whole and not given.train:
@@ -163,7 +167,7 @@ def print_whole(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: boo
     sizes = pairs("--param", asked["param"] or (), whole, "a whole number from 1")
     wanted = Asked(
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
-        asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=sizes,
+        asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=sizes, attention=given.attention,
     )  # fmt: skip
     with progress(2) as stage:
         stage("read", 0.0)
@@ -197,6 +201,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
         asked["fusion"], asked["site"], gradients=read(given.fused), gradient_B=given.fused.gradient_B,
         ignore_capacity=ignore_capacity, params=_counts(asked["param"]), overlap_gather=given.fused.overlap_gather,
+        attention=given.attention,
     )  # fmt: skip
     tune = given.fused.tune_gradients
     with progress(3 - given.no_advice + tune) as stage:

@@ -98,6 +98,8 @@ def sentences(
     found = [_binding(result), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))
+    if result.tried:
+        found.append(_sized(result))
     found += [
         f"{chip} is {origin}." if origin == NOT_CALIBRATED else f"{chip} is calibrated on {origin}."
         for chip, origin in result.calibrated.items()
@@ -135,6 +137,16 @@ def _memory(result: StepResult) -> str:
     return (
         f"Stage {device.stage} uses the most memory: {memory_text(device.memory.peak_B)} of "
         f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {article}{most}."
+    )
+
+
+def _sized(result: StepResult) -> str:
+    """How the size of microbatches was found."""
+    *smaller, largest = (f"{size:,}" for size in result.tried)
+    sizes = f"{', '.join(smaller)} and {largest}" if smaller else largest
+    return (
+        f"The plan does not say how many microbatches there are: {sizes} {result.unit} each fit in memory, and "
+        f"{result.microbatch:,} is the fastest."
     )
 
 

@@ -116,6 +116,9 @@ _READ: dict[str, Callable[[str], Any]] = {
     "recompute": _recompute,
 }
 """Field of a plan -> how its text is read."""
+FSDP = "fsdp"
+"""fsdp=N is PyTorch's name of dp=N,zero=3: weights, gradients and states of the optimiser are shared out, units of
+layers are gathered one ahead (prefetch)."""
 
 
 def parse_plan(text: str) -> Plan:
@@ -127,8 +130,8 @@ def parse_plan(text: str) -> Plan:
     problems: list[Problem] = []
     for part in re.split(r"[,\s]+", text.strip(", \t\n")):
         name, equals, value = part.partition("=")
-        if name not in _READ:
-            expected = "one of " + ", ".join(_READ)
+        if name not in (*_READ, FSDP):
+            expected = "one of " + ", ".join((*_READ, FSDP))
             problems.append(Problem(f"a plan has no {brief(name)}", "--plan", expected, nearest(name, _READ)))
         elif name in found:
             problems.append(Problem(f"{name} is given twice", "--plan", "once"))
@@ -136,6 +139,12 @@ def parse_plan(text: str) -> Plan:
             problems.append(Problem(f"{name} has no value", "--plan", f"{name}=..."))
         else:
             _read(name, value, found, problems)
+    if FSDP in found:
+        twice = [name for name in ("dp", "zero") if name in found]
+        problems += [
+            Problem(f"{name} beside {FSDP}", "--plan", f"{FSDP}=N, which is dp=N,zero=3") for name in twice
+        ]
+        found |= {"dp": found.pop(FSDP), "zero": 3}
     if problems:
         raise UsageError(problems)
     return Plan(**found)
@@ -145,6 +154,6 @@ def _read(name: str, value: str, found: dict[str, Any], problems: list[Problem])
     """Put the value of one field into ``found``, or what is wrong with it into ``problems``."""
     found[name] = None
     try:
-        found[name] = _READ[name](value)
+        found[name] = _READ["dp" if name == FSDP else name](value)
     except ValueError as error:
         problems.append(Problem(f"{name}={brief(value)[1:-1]}", "--plan", str(error)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,16 +12,16 @@ from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.buckets.policies import policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.step.costs import Setting
+from accelsim.cluster.step.costs import ATTENTIONS, FLASH_ATTENTION, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.result import Refused, StepResult
-from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.step import step_s, train_step
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, known
 from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
@@ -34,9 +34,12 @@ FILL = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked: texts as on the command line, or what they name. ``batch``: samples of all replicas together, None
-    for as many as make full microbatches. ``host``: seconds for each kernel that a host asks for. ``gradients``: how
-    they are joined to be sent; ``gradient_B``: bytes of each; ``overlap_gather``: as ``Options`` has them."""
+    """What is asked: texts as on the command line, or what they name.
+
+    ``batch``: samples of all replicas together, None for as many as make full microbatches. ``host``: seconds for each
+    kernel that a host asks for. ``gradients``: how they are joined to be sent; ``gradient_B``: bytes of each;
+    ``overlap_gather``: as ``Options`` has them; ``attention``: as ``Setting`` has it.
+    """
 
     model: str
     on: str | Path | ClusterSpec
@@ -53,6 +56,7 @@ class Asked:
     ignore_capacity: bool = False
     params: Mapping[str, int] | None = None
     overlap_gather: bool = False
+    attention: str = ""
 
 
 class Ready(NamedTuple):
@@ -70,22 +74,56 @@ class Ready(NamedTuple):
         return train_step(self.work, self.fleet, plan, self.batch, self.options)
 
     def fitted(self) -> tuple[Ready, StepResult]:
-        """The step, with as little computed again as fits where that is open; what says so is in the result.
+        """The step, with as little computed again as fits where that is open, and then with the fastest microbatches;
+        what says so is in the result.
 
         Raises OutOfMemory where nothing fits, with what it takes to compute nothing again.
         """
         try:
-            return self, self.step()
+            return self._sized()
         except OutOfMemory as refused:
             if self.options.open_recompute:
                 for recompute in recomputes(self.work)[1:]:
                     with suppress(OutOfMemory):
-                        result = replace(
-                            self.step(recompute=recompute),
-                            refused=Refused(refused.rank, refused.needed_B, refused.available_B),
-                        )
-                        return self._replace(plan=result.plan), result
+                        made, result = self._replace(plan=replace(self.plan, recompute=recompute))._sized()
+                        lacked = Refused(refused.rank, refused.needed_B, refused.available_B)
+                        return made, replace(result, refused=lacked)
             raise
+
+    def _sized(self) -> tuple[Ready, StepResult]:
+        """The step, with the fastest microbatches that fit where their number is open: twice as large ones are tried as
+        long as they fit and the step gets shorter. Raises OutOfMemory where not even the smallest fit."""
+        if not self.options.open_microbatches:
+            return self, self.step()
+        best, best_s, tried = self.plan, float("inf"), list[int]()
+        each = self.batch // self.plan.dp
+        for plan in self._microbatched():
+            try:
+                seconds = step_s(self.work, self.fleet, plan, self.batch, self.options)
+            except OutOfMemory:
+                if not tried:
+                    raise
+                break
+            tried.append(each // plan.microbatches)
+            if seconds >= best_s:
+                break
+            best, best_s = plan, seconds
+        made = self._replace(plan=best)
+        return made, replace(made.step(), tried=tuple(tried))
+
+    def _microbatched(self) -> Iterator[Plan]:
+        """Plans with microbatches of one sequence, two, four, ... or the next size that divides the batch and suits the
+        schedule; the plan itself where no size does, which then says what is wrong."""
+        each, least, found = self.batch // self.plan.dp, 1, False
+        kind = SCHEDULES.get(self.plan.schedule)
+        for size in range(1, each + 1):
+            count = each // size
+            fits = each % size == 0 and size >= least and kind is not None
+            if fits and kind is not None and not list(kind.check(self.plan.pp, count, self.plan.chunks)):
+                yield replace(self.plan, microbatches=count)
+                least, found = 2 * size, True
+        if not found:
+            yield self.plan
 
 
 def _check_format(dtype: str) -> None:
@@ -94,6 +132,28 @@ def _check_format(dtype: str) -> None:
         if is_integer(name):
             what, expected = f"a training in {dtype}", "a floating-point format, as gradients have"
             raise UsageError(Problem(what, "--dtype", expected))
+
+
+def _check_attention(attention: str, work: Work | None, fleet: Fleet | None) -> None:
+    """Raise UsageError for a kind of attention that there is not, that a model does not have, or a chip."""
+    if not attention:
+        return
+    known("attention", attention, ATTENTIONS)
+    found = []
+    if work is not None and not work.sample_tokens:
+        found.append(Problem(f"--attention of {work.name}", "--attention", "a decoder"))
+    if fleet is not None and attention == FLASH_ATTENTION:
+        lacking = {each.chip.name: each for each in fleet.costs_of_kinds() if not each.flash}
+        found += [
+            Problem(
+                f"attention in one kernel on {name} in {each.dtype}",
+                "--attention",
+                "plain, or a GPU in fp16 or bf16",
+            )
+            for name, each in lacking.items()
+        ]
+    if found:
+        raise UsageError(found)
 
 
 def ready(asked: Asked) -> Ready:
@@ -105,7 +165,9 @@ def ready(asked: Asked) -> Ready:
         work = work_of(asked.model, asked.params)
     with gather.also():
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
-        fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host))
+        fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host, asked.attention))
+    with gather.also():
+        _check_attention(asked.attention, work, fleet)
     with gather.also():
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
@@ -122,8 +184,15 @@ def ready(asked: Asked) -> Ready:
     if not given:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
     left = isinstance(asked.plan, str) and "recompute" not in asked.plan
+    sized = not given and bool(work.sample_tokens) and not _updates_each(plan) and batch % plan.dp == 0
     options = Options(
-        asked.overlap, asked.gradients, asked.gradient_B, asked.ignore_capacity, left, asked.overlap_gather
+        asked.overlap,
+        asked.gradients,
+        asked.gradient_B,
+        asked.ignore_capacity,
+        left,
+        asked.overlap_gather,
+        sized,
     )
     return Ready(work, fleet, plan, batch, options)
 

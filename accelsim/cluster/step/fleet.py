@@ -94,6 +94,10 @@ class Fleet:
         """Return what pieces cost on the chip of a rank, without its pace."""
         return self._costs[id(self.chips[rank])]
 
+    def costs_of_kinds(self) -> list[Costs]:
+        """Return what pieces cost, once for each kind of chip."""
+        return list(self._costs.values())
+
     @cached_property
     def _known(self) -> dict[tuple[object, ...], Comm]:
         return {}

@@ -50,6 +50,16 @@ class Replica(NamedTuple):
     ops: tuple[tuple[Ops, ...], ...]
 
 
+BESIDE = 0.5
+"""Seconds by which a pass takes longer for each second of ZeRO's collectives that it hides, for they take
+multiprocessors and memory bandwidth from its kernels. Fitted, see ``tests.validation.public_training``."""
+
+
+def beside(collectives_fs: int, hidden_fs: int) -> int:
+    """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them."""
+    return max(0, collectives_fs - hidden_fs) + round(BESIDE * min(collectives_fs, hidden_fs))
+
+
 def one_by_one(comms: Iterable[Comm]) -> Comm:
     """Return several collectives, one after the other."""
     total, links = Comm(), list[tuple[str, int]]()
@@ -125,11 +135,12 @@ class Planned:
         first, second = Op(compute[0], 0, forward), Op(compute[1], redone, again + backward)
         if self.plan.shares_gradients:
             gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
-            late = [gathers, gathers + scatters]
-            if self.options.overlap:
-                late[0] -= self._hidden_fs(stage, compute[0], forward)
-                late[1] -= self._hidden_fs(stage, compute[1] + compute[2] + redone, again + backward)
-            first, second = first._replace(data_fs=max(0, late[0])), second._replace(data_fs=max(0, late[1]))
+            hidden = (
+                self._hidden_fs(stage, compute[0], forward),
+                self._hidden_fs(stage, compute[1] + compute[2] + redone, again + backward),
+            )
+            first = first._replace(data_fs=beside(gathers, hidden[0]))
+            second = second._replace(data_fs=beside(gathers + scatters, hidden[1]))
         asked = self._asked_fs(piece)
         return Ops(
             first._replace(host_fs=max(0, asked[0] - first.time_fs)),
@@ -187,8 +198,9 @@ class Planned:
     def _hidden_fs(self, stage: int, compute_fs: int, tensor_fs: int) -> int:
         """Return how long collectives of replicas may take beside a pass: as long as it computes, and while its
         tensor-parallel group is on other wires; less while a transfer to another stage is on the same ones."""
-        mine = self._wires(self.data_groups(stage))
-        plan = self.plan
+        if not self.options.overlap:
+            return 0
+        mine, plan = self._wires(self.data_groups(stage)), self.plan
         if tensor_fs and mine.isdisjoint(self._wires([plan.tp_group(plan.rank(stage, 0, 0))])):
             compute_fs += tensor_fs
         if plan.pp > 1:

@@ -17,7 +17,7 @@ class Options:
     else in one behind it; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up in 32 bits);
     ``overlap_gather``: with ZeRO 1 and 2 the forward pass of the next step goes on while new weights come together;
     ``ignore_capacity``: what does not fit is told and not refused; ``open_recompute``: the plan says nothing of what is
-    computed again (``asked.Ready.fitted`` finds it)."""
+    computed again; ``open_microbatches``: nor how many microbatches there are (``asked.Ready.fitted`` finds both)."""
 
     overlap: bool = True
     gradients: Fusion = FUSED
@@ -25,6 +25,7 @@ class Options:
     ignore_capacity: bool = False
     open_recompute: bool = False
     overlap_gather: bool = False
+    open_microbatches: bool = False
 
     @property
     def gradient_format(self) -> str:

@@ -88,7 +88,8 @@ class StepResult:
     ``flops_done``: what is computed again too; ``peak_flops``: of all devices together in the format of the products.
     ``energy_J``: by what draws it. ``by_link_B``: bytes over all wires, by the name of their link.
     ``calibrated``: chip -> what its constants come of. ``refused``: where the plan left open what is computed again and
-    nothing did not fit. ``interval``: nine of ten steps take no less and no more, by the kernels of the busiest stage,
+    nothing did not fit. ``tried``: samples of the microbatches that were tried, where the plan left them open.
+    ``interval``: nine of ten steps take no less and no more, by the kernels of the busiest stage,
     all else taken to be exact; None on chips without kernels.
     """
 
@@ -109,6 +110,7 @@ class StepResult:
     by_link_B: Mapping[str, int]
     calibrated: Mapping[str, str] = field(default_factory=dict)
     refused: Refused | None = None
+    tried: tuple[int, ...] = ()
     interval: Interval | None = None
 
     @property
@@ -178,6 +180,7 @@ class StepResult:
             "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,
             "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,
             "by_link_B": dict(self.by_link_B), "calibrated": dict(self.calibrated),
+            "microbatches_tried": list(self.tried),
             "without_recompute": None if self.refused is None else self.refused._asdict(),
             "memory": [device_facts(device) for device in self.devices],
         }  # fmt: skip

@@ -2,7 +2,8 @@
 
 What a block costs is simulated for each tensor-parallel size, for microbatches of one and two samples; larger ones lie
 on the line through both until one of their plans is among the best. Time by closed form: filling and draining of
-the pipeline and its microbatches, gradients, update. Memory by the closed forms of the step.
+the pipeline and its microbatches, gradients, update. Memory by the closed forms of the step. From the best of those that
+are simulated the search goes on to better neighbours, as long as there are any.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ BEST = 10
 """Plans that are printed."""
 SIMULATED = 16
 """Plans that are simulated: those with the least estimates."""
-LARGEST = 8
+LARGEST = 64
 """Sequences of a microbatch that are tried: 1, 2, 4, ... up to this; of other models samples up to the batch."""
-CHUNKS = (2, 3, 4, 6)
-"""Chunks of a device that are tried with schedules that have several."""
+WORTH, NEAR, ROUNDS = 0.001, 1.15, 8
+"""Share of the time by which a neighbour must be better to be taken; how much worse than the best its estimate may be
+for it to be simulated; how often the best is left for a better neighbour."""
+ZEROS = (0, 1, 2, 3)
+"""Stages of ZeRO that are tried."""
 OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
     "time": lambda result: result.time_s,
     "energy": lambda result: result.total_J,
@@ -88,12 +92,14 @@ def _microbatches(samples: int, largest: int) -> Iterator[int]:
 
 
 def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan]:
-    """Schedules with their chunks, sequence parallelism, ZeRO, recomputation."""
+    """Schedules with their chunks (numbers that divide the layers of a stage), sequence parallelism, ZeRO,
+    recomputation."""
+    chunks_of = _divisors(max(1, work.depth() // plan.pp))[1:]
     shapes = [(name, v) for name, entry in SCHEDULES.items() if entry.synchronous
-              for v in (CHUNKS if entry.chunked else (1,)) if plan.pp > 1 or name == "1f1b"]  # fmt: skip
+              for v in (chunks_of if entry.chunked else (1,)) if plan.pp > 1 or name == "1f1b"]  # fmt: skip
     for name, chunks in shapes:
         for sp in (False, True) if plan.tp > 1 else (False,):
-            for zero in (0, 1, 3) if plan.dp > 1 else (0,):
+            for zero in ZEROS if plan.dp > 1 else (0,):
                 for recompute in recomputes(work):
                     made = replace(plan, schedule=name, chunks=chunks, sp=sp, zero=zero, recompute=recompute)
                     if not any(problems(work, devices, made, batch)):
@@ -129,7 +135,85 @@ def search(
         with suppress(Infeasible):
             results.append(train_step(work, fleet, each.plan, batch, options))
     results.sort(key=OBJECTIVES[objective])
+    if results:
+        better = _climbed(_Climb(work, fleet, batch, options, objective, bounds), results[0])
+        known = {each.plan for each in looked}
+        looked += [Looked(each.plan, bounds.of(each.plan)) for each in better if each.plan not in known]
+        fresh = {each.plan for each in better}
+        results = [*better, *(each for each in results if each.plan not in fresh)]
+        results.sort(key=OBJECTIVES[objective])
     return _found(looked, results[:BEST])
+
+
+class _Climb(NamedTuple):
+    """What a search goes on with from its best plan."""
+
+    work: Work
+    fleet: Fleet
+    batch: int
+    options: Options
+    objective: str
+    bounds: Bounds
+
+    def simulated(self, plan: Plan) -> StepResult | None:
+        """The step of a plan, None for one that does not fit."""
+        with suppress(Infeasible):
+            return train_step(self.work, self.fleet, plan, self.batch, self.options)
+        return None
+
+
+def _climbed(climb: _Climb, best: StepResult) -> list[StepResult]:
+    """Plans that are better than ``best``, each a neighbour of the one before: estimates leave out so much that the best
+    one by them may have a better neighbour."""
+    value, found, seen = OBJECTIVES[climb.objective], list[StepResult](), {best.plan}
+    for _ in range(ROUNDS):
+        limit = NEAR * climb.bounds.of(best.plan).value(climb.objective)
+        near = [plan for plan in dict.fromkeys(neighbours(climb.work, climb.fleet, best.plan, climb.batch))
+                if plan not in seen]  # fmt: skip
+        seen |= set(near)
+        bounded = [(climb.bounds.of(plan), plan) for plan in near]
+        tried = [climb.simulated(plan) for bound, plan in bounded
+                 if bound.fits and bound.value(climb.objective) <= limit]  # fmt: skip
+        better = min((each for each in tried if each is not None), key=value, default=best)
+        if value(better) >= (1 - WORTH) * value(best):
+            return found
+        best = better
+        found.append(best)
+    return found
+
+
+def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Plan]:
+    """Legal plans that differ from ``plan`` by one move: another schedule, sequence parallelism, stage of ZeRO or
+    recomputation; the next smaller or larger microbatch or number of chunks; a factor of two from one kind of
+    parallelism to another."""
+    moves: list[dict[str, object]] = [
+        *({"schedule": name, "chunks": max(2, plan.chunks) if entry.chunked else 1}
+          for name, entry in SCHEDULES.items() if entry.synchronous),
+        {"sp": not plan.sp},
+        *({"zero": zero} for zero in ZEROS),
+        *({"recompute": recompute} for recompute in recomputes(work)),
+        *({"microbatches": count} for count in _beside(plan.microbatches, batch // plan.dp)),
+        *({"chunks": count} for count in _beside(plan.chunks, max(1, work.depth() // plan.pp))),
+    ]  # fmt: skip
+    kinds = ("dp", "tp", "pp")
+    for one, other in ((a, b) for a in kinds for b in kinds if a != b and getattr(plan, a) % 2 == 0):
+        shape: dict[str, object] = {one: getattr(plan, one) // 2, other: 2 * getattr(plan, other)}
+        moves += [shape | {"microbatches": count} for count in (plan.microbatches, 2 * plan.microbatches,
+                                                                plan.microbatches // 2) if count]  # fmt: skip
+    for move in moves:
+        made = replace(plan, **move)  # type: ignore[arg-type]
+        made = replace(made, sp=made.sp and made.tp > 1, zero=made.zero if made.dp > 1 else 0)
+        if made.pp == 1:
+            made = replace(made, schedule="1f1b", chunks=1)
+        if made != plan and made.tp <= widest(fleet) and not any(problems(work, fleet.size, made, batch)):
+            yield made
+
+
+def _beside(count: int, whole: int) -> list[int]:
+    """The next smaller and the next larger divisor."""
+    found = _divisors(whole)
+    return [max((each for each in found if each < count), default=count),
+            min((each for each in found if each > count), default=count)]  # fmt: skip
 
 
 def _found(looked: Sequence[Looked], best: Sequence[StepResult]) -> Found:

@@ -3,10 +3,10 @@
 Megatron's splits (Shoeybi et al., arXiv 1909.08053): projections into heads and the first of the feed-forward part by
 columns, those back by rows, the embedding and the output projection by the vocabulary. With sequence parallelism
 (Korthikanti et al., arXiv 2205.05198) what lies between the products works at a part of the tokens. Attention is one
-kernel that computes its scores again in the backward pass (FlashAttention: Dao et al., NeurIPS 2022), which reads queries,
+kernel that computes its scores again in the backward pass (FlashAttention: Dao et al., NeurIPS 2022); it reads queries,
 keys and values where the projection left them. Plain attention writes scores to memory, as frameworks did before; their
-scale and their mask are part of the kernel of the softmax. Dropout, in models that have it, multiplies by a mask that is
-read; in FlashAttention the mask is drawn again.
+scale and their mask are part of the kernel of the softmax. Dropout, in models that have it, multiplies by a mask that
+is read; in FlashAttention the mask is drawn again.
 """
 
 from __future__ import annotations
