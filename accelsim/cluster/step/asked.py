@@ -83,7 +83,7 @@ class Ready(NamedTuple):
             return self._sized()
         except OutOfMemory as refused:
             if self.options.open_recompute:
-                for recompute in recomputes(self.work)[1:]:
+                for recompute in recomputes(self.work, self.fleet.flash)[1:]:
                     with suppress(OutOfMemory):
                         made, result = self._replace(plan=replace(self.plan, recompute=recompute))._sized()
                         lacked = Refused(refused.rank, refused.needed_B, refused.available_B)
@@ -143,7 +143,7 @@ def _check_attention(attention: str, work: Work | None, fleet: Fleet | None) -> 
     if work is not None and not work.sample_tokens:
         found.append(Problem(f"--attention of {work.name}", "--attention", "a decoder"))
     if fleet is not None and attention == FLASH_ATTENTION:
-        lacking = {each.chip.name: each for each in fleet.costs_of_kinds() if not each.flash}
+        lacking = {each.chip.name: each for each in fleet.kinds if not each.flash}
         found += [
             Problem(
                 f"attention in one kernel on {name} in {each.dtype}",

@@ -94,9 +94,15 @@ class Fleet:
         """Return what pieces cost on the chip of a rank, without its pace."""
         return self._costs[id(self.chips[rank])]
 
-    def costs_of_kinds(self) -> list[Costs]:
+    @property
+    def kinds(self) -> list[Costs]:
         """Return what pieces cost, once for each kind of chip."""
         return list(self._costs.values())
+
+    @property
+    def flash(self) -> bool:
+        """Return whether attention is one kernel on all chips."""
+        return all(costs.flash for costs in self.kinds)
 
     @cached_property
     def _known(self) -> dict[tuple[object, ...], Comm]:

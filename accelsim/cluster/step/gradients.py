@@ -88,7 +88,8 @@ class _Stage:
         )
         waited = self.planned.ops(0)[self.p][0].backward.data_fs
         left = comm._replace(time_fs=max(0, comm.time_fs - waited), energy_J=0.0, by_link_B=())
-        self._send(self.end, left, "reduce_scatter")
+        if left.time_fs:
+            self._send(self.end, left, "reduce_scatter")
 
     def _fusion(self) -> Fusion:
         """As asked for, with copies as fast as the slowest memory; local SGD copies once in a period too."""

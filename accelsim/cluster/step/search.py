@@ -2,8 +2,8 @@
 
 What a block costs is simulated for each tensor-parallel size, for microbatches of one and two samples; larger ones lie
 on the line through both until one of their plans is among the best. Time by closed form: filling and draining of
-the pipeline and its microbatches, gradients, update. Memory by the closed forms of the step. From the best of those that
-are simulated the search goes on to better neighbours, as long as there are any.
+the pipeline and its microbatches, gradients, update. Memory by the closed forms of the step. From the best of those
+that are simulated the search goes on to better neighbours, as long as there are any.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, Recompute
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.bounds import Bound, Bounds
 from accelsim.cluster.step.fleet import Fleet
@@ -63,15 +63,17 @@ class Found:
     why: dict[str, int]
 
 
-def legal_plans(work: Work, devices: int, batch: int, widest: int) -> Iterator[Plan]:
-    """All plans for so many devices with the schedules that flush, and tensor parallelism of ``widest`` at most."""
+def legal_plans(work: Work, devices: int, batch: int, widest: int, flash: bool = False) -> Iterator[Plan]:
+    """All plans for so many devices with the schedules that flush, and tensor parallelism of ``widest`` at most;
+    ``flash``: attention is one kernel."""
     for tp in (each for each in _divisors(devices) if each <= widest):
         for pp in _divisors(devices // tp):
             dp = devices // tp // pp
             if batch % dp:
                 continue
             for count in _microbatches(batch // dp, LARGEST if work.sample_tokens else batch):
-                yield from _variants(work, devices, batch, Plan(dp=dp, tp=tp, pp=pp, microbatches=count))
+                plan = Plan(dp=dp, tp=tp, pp=pp, microbatches=count)
+                yield from _variants(work, devices, batch, plan, recomputes(work, flash))
 
 
 def widest(fleet: Fleet) -> int:
@@ -91,7 +93,7 @@ def _microbatches(samples: int, largest: int) -> Iterator[int]:
         size *= 2
 
 
-def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan]:
+def _variants(work: Work, devices: int, batch: int, plan: Plan, again: Sequence[Recompute]) -> Iterator[Plan]:
     """Schedules with their chunks (numbers that divide the layers of a stage), sequence parallelism, ZeRO,
     recomputation."""
     chunks_of = _divisors(max(1, work.depth() // plan.pp))[1:]
@@ -100,7 +102,7 @@ def _variants(work: Work, devices: int, batch: int, plan: Plan) -> Iterator[Plan
     for name, chunks in shapes:
         for sp in (False, True) if plan.tp > 1 else (False,):
             for zero in ZEROS if plan.dp > 1 else (0,):
-                for recompute in recomputes(work):
+                for recompute in again:
                     made = replace(plan, schedule=name, chunks=chunks, sp=sp, zero=zero, recompute=recompute)
                     if not any(problems(work, devices, made, batch)):
                         yield made
@@ -115,7 +117,7 @@ def search(
     told: Callable[[float], None] = lambda share: None,
 ) -> Found:
     """The best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none fits."""
-    plans = list(legal_plans(work, fleet.size, batch, widest(fleet)))
+    plans = list(legal_plans(work, fleet.size, batch, widest(fleet), fleet.flash))
     if not plans:
         what = f"{work.name} with a batch of {batch:,} on {count_of(fleet.size, 'device')}: no plan is legal"
         raise UsageError(Problem(what, expected="a batch that more counts of replicas divide"))
@@ -163,8 +165,8 @@ class _Climb(NamedTuple):
 
 
 def _climbed(climb: _Climb, best: StepResult) -> list[StepResult]:
-    """Plans that are better than ``best``, each a neighbour of the one before: estimates leave out so much that the best
-    one by them may have a better neighbour."""
+    """Plans that are better than ``best``, each a neighbour of the one before: estimates leave out so much that the
+    best one by them may have a better neighbour."""
     value, found, seen = OBJECTIVES[climb.objective], list[StepResult](), {best.plan}
     for _ in range(ROUNDS):
         limit = NEAR * climb.bounds.of(best.plan).value(climb.objective)
@@ -191,7 +193,7 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
           for name, entry in SCHEDULES.items() if entry.synchronous),
         {"sp": not plan.sp},
         *({"zero": zero} for zero in ZEROS),
-        *({"recompute": recompute} for recompute in recomputes(work)),
+        *({"recompute": recompute} for recompute in recomputes(work, fleet.flash)),
         *({"microbatches": count} for count in _beside(plan.microbatches, batch // plan.dp)),
         *({"chunks": count} for count in _beside(plan.chunks, max(1, work.depth() // plan.pp))),
     ]  # fmt: skip

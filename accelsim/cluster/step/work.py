@@ -105,9 +105,10 @@ def units_of(parameters: Sequence[int]) -> list[int]:
     return [*found, *([held] if held else [])]
 
 
-def recomputes(work: Work) -> tuple[Recompute, ...]:
-    """Return what may be computed again, least first; only decoders have an attention of which a part is."""
-    return RECOMPUTE if work.sample_tokens else (RECOMPUTE[0], RECOMPUTE[-1])
+def recomputes(work: Work, flash: bool) -> tuple[Recompute, ...]:
+    """Return what may be computed again, least first; only decoders have an attention of which a part is, and
+    ``flash`` attention computes that part again in any case."""
+    return RECOMPUTE if work.sample_tokens and not flash else (RECOMPUTE[0], RECOMPUTE[-1])
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,6 @@ def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> A
     fits = found.joined_B <= around.l2_B
     joined_Bps = np.where(fits, float(around.l2_width_B) * around.clock_Hz, around.dram_Bps)
     others = np.where(found.backward, BEFORE_AND_AFTER, found.parts > 1)
-    joining = others * spec.reduction + found.joined_B / joined_Bps
+    joining = np.where(others > 0, others * spec.reduction + found.joined_B / joined_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
     return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -272,6 +272,8 @@ def test_binary_fake_quantisation_keeps_only_signs() -> None:
         ("MaxPoolGrad", [(1, 2, 4, 4), (1, 2, 2, 2), (1, 2, 2, 2)],
          {**window(2, (2, 2)), "strides": [2, 2], "ceil_mode": 0}, 8 * (4 + 1)),
         ("GatherGrad", [(3, 4), (3,)], {"axis": 0, "size": 9}, 12),
+        ("AttentionGrad", [(1, 2, 3, 4), (1, 1, 5, 4), (1, 1, 5, 4), (1, 2, 3, 4), (1, 2, 3, 4)],
+         {"causal": 1, "scale": 0.5}, 6 * 2 * 3 * 5),
         ("FakeQuantize", [(2, 3), ()], {"dtype": "int8", "axis": None}, 6 * 6),
         ("FakeQuantizeGrad", [(2, 3), (3,), (2, 3)], {"dtype": "int8", "axis": 1}, 10 * 6),
     ],
@@ -286,3 +288,28 @@ def test_new_ops_count_their_work_and_check_their_shapes(
     ins[-1] = Tensor("wrong", (7, 7))
     with pytest.raises(ModelError, match="the-node"):
         row.infer(node, ins)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_the_gradient_of_attention_is_that_of_its_operators(causal: int) -> None:
+    """By finite differences; two heads share keys and values."""
+    rng = np.random.default_rng(3)
+    q, g = (rng.standard_normal((1, 2, 3, 4)) for _ in range(2))
+    k, v = (rng.standard_normal((1, 1, 5, 4)) for _ in range(2))
+
+    def attended(q: Array, k: Array, v: Array) -> Array:
+        scores = q @ np.swapaxes(k, 2, 3) * 0.5
+        scores = np.where(np.triu(np.ones((3, 5)), 3) * causal > 0, -np.inf, scores)
+        shares = np.exp(scores)
+        return np.asarray(shares / shares.sum(axis=3, keepdims=True) @ v)
+
+    node = Node("back", "AttentionGrad", [], [], {"causal": causal, "scale": 0.5})
+    found = REGISTRY["AttentionGrad"].kernel(node, [q, k, v, attended(q, k, v), g])
+    for index, given in enumerate((q, k, v)):
+        for place in np.ndindex(given.shape):
+            sums = []
+            for step in (1e-5, -1e-5):
+                moved = [each.copy() for each in (q, k, v)]
+                moved[index][place] += step
+                sums.append((attended(*moved) * g).sum())
+            assert found[index][place] == pytest.approx((sums[0] - sums[1]) / 2e-5, abs=1e-6)

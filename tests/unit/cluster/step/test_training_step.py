@@ -12,12 +12,14 @@ from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.cluster.step.costs import Costs
+from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
+from accelsim.cluster.step.ops import BESIDE, beside
 from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B
@@ -89,8 +91,10 @@ def test_sequence_parallelism_leaves_products_as_they_are() -> None:
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 @pytest.mark.parametrize("sp", [False, True])
 def test_stashes_are_those_of_the_closed_form(recompute: str, sp: bool) -> None:
-    model = transformer_of("gpt3?layers=8")
-    assert model is not None
+    """The closed form is one of GPT with dropout."""
+    found = transformer_of("gpt3?layers=8")
+    assert found is not None
+    model = replace(found, dropout=True)
     sizes = Sizes(8, model.hidden, model.heads, model.seq, model.vocab)
     whole = first_stage_activation_B(sizes, tp=8, pp=4, sp=sp, recompute=recompute)  # type: ignore[arg-type]
     assert 8 * stash_B(Split(model, 1, 8, sp), recompute) == whole  # type: ignore[arg-type]
@@ -128,7 +132,9 @@ def test_what_does_not_fit_names_terms_and_devices() -> None:
 
 def test_what_a_plan_leaves_open_is_computed_again_until_it_fits() -> None:
     """On 8 A100 twelve blocks of GPT-3 fit if attention is computed again, and not on one each."""
-    many = Asked("gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=8, dtype="fp16")
+    many = Asked(
+        "gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=16, dtype="fp16", attention="plain"
+    )
     made, found = ready(many).fitted()
     kept = found.refused
     assert made.plan.recompute == found.plan.recompute != "none" and kept is not None
@@ -201,3 +207,63 @@ def test_a_step_is_as_far_off_as_its_kernels() -> None:
     assert shared.interval.high_s / shared.time_s < alone.interval.high_s / alone.time_s
     assert alone.as_dict()["interval_s"] == [alone.interval.low_s, alone.interval.high_s]
     assert ready(Asked("gpt?layers=2", "4x-edu", "dp=4", 4)).step().interval is None
+
+
+def test_zero_sends_the_gradients_of_every_microbatch() -> None:
+    """ZeRO 2 reduces and scatters once per microbatch, ZeRO 3 gathers twice per microbatch too; both hold units whole."""
+    count = sum(WORK.piece(0, Plan(dp=2), 1, COSTS).parameters)
+    ring = 2 * 2 * 1 * count // 2  # two devices, two wires each, half of the bytes: one pass of a ring
+    for zero, passes in ((0, 2), (1, 2), (2, 4 + 1), (3, 3 * 4)):
+        result = train_step(WORK, fleet(2), Plan(dp=2, microbatches=4, zero=zero), 8, FREE)
+        assert result.by_link_B["link"] == pytest.approx(2 * passes * ring, rel=1e-2)
+        held = result.devices[0].memory.static_B["gathered"]
+        assert held == {2: 4, 3: 8}.get(zero, 0) * count  # all layers are one unit here
+    for zero in (2, 3):
+        plan = Plan(dp=2, microbatches=4, zero=zero)
+        every = wire_bytes(WORK, fleet(2), plan, 8, FREE).sum()
+        assert every == pytest.approx(train_step(WORK, fleet(2), plan, 8, FREE).by_link_B["link"], rel=1e-3)
+
+
+def test_collectives_of_zero_make_the_passes_that_hide_them_longer() -> None:
+    assert beside(10, 0) == 10 and beside(10, 4) == 6 + round(4 * BESIDE) and beside(0, 4) == 0
+    hidden = Options(ignore_capacity=True)
+    plan = Plan(dp=2, microbatches=2, zero=3)
+    quick, slow = (train_step(WORK, fleet(2), plan, 4, options) for options in (hidden, FREE))
+    assert 0 < quick.parts_fs["data"] < slow.parts_fs["data"]
+
+
+def test_new_weights_may_come_while_the_next_step_begins() -> None:
+    """Layers of a large model come one after the other; those of a small one are one unit, which hides nothing."""
+    plan, large = Plan(dp=2, microbatches=2, zero=1), transformer_of("llama2-7b?layers=2,seq=128")
+    assert large is not None
+    plain, ahead = (
+        train_step(DecoderWork(large), fleet(2), plan, 4, replace(FREE, overlap_gather=on))
+        for on in (False, True)
+    )
+    assert ahead.time_fs < plain.time_fs and ahead.by_link_B == plain.by_link_B
+    with pytest.raises(UsageError, match="zero=1 or 2"):
+        train_step(WORK, fleet(2), replace(plan, zero=3), 4, replace(FREE, overlap_gather=True))
+
+
+def test_attention_in_one_kernel_keeps_no_scores_and_takes_less() -> None:
+    model = transformer_of("llama2-7b?layers=1,seq=4096")
+    assert model is not None
+    flash, plain = (Costs(CHIP, Setting("bf16", attention=kind)) for kind in ("", "plain"))
+    assert flash.flash and not plain.flash and not Costs(load_chip("v100-sxm2-16"), Setting("fp16")).flash
+    segments = [block(Split(model, 1, flash=costs.flash))[2] for costs in (flash, plain)]
+    one, other = (costs.piece(each) for costs, each in zip((flash, plain), segments, strict=True))
+    assert one.forward.kernels == one.inputs.kernels == 1
+    assert 2 * one.inputs.macs == 5 * one.forward.macs
+    assert 2 * one.forward.time_fs < other.forward.time_fs and one.inputs.time_fs < other.inputs.time_fs
+    scores = 2 * model.heads * model.seq**2  # the softmax, in 16 bits
+    kept = [stash_B(Split(model, 1, flash=on), "none") for on in (True, False)]
+    assert kept[1] - kept[0] == scores - 4 * model.heads * model.seq
+
+
+def test_microbatches_are_found() -> None:
+    """As large as fits and makes the step shorter, and the output says so."""
+    asked = Asked("llama2-7b?layers=2,seq=512", "dgx-a100", "fsdp=8", batch=64, dtype="bf16")
+    made, found = ready(asked).fitted()
+    assert found.tried == (1, 2, 4, 8) and found.microbatch == 8 and made.plan.zero == 3
+    smaller = ready(replace(asked, plan="dp=8,zero=3,microbatches=8")).fitted()[1]
+    assert smaller.tried == () and found.time_fs < smaller.time_fs
