@@ -60,7 +60,9 @@ class Published(NamedTuple):
     def compared(self) -> Row:
         """Return seconds of a step beside simulated ones. Raises OutOfMemory."""
         row, found = self.row, step(self.asked())
-        name = ", ".join(f"{row[key]} {key}" for key in ("model", "tokens", "gpus", "microbatch", "recompute"))
+        name = ", ".join(
+            f"{row[key]} {key}" for key in ("model", "tokens", "gpus", "microbatch", "recompute")
+        )
         tokens = found.batch * found.sample_tokens / int(row["gpus"])
         return Row(f"{row['gpu']}: {name}", tokens / float(row["tokens_per_s_gpu"]), found.time_s)
 
@@ -109,11 +111,8 @@ def megatron(data: Path | None = None) -> Iterator[Row]:
         parts = [f"dp={REPLICAS}", f"tp={tp}", f"pp={pp}", "zero=1", "recompute=none"] + ["sp"] * (tp > 1)
         parts += [f"schedule=interleaved,chunks={layers // pp}"] if pp > 1 else []
         gpus = REPLICAS * tp * pp
-        found = step(
-            Asked(
-                decoder(layers, hidden, heads, SEQ, TOKENS), f"{gpus // NODE}x-dgx-h100", ",".join(parts), batch,
-                dtype="bf16", gradient_B=4, overlap_gather=True,
-            )  # fmt: skip
-        )
-        flops = 72 * batch * SEQ * layers * hidden**2 * (1 + SEQ / (6 * hidden) + TOKENS / (12 * layers * hidden))
+        asked = Asked(decoder(layers, hidden, heads, SEQ, TOKENS), f"{gpus // NODE}x-dgx-h100", ",".join(parts), batch,
+                      dtype="bf16", gradient_B=4, overlap_gather=True)  # fmt: skip
+        found, work = step(asked), 1 + SEQ / (6 * hidden) + TOKENS / (12 * layers * hidden)
+        flops = 72 * batch * SEQ * layers * hidden**2 * work
         yield Row(f"Megatron-LM {name} on {gpus:,} H100", flops / (rate * 1e12 * gpus), found.time_s)

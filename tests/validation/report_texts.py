@@ -90,7 +90,14 @@ MEANING = {
         "Which activations vTrain computed again is not stated: all of them fits, none is off by 28 % on several "
         "nodes and 48 % on one. Small microbatches on several nodes with tensor parallelism of 2 over 8 and 16 "
         "stages took half as long again as neighbouring rows, which nothing here explains. The plan of the 25 "
-        "days is not published: 8 x 8 x 30 is taken."
+        "days is not published: 8 x 8 x 30 is taken. These are from before FlashAttention: scores in memory, dropout. "
+        "The rest is training as it is today, asked for as a user does (`accelsim run --train`), attention in one "
+        "kernel: MPT by PyTorch's FSDP on 8 to 128 A100 and H100, and Megatron-LM's table of 2024 on 48 to 3,072 H100. "
+        "None of these steps is refused for its memory. Every second row of MPT of 7 billion parameters and more and up "
+        "to 8,192 tokens told two constants (how much longer a pass takes beside the collectives of ZeRO; the backward "
+        "pass of attention on Hopper) and is not compared; no row of Megatron-LM told any. MPT's attention was a kernel "
+        "of 2023, which is slow on long sequences and on Hopper, and nothing of it was compiled: smaller models and "
+        "longer sequences are a set of their own."
     ),
     "gpu-power": (
         "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "

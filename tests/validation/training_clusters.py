@@ -16,6 +16,8 @@ Sets. None of their rows has a part in a constant of the chip, which was calibra
 * **torchgpipe's pipelines** of AmoebaNet-D on 2 to 8 P40: see ``torchgpipe``.
 * **Horovod's weak scaling** of VGG-16 and ResNet-101 on 16 to 512 GPUs: see ``horovod``.
 * **GPT-3 on 240 p4d nodes in about 25 days**: 300 billion tokens at the simulated rate.
+* **MPT and Megatron-LM of 2024**, with attention in one kernel: see ``public_training``. All others are from before
+  FlashAttention: plain attention, dropout.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from tests.validation.gpu_rows import Row
 from tests.validation.horovod import efficiencies
 from tests.validation.kernel_plot import Compared
 from tests.validation.measured import ABSENT, folder
+from tests.validation.public_training import megatron, mpt, mpt_others
 from tests.validation.torchgpipe import speed_ups
 
 FITTED = 8
@@ -79,7 +82,9 @@ def fleet(devices: int, changes: tuple[str, ...] = (), host_s: float = 0.0) -> F
 
 @cache
 def _nodes(nodes: int, changes: tuple[str, ...], host_s: float) -> Fleet:
-    made = fleet_of(load_cluster(f"{nodes}x-dgx-a100", changes), Setting("fp16", host_s=host_s))
+    made = fleet_of(
+        load_cluster(f"{nodes}x-dgx-a100", changes), Setting("fp16", host_s=host_s, attention="plain")
+    )
     if nodes > 1:  # what pieces cost is known of all nodes or of none
         vars(made)["_costs"] = {id(chip): _nodes(1, changes, host_s).costs(0) for chip in made.chips}
     return made
@@ -92,8 +97,10 @@ def work(model: Transformer) -> DecoderWork:
 
 
 def gpt(layers: int, hidden: int, heads: int, seq: int = SEQ) -> Transformer:
-    """A GPT with the vocabulary of Megatron-LM."""
-    return Transformer("gpt", layers, hidden, heads, heads, 4 * hidden, VOCAB, seq, positions=seq)
+    """A GPT with the vocabulary of Megatron-LM, and its dropout."""
+    return Transformer(
+        "gpt", layers, hidden, heads, heads, 4 * hidden, VOCAB, seq, positions=seq, dropout=True
+    )
 
 
 def predicted(case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) -> Row:
@@ -198,7 +205,7 @@ def gpipe(data: Path) -> Iterator[Row]:
 def days_of_gpt3(data: Path) -> Iterator[Row]:
     """300 billion tokens on 240 nodes of eight A100 with EFA (AWS, about 25 days)."""
     model = gpt(96, 12288, 96)
-    cluster = fleet_of(load_cluster("240x-p4d-cluster"), Setting("fp16"))
+    cluster = fleet_of(load_cluster("240x-p4d-cluster"), Setting("fp16", attention="plain"))
     plan = Plan(dp=30, tp=8, pp=8, microbatches=48, recompute="full", zero=1)
     step = train_step(work(model), cluster, plan, 1440, Options(ignore_capacity=True))
     day = 86400.0
@@ -245,6 +252,9 @@ SETS: Mapping[str, Set] = {
     "Horovod, weak scaling": Set(horovod, "largest difference", 0.03),
     "torchgpipe, AmoebaNet-D": Set(torchgpipe, "mean", 0.12),
     "GPT-3 on 240 p4d": Set(days_of_gpt3, "mean", 0.2),
+    "MPT, 7 to 70 billion parameters, to 8,192 tokens": Set(mpt, "mean", 0.1),
+    "MPT, smaller models and longer sequences": Set(mpt_others, "mean", 0.22),
+    "Megatron-LM of 2024, H100": Set(megatron, "mean", 0.08),
 }
 """Set -> its rows, and the error that is claimed of it."""
 

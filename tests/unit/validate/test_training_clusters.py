@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from accelsim.workload.zoo.amoebanet import stages
 from tests.validation.horovod import efficiencies
 from tests.validation.measured import ABSENT, folder
+from tests.validation.public_training import megatron, published
 from tests.validation.torchgpipe import EXPERIMENTS, CellCost, rate
 from tests.validation.training_clusters import FOUR_CARDS, HOST_S, SETS, gpipe, predicted, table_5, vtrain
 
@@ -61,3 +63,15 @@ def test_pipelines_of_torchgpipe_by_hand() -> None:
 
 def test_cells_of_torchgpipe_are_those_of_the_network() -> None:
     assert {sum(each.cells) for each in EXPERIMENTS} == {len(stages(18)) + 2}
+
+
+def test_published_steps_with_attention_in_one_kernel() -> None:
+    """One row of each table; what told constants is not compared."""
+    rows = list(published())
+    common = [row for row in rows if row.common]
+    assert len(rows) == 113 and [row.fitted for row in common] == [
+        index % 2 == 0 for index in range(len(common))
+    ]
+    mpt = next(row for row in common if not row.fitted and row.row["model"] == "7b").compared()
+    assert mpt.name.startswith("h100-80: 7b model, 4096 tokens, 8 gpus") and abs(mpt.error) < 0.1
+    assert [abs(row.error) < 0.1 for row in islice(megatron(), 1, 3)] == [True, True]
