@@ -142,12 +142,12 @@ def _memory(result: StepResult) -> str:
 
 def _sized(result: StepResult) -> str:
     """How the size of microbatches was found."""
+    said = "The plan does not say how many microbatches there are"
     *smaller, largest = (f"{size:,}" for size in result.tried)
-    sizes = f"{', '.join(smaller)} and {largest}" if smaller else largest
-    return (
-        f"The plan does not say how many microbatches there are: {sizes} {result.unit} each fit in memory, and "
-        f"{result.microbatch:,} is the fastest."
-    )
+    if not smaller:
+        unit = result.unit.removesuffix("s")
+        return f"{said}: {count_of(result.microbatch, unit)} each is the only size that fits."
+    return f"{said}: {', '.join(smaller)} and {largest} {result.unit} each fit, and {result.microbatch:,} is the fastest."
 
 
 def _refused(result: StepResult, refused: Refused) -> str:
