@@ -147,7 +147,8 @@ def _sized(result: StepResult) -> str:
     if not smaller:
         unit = result.unit.removesuffix("s")
         return f"{said}: {count_of(result.microbatch, unit)} each is the only size that fits."
-    return f"{said}: {', '.join(smaller)} and {largest} {result.unit} each fit, and {result.microbatch:,} is the fastest."
+    sizes = f"{', '.join(smaller)} and {largest} {result.unit}"
+    return f"{said}: {sizes} each fit, and {result.microbatch:,} is the fastest."
 
 
 def _refused(result: StepResult, refused: Refused) -> str:

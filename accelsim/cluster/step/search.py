@@ -9,7 +9,7 @@ that are simulated the search goes on to better neighbours, as long as there are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -188,15 +188,15 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
     """Legal plans that differ from ``plan`` by one move: another schedule, sequence parallelism, stage of ZeRO or
     recomputation; the next smaller or larger microbatch or number of chunks; a factor of two from one kind of
     parallelism to another."""
-    moves: list[dict[str, object]] = [
-        *({"schedule": name, "chunks": max(2, plan.chunks) if entry.chunked else 1}
-          for name, entry in SCHEDULES.items() if entry.synchronous),
-        {"sp": not plan.sp},
-        *({"zero": zero} for zero in ZEROS),
-        *({"recompute": recompute} for recompute in recomputes(work, fleet.flash)),
-        *({"microbatches": count} for count in _beside(plan.microbatches, batch // plan.dp)),
-        *({"chunks": count} for count in _beside(plan.chunks, max(1, work.depth() // plan.pp))),
+    fields: list[tuple[str, Iterable[object]]] = [
+        ("sp", (not plan.sp,)), ("zero", ZEROS), ("recompute", recomputes(work, fleet.flash)),
+        ("microbatches", _beside(plan.microbatches, batch // plan.dp)),
+        ("chunks", _beside(plan.chunks, max(1, work.depth() // plan.pp))),
     ]  # fmt: skip
+    moves: list[dict[str, object]] = [{name: value} for name, values in fields for value in values]
+    for name, entry in SCHEDULES.items():
+        if entry.synchronous:
+            moves.append({"schedule": name, "chunks": max(2, plan.chunks) if entry.chunked else 1})
     kinds = ("dp", "tp", "pp")
     for one, other in ((a, b) for a in kinds for b in kinds if a != b and getattr(plan, a) % 2 == 0):
         shape: dict[str, object] = {one: getattr(plan, one) // 2, other: 2 * getattr(plan, other)}

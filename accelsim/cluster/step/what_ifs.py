@@ -12,6 +12,7 @@ from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import step_s
+from accelsim.cluster.step.work import recomputes
 from accelsim.errors import Infeasible, UsageError
 
 
@@ -51,7 +52,7 @@ def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
     ]
     others += [
         (f"recompute {name}", {"recompute": name})
-        for name in ("none", "selective", "full")
+        for name in recomputes(asked.work, asked.fleet.flash)
         if name != plan.recompute
     ]
     others += [
