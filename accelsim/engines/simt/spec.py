@@ -243,7 +243,7 @@ class Simt(EngineSpec):
         description="share of the rate of products at which attention in one kernel multiplies, the time of its "
         "softmax apart; less where its instructions are not those of the fastest products (FlashAttention 2 on Hopper)",
     )
-    attention_backward: Annotated[Share, Fitted(0.05, 1.0)] = Field(
+    attention_backward: Share = Field(
         0.7,
         description="share of the rate of products at which the backward pass of attention multiplies, the time of its "
         "exponentials apart",
