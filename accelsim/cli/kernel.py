@@ -34,6 +34,10 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "function": ("rows", "cols"),
     "convolution": ("B", "C_in", "C_out", "kernel", "H_W", "stride", "padding"),
     "attention": ("tokens", "kv", "heads", "kv_heads", "head_dim", "batch"),
+    "layer": ("M", "K", "N"),
+    "prefill": ("tokens", "kv", "heads", "kv_heads", "head_dim", "batch"),
+    "decode": ("kv", "heads", "kv_heads", "head_dim", "batch"),
+    "experts": ("tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
 }
 """Kind of kernel -> what its sizes are, in the order in which they may stand."""
 
@@ -43,6 +47,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "accelsim kernel softmax rows=4096 cols=2048 --on v100-pcie --dtype fp32",
     "accelsim kernel conv2d 64 256 256 3 14 1 1 --on t4 --dtype fp32",
     "accelsim kernel gemm 4096 4096 --sweep N=64:8192:64 --on a100-80-sxm --plot staircase.png",
+    "accelsim kernel serving_decode kv=8192 heads=32 kv_heads=8 head_dim=128 batch=64 kv_dtype=fp8 --on h100-sxm",
     "accelsim kernel --csv kernels.csv --on h100-sxm --out predicted.csv",
 ))  # fmt: skip
 @click.argument("op", required=False)
@@ -83,7 +88,10 @@ def kernel(
 
     OP and its SIZES are one kernel: a matrix product (gemm, bmm, linear: M K N and a batch B), a convolution (conv2d: B
     C_in C_out kernel H_W stride padding), a function (softmax, layernorm, gelu, add, copy, ...: rows cols) or fused
-    attention (tokens kv heads kv_heads head_dim). With --csv, kernels are a table's rows; with --sweep, one size grows.
+    attention (tokens kv heads kv_heads head_dim). Kernels of a serving stack in a graph, with what belongs to them
+    there, are serving_linear (M K N), serving_prefill (tokens kv heads kv_heads head_dim batch), serving_decode (kv
+    heads kv_heads head_dim batch) and moe (tokens hidden inter topk experts tp ep). With --csv, kernels are a table's
+    rows; with --sweep, one size grows.
     """  # fmt: skip
     from accelsim.kernels.predict import Kernels, usual_format
     from accelsim.kernels.table import one, read_table

@@ -25,7 +25,8 @@ class KernelTimes(NamedTuple):
     """Kernels, one row each: ``seconds`` with everything; ``bound``, the least that the stated peaks of the chip
     allow; ``low``: of that what the host and the launch take. ``tile``, ``splits``, ``waves``: how a grid was cut
     (text, '' where there is none; 1; 0). ``binds``: what takes most of the time; ``regime``: where like errors are to
-    be expected."""
+    be expected. ``factor``: of the interval that the constants of the kernel state themselves, 0 where they state none
+    (None: of no kernel)."""
 
     seconds: Floats
     bound: Floats
@@ -35,6 +36,7 @@ class KernelTimes(NamedTuple):
     waves: Floats
     binds: Array
     regime: Array
+    factor: Floats | None = None
 
 
 class Prepared(Protocol):

@@ -29,8 +29,9 @@ Loss = Callable[[Floats], float]
 
 TRIED, KEPT = 12, 2
 """Random starts that are looked at, and how many of the best are followed, beside the knobs as they are."""
-DIFFERENCE, ROUNDS, STIFFEST = 1e-3, 40, 1e6
-"""Share of a range over which a slope is taken; most steps of a descent; damping beyond which it ends."""
+DIFFERENCE, ROUNDS, STIFFEST, SOFTEST = 1e-3, 40, 1e6, 1e-12
+"""Share of a range over which a slope is taken; most steps of a descent; damping beyond which it ends; the least, with
+which a constant that nothing depends on leaves the equations solvable."""
 LONGEST, SHORTEST = 0.08, 4e-4
 """First and last step of the compass search, shares of a range."""
 DIGITS = 3
@@ -180,7 +181,7 @@ def _descent(errors: Errors, loss: Loss, x: Floats, knee: float) -> Floats:
         else:
             return x
         gain = 1 - loss(after) / loss(now)
-        x, now, damping = new, after, damping / 5
+        x, now, damping = new, after, max(damping / 5, SOFTEST)
         if gain < 1e-6 or not loss(now):
             return x
     return x

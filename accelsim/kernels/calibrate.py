@@ -113,6 +113,10 @@ def calibrate(
 
 def _check(kernels: Kernels) -> None:
     table, wrong = kernels.table, impossible(kernels)
+    if not kernels.constants:
+        what = f"the spec of {kernels.chip.name} has no constants of {', '.join(dict.fromkeys(table.ops))}"
+        expected = "those of another chip to start from: --set sm.serving=serving/vllm-h100-sxm"
+        raise UsageError(Problem(what, str(table.path), expected))
     if wrong:
         bound = kernels.predicted(kernels.chip).times.bound
         told = [

@@ -80,11 +80,18 @@ PRODUCTS: Mapping[str, Product] = {
 CONVOLUTIONS = frozenset({"conv", "conv2d"})
 ATTENTION = frozenset({"attention", "flash_attention", "attention_prefill", "attention_decode"})
 
+SERVING: Mapping[str, str] = {
+    "serving_linear": "layer", "serving_prefill": "prefill", "serving_decode": "decode", "moe": "experts",
+}  # fmt: skip
+"""Kernels of a serving stack in a graph, with what belongs to them there: the quantiser of a layer's input, the write
+of new keys and values to their cache, routing and sum of a mixture of experts."""
+
 FAMILY_OF: Mapping[str, str] = {
     **dict.fromkeys(PRODUCTS, "product"),
     **dict.fromkeys(FUNCTIONS, "function"),
     **dict.fromkeys(CONVOLUTIONS, "convolution"),
     **dict.fromkeys(ATTENTION, "attention"),
+    **SERVING,
 }
 """Name of a kernel -> its family."""
 
@@ -97,6 +104,7 @@ FORMATS: Mapping[str, str] = {
     "half": "fp16",
     "float": "fp32",
     "bfloat16": "bf16",
+    "fp8": "fp8_e4m3fn",
 }
 """What tables call number formats -> their names here."""
 

@@ -77,8 +77,9 @@ class Kernels:
         """Predict every row; ``chip``: the same but for its constants."""
         columns: list[Array] = []
         found = [part.prepared.times(chip) for part in self.parts]
+        found = [_with_factor(times) for times in found]
         for field in range(len(KernelTimes._fields)):
-            column = np.empty(len(self.table.ops), dtype=found[0][field].dtype)
+            column = np.empty(len(self.table.ops), dtype=found[0][field].dtype)  # type: ignore[union-attr]
             for part, times in zip(self.parts, found, strict=True):
                 column[part.rows] = times[field]
             columns.append(column)
@@ -91,6 +92,11 @@ class Kernels:
         other = copy.copy(self)
         other.parts = [Part(part.rows, part.prepared.likely(chip, most)) for part in self.parts]
         return other
+
+
+def _with_factor(times: KernelTimes) -> KernelTimes:
+    """The times with a factor of the interval for each kernel: 0 where its constants state none."""
+    return times if times.factor is not None else times._replace(factor=np.zeros(len(times.seconds)))
 
 
 def _in_turn(lists: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:

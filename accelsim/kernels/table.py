@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,25 +20,17 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.reading import read_text
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
-from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS
+from accelsim.kernels.cells import Cells, Wrong, number
+from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS, SERVING
+from accelsim.kernels.serving import SERVING_READERS
+from accelsim.spec.serving import served
 from accelsim.types import Floats, Ints
 from accelsim.units import parse
 
-Cells = Mapping[str, str]
 MOST_B = 2**26
 """Bytes of a table that is read: 64 MiB; a kernel takes about 50."""
 MOST_TOLD = 20
 """Problems of a table that are told one by one."""
-MOST = 2.0**48
-"""Largest number of anything in a row."""
-
-
-class Wrong(Exception):
-    """What is wrong with a row."""
-
-    def __init__(self, what: str, expected: str = "", near: str = "") -> None:
-        self.what, self.expected, self.near = what, expected, near
-        super().__init__(what)
 
 
 class Group(NamedTuple):
@@ -174,7 +165,7 @@ def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
         raise Wrong(f"op {op!r} is no kernel", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF))
     text = (row.get("dtype") or row.get("precision") or "").strip()
     name = FORMATS.get(text, text)
-    if name not in KNOWN_FORMATS:
+    if name not in KNOWN_FORMATS and (op not in SERVING or served(name) is None):
         raise Wrong(
             f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS)
         )
@@ -184,46 +175,28 @@ def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
 def _time(row: Cells, needed: bool) -> float:
     for column, unit in (("time_us", 1e-6), ("time_ms", 1e-3)):
         if row.get(column, "").strip():
-            return _number(row, column) * unit
+            return number(row, column) * unit
     if needed:
         raise Wrong("no time", "a column time_us or time_ms")
     return float("nan")
-
-
-def _number(row: Cells, *names: str, default: float | None = None) -> float:
-    """The first of these columns that the row has, a number above 0 (from 0 where the default is 0)."""
-    for name in names:
-        text = row.get(name, "").strip()
-        if not text:
-            continue
-        try:
-            value = float(text)
-        except ValueError:
-            raise Wrong(f"{name} is {text!r}", "a number") from None
-        if not isfinite(value) or value > MOST or value < 0 or (value == 0 and default != 0):
-            raise Wrong(f"{name} is {text}", "a number above 0, no more than 2^48")
-        return value
-    if default is None:
-        raise Wrong(f"no {names[0]}", f"a column {' or '.join(names)}")
-    return default
 
 
 def _bytes(row: Cells) -> float:
     """The column ``bytes``: a number, or one with a unit."""
     text = row["bytes"].strip()
     if not text[-1].isalpha():
-        return _number(row, "bytes")
+        return number(row, "bytes")
     try:
-        return _number({"bytes": str(parse(text, "B"))}, "bytes")
+        return number({"bytes": str(parse(text, "B"))}, "bytes")
     except ValueError:
         raise Wrong(f"bytes is {text!r}", "a number, or one with a unit, such as 64 MiB") from None
 
 
 def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    sizes = {key: _number(row, key, key.lower()) for key in ("M", "K", "N")}
+    sizes = {key: number(row, key, key.lower()) for key in ("M", "K", "N")}
     turned = float(row.get("a_t", "").strip().upper() == "T")
     what = PRODUCTS[op]
-    batch = _number(row, "B", "batch", default=1)
+    batch = number(row, "B", "batch", default=1)
     return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
             "activity": what.activity}  # fmt: skip
 
@@ -234,8 +207,8 @@ def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
         shape = {"rows": _bytes(row), "cols": 1.0, "element_B": 1.0}
     else:
         elements = row.get("elements", "").strip() and not row.get("rows", row.get("M", "")).strip()
-        rows = _number(row, "elements") if elements else _number(row, "rows", "M")
-        cols = 1.0 if elements else _number(row, "cols", "N")
+        rows = number(row, "elements") if elements else number(row, "rows", "M")
+        cols = 1.0 if elements else number(row, "cols", "N")
         shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
     asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
     return {**shape, **asked, "special": what.special, "host": what.host, "reductions": what.reductions,
@@ -244,12 +217,12 @@ def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
 
 def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
     if row.get("C_in", "").strip():
-        side, kernel = _number(row, "H_W"), _number(row, "kernel")
-        stride, padding = _number(row, "stride", default=1), _number(row, "padding", default=0)
+        side, kernel = number(row, "H_W"), number(row, "kernel")
+        stride, padding = number(row, "stride", default=1), number(row, "padding", default=0)
         out = (side + 2 * padding - kernel) // stride + 1
         if out < 1:
             raise Wrong(f"a kernel of {kernel:g} on {side:g}", "one that fits the padded image")
-        return {"n": _number(row, "B"), "c": _number(row, "C_in"), "h": side, "w": side, "k": _number(row, "C_out"),
+        return {"n": number(row, "B"), "c": number(row, "C_in"), "h": side, "w": side, "k": number(row, "C_out"),
                 "r": kernel, "s": kernel, "p": out, "q": out, "stride": stride, "backward": 0.0}  # fmt: skip
     way = row.get("direction", "").strip()
     if way not in DIRECTIONS:
@@ -259,19 +232,19 @@ def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
     names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h",
              "q": "out_w", "stride": "stride_w"}  # fmt: skip
     return {
-        **{key: _number(row, column) for key, column in names.items()},
+        **{key: number(row, column) for key, column in names.items()},
         "backward": float(DIRECTIONS[way]),
     }
 
 
 def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    tokens, heads = _number(row, "tokens"), _number(row, "heads")
-    kv_heads = _number(row, "kv_heads", default=heads)
+    tokens, heads = number(row, "tokens"), number(row, "heads")
+    kv_heads = number(row, "kv_heads", default=heads)
     if heads % kv_heads:
         raise Wrong(f"{heads:g} heads share {kv_heads:g} of keys", "a divisor of the heads")
-    return {"batch": _number(row, "batch", "B", default=1), "tokens": tokens,
-            "kv": max(tokens, _number(row, "kv", default=tokens)), "heads": heads, "kv_heads": kv_heads,
-            "head_dim": _number(row, "head_dim"), "causal": _number(row, "causal", default=0) if "causal" in row
+    return {"batch": number(row, "batch", "B", default=1), "tokens": tokens,
+            "kv": max(tokens, number(row, "kv", default=tokens)), "heads": heads, "kv_heads": kv_heads,
+            "head_dim": number(row, "head_dim"), "causal": number(row, "causal", default=0) if "causal" in row
             else 1.0, "backward": float(_is_backward(row))}  # fmt: skip
 
 
@@ -290,6 +263,7 @@ READERS: Mapping[str, Callable[[Cells, str, str], Mapping[str, float]]] = {
     "function": _function,
     "convolution": _convolution,
     "attention": _attention,
+    **SERVING_READERS,
 }
 """Family -> its columns, from the cells of a row; raises Wrong."""
 

@@ -27,7 +27,8 @@ class Ends(NamedTuple):
 
 def ends(kernels: Kernels, found: Prediction) -> Ends:
     """Nine of ten kernels take no less and no more: by the calibration of the chip where its constants are those that
-    it gave, else by how far off other chips are that had no part in the defaults."""
+    it gave, or by what their own constants state, else by how far off other chips are that had no part in the
+    defaults."""
     chip, names = kernels.chip, regimes(found)
     own = np.zeros(len(names), bool)
     for part in kernels.parts:
@@ -42,6 +43,10 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
             for name, kind, mine in zip(names, family, own, strict=True)
         ]
     )
+    stated = found.times.factor
+    if stated is not None:
+        by_row = (stated > 0) & ~own
+        factor, own = np.where(by_row, stated, factor), own | by_row
     return Ends(found.seconds / factor, found.seconds * factor, own)
 
 

@@ -11,10 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-UNCALIBRATED: Mapping[str, float] = {"product": 1.8, "function": 1.35, "convolution": 3.7, "attention": 2.6}
+UNCALIBRATED: Mapping[str, float] = {
+    "product": 1.8,
+    "function": 1.35,
+    "convolution": 3.7,
+    "attention": 2.6,
+    "layer": 2.0,
+    "prefill": 2.7,
+    "decode": 2.4,
+    "experts": 2.6,
+}
 """Kind of kernel -> factor of its interval. Of attention one device was measured, an H100 that runs FlashAttention 2:
 the factor is how far off it is by the default, at which an A100 reaches what its authors state (50 to 73 % of the peak;
-Dao 2023, abstract)."""
+Dao 2023, abstract). Of kernels of serving stacks (the last four) it is how far off a GPU is by medians over the other
+families (``accelsim validate gpu-serving``): it holds at least 86, 86, 80 and 85 % of the rows of each GPU, but for
+mixtures of experts in INT4 on a B200 (56 %), and in FP8 on an H100 and an H200 (15 %), whose library reads weights at a
+sixth of the bandwidth, as no other does."""
 
 CORRELATION_OWN, CORRELATION_OTHER = 0.13, 0.34
 """How far errors of different kernels of one chip go together: the share of the variance of log residuals that lies

@@ -22,6 +22,8 @@ from accelsim.engines.simt.products import (
     shapes,
     timed,
 )
+from accelsim.engines.simt.serving import KINDS, ServingFamily, serving_formats
+from accelsim.engines.simt.serving_layers import Peak
 from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.engines.simt.writing import around
 from accelsim.program.roles import Roles, Unit
@@ -71,6 +73,17 @@ class Device:
         self.around: Around = around(self.roles, self.spec)
         self.memory_Bps = self.roles.memory(self.roles.activations_home).memory.peak_Bps
         self.boost_Hz = self.spec.clock or chip.clock
+
+    def of(self, chip: Chip) -> Device:
+        """Return the same multiprocessors with the constants of another chip."""
+        return Device(chip, self.name)
+
+    def peak(self, name: str) -> Peak:
+        """Return the peaks of a number format, by the stated bandwidth of the memory."""
+        spec, macs = self.spec, float(self.spec.formats[name].rate)
+        return Peak(
+            spec.multiprocessors, macs, self.around.clock_Hz, spec.special, float(self.memory_Bps), self.around.l2_B
+        )  # fmt: skip
 
     def bound(self, name: str, macs: Floats, moved_B: Floats) -> Floats:
         """The least seconds that the stated peaks allow; what the L2 cache holds need not come from DRAM."""
@@ -359,6 +372,7 @@ FAMILIES: Mapping[str, Family] = {
     "function": FunctionFamily(),
     "convolution": ConvolutionFamily(),
     "attention": AttentionFamily(),
+    **{name: ServingFamily(kind) for name, kind in KINDS.items()},
 }
 """Kind of kernel -> its closed form; a new one is a row."""
 
@@ -386,8 +400,9 @@ class Kernels(KernelModel):
 
     def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
         """Constants by their names in the spec."""
-        return self._device.named(name, TOLD[family])
+        return self._device.named(name, TOLD.get(family, ()))
 
     def formats(self, family: str) -> Iterable[str]:
         """Return those that it multiplies; functions take every format that a byte count is known of."""
-        return list(self._device.spec.formats)
+        known = self._device.spec.formats
+        return serving_formats(known) if family in KINDS else list(known)

@@ -27,6 +27,7 @@ from accelsim.spec.multiplying import (
 from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.quantity import Bytes, Seconds, Watts
 from accelsim.spec.residency import Limits, Needs, residents
+from accelsim.spec.serving import Serving
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -247,6 +248,9 @@ class Simt(EngineSpec):
         0.7,
         description="share of the rate of products at which the backward pass of attention multiplies, the time of its "
         "exponentials apart",
+    )
+    serving: Serving | None = Field(
+        None, description="constants of the kernels of a serving stack; absent: defaults of every GPU"
     )
     reduction: Seconds = Field(
         2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"

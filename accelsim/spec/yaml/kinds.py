@@ -17,6 +17,7 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
 from accelsim.spec.processor import Processor
+from accelsim.spec.serving import Serving
 from accelsim.spec.site import Site
 from accelsim.spec.yaml import where
 
@@ -32,6 +33,7 @@ KINDS: dict[str, type[Model]] = {
     "clusters": ClusterSpec,
     "collectives": Collectives,
     "sites": Site,
+    "serving": Serving,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
 ONE = {
@@ -46,6 +48,7 @@ ONE = {
     "clusters": "a cluster",
     "collectives": "a communication library",
     "sites": "a site",
+    "serving": "a serving stack on a GPU",
 }
 """Kind -> what one file of it is called."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.kernels.ops import ALIKE, FAMILY_OF, FUNCTIONS, PRODUCTS
+from accelsim.kernels.ops import ALIKE, FAMILY_OF, FUNCTIONS, PRODUCTS, SERVING
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import MOST_TOLD, one, read_table
 from accelsim.spec.constants import with_values
@@ -125,7 +125,7 @@ def test_some_rows_are_a_table_of_their_own(tmp_path: Path) -> None:
 
 def test_every_op_has_a_family() -> None:
     assert set(FUNCTIONS) <= set(FAMILY_OF)
-    assert set(FAMILY_OF.values()) == {"product", "function", "convolution", "attention"}
+    assert set(FAMILY_OF.values()) == {"product", "function", "convolution", "attention", *SERVING.values()}
 
 
 def test_a_call_of_a_framework_takes_no_less_than_its_host(tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""How long a linear layer of a serving stack takes in a graph of kernels, in closed form.
+
+The product takes the fastest of seven tiles and, of 16-bit inputs, of five cuts of the loop over K: blocks run in
+waves, of which the last one is soft, and each block takes its multiplications at a share of the peak, its operands at a
+fixed pace, and a fixed time besides. Memory runs beside: both together take the 2.5-norm of the two. Weights and inputs
+that the L2 cache holds come faster. A layer with narrow activations is two kernels: the first quantises its input, row
+by row.
+
+Form and tiles are those that explain the layers of ten GPUs under vLLM (docs/gpu-kernels.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.spec.serving import Layer, Served
+from accelsim.types import Floats
+
+COLUMNS = ("M", "K", "N", "layers", "quantiser")
+"""Sizes; layers of the graph, each with weights of its own, before the same weights come again (0: so many that the L2
+cache holds none); 1 where a kernel quantises the input, 0 where scales are static and another kernel does it."""
+TILES = ((256, 256), (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
+"""Rows and columns of results of a block."""
+CUTS = (1, 2, 4, 8, 16)
+"""Parts of the loop over K."""
+STEP, LEAST = 64, 256
+"""Elements of K in a step of the loop, and of the shortest part of a loop that is cut."""
+NORM = 2.5
+"""Exponent with which computing and moving overlap."""
+SHARP = 8
+"""How sharply the share of what is read again that the L2 cache holds falls off with its size."""
+RESULT_B, SUM_B = 2, 8
+"""Bytes of a result, and of a sum that is written and read again."""
+
+
+class Peak(NamedTuple):
+    """What a chip has for one number format: multiprocessors, multiply-accumulates of each per clock, clock (Hz) and
+    special functions per clock, DRAM (B/s) and L2 cache (B)."""
+
+    multiprocessors: int
+    macs: float
+    clock_Hz: float
+    special: float
+    dram_Bps: float
+    l2_B: int
+
+    @property
+    def macs_per_s(self) -> float:
+        """Return the multiply-accumulates of all multiprocessors per second."""
+        return self.multiprocessors * self.macs * self.clock_Hz
+
+
+class Cost(NamedTuple):
+    """Kernels as columns: seconds; of these launches alone, computing and moving; waves of blocks; rows and columns of
+    a tile and parts of a loop (0 where there are none)."""
+
+    seconds: Floats
+    launch: Floats
+    computing: Floats
+    moving: Floats
+    waves: Floats
+    tile_m: Floats
+    tile_n: Floats
+    parts: Floats
+
+
+def overlapped(computing: Floats, moving: Floats) -> Floats:
+    """Return the seconds of both side by side: their 2.5-norm."""
+    found: Floats = (computing**NORM + moving**NORM) ** (1 / NORM)
+    return found
+
+
+def soft_waves(blocks: Floats, multiprocessors: int, softness: float) -> Floats:
+    """Return how many blocks the busiest multiprocessor does one after the other, at least one."""
+    waves = blocks / multiprocessors
+    found: Floats = np.maximum(1.0, waves + softness * (np.ceil(waves) - waves))
+    return found
+
+
+def found_in_cache(again_B: Floats, room_B: float) -> Floats:
+    """Return the share of bytes that are read again, ``again_B`` between two times, which the cache still holds; none
+    of those that never come again (0)."""
+    return np.where(again_B > 0, 1 / (1 + (again_B / room_B) ** SHARP), 0.0)
+
+
+def layer_cost(of: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+    """Return how long linear layers take, one row each."""
+    rows, depth, outputs = (columns[name] for name in ("M", "K", "N"))
+    computing, waves, m, n, parts = _fastest(of, peak, rows, depth, outputs, cuts=not form.quantises)
+    if not form.quantises:
+        computing = np.where(rows == 1, np.minimum(computing, of.vector), computing)
+    moving = _moving(of, form, peak, columns)
+    launch = np.full(len(rows), float(of.launch))
+    quantising = np.zeros(len(rows))
+    if form.quantises:
+        asked = columns["quantiser"] > 0
+        quantising = np.where(asked, _quantising(of, form, peak, rows, depth), 0.0)
+        launch = launch + np.where(asked, of.quantiser, 0.0)
+    seconds = launch + quantising + overlapped(computing, moving)
+    return Cost(seconds, launch, computing + quantising, moving, waves, m, n, parts)
+
+
+def _fastest(
+    of: Layer, peak: Peak, rows: Floats, depth: Floats, outputs: Floats, cuts: bool
+) -> tuple[Floats, ...]:
+    """Seconds of the multiprocessors with the fastest tile and cut of each layer; its waves, sides and parts."""
+    best = np.full((5, len(rows)), np.inf)
+    for m, n in TILES:
+        blocks = np.ceil(rows / m) * np.ceil(outputs / n)
+        each = m * n / (peak.macs * of.sustained) + of.feed / 1000 * (m + n)
+        ends = of.block + of.results / 1000 * m * n
+        for parts in CUTS if cuts else CUTS[:1]:
+            clocks = np.ceil(depth / parts / STEP) * STEP * each + ends
+            seconds = soft_waves(blocks * parts, peak.multiprocessors, of.softness) * clocks / peak.clock_Hz
+            if parts > 1:
+                seconds += of.reduction + of.added * parts * rows * outputs * SUM_B / peak.dram_Bps
+                seconds = np.where(depth / parts < LEAST, np.inf, seconds)
+            found = np.stack(np.broadcast_arrays(seconds, blocks * parts / peak.multiprocessors, m, n, parts))
+            best = np.where(seconds < best[0], found, best)
+    return tuple(best)
+
+
+def _moving(of: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Floats:
+    """Seconds of weights, inputs and results."""
+    rows, depth, outputs = (columns[name] for name in ("M", "K", "N"))
+    weights, inputs = depth * outputs * form.weight_B, rows * depth * form.activation_B
+    results = rows * outputs * RESULT_B
+    again = np.where(columns["layers"] > 0, columns["layers"] * weights + inputs + results, 0.0)
+    hit = found_in_cache(again, of.room * peak.l2_B)
+    moved = (weights + inputs + results) * (1 - hit * (1 - 1 / of.cached))
+    found: Floats = moved / (of.memory * peak.dram_Bps)
+    return found
+
+
+def _quantising(of: Layer, form: Served, peak: Peak, rows: Floats, depth: Floats) -> Floats:
+    """Seconds of the kernel that quantises the input, without its launch."""
+    moved = rows * depth * (RESULT_B + form.activation_B) / (of.quantising * peak.dram_Bps)
+    found: Floats = np.hypot(of.row * rows + of.along * depth, moved)
+    return found
