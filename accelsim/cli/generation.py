@@ -111,6 +111,7 @@ def _print_files(outputs: Outputs) -> None:
 def show_generation(found: Generation) -> None:
     """The calls as a table, the summary, and sentences."""
     from accelsim.account.interval import latency_interval
+    from accelsim.report.generation_report import kernels_row
     from accelsim.report.table import text_table
     from accelsim.report.text import interval_text, si
 
@@ -123,6 +124,7 @@ def show_generation(found: Generation) -> None:
             "model",
             f"{found.model}, {found.dtype}, {found.sequences} x ({found.prompt:,} + {found.new:,} tokens)",
         ),
+        *kernels_row(found.chip, found.prefill.job.options.fusion),
         (
             "time to first token",
             si(found.time_to_first_token_s, "s") + interval_text(latency_interval(found.prefill)),

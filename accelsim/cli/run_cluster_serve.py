@@ -31,7 +31,7 @@ class Serving(NamedTuple):
     plan: str = ""
     batch: int | None = None
     dtype: str = ""
-    fusion: str = "compiled"
+    fusion: str = ""
     site: str | None = None
     ignore_capacity: bool = False
     advice: bool = True

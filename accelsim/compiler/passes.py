@@ -9,7 +9,9 @@ import numpy as np
 from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
 from accelsim.compiler.graph.attend import attend
 from accelsim.compiler.graph.fuse import fuse
+from accelsim.compiler.graph.join import join
 from accelsim.compiler.graph.legalise import legalise
+from accelsim.compiler.graph.merge import merge
 from accelsim.compiler.graph.place import place
 from accelsim.compiler.graph.turn import turn
 from accelsim.compiler.lower.capacity import check_capacity
@@ -48,10 +50,12 @@ PASSES: tuple[Pass, ...] = (
     Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),
     Pass("place", "each node gets an engine: matrix, vector or host", place),
     Pass("turn", "transpositions go into products that read an operand of either layout", turn),
+    Pass("merge", "for serving: products of one operand by several weights become one", merge),
     Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
     Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
     Pass("quantise", "each tensor gets its number format; narrow ones get ranges and become codes", quantise),
     Pass("attend", "scores, softmax and weighted sum become one kernel, where an engine has such", attend),
+    Pass("join", "for serving: moves and elementwise functions around each other become one kernel", join),
 )
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
 

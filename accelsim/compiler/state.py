@@ -19,8 +19,12 @@ SHARES = ("batch", "layer")
 EDGES = ("host", "outside")
 """Who converts the inputs and results of a network that computes with codes."""
 
-FUSIONS = ("compiled", "eager", "sdpa")
-"""Whether every node runs by itself, or with those that can run behind it; 'sdpa': by itself, but attention in one."""
+COMPILED, SERVING = "compiled", "serving"
+FUSIONS = (COMPILED, SERVING, "eager", "sdpa")
+"""Whether every node runs by itself, or with those that can run behind it; 'serving': also with moves around it, as the
+kernels of serving stacks; 'sdpa': by itself, but attention in one."""
+EAGER = ("eager", "sdpa")
+"""Of these, where the host asks for every node."""
 
 SCHEMES = ("symmetric", "affine")
 """How codes lie about zero: as far on either side, or between the least and the largest number."""
@@ -31,7 +35,7 @@ class Options:
     """Choices of one compilation. ``dtype``: operand format of the matrix unit ('' = the chip's preferred
     one).
 
-    ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fusion``: 'compiled', nodes
+    ``dataflow`` and ``schedule`` ('' = the chip's) override the array. ``fusion``: 'compiled' (''), nodes
     run behind those that feed them and batch normalisation goes into weights, or 'eager', each by itself, or 'sdpa', as
     eager with attention in one call.
     ``ranges_from``: feeds (input name -> array) whose absolute maxima set the activation scales of an integer
@@ -56,7 +60,7 @@ class Options:
     dtype: str = ""
     dataflow: str = ""
     schedule: str = ""
-    fusion: str = "compiled"
+    fusion: str = ""
     ranges_from: Mapping[str, Array] | None = None
     seed: int = 0
     values: str = "exact"
@@ -102,7 +106,7 @@ def check_choices(options: Options) -> None:
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),
-        ("fusion", options.fusion, FUSIONS),
+        ("fusion", options.fusion or COMPILED, FUSIONS),
     ):
         try:
             known(what, given, valid)

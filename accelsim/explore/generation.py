@@ -19,6 +19,7 @@ import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import traffic_by_memory
+from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
@@ -182,7 +183,7 @@ def generation(request: Request, told: Told = lambda share: None, simulated: int
     if asked is None:
         raise UsageError(Problem(f"no prompt and new tokens in {request.model}", expected=_expected()))
     name, params, prompt, new = asked
-    maker = _Maker(replace(request, model=name, param=params))
+    maker = _Maker(replace(request, model=name, param=params, fusion=request.fusion or SERVING))
     told(0.0)
     prefill = maker.run(0, prompt)
     calls = _Calls(maker, prompt, new - 1, told, simulated)

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import summary, traffic_by_memory
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
+from accelsim.program.roles import units
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
 from accelsim.report.style import BLUE, INK, VERMILLION, figure, prefixed, styled, subtitle
 from accelsim.report.text import si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
+from accelsim.spec.chip import Chip
 from accelsim.version import tool_version
 
 if TYPE_CHECKING:
@@ -28,6 +31,21 @@ HEADER = (
     "call", "past", "tokens", "seconds", "tokens_per_s", "energy_J", "energy_per_token_J", "read_B", "write_B",
     "memory_floor_s",
 )  # fmt: skip
+
+
+FUSED = {
+    "serving": "fused as serving stacks do",
+    "compiled": "elementwise functions behind what feeds them",
+    "eager": "one for each node",
+    "sdpa": "one for each node, attention in one",
+}
+"""Fusion -> what kernels are then."""
+
+
+def kernels_row(chip: Chip, fusion: str) -> list[tuple[str, str]]:
+    """Name and value of what a generation says of its kernels; nothing of chips without fused ones."""
+    fuses = any(ENGINES[unit.type].attends for unit in units(chip).values())
+    return [("kernels", f"{FUSED[fusion]} (--fusion {fusion})")] if fuses else []
 
 
 def generation_facts(found: Generation) -> dict[str, Any]:

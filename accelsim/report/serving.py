@@ -16,6 +16,7 @@ from accelsim.errors import count_of
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
+from accelsim.report.generation_report import kernels_row
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
 from accelsim.report.text import at_most, interval_text, percent, si
@@ -114,6 +115,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             "model",
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
+        *kernels_row(found.fleet.chips[0], found.fusion),
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "none: a single token"),
         ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),

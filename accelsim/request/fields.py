@@ -143,13 +143,15 @@ class Request:
         choices=Choices("memory model", "accelsim.machine.memory_models:MODELS"),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
         "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
-    fusion: str = field(default="compiled", metadata=option(
+    fusion: str = field(default="", metadata=option(
         "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
-        "into weights; eager runs every node by itself; sdpa is eager with attention in one call.", MAPPED,
-        metavar="compiled|eager|sdpa",
+        "into weights; serving also joins moves around such functions (rotary positions are one kernel), as serving "
+        "stacks do; eager runs every node by itself; sdpa is eager with attention in one call; default: serving for "
+        "a model with prompt=, else compiled.", MAPPED, metavar="compiled|serving|eager|sdpa",
         choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion", page="gpu-kernels.md",
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
-        "weights; 'eager': every node runs by itself; 'sdpa': the same with attention in one call."))
+        "weights; 'serving': moves around such functions are joined too; 'eager': every node runs by itself; 'sdpa': "
+        "the same with attention in one call; default: 'serving' for a generation, else 'compiled'."))
     streams: int | None = field(default=None, metadata=option(
         "Run kernels of N streams side by side, where they do not depend on each other; default: as the chip says,"
         " 1.", MAPPED, "count", "N", page="gpu-kernels.md",

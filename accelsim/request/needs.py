@@ -36,7 +36,7 @@ ON_CHIPS = (
     Need("share", lambda asked, chip: chip.core_count > 1, "a chip with several cores"),
     Need(
         "site",
-        lambda asked, chip: asked["fusion"] != DEFAULTS["fusion"] or _slowed(chip),
+        lambda asked, chip: asked["fusion"] in ("eager", "sdpa") or _slowed(chip),
         "--fusion eager or sdpa, or a site that states the clock under load",
     ),
 )

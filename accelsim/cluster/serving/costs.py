@@ -10,6 +10,7 @@ from accelsim.account.interval import parts
 from accelsim.cluster.serving.pieces import Call, Piece
 from accelsim.cluster.step.costs import PLAIN, Setting, cost_of, format_of
 from accelsim.cluster.step.fleet import Fleet
+from accelsim.compiler.state import SERVING
 from accelsim.formats.table import get
 from accelsim.kernels.whole import Part
 from accelsim.machine.run import Run
@@ -68,7 +69,7 @@ class Devices:
     def _run(self, piece: Piece, rank: int) -> Run:
         request = Request(
             piece.graph, self.fleet.chips[rank], dtype=self.dtype, values="off", edges="outside",
-            ignore_capacity=True, fusion=self.setting.fusion, site=self.setting.site,
+            ignore_capacity=True, fusion=self.setting.fusion or SERVING, site=self.setting.site,
         )  # fmt: skip
         return execute(prepare(request))
 

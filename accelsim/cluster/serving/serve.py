@@ -19,6 +19,7 @@ from accelsim.cluster.serving.step import Layout, Step, step
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
+from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.kernels.whole import Interval, Part, together
 
@@ -51,6 +52,11 @@ class Served:
     memory_B: tuple[dict[str, int], ...]
     room_B: tuple[int, ...]
     static_W: float
+
+    @property
+    def fusion(self) -> str:
+        """Return how functions are fused into kernels."""
+        return self.fleet.setting.fusion or SERVING
 
     @property
     def time_to_first_token_s(self) -> float:

@@ -159,12 +159,12 @@ def _with(parts: list[Part] | None, cost: PieceCost, times: float) -> list[Part]
 
 
 def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
-    """What goes to the next stage: both activations of the residual, each device sends its part, which the group of the
-    next stage gathers."""
+    """What goes to the next stage: the activations, of a group both of the residual; each device sends its part, which
+    the group of the next stage gathers."""
     plan, fleet = layout.plan, devices.fleet
     if index == plan.pp - 1:
         return Comm()
-    nbytes = 2 * call.rows * layout.model.hidden * devices.element_B
+    nbytes = min(2, plan.tp) * call.rows * layout.model.hidden * devices.element_B
     ranks = [plan.rank(index, d, t) for d in range(plan.dp) for t in range(plan.tp)]
     pairs = [(rank, plan.rank(index + 1, *plan.place(rank)[1:])) for rank in ranks]
     sent = fleet.collective("send_recv", -(-nbytes // plan.tp), pairs)

@@ -47,7 +47,7 @@ class Asked:
     batch: int | None = None
     set: Sequence[str] = ()
     dtype: str = ""
-    fusion: str = "compiled"
+    fusion: str = ""
     site: str | None = None
     host: float = 0.0
     overlap: bool = True

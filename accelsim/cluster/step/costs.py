@@ -97,12 +97,12 @@ class PassCosts(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """How devices compute: number format ('' is the preferred one of each chip), fusion of element-wise functions, site
-    of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
+    """How devices compute: number format ('' is the preferred one of each chip), fusion ('': as ``Request`` has it),
+    site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it)."""
 
     dtype: str = ""
-    fusion: str = "compiled"
+    fusion: str = ""
     site: str | None = None
     host_s: float = 0.0
     attention: str = ""

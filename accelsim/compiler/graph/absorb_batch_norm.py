@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.state import State
+from accelsim.compiler.state import EAGER, State
 from accelsim.program.roles import function_unit
 from accelsim.program.writing.sides import channel_axis
 from accelsim.types import Array
@@ -33,7 +33,7 @@ def absorb_batch_norm(state: State) -> None:
     """
     graph = state.graph
     walk = _Absorbing(graph)
-    compiled = state.options.fusion == "compiled"
+    compiled = state.options.fusion not in EAGER
     absorbed = sum(walk.into(node) for node in graph.nodes if compiled and _weighted(graph, node))
     walk.finish()
     split = _split_batch_norms(state)

@@ -35,7 +35,7 @@ def attend(state: State) -> None:
         if node.engine in able and node.format in SHORT_FLOATS and is_product(node):
             chain = list(_chain(graph, readers, node))
             if chain and chain[-1].engine == node.engine and chain[-1].format == node.format:
-                joined[id(chain[-1])] = _joined(graph, node, chain)
+                joined[id(chain[-1])] = merged(graph, node, chain)
                 gone |= {id(each) for each in (node, *chain[:-1])}
     graph.nodes = [joined.get(id(node), node) for node in graph.nodes if id(node) not in gone]
     if joined:
@@ -81,8 +81,8 @@ def _keeps_rows(graph: Graph, part: Node, shape: tuple[int, ...]) -> bool:
     return base.get(part.op).kind in ELEMENTWISE and after == shape
 
 
-def _joined(graph: Graph, first: Node, chain: Sequence[Node]) -> Node:
-    """All of them as one node; what lies between its parts is not rounded to what memories hold."""
+def merged(graph: Graph, first: Node, chain: Sequence[Node]) -> Node:
+    """Return all of them as one node; what lies between its parts is not rounded to what memories hold."""
     behind = [part for node in chain for part in edit.parts(node)]
     node = replace(first, epilogue=[*first.epilogue, *(replace(part, epilogue=[]) for part in behind)])
     for name in {name for part in edit.parts(node) for name in part.outputs} - set(node.writes):

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from accelsim.compiler.graph import edit
-from accelsim.compiler.state import State
+from accelsim.compiler.state import EAGER, State
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.program.roles import ON_THE_WAY, function_unit, function_units, units
@@ -152,7 +152,7 @@ class _Absorbing:
             return None
         if follower.op == "Bias" and is_product(node) and not node.epilogue and end is node:
             return follower
-        if self.state.options.fusion != "compiled" and not _one_call(node, follower):
+        if self.state.options.fusion in EAGER and not _one_call(node, follower):
             return None
         rule = self._behind_product if is_product(node) else self._behind_function
         return follower if rule(node, end.writes[0], follower) else None

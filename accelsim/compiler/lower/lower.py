@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
-from accelsim.compiler.state import State
+from accelsim.compiler.state import EAGER, State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
 from accelsim.errors import ModelError, Problem, count_of
@@ -160,7 +160,7 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
     asked, searched = state.options, state.choices[chip.core_kind]
     lowering = Lowering(
         layout, index, node, unit, state.dtype, pinned, searched, state.notes, cores, search=asked.search,
-        tuner=asked.tuner, pins=asked.pinned, eager=asked.fusion != "compiled",
+        tuner=asked.tuner, pins=asked.pinned, eager=asked.fusion in EAGER,
     )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:

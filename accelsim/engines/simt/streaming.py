@@ -18,7 +18,7 @@ from accelsim.program.actions import Action
 from accelsim.program.commands import Effect
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Place
-from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import node_work
 
@@ -48,6 +48,7 @@ class Streaming:
         graph = self.layout.graph
         self.names, self.outs = self.layout.activations(self.node), graph.outs(self.node)
         self.ins = {name: graph.tensors[name] for name in dict.fromkeys(self.names)}
+        self.read_B = {name: _read_B(graph, self.node, tensor) for name, tensor in self.ins.items()}
         self.units, self.queue = units(self.step), self.layout.roles.queue(self.step.unit.name)
 
     def lower(self) -> None:
@@ -91,7 +92,7 @@ class Streaming:
     def _clocks(self) -> int:
         """Clocks of the kernel without its launch."""
         functions = [(part.op, self._elements(part)) for part in (self.node, *self.node.epilogue)]
-        moved = sum(tensor.nbytes for tensor in (*self.ins.values(), *self.outs))
+        moved = sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)
         spec, shape = self.step.unit.spec, self.outs[0].shape
         rows = ROW_CLOCKS.get(self.node.op, 0) * prod(shape[: self.node.attrs.get("axis", -1)])
         return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved, rows)
@@ -130,7 +131,7 @@ class Streaming:
 
     def _load(self, piece: int, pieces: int, homes: dict[str, int], launched: list[int]) -> None:
         for name, tensor in self.ins.items():
-            first, size = _part(tensor.nbytes, piece, pieces)
+            first, size = _part(self.read_B[tensor.name], piece, pieces)
             slot = self.rings[name][piece % FLIGHT]
             self.layout.load(self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched)
 
@@ -139,9 +140,8 @@ class Streaming:
     ) -> None:
         last = piece == pieces - 1
         reads = [*(self.rings[name][piece % FLIGHT] for name in self.ins), *homes.values(), *parameters]
-        moved = {
-            tensor.name: _part(tensor.nbytes, piece, pieces)[1] for tensor in (*self.ins.values(), *self.outs)
-        }
+        sizes = self.read_B | {out.name: out.nbytes for out in self.outs}
+        moved = {name: _part(size, piece, pieces)[1] for name, size in sizes.items()}
         self.layout.builder.emit(
             "Vector", self.queue, self.op, self.node.name, shares.take(1, self._width()),
             Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
@@ -164,6 +164,14 @@ class Streaming:
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         first, size = _part(out.nbytes, piece, pieces)
         self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first)
+
+
+def _read_B(graph: Graph, node: Node, tensor: Tensor) -> int:
+    """Bytes that a kernel reads of an operand: where it only slices it, those of the slices."""
+    readers = [part for part in (node, *node.epilogue) if tensor.name in part.inputs]
+    if any(part.op != "Slice" for part in readers):
+        return tensor.nbytes
+    return min(tensor.nbytes, sum(graph.tensors[part.outputs[0]].nbytes for part in readers))
 
 
 def _part(size: int, piece: int, pieces: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ One graph is one call: ``seq`` new tokens behind ``past`` earlier ones. ``past``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def decoder(batch: int, params: Params, style: Style, name: str) -> Graph:
     """
     if problems := _problems(params, style):
         raise ModelError(problems)
-    return _Decoder(batch, params, style, name).build()
+    return Decoder(Builder(name), batch, params, style).build()
 
 
 def _problems(params: Params, style: Style) -> list[Problem]:
@@ -103,14 +103,15 @@ def _problems(params: Params, style: Style) -> list[Problem]:
     return found
 
 
-class _Decoder:
-    """One graph while it is written."""
+class Decoder:
+    """One graph while it is written. ``share``: devices that split heads and inner width (Megatron-LM: Shoeybi
+    et al., arXiv 1909.08053); what is written is the part of one, before results are added up."""
 
-    def __init__(self, batch: int, params: Params, style: Style, name: str) -> None:
-        self.b, self.batch, self.params, self.style = Builder(name), batch, params, style
+    def __init__(self, b: Builder, batch: int, params: Params, style: Style, share: int = 1) -> None:
+        self.b, self.batch, self.params, self.style = b, batch, params, style
         self.seq, self.past, self.bias = params["seq"], params["past"], bool(params["bias"])
-        self.heads, self.kv_heads = params["heads"], params["kv_heads"]
-        self.depth = params["hidden"] // self.heads
+        self.heads, self.kv_heads = params["heads"] // share, max(1, params["kv_heads"] // share)
+        self.depth, self.ffn = params["hidden"] // params["heads"], ceil(params["ffn"] / share)
         self.together = self.heads // self.kv_heads
         """Heads of queries that share one of keys and values (grouped queries, Ainslie et al., arXiv 2305.13245)."""
 
@@ -118,20 +119,24 @@ class _Decoder:
         """The whole graph."""
         b, caches = self.b, []
         x = self._embedded()
-        self._shared_constants()
+        self.shared_constants()
         for layer in range(self.params["layers"]):
-            name = f"l{layer}"
-            attended, k, v = self._attention(self._norm(x, f"{name}.norm1"), name)
-            caches += [k, v]
-            x = b.op("Add", [attended, x], f"{name}.sum1")
-            x = b.op("Add", [self._fed(self._norm(x, f"{name}.norm2"), name), x], f"{name}.sum2")
+            x, *new = self.block(x, f"l{layer}")
+            caches += new
         if self.params.get("train"):
-            scores, vocab = self._logits(self._norm(x, "norm")), self.params["vocab"]
+            scores, vocab = self._logits(self.norm(x, "norm")), self.params["vocab"]
             return b.finish(b.reshaped(scores, (self.batch * self.seq, vocab), "scores"))
         if self.seq > 1:
             x = b.op("Slice", [x], "last", starts=[self.seq - 1], ends=[self.seq], axes=[1], steps=[1])
         b.graph.kept += [] if self.past else caches
-        return b.finish(self._logits(self._norm(x, "norm")), *caches)
+        return b.finish(self._logits(self.norm(x, "norm")), *caches)
+
+    def block(self, x: str, name: str) -> tuple[str, str, str]:
+        """One layer on x [batch, seq, hidden]; its results, keys and values."""
+        attended, k, v = self.attention(self.norm(x, f"{name}.norm1"), name)
+        x = self.b.op("Add", [attended, x], f"{name}.sum1")
+        x = self.b.op("Add", [self.fed(self.norm(x, f"{name}.norm2"), name), x], f"{name}.sum2")
+        return x, k, v
 
     def _embedded(self) -> str:
         b, hidden = self.b, self.params["hidden"]
@@ -149,7 +154,7 @@ class _Decoder:
         place = b.op("Gather", [table, here], "positions", axis=0)
         return b.op("Add", [x, place], "embedded")
 
-    def _shared_constants(self) -> None:
+    def shared_constants(self) -> None:
         """Rotations and the mask, the same for all layers."""
         tensors = self.b.graph.tensors
         if self.style.gated:
@@ -160,7 +165,8 @@ class _Decoder:
             mask = CausalMask(self.seq, self.past)
             tensors["mask"] = Tensor("mask", mask.shape, source=mask, fixed=True)
 
-    def _norm(self, x: str, name: str) -> str:
+    def norm(self, x: str, name: str) -> str:
+        """RMSNorm or LayerNorm of rows."""
         return (
             self.b.rms_norm(x, name, self.style.epsilon) if self.style.gated else self.b.layer_norm(x, name)
         )
@@ -168,7 +174,7 @@ class _Decoder:
     def _project(self, x: str, features: int, name: str) -> str:
         return self.b.project(x, features, name, bias=self.bias)
 
-    def _attention(self, x: str, name: str) -> tuple[str, str, str]:
+    def attention(self, x: str, name: str) -> tuple[str, str, str]:
         """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) over all tokens so far; and the new caches."""
         b, total = self.b, self.past + self.seq
         q = self._turned(self._split(x, self.heads, f"{name}.q"))
@@ -190,7 +196,7 @@ class _Decoder:
         if self.seq > 1:
             mixed = b.reshaped(mixed, (*grouped, self.depth), f"{name}.heads")
             mixed = b.op("Transpose", [mixed], f"{name}.joined", perm=[0, 3, 1, 2, 4])
-        joined = b.reshaped(mixed, (self.batch, self.seq, self.params["hidden"]), f"{name}.attended")
+        joined = b.reshaped(mixed, (self.batch, self.seq, self.heads * self.depth), f"{name}.attended")
         return self._project(joined, self.params["hidden"], f"{name}.out"), k, v
 
     def _split(self, x: str, heads: int, name: str) -> str:
@@ -225,9 +231,9 @@ class _Decoder:
             q = b.op("Transpose", [q], f"{q}.rows", perm=[0, 2, 3, 1, 4])
         return b.reshaped(q, shape, f"{q}.grouped")
 
-    def _fed(self, x: str, name: str) -> str:
+    def fed(self, x: str, name: str) -> str:
         """The feed-forward part: SwiGLU, its experts, or a plain one with GELU."""
-        b, hidden, ffn = self.b, self.params["hidden"], self.params["ffn"]
+        b, hidden, ffn = self.b, self.params["hidden"], self.ffn
         if self.params.get("experts", 1) > 1:
             return self._mixture(x, name)
         if not self.style.gated:
