@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from accelsim.engines.simt.serving import LIBRARIES
 from accelsim.errors import nearest
-from accelsim.formats.table import ALIASES, FORMATS
+from accelsim.formats.table import ALIASES, FORMATS, get
 from accelsim.kernels.cells import Cells, Wrong, number
 
 SCALES: Mapping[str, float] = {"": 1, "dynamic": 1, "static": 0}
@@ -47,15 +47,17 @@ def _attention(row: Cells, tokens: float, kv: float, name: str) -> Mapping[str, 
     return {
         "batch": number(row, "batch", "B", default=1), "tokens": tokens, "kv": kv, "heads": heads,
         "kv_heads": kv_heads, "head_dim": number(row, "head_dim"), "causal": _of(row, "causal", YES_NO, "1"),
-        "window": number(row, "window", default=0), "kv_B": _kv_B(row, name),
+        "window": number(row, "window", default=0), "kv_B": key_bytes(row) or get(name).storage_bits / 8,
         "cache_write": _of(row, "cache_write", YES_NO, "1"), "layers": number(row, "layers", default=0),
         "library": _library(row),
     }  # fmt: skip
 
 
-def _kv_B(row: Cells, name: str) -> float:
-    """Bytes of an element of keys and values."""
-    text = row.get("kv_dtype", "").strip() or name
+def key_bytes(row: Cells) -> float:
+    """Return the bytes of an element of keys and values; 0 where no column says other than the format."""
+    text = row.get("kv_dtype", "").strip()
+    if not text:
+        return 0.0
     form = FORMATS.get(ALIASES.get(text, text))
     if form is None or form.storage_bits not in (8, 16):
         raise Wrong(f"kv_dtype is {text!r}", "fp8_e4m3fn, int8, fp16, bf16", nearest(text, FORMATS))

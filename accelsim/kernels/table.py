@@ -22,7 +22,7 @@ from accelsim.formats.table import FORMATS as KNOWN_FORMATS
 from accelsim.formats.table import get
 from accelsim.kernels.cells import Cells, Wrong, number
 from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS, SERVING
-from accelsim.kernels.serving import SERVING_READERS
+from accelsim.kernels.serving import SERVING_READERS, key_bytes
 from accelsim.spec.serving import served
 from accelsim.types import Floats, Ints
 from accelsim.units import parse
@@ -242,10 +242,14 @@ def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
     kv_heads = number(row, "kv_heads", default=heads)
     if heads % kv_heads:
         raise Wrong(f"{heads:g} heads share {kv_heads:g} of keys", "a divisor of the heads")
-    return {"batch": number(row, "batch", "B", default=1), "tokens": tokens,
-            "kv": max(tokens, number(row, "kv", default=tokens)), "heads": heads, "kv_heads": kv_heads,
-            "head_dim": number(row, "head_dim"), "causal": number(row, "causal", default=0) if "causal" in row
-            else 1.0, "backward": float(_is_backward(row))}  # fmt: skip
+    window, backward = number(row, "window", default=0), _is_backward(row)
+    if window and backward:
+        raise Wrong(f"window is {window:g} in a backward pass", "none, or the forward pass")
+    return {"batch": number(row, "batch", "B", default=1), "tokens": tokens, "window": window,
+            "kv_B": key_bytes(row), "kv": max(tokens, number(row, "kv", default=tokens)), "heads": heads,
+            "kv_heads": kv_heads, "head_dim": number(row, "head_dim"),
+            "causal": number(row, "causal", default=0) if "causal" in row else 1.0,
+            "backward": float(backward)}  # fmt: skip
 
 
 def _is_backward(row: Cells) -> bool:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.simt.products import FEWEST_PIECES, Around
+from accelsim.engines.simt.serving_attention import pairs
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Bools, Floats
@@ -26,6 +27,9 @@ from accelsim.types import Bools, Floats
 COLUMNS = ("batch", "tokens", "kv", "heads", "kv_heads", "head_dim", "causal", "backward")
 """Sequences, queries of each, keys of each (with those of the queries), heads of queries and of keys, elements of a
 head, 1 where a query sees no later key, 1 for the backward pass."""
+MORE = ("window", "kv_B")
+"""Columns that may lack: the newest keys that a query sees (0: all), bytes of an element of keys and values (0: those
+of the format)."""
 QUERIES, KEYS = 128, 64
 """Queries of a block, and keys of a step of its loop; fewer queries are rounded up to 16 rows."""
 LEAST_ROWS = 16
@@ -93,18 +97,27 @@ def _forward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     rows = tokens * shared
     tall = np.where(rows >= QUERIES, QUERIES, np.ceil(rows / LEAST_ROWS) * LEAST_ROWS)
     whole = batch * heads / shared * np.ceil(rows / tall)
+    window, kv_B = (columns.get(key, np.zeros(len(batch))) for key in MORE)
     seen = np.where(columns["causal"] > 0, kv - (np.minimum(tokens, kv) - 1) / 2, kv)
-    steps = np.ceil(seen / KEYS)
+    read, span = kv, seen
+    slides = (window > 0) & (window < kv)
+    if slides.any():
+        both = {**columns, "window": window}
+        seen = np.where(slides, pairs(both) / (batch * heads * tokens), seen)
+        read = np.where(slides, np.minimum(kv, window + tokens - 1), kv)
+        span = np.where(slides, np.minimum(span, window + tall / shared - 1), span)
+    steps = np.ceil(span / KEYS)
     parts = _parts(whole, steps, spec.multiprocessors)
-    longest = np.ceil(kv / KEYS) / steps
+    longest = np.maximum(1.0, np.ceil(np.where(slides, span, kv) / KEYS) / steps)
     scores = tall * np.ceil(steps / parts) * KEYS
     element_B = max(map(float, operands_B(name)))
-    queries, keys = batch * tokens * heads * dim, batch * kv * kv_heads * dim
+    queries, keys = batch * tokens * heads * dim, batch * read * kv_heads * dim
+    moved = element_B * 2 * queries + np.where(kv_B > 0, kv_B, element_B) * 2 * keys
     joined = np.where(parts > 1, 2 * parts * queries * 4, 0.0)
     return Attended(
         whole * parts, scores * 2 * dim / float(spec.formats[name].rate),
         scores * (1 / spec.special + LANE_OPERATIONS / spec.lanes), longest, parts,
-        2 * batch * tokens * heads * seen * dim, element_B * 2 * (queries + keys), joined,
+        2 * batch * tokens * heads * seen * dim, moved, joined,
         whole * 2 * seen * dim + queries, np.zeros(len(batch), bool),
     )  # fmt: skip
 

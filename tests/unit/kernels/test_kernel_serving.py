@@ -164,3 +164,12 @@ def test_serving_kernels_are_calibrated_from_the_constants_of_another_chip() -> 
     assert all(name.startswith("sm.serving.layers.bf16.") for name in found.values)
     before = Kernels(table, known).predicted(known).seconds
     assert residuals(found.fitted.seconds, table.measured).mean < residuals(before, table.measured).mean / 2
+
+
+def test_plain_attention_has_windows_and_narrow_keys_too() -> None:
+    whole = us("h100-sxm", "attention", "bf16", {**DECODE, "tokens": "1"})
+    assert us("h100-sxm", "attention", "bf16", {**DECODE, "tokens": "1", "window": "128"}) < whole / 3
+    assert us("h100-sxm", "attention", "bf16", {**DECODE, "tokens": "1", "kv_dtype": "fp8"}) < whole / 1.5
+    assert us("h100-sxm", "attention", "bf16", {**PREFILL, "window": "256"}) < us("h100-sxm", "attention", "bf16", PREFILL) / 3  # fmt: skip
+    with pytest.raises(UsageError, match="window is 256 in a backward pass"):
+        one("attention", "bf16", {**PREFILL, "window": "256", "direction": "bwd"})
