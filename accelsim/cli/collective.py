@@ -27,8 +27,10 @@ from accelsim.cli.common import (
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
+    from accelsim.cluster.collectives.choice import Called
     from accelsim.cluster.network.topology import Topology
     from accelsim.spec.cluster import ClusterSpec
+    from accelsim.spec.collectives import Collectives
 
 PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 """A device of --group, or a range of them."""
@@ -53,6 +55,7 @@ def _group(text: str) -> tuple[int, ...]:
 @click.command(epilog=example(
     "accelsim collective all_reduce --on dgx-a100 --size 1GB",
     "accelsim collective all_reduce --on 2x-dgx-a100 --size 64MiB --algorithm hierarchical",
+    "accelsim collective all_reduce --on dgx-h100 --size 1MiB --library vllm --caller eager",
     "accelsim collective all_reduce --on dgx-h100 --sweep --plot sweep.png",
 ))  # fmt: skip
 @click.argument("kind")
@@ -68,6 +71,12 @@ def _group(text: str) -> tuple[int, ...]:
 @click.option("--algorithm", default="", metavar="NAME",
               help="library, auto (the fastest on the wires), or one by name; without: library where the cluster "
               "states its constants, else auto.")  # fmt: skip
+@click.option("--library", "library", default="", metavar="NAME",
+              help="Another communication library of the cluster: vllm, nccl-pytorch; without: its own.")  # fmt: skip
+@click.option("--caller", type=click.Choice(["graph", "eager"]), default="graph",
+              help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).")  # fmt: skip
+@click.option("--dtype", default="", metavar="FORMAT", help="Number format that is summed, of which a library's choice "
+              "may depend; without: any.")  # fmt: skip
 @click.option(
     "--group",
     "devices",
@@ -84,22 +93,24 @@ def _group(text: str) -> tuple[int, ...]:
 @plot_option
 @json_option
 def collective(
-    kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, devices: str | None, chunks: int | None,
-    conventions: str | None, with_routes: bool, swept: bool, overrides: tuple[str, ...], table: Path | None,
-    plot: Path | None, as_json: bool,
+    kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, library: str, caller: str, dtype: str,
+    devices: str | None, chunks: int | None, conventions: str | None, with_routes: bool, swept: bool,
+    overrides: tuple[str, ...], table: Path | None, plot: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Time, bandwidth, bytes per link and joules of a collective on a cluster.
 
     KIND: all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all or send_recv. Bandwidths as nccl-tests
     defines them. A picture always shows a sweep.
     """
+    from accelsim.cluster.collectives.choice import Called
     from accelsim.cluster.shapes.building import build
     from accelsim.report import collectives as said
     from accelsim.units import show as spelled
 
-    spec, sizes, group = _checked(kind, cluster, texts, devices, swept, overrides, table, plot)
+    asked = (kind, cluster, texts, algorithm, library, caller, dtype)
+    spec, software, sizes, group = _checked(*asked, devices, swept, overrides, table, plot)
     topology = build(spec)
-    how = (algorithm, group, chunks)
+    how = (algorithm, group, chunks, Called(dtype, caller == "eager"))
     members = tuple(range(topology.ranks)) if group is None else group
     rows: list[dict[str, Any]] = []
     size, aware = (sizes or (DEFAULT_B,))[0], conventions == "astrasim-aware"
@@ -108,16 +119,16 @@ def collective(
         astrasim = from_checkout("tests.validation.astrasim", "accelsim collective --conventions")
         theirs = astrasim.by_astrasim(spec, topology, kind, size, algorithm, aware)
     if swept or plot is not None:
-        asked = counted(
+        swept_B = counted(
             sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True)
         )
-        rows = said.sweep(topology, spec.collectives, kind, asked, *how)
+        rows = said.sweep(topology, software, kind, swept_B, *how)
     save_plot(plot, lambda: _picture(kind, topology, len(members), rows))
     if swept:
         facts: dict[str, Any] = {"cluster": topology.name, "kind": kind, "ranks": len(members), "sweep": rows}
         save_csv(table, rows)
     else:
-        facts, rows = _one(spec, topology, kind, size, *how)
+        facts, rows = _one(software, topology, kind, size, *how)
         save_csv(table, rows or facts["links"])
     if theirs is not None:
         facts["astrasim"] = theirs
@@ -134,21 +145,33 @@ DEFAULT_B = 64 * 2**20
 
 
 def _checked(
-    kind: str, cluster: str, texts: tuple[str, ...], devices: str | None, swept: bool, overrides: tuple[str, ...],
-    table: Path | None, plot: Path | None,
-) -> tuple[ClusterSpec, tuple[int, ...], tuple[int, ...] | None]:  # fmt: skip
-    """The cluster, sizes and the devices of the group; all problems at once."""
+    kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, library: str, caller: str, dtype: str,
+    devices: str | None, swept: bool, overrides: tuple[str, ...], table: Path | None, plot: Path | None,
+) -> tuple[ClusterSpec, Collectives, tuple[int, ...], tuple[int, ...] | None]:  # fmt: skip
+    """The cluster, its library, sizes and the devices of the group; all problems at once."""
     from accelsim.cluster.collectives.base import KINDS
+    from accelsim.cluster.collectives.choice import LIBRARY, library_of
     from accelsim.errors import known
+    from accelsim.formats.table import get
     from accelsim.request.job import Gather
     from accelsim.spec.yaml.clusters import load_cluster
 
     gather = Gather()
     specs: list[ClusterSpec] = []
+    libraries: list[Collectives] = []
     sizes: list[int] = []
     group: list[int] = []
     with gather.also():
         specs.append(load_cluster(cluster, overrides))
+        libraries.append(library_of(specs[0], library))
+    with gather.also():
+        if dtype:
+            get(dtype)
+    with gather.also():
+        if algorithm not in ("", LIBRARY) and (library or caller == "eager"):
+            raise UsageError(
+                Problem(f"--algorithm {algorithm} with --library or --caller", "", "one of the two")
+            )
     with gather.also():
         known("kind of collective", kind, KINDS)
     with gather.also():
@@ -161,21 +184,21 @@ def _checked(
     with gather.also():
         check_outputs(plot, table)
     gather.done()
-    return specs[0], tuple(sizes), None if devices is None else tuple(group)
+    return specs[0], libraries[0], tuple(sizes), None if devices is None else tuple(group)
 
 
 def _one(
-    spec: ClusterSpec, topology: Topology, kind: str, size: int, algorithm: str, group: tuple[int, ...] | None,
-    chunks: int | None,
+    software: Collectives, topology: Topology, kind: str, size: int, algorithm: str, group: tuple[int, ...] | None,
+    chunks: int | None, called: Called,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
     """One collective: its facts, and where no algorithm is named what the others take."""
     from accelsim.cluster.collectives.choice import answer
     from accelsim.report import collectives as said
 
-    found = answer(topology, spec.collectives, kind, size, algorithm, group, chunks)
-    others = [] if algorithm else said.alternatives(topology, spec.collectives, kind, size, group, chunks)
-    facts = said.facts(found, spec.collectives) | {"algorithms": others}
-    return facts | {"said": said.sentences(found, spec.collectives)}, others
+    found = answer(topology, software, kind, size, algorithm, group, chunks, called)
+    others = [] if algorithm else said.alternatives(found, software, kind, size, group, chunks)
+    facts = said.facts(found, software, called) | {"algorithms": others}
+    return facts | {"said": said.sentences(found, software, called)}, others
 
 
 def _picture(kind: str, topology: Topology, ranks: int, rows: list[dict[str, Any]]) -> Any:

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.cluster.collectives.reach import Reach, reach
-from accelsim.cluster.collectives.software import KINDS, planned, serving, ways
+from accelsim.cluster.collectives.software import KINDS, called_eagerly, planned, serving, ways
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.fit.search import ROBUST, Knob, Values, fit
 from accelsim.fit.validation import left_out
-from accelsim.spec.collectives import Collectives, Protocol
+from accelsim.spec.collectives import Collectives, Host, Protocol
 from accelsim.types import Floats, Ints
 
 PARTS = 5
@@ -29,7 +29,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "launch": (0, 60e-6), "share": (0.01, 1), "share_between": (0.01, 1), "flow": (0.2e9, 100e9),
     "tree_flow": (0.2e9, 100e9), "base": (0, 100e-6),
     "inside": (0, 30e-6), "between": (0, 200e-6), "tree_base": (0, 100e-6), "tree_inside": (0, 30e-6),
-    "tree_between": (0, 200e-6), "fill": (0, 4), "least": (0, 100e-6),
+    "tree_between": (0, 200e-6), "fill": (0, 4), "least": (0, 100e-6), "lane": (0.2e9, 500e9),
+    "copy_rate": (10e9, 10e12),
 }  # fmt: skip
 """Constant -> the widest range in which it is fitted, in s, B/s or as a share."""
 FACTOR = 4.0
@@ -38,12 +39,19 @@ CALLED: Mapping[str, str] = {"allreduce": "all_reduce", "sendrecv": "send_recv"}
 """Other names that tables give to kinds."""
 
 
+HOST = "host"
+"""Name of the constants of an eager host, as if it were a protocol."""
+
+
 class Sort(NamedTuple):
-    """What rows of one sort share: kind, ranks, and how many of these are on one node."""
+    """What rows of one sort share: kind, ranks, how many of these are on one node, number format ('': not known), and
+    whether an eager host calls."""
 
     kind: str
     ranks: int
     per_node: int
+    dtype: str = ""
+    eager: bool = False
 
     @property
     def nodes(self) -> int:
@@ -86,8 +94,8 @@ def read_collectives(path: Path, device: str | None = None) -> Measured:
     """A table of measured collectives, those of one device where it is named.
 
     Columns: ``op`` (a kind), ``bytes``, ``n_devices`` or ``ranks``, ``devices_per_node`` or ``nodes`` (absent: one
-    node), ``device``, and ``time_us_min``, ``time_us`` or ``time_ms``, the first that the row has. Raises UsageError
-    with every row that is wrong.
+    node), ``device``, ``dtype``, ``caller`` ('eager' or 'graph', the default), and ``time_us_min``, ``time_us`` or
+    ``time_ms``, the first that the row has. Raises UsageError with every row that is wrong.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -129,7 +137,8 @@ def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
     nbytes, seconds = int(row["bytes"]), float(text) * unit
     if ranks < 2 or not 1 <= per_node <= ranks or nbytes < 1 or seconds <= 0:
         raise ValueError(f"{ranks} ranks, {per_node} on a node, {nbytes} bytes in {seconds:g} s")
-    return Sort(kind, ranks, per_node), row.get("device", ""), nbytes, seconds
+    eager = ("graph", "eager").index(row.get("caller") or "graph") == 1
+    return Sort(kind, ranks, per_node, row.get("dtype") or "", eager), row.get("device", ""), nbytes, seconds
 
 
 def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
@@ -168,19 +177,22 @@ class Model:
             taken = planned(rings, software, sort.kind, self.rows.nbytes[rows])
             for algorithm in sorted(set(taken.tolist())):
                 of_it = rows[taken == algorithm]
-                for sizes, protocols in self._served(software, sort.kind, of_it):
+                for sizes, protocols in self._served(software, sort, of_it):
                     found[sizes] = _fastest(
                         rings, software, sort.kind, self.rows.nbytes[sizes], protocols, algorithm
                     )
+            if sort.eager:
+                found[rows] = called_eagerly(software, found[rows], self.rows.nbytes[rows])
         return found
 
-    def _served(self, software: Collectives, kind: str, rows: Ints) -> Iterator[tuple[Ints, list[Protocol]]]:
+    def _served(self, software: Collectives, sort: Sort, rows: Ints) -> Iterator[tuple[Ints, list[Protocol]]]:
         """Rows by the protocols that may run them."""
         limits = sorted({each.largest for each in software.protocols.values() if each.largest is not None})
         of = np.searchsorted(np.array(limits, dtype=float), self.rows.nbytes[rows])
         for limit in sorted(set(of.tolist())):
             own = rows[of == limit]
-            yield own, [protocol for _, protocol in serving(software, kind, int(self.rows.nbytes[own[0]]))]
+            size = int(self.rows.nbytes[own[0]])
+            yield own, [each for _, each in serving(software, sort.kind, size, sort.dtype)]
 
 
 def _fastest(
@@ -205,10 +217,13 @@ def _fastest(
 def constants(software: Collectives) -> dict[str, float]:
     """Constant ('launch', 'simple.share') -> its value, of those that the block states."""
     found = {"launch": software.launch} if "launch" in software.model_fields_set else {}
-    for name, protocol in software.protocols.items():
+    blocks: dict[str, Protocol | Host] = {**software.protocols}
+    if software.host is not None:
+        blocks[HOST] = software.host
+    for name, block in blocks.items():
         for field in RANGES:
-            value = getattr(protocol, field, None)
-            if field in protocol.model_fields_set and value is not None:
+            value = getattr(block, field, None)
+            if field in block.model_fields_set and value is not None:
                 found[f"{name}.{field}"] = value
     return found
 
@@ -223,7 +238,10 @@ def with_constants(software: Collectives, values: Mapping[str, float]) -> Collec
         name: protocol.model_copy(update=of[name]) if name in of else protocol
         for name, protocol in software.protocols.items()
     }
-    return software.model_copy(update={**of.get("", {}), "protocols": protocols})
+    changed = {**of.get("", {}), "protocols": protocols}
+    if software.host is not None:
+        changed[HOST] = software.host.model_copy(update=of.get(HOST, {}))
+    return software.model_copy(update=changed)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.cluster.collectives.choice import LIBRARY, answer, stated
+from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, stated
 from accelsim.cluster.collectives.registry import COLLECTIVES
+from accelsim.cluster.collectives.switch import SWITCH, TITLE
 from accelsim.cluster.collectives.timing import CollectiveTime, ranked
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
-from accelsim.report.text import percent, si
+from accelsim.report.text import ends_text, percent, si
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS
 from accelsim.types import Ints
@@ -25,13 +26,15 @@ MOST_SWEPT = 40_000
 """Messages of an algorithm up to which a sweep plays it at every size."""
 
 
-def facts(found: CollectiveTime, software: Collectives) -> dict[str, Any]:
+def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> dict[str, Any]:
     """The figures of one collective, for JSON."""
     return {
         "cluster": found.topology.name, "kind": found.kind, "size_B": found.nbytes, "ranks": len(found.group),
         "group": list(found.group), "algorithm": found.algorithm, "protocol": found.protocol or None,
         "chunks": found.chunks, "time_from": found.played,
-        "library": software.title if found.played == LIBRARY else None, "time_s": found.seconds,
+        "library": software.title if found.played == LIBRARY else None,
+        "caller": ("eager" if called.eager else "graph") if found.played == LIBRARY else None,
+        "time_s": found.seconds, "interval_s": found.interval_s,
         "alg_Bps": found.alg_Bps, "bus_Bps": found.bus_Bps, "energy_J": found.energy_J, "links": links(found),
     }  # fmt: skip
 
@@ -53,7 +56,7 @@ def links(found: CollectiveTime) -> list[dict[str, Any]]:
     return rows
 
 
-def sentences(found: CollectiveTime, software: Collectives) -> list[str]:
+def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> list[str]:
     """Return what it takes and by what, and which links bind."""
     size = si(found.nbytes, "B")
     who = f"{found.kind} of {size} among {count_of(len(found.group), 'device')} of {found.topology.name}"
@@ -63,10 +66,21 @@ def sentences(found: CollectiveTime, software: Collectives) -> list[str]:
     elif found.chunks > 1:
         by += f" in {found.chunks} chunks"
     text = (
-        f"{who} takes {si(found.seconds, 's')} {by}: algorithm bandwidth {si(found.alg_Bps, 'B/s')}, bus bandwidth "
-        f"{si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
+        f"{who} takes {si(found.seconds, 's')}{ends_text(found.interval_s)} {by}: algorithm bandwidth "
+        f"{si(found.alg_Bps, 'B/s')}, bus bandwidth {si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
     )
-    return [text, binding(found)]
+    return [text, *_host(found, software, called), binding(found)]
+
+
+def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
+    """What of the host is in the time of a library."""
+    if found.played != LIBRARY:
+        return []
+    if called.eager and software.host is not None:
+        least, rate = si(software.host.least, "s"), software.host.copy_rate
+        copy = f" and a copy of the buffer at {si(rate, 'B/s')}" if rate else ""
+        return [f"A host calls it by itself (eager), which takes at least {least}{copy}."]
+    return [f"The time includes {software.includes}."] if software.includes else []
 
 
 def binding(found: CollectiveTime) -> str:
@@ -91,17 +105,17 @@ def binding(found: CollectiveTime) -> str:
 
 
 def alternatives(
-    topology: Topology,
+    answered: CollectiveTime,
     software: Collectives,
     kind: str,
     nbytes: int,
     group: Sequence[int] | None,
     chunks: int | None,
 ) -> list[dict[str, Any]]:
-    """Return what every algorithm takes, fastest first; the library among them where there is one."""
-    found = ranked(topology, kind, nbytes, group, chunks)
-    if stated(software) and len(found[0].group) > 1:
-        found.append(answer(topology, software, kind, nbytes, LIBRARY, group))
+    """Return what every algorithm takes, fastest first; the library's answer among them where it is one."""
+    found = ranked(answered.topology, kind, nbytes, group, chunks)
+    if answered.played == LIBRARY:
+        found.append(answered)
     rows = [
         {"algorithm": _named(each), "about": _about(each, software), "time_s": each.seconds, "bus_Bps": each.bus_Bps,
          "most_B": int(each.wire_B.max(initial=0)), "energy_J": each.energy_J}
@@ -117,23 +131,23 @@ def _named(found: CollectiveTime) -> str:
 def _about(found: CollectiveTime, software: Collectives) -> str:
     if found.played == LIBRARY:
         return f"{software.title}: {found.algorithm}, protocol {found.protocol}"
-    title = COLLECTIVES[found.algorithm].title
+    title = TITLE if found.algorithm == SWITCH else COLLECTIVES[found.algorithm].title
     return f"{title} ({found.chunks} chunks)" if found.chunks > 1 else title
 
 
 def sweep(
     topology: Topology, software: Collectives, kind: str, sizes_B: Iterable[int], algorithm: str = "",
-    group: Sequence[int] | None = None, chunks: int | None = None,
+    group: Sequence[int] | None = None, chunks: int | None = None, called: Called = IN_GRAPH,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Time and bus bandwidth at each size: of one algorithm, or of all and the library."""
     rows = []
     for size in sizes_B:
         if algorithm:
-            found = [answer(topology, software, kind, size, algorithm, group, chunks)]
+            found = [answer(topology, software, kind, size, algorithm, group, chunks, called)]
         else:
             found = ranked(topology, kind, size, group, chunks, MOST_SWEPT)
             if stated(software) and len(found[0].group) > 1:
-                found.append(answer(topology, software, kind, size, LIBRARY, group))
+                found.append(answer(topology, software, kind, size, LIBRARY, group, None, called))
         rows += [
             {"size_B": size, "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
              "time_s": each.seconds, "alg_Bps": each.alg_Bps, "bus_Bps": each.bus_Bps, "energy_J": each.energy_J}

@@ -141,7 +141,12 @@ def long_time(seconds: float) -> str:
 
 def interval_text(found: Interval | None) -> str:
     """' (90 %: 1 ms to 2 ms)', '' for none."""
-    return "" if found is None else f" (90 %: {si(found.low_s, 's')} to {si(found.high_s, 's')})"
+    return ends_text(None if found is None else (found.low_s, found.high_s))
+
+
+def ends_text(ends_s: tuple[float, float] | None) -> str:
+    """' (90 %: 1 ms to 2 ms)', '' for none."""
+    return "" if ends_s is None else f" (90 %: {si(ends_s[0], 's')} to {si(ends_s[1], 's')})"
 
 
 def times_as(ratio: float) -> str:

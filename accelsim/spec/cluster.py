@@ -49,7 +49,7 @@ class ShapeOf(NamedTuple):
 
 SHAPES: dict[str, ShapeOf] = {
     "fully-connected": ShapeOf("a wire between any two", ("links",)),
-    "switch": ShapeOf("all at one switch that never blocks", ("links", "switch_latency")),
+    "switch": ShapeOf("all at one switch that never blocks", ("links", "switch_latency", "sums")),
     "ring": ShapeOf("each wired to the next, the last to the first", ("links",)),
     "pcie-tree": ShapeOf(
         "devices below PCIe switches, these below the root complexes of processors",
@@ -116,6 +116,9 @@ class Fabric(Model):
         1.0, description="bandwidth of the ends of a leaf over that of its uplinks"
     )
     switch_latency: Seconds = Field(0.0, description="what each wire between switches adds")
+    sums: bool = Field(
+        False, description="the switch adds up what its ends send and sends the sum to all (NVLS, SHARP)"
+    )
     switches: Annotated[list[Name], once] = Field([], description="switches that the listed wires may end at")
     wires: list[Join] | None = Field(None, min_length=1, description="the wires of an explicit list")
 
@@ -187,6 +190,9 @@ class ClusterSpec(Model):
     collectives: Collectives = Field(
         Collectives.model_construct(title="none: software costs nothing"),
         description="what the communication library adds",
+    )
+    libraries: dict[Name, Collectives] = Field(
+        {}, description="other libraries by name, for `accelsim collective --library`"
     )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from accelsim.spec.base import Model
+from accelsim.spec.calibration import IntervalOf
 from accelsim.spec.counts import Name, Parts, Share, Words, once
 from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds
@@ -19,9 +20,22 @@ KindName = Literal[
 """Kinds of collectives."""
 
 
+AlgorithmName = Literal["ring", "one-shot", "two-shot", "switch"]
+"""Algorithms of a protocol; ``ring`` includes the trees that join nodes."""
+
+
 class Protocol(Model):
     """How a library moves the bytes of one step: NCCL has LL (flags beside each word), LL128 and Simple."""
 
+    algorithm: AlgorithmName = Field(
+        "ring",
+        description="`ring`: rings, and trees between nodes; all-reduces inside a node alone: `one-shot` (each device "
+        "reads the buffers of all others), `two-shot` (each adds up one part, then reads the parts of the others), "
+        "`switch` (the switch adds up, where the fabric says `sums`)",
+    )
+    formats: Annotated[list[Name], once] | None = Field(
+        None, description="number formats that it adds up; absent: all"
+    )
     kinds: Annotated[list[KindName], once] | None = Field(
         None, description="collectives that it serves; absent: all that no other protocol names"
     )
@@ -30,6 +44,11 @@ class Protocol(Model):
     flow: BytesPerSecond | None = Field(
         None,
         description="most that rings and single messages send from node to node; absent: what links allow",
+    )
+    lane: BytesPerSecond | None = Field(
+        None,
+        description="most that a device sends to one other where it sends directly (all_to_all, send_recv, "
+        "`one-shot`, `two-shot`); absent: what links allow",
     )
     tree_flow: BytesPerSecond | None = Field(
         None,
@@ -79,6 +98,15 @@ class Planned(Model):
     )
 
 
+class Host(Model):
+    """What a host adds that calls collectives one by one (eager), without a CUDA graph or other kernels before them."""
+
+    least: Instant = Field(description="a call takes at least this long, whatever the bytes")
+    copy_rate: BytesPerSecond | None = Field(
+        None, description="bytes of the buffer per second, where each call copies it first; absent: no copy"
+    )
+
+
 class Collectives(Model):
     """Constants of the library that runs collectives on a cluster. Absent, software costs nothing.
 
@@ -100,5 +128,12 @@ class Collectives(Model):
     )
     plan: Planned | None = Field(
         None, description="by which it takes rings or trees between nodes; absent: what is faster"
+    )
+    includes: Words | None = Field(None, description="what of the host is in these times, in words")
+    host: Host | None = Field(None, description="what an eager host adds; absent: not known")
+    intervals: dict[Name, IntervalOf] = Field(
+        {},
+        description="90 % intervals of collectives inside a node by size (`small` below 1 MiB, `medium` below 16 MiB, "
+        "`large`), of those that a host calls (`eager`), `all` of the rest; from rows that were left out of the fit",
     )
     fitted_on: str | None = Field(None, description="the measurements that they were fitted on")

@@ -8,43 +8,83 @@ where software costs no more than its overhead per message.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cluster.collectives.base import Collective, Members
+from accelsim.cluster.collectives import switch
+from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import bounds
 from accelsim.cluster.collectives.program import Program, Rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.collectives.software import estimate
-from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, collective
+from accelsim.cluster.collectives.software import called_eagerly, estimate
+from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, closed, collective
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, known
+from accelsim.fit.validation import POOLED
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
-from accelsim.time import FS_PER_S, NEVER
+from accelsim.time import FS_PER_S
 from accelsim.types import Ints
 
 LIBRARY = "library"
-ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES)
+ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES, switch.SWITCH)
 """What ``answer`` takes as an algorithm."""
 STANDS_FOR = {
     "ring": ("rings", "chains", "ring", "chain", "pairwise", "direct"),
     "tree": ("node_trees", "tree"),
+    "two-shot": ("direct",),
 }
 """Algorithm of a library -> algorithms of this package, the first of which that can do it sends what it sends."""
 
 
+class Called(NamedTuple):
+    """How a library is called: number format that is added up ('': any), and whether a host calls each collective by
+    itself (eager) instead of a CUDA graph or behind other kernels."""
+
+    dtype: str = ""
+    eager: bool = False
+
+
+EAGER = "eager"
+"""Name of the interval of collectives that a host calls one by one."""
+IN_GRAPH = Called()
+"""As a CUDA graph calls it, with no number format named."""
+SIZES = ((2**20, "small"), (2**24, "medium"), (float("inf"), "large"))
+"""Bytes below which a collective has the interval of that name."""
+
+
+def regime(nbytes: int) -> str:
+    """Name of the size of a collective, by which its interval goes."""
+    return next(name for limit, name in SIZES if nbytes < limit)
+
+
 def answer(
     topology: Topology, software: Collectives, kind: str, nbytes: int, algorithm: str = "",
-    group: Sequence[int] | None = None, chunks: int | None = None,
+    group: Sequence[int] | None = None, chunks: int | None = None, called: Called = IN_GRAPH,
 ) -> CollectiveTime:  # fmt: skip
-    """A collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'."""
+    """A collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'.
+
+    ``called``: what a library is asked besides. UsageError for all that cannot be.
+    """
     if algorithm:
         known("algorithm", algorithm, ALGORITHMS)
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
     chosen = algorithm or (LIBRARY if stated(software) else AUTO)
     if chosen == LIBRARY and len(set(members)) > 1:
-        return by_library(topology, software, kind, nbytes, members)
+        return by_library(topology, software, kind, nbytes, members, called)
     return collective(topology, kind, nbytes, AUTO if chosen == LIBRARY else chosen, members, chunks)
+
+
+def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
+    """The library of a cluster of that name, its own for ''. UsageError with the nearest name."""
+    if not name:
+        return cluster.collectives
+    if not cluster.libraries:
+        what = f"{cluster.name} has no library {name!r}"
+        raise UsageError(Problem(what, "", "a cluster with `libraries`, or without --library"))
+    return cluster.libraries[known("library", name, cluster.libraries)]
 
 
 def stated(software: Collectives) -> bool:
@@ -53,31 +93,35 @@ def stated(software: Collectives) -> bool:
 
 
 def by_library(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, members: Sequence[int]
-) -> CollectiveTime:
+    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int],
+    called: Called = IN_GRAPH,
+) -> CollectiveTime:  # fmt: skip
     """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
     for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""
-    check(topology, kind, nbytes, AUTO, tuple(members))
-    found = estimate(topology, software, kind, nbytes, tuple(members))
+    members = tuple(group)
+    check(topology, kind, nbytes, AUTO, members)
+    found = estimate(topology, software, kind, nbytes, members, dtype=called.dtype)
+    seconds = float(called_eagerly(software, found.time_s, nbytes)) if called.eager else found.time_s
+    wire_B = _wire_B(topology, found.algorithm, kind, members, nbytes)
+    made = closed(
+        topology, kind, nbytes, found.algorithm, members, round(seconds * FS_PER_S), wire_B, LIBRARY
+    )
+    inside = len({topology.groups[rank] for rank in members}) == 1
+    known = software.intervals if inside else {}
+    width = known.get(EAGER if called.eager else regime(nbytes), known.get(POOLED))
+    return replace(made, protocol=found.protocol, factor=None if width is None else width.factor)
+
+
+def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, ...], nbytes: int) -> Ints:
+    """Bytes per wire of what a library's algorithm sends."""
+    if algorithm == switch.SWITCH:
+        return switch.carried_B(topology, members, nbytes)
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
-    program = _stand_in(found.algorithm, kind, who).rounds(kind, who)
-    wire_B = carried_B(topology, program, members, nbytes)
-    busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
-    time_fs = max(round(found.time_s * FS_PER_S), *busy)
-    if time_fs > NEVER:
-        what = f"{kind} takes longer than {NEVER // FS_PER_S:,} s"
-        raise UsageError(Problem(what, topology.name, "fewer bytes"))
-    finish = np.zeros(topology.ranks, np.int64)
-    finish[list(members)] = time_fs
-    return CollectiveTime(
-        topology, kind, nbytes, found.algorithm, 1, tuple(members), time_fs, finish, np.array(busy, np.int64), wire_B,
-        LIBRARY, found.protocol,
-    )  # fmt: skip
-
-
-def _stand_in(algorithm: str, kind: str, who: Members) -> Collective:
-    able = [COLLECTIVES[name] for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who)]
-    return able[0]
+    if algorithm == "one-shot":  # the whole buffer to each: an exchange of buffers of n times the size
+        program = COLLECTIVES["direct"].rounds("all_to_all", who)
+        return carried_B(topology, program, members, nbytes * len(members))
+    able = [name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who)]
+    return carried_B(topology, COLLECTIVES[able[0]].rounds(kind, who), members, nbytes)
 
 
 def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:

@@ -24,6 +24,7 @@ class Reach(NamedTuple):
     ``inside_Bps``, ``between_Bps``: bytes per second that all rings together pass from each member to the next inside
     a node, from each node to the next (infinite where there is no such step); ``inside_s``, ``between_s``: latency of a
     message of no bytes there. ``energy_J_per_B``: of all wires of all steps of a ring, per byte that each passes on.
+    ``sums``: one switch that adds up lies on the route of every step.
     """
 
     ranks: int
@@ -34,6 +35,7 @@ class Reach(NamedTuple):
     inside_s: float
     between_s: float
     energy_J_per_B: float
+    sums: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -56,6 +58,7 @@ def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
         max((topology.message_fs(a, b, 0) * FS for a, b in inside), default=0.0),
         max((topology.message_fs(a, b, 0) * FS for a, b in between), default=0.0),
         _energy(topology, inside, between, channels),
+        _sums(topology, [*inside, *between]),
     )  # fmt: skip
 
 
@@ -105,6 +108,13 @@ def _paced(topology: Topology, edges: Sequence[tuple[int, int]], channels: int) 
     return min(
         (float(topology.wires[wire].rate) * channels / count for wire, count in uses.items()), default=UNBOUND
     )
+
+
+def _sums(topology: Topology, edges: Sequence[tuple[int, int]]) -> bool:
+    found = set(topology.summing)
+    for a, b in edges:
+        found &= {topology.wires[wire].target for wire in topology.route(a, b)}
+    return bool(found)
 
 
 def _energy(

@@ -6,7 +6,10 @@ ranks on k nodes of g, S bytes and a bandwidth B = min(share x inside, share x b
 
 * ring: launch + base + steps x latency + S x passes / B + fill x min(S / n, chunk) / B, where an all-reduce has
   2 (n - 1) steps, 2 (k - 1) of them between nodes, and passes 2 (n - 1) / n of its bytes through every link;
-* tree (all-reduce over several nodes): launch + base + 2 ((g - 1) x inside + log2 k x between) + 2 S / B.
+* tree (all-reduce over several nodes): launch + base + 2 ((g - 1) x inside + log2 k x between) + 2 S / B;
+* one-shot, two-shot, switch (all-reduce by protocols that name these): see ``SHOTS``;
+* all_to_all: what a device sends to others of its node, at share x inside or ``lane`` for each other device, or what a
+  node sends to others, at share x between: the longer of the two. Pieces go directly, so ``flow`` does not bind.
 
 Form and names are those of NCCL's own tuning (src/graph/tuning.cc), which has one more constant for each size.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,37 +76,61 @@ KINDS: dict[str, Kind] = {
     "send_recv": Kind(lambda n: 1, lambda k: int(k > 1), lambda n: 1.0, lambda n: 1.0),
 }  # fmt: skip
 """Kind of collective -> what its ring does. Bytes are those of the full result (all-gather) or operand (the others)."""
+
+
+class Shot(NamedTuple):
+    """An all-reduce that is no ring: its steps and the share of its bytes that pass each device's links, by ranks."""
+
+    steps: Callable[[int], int]
+    passes: Callable[[int], float]
+
+
+SHOTS: dict[str, Shot] = {
+    "one-shot": Shot(lambda n: n - 1, lambda n: n - 1),
+    "two-shot": Shot(lambda n: n - 1, lambda n: 2 * (n - 1) / n),
+    "switch": Shot(lambda n: 2, lambda n: (n + 1) / n),
+}
+"""Algorithm -> what it does. Kernels of serving stacks signal each other device once. With a switch that adds up, a
+device sends its buffer and one part of the sum, and receives one part and the whole sum."""
 SMALLEST = 64
 """Bytes of the first correction of trees."""
 TREES = ("all_reduce",)
 """Kinds that a library runs as trees as well."""
 
 
-def serving(software: Collectives, kind: str, nbytes: int) -> list[tuple[str, Protocol]]:
+def serving(software: Collectives, kind: str, nbytes: int, dtype: str = "") -> list[tuple[str, Protocol]]:
     """Protocols that run a kind of so many bytes: those that name it, else those that name none; of these, where all
-    are for smaller ones, the one for the largest."""
-    named = [item for item in software.protocols.items() if kind in (item[1].kinds or ())]
-    open_to = named or [item for item in software.protocols.items() if item[1].kinds is None]
+    are for smaller ones, the one for the largest. ``dtype``: the number format, where it is known."""
+    known = [
+        item for item in software.protocols.items() if not dtype or dtype in (item[1].formats or (dtype,))
+    ]
+    named = [item for item in known if kind in (item[1].kinds or ())]
+    open_to = named or [item for item in known if item[1].kinds is None]
     fitting = [item for item in open_to if item[1].largest is None or nbytes <= item[1].largest]
     return fitting or sorted(open_to, key=lambda item: item[1].largest or 0)[-1:]
 
 
 def estimates(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None = None
-) -> list[Estimate]:
+    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None = None,
+    dtype: str = "",
+) -> list[Estimate]:  # fmt: skip
     """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None): first what the
     library takes, then the others of its algorithm, then the rest, each by time.
 
-    Raises UsageError for an unknown kind, a group of fewer than two, a member twice, and devices that no way joins.
+    Raises UsageError for an unknown kind, a group of fewer than two, a member twice, devices that no way joins, and
+    where no protocol of the library can do it.
     """
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
     _check(kind, members)
     rings = reach(topology, members)
     found = [
         estimate
-        for name, protocol in serving(software, kind, nbytes)
+        for name, protocol in serving(software, kind, nbytes, dtype)
         for estimate in _by(rings, software.launch, kind, nbytes, name, protocol)
     ]
+    if not found:
+        what = f"{software.title} has no protocol for {kind} among {len(members)} of these devices"
+        raise UsageError(Problem(what, topology.name, "another library or --algorithm"))
     taken = str(planned(rings, software, kind, nbytes))
     return sorted(found, key=lambda each: (taken not in ("", each.algorithm), each.time_s))
 
@@ -114,15 +142,27 @@ def estimate(
     nbytes: int,
     group: Sequence[int] | None = None,
     algorithm: str = "auto",
+    dtype: str = "",
 ) -> Estimate:
     """Return what the library takes ('auto'), or the fastest by one algorithm; UsageError as ``estimates``, and where
     it has no such algorithm."""
-    found = estimates(topology, software, kind, nbytes, group)
+    found = estimates(topology, software, kind, nbytes, group, dtype)
     names = list(dict.fromkeys(each.algorithm for each in found))
     if algorithm != "auto" and algorithm not in names:
         expected = "one of " + ", ".join(["auto", *names])
         raise UsageError(Problem(f"no algorithm {algorithm!r} of the library for {kind}", "", expected))
     return next(each for each in found if algorithm in ("auto", each.algorithm))
+
+
+def called_eagerly(software: Collectives, seconds: float | Floats, nbytes: Sizes) -> Floats:
+    """Return the times of collectives, s, where a host calls each by itself. UsageError where that is not known."""
+    host = software.host
+    if host is None:
+        what = f"what a host adds to a call of {software.title} is not known"
+        raise UsageError(Problem(what, "", "a library that has `host`, or the caller 'graph'"))
+    copied = np.asarray(nbytes) / host.copy_rate if host.copy_rate else 0.0
+    found: Floats = np.maximum(seconds + copied, host.least)
+    return found
 
 
 def planned(rings: Reach, software: Collectives, kind: str, nbytes: Sizes) -> Array:
@@ -156,10 +196,16 @@ def ways(
     rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
 ) -> Iterator[tuple[str, float, Floats]]:
     """(algorithm, latency in s, time in s of each size) of the ways of one protocol."""
+    if protocol.algorithm != "ring":
+        yield from _shots(rings, launch, kind, nbytes, protocol)
+        return
     what, rate = KINDS[kind], rate_Bps(rings, protocol, protocol.flow)
     piece = np.minimum(np.asarray(nbytes) * what.piece(rings.ranks), protocol.chunk or float("inf"))
     passed = np.asarray(nbytes) * what.passes(rings.ranks)
-    found = [("ring", _ring_latency(rings, kind, protocol), (passed + protocol.fill * piece) / rate)]
+    if kind == "send_recv":
+        rate = min(rate, _lanes_Bps(protocol, rings.ranks))
+    moving = _exchanged(rings, nbytes, protocol) if kind == "all_to_all" else passed / rate
+    found = [("ring", _ring_latency(rings, kind, protocol), moving + protocol.fill * piece / rate)]
     if kind in TREES and rings.nodes > 1:
         flow = None if protocol.tree_flow is None else rings.members * protocol.tree_flow
         moving = 2 * np.asarray(nbytes) / rate_Bps(rings, protocol, flow)
@@ -168,14 +214,46 @@ def ways(
         yield algorithm, launch + latency, np.maximum(launch + latency + moving, protocol.least)
 
 
+def _shots(
+    rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
+) -> Iterator[tuple[str, float, Floats]]:
+    """The way of a protocol that is no ring: inside a node, or through a switch that adds up; else none."""
+    able = rings.sums if protocol.algorithm == "switch" else rings.nodes == 1
+    if kind == "all_reduce" and able:
+        shot = SHOTS[protocol.algorithm]
+        step = _first(protocol.inside, rings.inside_s)
+        latency = launch + protocol.base + shot.steps(rings.ranks) * step
+        rate = min(rate_Bps(rings, protocol, None), _lanes_Bps(protocol, rings.ranks))
+        moving = np.asarray(nbytes) * shot.passes(rings.ranks) / rate
+        yield protocol.algorithm, latency, np.maximum(latency + moving, protocol.least)
+
+
+def _exchanged(rings: Reach, nbytes: Sizes, protocol: Protocol) -> Floats:
+    """Time in s of moving an all_to_all: each device sends an equal part of its buffer to each."""
+    sizes, ranks, members = np.asarray(nbytes), rings.ranks, rings.members
+    inside_Bps = min(rings.inside_Bps * protocol.share, _lanes_Bps(protocol, members))
+    inside = sizes * (members - 1) / ranks / inside_Bps
+    share = protocol.share_between or protocol.share
+    found: Floats = np.maximum(
+        inside, sizes * members * (ranks - members) / ranks / (rings.between_Bps * share)
+    )
+    return found
+
+
+def _lanes_Bps(protocol: Protocol, ranks: int) -> float:
+    """Most that a device sends to all others together."""
+    return float("inf") if protocol.lane is None else protocol.lane * max(1, ranks - 1)
+
+
 def _by(
     rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol: Protocol
 ) -> Iterator[Estimate]:
     """The ways of one protocol for one size."""
     passed = nbytes * KINDS[kind].passes(rings.ranks)
-    energy = rings.energy_J_per_B * passed * (0.5 if kind == "send_recv" else 1.0)
     for algorithm, latency, times in ways(rings, launch, kind, nbytes, protocol):
         seconds = float(times)
+        carried = nbytes * SHOTS[algorithm].passes(rings.ranks) if algorithm in SHOTS else passed
+        energy = rings.energy_J_per_B * carried * (0.5 if kind == "send_recv" else 1.0)
         bus = passed / seconds if seconds else 0.0
         yield Estimate(kind, algorithm, name, nbytes, seconds, latency, bus, energy)
 

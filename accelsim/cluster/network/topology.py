@@ -43,7 +43,7 @@ class Topology:
     ``forwarding``: with 'cut-through' the head of a message moves on after the latency of a hop, with
     'store-and-forward' when all of it has arrived. ``overhead_fs``: of the software, once per message, before its first
     wire, which it does not occupy. ``router``: optional rule; else fewest hops, of these the fastest wire, ties
-    spread by (a + b) mod n.
+    spread by (a + b) mod n. ``summing``: switches that add up what their ends send (NVLS, SHARP).
     """
 
     name: str
@@ -54,6 +54,7 @@ class Topology:
     forwarding: Literal["cut-through", "store-and-forward"] = "cut-through"
     overhead_fs: int = 0
     router: Router | None = field(default=None)
+    summing: frozenset[int] = frozenset()
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
         """Numbers of the wires from device ``a`` to device ``b``; none where they are the same.

@@ -108,6 +108,7 @@ def _topology(
         cluster.forwarding,
         fs_of(cluster.collectives.message),
         ClusterRouter(tori, len(draft.labels), draft.wires, cards) if tori or cards else None,
+        frozenset(draft.summing),
     )
 
 

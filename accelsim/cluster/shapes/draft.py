@@ -33,10 +33,11 @@ class Built(NamedTuple):
 
 @dataclass
 class Draft:
-    """Labels of vertices, devices first, and wires so far."""
+    """Labels of vertices, devices first, wires so far, and the switches that add up."""
 
     labels: list[str] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
+    summing: list[int] = field(default_factory=list)
     _rates: dict[tuple[int, int], Fraction] = field(default_factory=dict)
     _links: list[Link] = field(default_factory=list)
 

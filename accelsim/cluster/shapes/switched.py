@@ -17,6 +17,8 @@ def single(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Buil
     way down and up evenly.
     """
     hub = draft.vertex(f"{name}.switch")
+    if fabric.sums:
+        draft.summing.append(hub)
     for end in ends:
         at_switch(draft, fabric, end, hub, name, fs_of(fabric.switch_latency) // 2)
     return Built((hub,))

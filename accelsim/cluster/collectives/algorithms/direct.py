@@ -1,6 +1,8 @@
 """Direct: each device sends every other one what is for it, all at once, or pairwise, one partner after the other.
 
-In round k of the pairwise exchange each device sends its part for the one k places on, and waits for both messages.
+In round k of the pairwise exchange each device sends its part to its k-th partner, and waits for both messages.
+Partners follow each other so that each round is a permutation, all of whose messages stay in a node or none do: no two
+meet at the card of a device. On nodes of unequal size, the partner is k places on.
 To ``server`` everybody sends its buffer, and the first device sends the sum back; its message to itself takes no time
 and stands for "all have come".
 """
@@ -12,6 +14,7 @@ import numpy as np
 from accelsim.cluster.collectives.base import Collective, Members, areas
 from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter, origin, settled, whole
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
+from accelsim.types import Ints
 
 
 def _direct(kind: str, members: Members, chunks: int) -> Program:
@@ -27,17 +30,33 @@ def _direct(kind: str, members: Members, chunks: int) -> Program:
         "all_gather": gather,
         "broadcast": [rounds(others * 0, others, 0, many)],
         "reduce": [rounds(others, others * 0, 0, many, True)],
-        "all_to_all": [exchange(many, np.arange(many))],
+        "all_to_all": [exchange(np.arange(many), partners(members).ravel())],
         "send_recv": [rounds(others - 1, others, 0, many, into=np.full(many - 1, many))],
     }
     return Program(many, many, tuple(parts[kind]), areas(kind))
 
 
-def exchange(many: int, shifts: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Rounds:
-    """Part i + shift of each device i's input to part i of the output of device i + shift, in one round."""
-    shift, index = (each.ravel() for each in np.meshgrid(shifts, np.arange(many), indexing="ij"))
-    other = (index + shift) % many
-    return rounds(index, other, other, into=many + index)
+def partners(members: Members) -> Ints:
+    """Partner of each device in each round of an exchange, itself in the first: ``[rounds, devices]``."""
+    many, each = members.ranks, members.per_node
+    index = np.arange(many)
+    if any(members.groups.count(node) != each for node in set(members.groups)):
+        return (index + index[:, None]) % many
+    place = np.argsort(np.array(members.groups), kind="stable")  # devices by node, in the order of the group
+    node, inside = np.divmod(index, each)
+    further, next_to = np.divmod(index[:, None], each)
+    other = (node + further) % (many // each) * each + (inside + next_to) % each
+    found = np.empty((many, many), np.int64)
+    found[:, place] = place[other]
+    return found
+
+
+def exchange(index: Ints, other: Ints) -> Rounds:
+    """The part of each device for each ``other`` one to that one's output, in one round; ``index``: the devices, once
+    for each round of partners."""
+    many = len(index)
+    source = np.tile(index, len(other) // many)
+    return rounds(source, other, other, into=many + source)
 
 
 DIRECT = Collective(
@@ -50,7 +69,7 @@ DIRECT = Collective(
 
 def _pairwise(kind: str, members: Members, chunks: int) -> Program:
     many = members.ranks
-    turns = tuple(exchange(many, np.array([shift])) for shift in range(many))
+    turns = tuple(exchange(np.arange(many), row) for row in partners(members))
     return Program(many, many, turns, 2, blocking=True)
 
 

@@ -1,0 +1,159 @@
+"""Check ``collectives-served``: collectives of serving stacks on GPU servers, by the constants that ship.
+
+Each row is what ``accelsim collective`` answers for it: a library of a cluster on one node, in a CUDA graph or called by
+a host. Every third row of the tables had no part in any fit, and only these are compared. A row of the check is a set:
+one kind of collective on one machine, or one machine with its intervals. Beside it stands the error by the constants of
+another machine on the links of this one, with the interval of that machine: a server that nobody measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.cluster.collectives.choice import Called, answer, library_of, regime
+from accelsim.cluster.fit import Measured, group_of
+from accelsim.cluster.shapes.building import build
+from accelsim.fit.validation import residuals
+from accelsim.spec.yaml.clusters import load_cluster
+from accelsim.types import Floats
+from tests.validation.base import Check, check
+from tests.validation.collective_rows import FOLDER, rows
+from tests.validation.kernel_plot import Compared
+from tests.validation.measured import ABSENT, folder
+
+COVERED = (0.85, 0.95)
+"""Share of rows that intervals of 90 % should hold; of few rows within ``SPREAD`` of it."""
+SPREAD = 2.0
+"""Standard deviations of a share of so many rows that are let pass."""
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+class Machine(NamedTuple):
+    """A machine: its name in the tables, the cluster, with changes, and the constants of another one for it."""
+
+    title: str
+    system: str
+    cluster: str
+    other: str
+    changes: tuple[str, ...] = ()
+
+
+_B200 = ("nodes.node.fabrics.nvlink.link=links/nvlink-gen5", "nodes.node.fabrics.nvlink.sums=false",
+         "collectives=collectives/nccl-b200", "libraries.vllm=collectives/vllm-b200")  # fmt: skip
+MACHINES = (
+    Machine("A100", "a100_sxm", "dgx-a100", "hopper"),
+    Machine("H100", "h100_sxm", "dgx-h100", "a100"),
+    Machine("H200", "h200_sxm", "dgx-h200", "a100"),
+    Machine("B200", "b200_sxm", "dgx-h200", "hopper", _B200),
+)
+
+
+class Case(NamedTuple):
+    """A library as it is called, with the mean error that is claimed of each kind of its rows, machine by machine."""
+
+    table: str
+    eager: bool
+    claimed: dict[str, float]
+    kinds: tuple[str, ...] = OPS
+    library: str = ""
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"{'NCCL' if self.table == 'nccl' else 'vLLM'}{', eager' if self.eager else ''}"
+
+
+CASES = (
+    Case("nccl", False, {"A100": 0.09, "H100": 0.09, "H200": 0.09, "B200": 0.09}),
+    Case("vllm", False, {"A100": 0.09, "H100": 0.09, "H200": 0.09, "B200": 0.13}, ("all_reduce",), "vllm"),
+    Case("vllm", True, {"A100": 0.09, "H100": 0.09, "H200": 0.09, "B200": 0.16}, ("all_reduce",), "vllm"),
+)
+
+
+class Outcome(NamedTuple):
+    """Rows that no fit has seen, with times by the constants that ship and by those of another machine, and whether
+    they lie in the intervals of each."""
+
+    machine: Machine
+    case: Case
+    rows: Measured
+    shipped: Floats
+    inside: Floats
+    by_other: Floats
+    inside_other: Floats
+
+
+def outcome(machine: Machine, case: Case, data: Path) -> Outcome:
+    """One library on one machine."""
+    found = rows(data, case.table, (machine.system,), case.eager).part(False)
+    kind = "vllm" if case.library else "nccl"
+    where = f"libraries.{case.library}" if case.library else "collectives"
+    other = (f"{where}=collectives/{kind}-{machine.other}",)
+    return Outcome(
+        machine, case, found, *_answers(machine, case, found), *_answers(machine, case, found, other)
+    )
+
+
+def _answers(
+    machine: Machine, case: Case, found: Measured, more: tuple[str, ...] = ()
+) -> tuple[Floats, Floats]:
+    cluster = load_cluster(machine.cluster, [*machine.changes, *more])
+    topology, library = build(cluster), library_of(cluster, case.library)
+    times, inside = [], []
+    for sort, nbytes, measured in zip(
+        found.sorts, found.nbytes.tolist(), found.seconds.tolist(), strict=True
+    ):
+        called = Called(sort.dtype, sort.eager)
+        one = answer(topology, library, sort.kind, nbytes, "", group_of(topology, sort), None, called)
+        assert one.interval_s is not None
+        times.append(one.seconds)
+        inside.append(one.interval_s[0] <= measured <= one.interval_s[1])
+    return np.array(times), np.array(inside, float)
+
+
+def stated(found: Outcome) -> Iterator[tuple[str, bool]]:
+    """Sets of rows in a sentence, and whether each is as claimed."""
+    machine, case, real = found.machine, found.case, found.rows.seconds
+    claimed = case.claimed[machine.title]
+    for kind in case.kinds:
+        own = [row for row, sort in enumerate(found.rows.sorts) if sort.kind == kind]
+        left, other = residuals(found.shipped[own], real[own]), residuals(found.by_other[own], real[own])
+        yield (
+            f"{case.title}, {machine.title}, {kind}: {left.rows} rows without part in a fit, mean {left.mean:.1%}, "
+            f"median {left.median:.1%}, 90th percentile {left.p90:.1%} (claimed: mean {claimed:.0%}); mean "
+            f"{other.mean:.1%} by the constants of {machine.other}",
+            left.mean <= claimed,
+        )
+    share, many = float(found.inside.mean()), len(real)
+    spread = SPREAD * float(np.sqrt(0.09 / many))
+    yield (
+        f"{case.title}, {machine.title}, intervals: {share:.1%} of {many} rows inside; {found.inside_other.mean():.1%} by "
+        f"constants and intervals of {machine.other}",
+        COVERED[0] - spread <= share <= COVERED[1] + spread,
+    )
+
+
+@check("collectives-served")
+def collectives_served() -> Check:
+    """NCCL and vLLM on four kinds of servers, as they ship."""
+    what = "collectives of NCCL and vLLM on GPU servers, by the constants that ship"
+    data = folder()
+    if data is None or not (data / FOLDER).is_dir():
+        return Check("collectives-served", what, 0, 0, np.zeros(0), [ABSENT])
+    found = [outcome(machine, case, data) for case in CASES for machine in MACHINES]
+    told = [line for each in found for line in stated(each)]
+    return Check(
+        "collectives-served", what, len(told), sum(good for _, good in told),
+        np.concatenate([each.shipped / each.rows.seconds - 1 for each in found]), [text for text, _ in told],
+        "mean error and coverage as claimed", compared=[_compared(each) for each in found],
+    )  # fmt: skip
+
+
+def _compared(each: Outcome) -> Compared:
+    names = [regime(size) for size in each.rows.nbytes.tolist()]
+    title = f"{each.case.title}, {each.machine.title}"
+    return Compared(title, each.rows.seconds, each.shipped, np.array(names, dtype=object))
