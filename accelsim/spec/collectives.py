@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from accelsim.spec.base import Model
-from accelsim.spec.calibration import IntervalOf
+from accelsim.spec.constants import IntervalOf
 from accelsim.spec.counts import Name, Parts, Share, Words, once
 from accelsim.spec.declaring import Field
 from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds
