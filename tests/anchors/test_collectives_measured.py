@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from accelsim.cluster.collectives.choice import library_of
 from accelsim.cluster.fit import Model
 from accelsim.cluster.shapes.building import build
 from accelsim.fit.validation import residuals
@@ -18,7 +19,7 @@ def test_constants_that_ship_are_within_the_claim(system: System) -> None:
     if data is None or not (data / system.file).is_file():
         pytest.skip(ABSENT)
     cluster = load_cluster(system.cluster, system.changes)
-    model = Model(system.rows(data), build(cluster), cluster.collectives)
+    model = Model(system.rows(data), build(cluster), library_of(cluster, system.library))
     found = Outcome(system, model.rows, model.seconds(), model.seconds())
     for name, rows in found.sets():
         assert residuals(found.shipped[rows], model.rows.seconds[rows]).median <= system.claimed, name

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.cluster.collectives.choice import library_of
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.fit import read_collectives
 from accelsim.cluster.serving.costs import Devices
@@ -43,6 +44,8 @@ OPS = {ATTENTION: ("attn_pre_proj", "attn_post_proj"), FEED_FORWARD: ("mlp_up_pr
 MACHINES = {"dgx-a100": ("NVIDIA A100 80GB SXM", "a100_dgx"), "dgx-h100": ("NVIDIA H100 80GB", "h100_dgx")}
 """Cluster -> its device in the profiles of products and of collectives."""
 
+CALLED_BY = "nccl-pytorch"
+"""Library of a cluster: NCCL as the profile timed it, with its host."""
 ALL_REDUCE = 0.06
 """What is claimed of an all-reduce."""
 
@@ -97,7 +100,8 @@ def llama(data: Path, cluster: str) -> Iterator[Compared]:
     """Products and all-reduce of one layer on a machine."""
     device, network = MACHINES[cluster]
     products = profile(data, device)
-    fleet = fleet_of(load_cluster(cluster), Setting("fp16"))
+    spec = load_cluster(cluster)
+    fleet, software = fleet_of(spec, Setting("fp16")), library_of(spec, CALLED_BY)
     devices, model = Devices(fleet, fleet.setting), transformer_of(MODEL)
     assert model is not None
     few = fewest(products)
@@ -116,7 +120,7 @@ def llama(data: Path, cluster: str) -> Iterator[Compared]:
         yield Compared(f"{MODEL} on {cluster}, products of a layer, {title}", measured, seconds, 0.08)
     for title, call in calls.items():
         nbytes = 2 * call.rows * model.hidden
-        predicted = estimate(fleet.topology, fleet.software, "all_reduce", nbytes, range(TP)).time_s
+        predicted = estimate(fleet.topology, software, "all_reduce", nbytes, range(TP)).time_s
         name, least = f"{MODEL} on {cluster}, all-reduce, {title}", jump(reduced, nbytes)
         if least < ALL_REDUCE:
             yield Compared(name, between(reduced, nbytes), predicted, ALL_REDUCE)
