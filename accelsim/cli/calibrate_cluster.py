@@ -88,7 +88,10 @@ def _by_sort(found: Fitted) -> dict[str, Residuals]:
     from accelsim.fit.validation import residuals
 
     sorts = sorted(set(found.rows.sorts), key=lambda each: (each.kind, each.nodes, each.ranks))
-    rows = {str(sort): [row for row, each in enumerate(found.rows.sorts) if each == sort] for sort in sorts}
+    rows = {
+        name: [row for row, each in enumerate(found.rows.sorts) if str(each) == name]
+        for name in dict.fromkeys(map(str, sorts))
+    }
     return {
         name: residuals(found.left_out[chosen], found.rows.seconds[chosen])
         for name, chosen in {"all": list(range(len(found.rows.sorts))), **rows}.items()
@@ -99,7 +102,8 @@ def _spelled(name: str, value: float) -> str:
     """A constant with its unit."""
     from accelsim.units import spell
 
-    units = {"flow": "B/s", "tree_flow": "B/s", "share": "", "share_between": "", "fill": ""}
+    rates = dict.fromkeys(("flow", "tree_flow", "lane", "copy_rate"), "B/s")
+    units = {**rates, "share": "", "share_between": "", "fill": ""}
     unit = units.get(name.rpartition(".")[2], "s")
     return spell(value, unit) if unit else f"{value:.3g}"
 

@@ -60,7 +60,8 @@ class Sort(NamedTuple):
 
     def __str__(self) -> str:
         on = "" if self.nodes == 1 else f" on {self.nodes} nodes"
-        return f"{self.kind}, {self.ranks} ranks{on}"
+        by = ", called eagerly" if self.eager else ""
+        return f"{self.kind}, {self.ranks} ranks{on}{by}"
 
 
 class Measured(NamedTuple):
@@ -265,10 +266,11 @@ def calibrate(
 ) -> Fitted:
     """Fit constants to measured rows.
 
-    ``names``: which, those in one tuple share a value; absent: each that the block states. Raises UsageError for
+    ``names``: which, those in one tuple share a value; absent: each that the block states and that rows of these kinds
+    and callers depend on. Raises UsageError for
     unknown names and for fewer rows than constants.
     """
-    knobs = _knobs(software, names)
+    knobs = _knobs(software, names or _told(rows, software))
     model, every = Model(rows, topology, software), np.arange(len(rows.nbytes))
 
     def of_rows(values: Values, chosen: Ints) -> Floats:
@@ -278,6 +280,18 @@ def calibrate(
     fitted = with_constants(software, values)
     out = held_out(Model(rows, topology, fitted), [knob.names for knob in knobs], seed)
     return Fitted(fitted, values, rows, model.seconds(fitted), out)
+
+
+def _told(rows: Measured, software: Collectives) -> list[tuple[str, ...]]:
+    """Stated constants of protocols that serve a kind of the rows, and of the host where a host calls."""
+    serve = {
+        name
+        for sort in set(rows.sorts)
+        for name, _ in serving(software, sort.kind, int(max(rows.nbytes)), sort.dtype)
+        + serving(software, sort.kind, 0, sort.dtype)
+    }
+    serve |= {"", *([HOST] if any(sort.eager for sort in rows.sorts) else [])}
+    return [(name,) for name in constants(software) if name.rpartition(".")[0] in serve]
 
 
 def held_out(model: Model, names: Sequence[tuple[str, ...]], seed: int = 0) -> Floats:

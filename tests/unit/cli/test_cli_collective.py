@@ -59,6 +59,41 @@ def test_the_library_runs_it_where_it_states_its_constants(cli: Cli) -> None:
     assert set(times) <= set(ALGORITHMS)
 
 
+def test_another_library_in_a_graph_or_called_by_a_host(cli: Cli) -> None:
+    words = ("all_reduce", "--on", "dgx-h100", "--size", "64KiB")
+    own, graph, eager = (
+        facts(cli, *words, *more)
+        for more in ((), ("--library", "vllm"), ("--library", "vllm", "--caller", "eager"))
+    )
+    assert graph["time_s"] < own["time_s"] < eager["time_s"] and eager["time_s"] >= 20e-6
+    assert (own["caller"], graph["caller"], eager["caller"]) == ("graph", "graph", "eager")
+    assert graph["interval_s"][0] < graph["time_s"] < graph["interval_s"][1]
+    text = said(cli, *words)
+    assert "(90 %: " in text and "The time includes nothing of a host: it runs in a CUDA graph" in text
+    assert "A host calls it by itself (eager), which takes at least" in said(
+        cli, *words, "--library", "vllm", "--caller", "eager"
+    )
+
+
+def test_the_switch_adds_up_what_it_can(cli: Cli) -> None:
+    words = ("all_reduce", "--on", "dgx-h100", "--size", "1GiB")
+    half, whole = (facts(cli, *words, "--dtype", dtype) for dtype in ("fp16", "int8"))
+    assert (half["algorithm"], whole["algorithm"]) == ("switch", "ring")
+    assert 4.4e11 < half["bus_Bps"] < 4.8e11 and 3.4e11 < whole["bus_Bps"] < 3.6e11
+    assert {"switch", "library"} <= {row["algorithm"] for row in half["algorithms"]}
+
+
+def test_a_library_that_is_not_there_is_named(refused: Refused) -> None:
+    lines = refused("collective", "all_reduce", "--on", "dgx-h100", "--library", "vlm", "--dtype", "fp99")
+    assert any("did you mean 'vllm'" in line for line in lines) and any("fp99" in line for line in lines)
+    assert "has no library" in refused("collective", "all_reduce", "--on", "4x-edu", "--library", "vllm")[0]
+    words = ("all_reduce", "--on", "dgx-h100", "--algorithm", "ring", "--caller", "eager")
+    assert "--algorithm ring with --library or --caller" in refused("collective", *words)[0]
+    assert (
+        "what a host adds" in refused("collective", "all_reduce", "--on", "dgx-h100", "--caller", "eager")[0]
+    )
+
+
 def test_the_sentence_says_the_figures(cli: Cli) -> None:
     words = ("all_reduce", "--on", "4x-edu", "--size", "64KiB", "--algorithm", "ring")
     found, text = facts(cli, *words), said(cli, *words)

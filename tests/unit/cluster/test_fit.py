@@ -54,6 +54,40 @@ def test_constants_are_those_that_the_block_states() -> None:
         )
 
 
+def test_constants_that_rows_do_not_depend_on_stay() -> None:
+    """All-reduces in a graph tell nothing of exchanges, of sums in a switch of another format, or of a host."""
+    cluster = load_cluster("dgx-h100")
+    library = cluster.libraries["vllm"]
+    sorts = [Sort("all_reduce", 8, 8, "int8")] * 40
+    rows = Measured(sorts, ["x"] * 40, np.geomspace(2**10, 2**28, 40).astype(np.int64), np.ones(40))
+    rows = rows._replace(seconds=Model(rows, build(cluster), library).seconds())
+    named = set(calibrate(rows, build(cluster), library).values)
+    assert {"ll.base", "simple.share", "one-shot.base"} <= named
+    assert not {name for name in named if name.startswith(("exchange", "gather", "nvls", "multimem", "host"))}
+
+
+def test_an_eager_host_adds_its_least_time_and_a_copy() -> None:
+    cluster = load_cluster("dgx-h100")
+    library = cluster.libraries["vllm"]
+    assert library.host is not None and library.host.copy_rate is not None
+    sizes = np.array([2**10, 2**28])
+    graph, eager = (
+        Model(
+            Measured([Sort("all_reduce", 8, 8, "bf16", by)] * 2, ["x"] * 2, sizes, np.ones(2)),
+            build(cluster),
+            library,
+        )
+        for by in (False, True)
+    )
+    small, large = eager.seconds() - graph.seconds()
+    assert eager.seconds()[0] == library.host.least and small > 0
+    assert large == pytest.approx(2**28 / library.host.copy_rate)
+    slower = with_constants(library, {"host.least": 1e-3})
+    assert eager.seconds(slower)[0] == 1e-3
+    with pytest.raises(UsageError, match=r"what a host adds to a call of NCCL 2\.29"):
+        eager.seconds(cluster.collectives)
+
+
 def test_a_table_is_read_with_its_least_times(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(HEADER + "all_reduce,a,16,8,1024,9,8\nallreduce,b,2,2,64,3,\n", encoding="utf-8")
@@ -62,6 +96,9 @@ def test_a_table_is_read_with_its_least_times(tmp_path: Path) -> None:
     assert rows.seconds.tolist() == pytest.approx([8e-6, 3e-6]) and rows.sorts[0].nodes == 2
     assert str(rows.sorts[0]) == "all_reduce, 16 ranks on 2 nodes"
     assert len(read_collectives(path, "b").sorts) == 1
+    path.write_text("op,ranks,bytes,dtype,caller,time_us\nall_reduce,2,64,bf16,eager,20\n", encoding="utf-8")
+    assert read_collectives(path).sorts == [Sort("all_reduce", 2, 2, "bf16", True)]
+    assert str(read_collectives(path).sorts[0]) == "all_reduce, 2 ranks, called eagerly"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,47 @@ def test_a_ring_on_one_switch_is_its_closed_form(kind: str, ranks: int, steps: i
     assert found.bus_Bps == pytest.approx(nbytes * passes / found.time_s, rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize(
+    "algorithm, steps, passes", [("one-shot", 7, 7), ("two-shot", 7, 14 / 8), ("switch", 2, 9 / 8)]
+)
+def test_all_reduces_that_are_no_ring(algorithm: str, steps: int, passes: float) -> None:
+    topology, nbytes = build(load_cluster("dgx-h100")), 2**20
+    rate = float(topology.wires[0].rate) * 0.5
+    library = software(one=simple(algorithm=algorithm))
+    found = estimate(topology, library, "all_reduce", nbytes, range(8))
+    assert found.algorithm == algorithm
+    assert found.time_s == pytest.approx(3e-6 + steps * 3e-6 + nbytes * passes / rate, rel=1e-12, abs=0)
+    with pytest.raises(UsageError, match="a library has no protocol for all_gather among 8"):
+        estimate(topology, library, "all_gather", nbytes, range(8))
+
+
+def test_only_a_switch_that_adds_up_and_formats_that_it_knows() -> None:
+    """On an A100's NVSwitch, over nodes, and in int8 rings are left."""
+    library = software(ring=simple(), nvls=simple(algorithm="switch", formats=["fp16"], base="0 s", share=1))
+    h100, two, a100 = (build(load_cluster(name)) for name in ("dgx-h100", "2x-dgx-h100", "dgx-a100"))
+    for topology, dtype, algorithm in (
+        (h100, "fp16", "switch"), (h100, "", "switch"), (h100, "int8", "ring"), (two, "fp16", "ring"), (a100, "fp16", "ring"),
+    ):  # fmt: skip
+        found = estimates(topology, library, "all_reduce", 2**28, dtype=dtype)
+        assert found[0].algorithm == algorithm, (topology.name, dtype)
+
+
+def test_lanes_bind_what_is_sent_directly() -> None:
+    topology = build(load_cluster("dgx-h100"))
+    library = software(one=simple(lane="1 GB/s", base="0 s", inside="0 s"))
+    assert estimate(topology, library, "all_to_all", 2**30).time_s == pytest.approx(1e-6 + 2**30 / 8e9)
+    assert estimate(topology, library, "send_recv", 2**30, (0, 1)).time_s == pytest.approx(1e-6 + 2**30 / 1e9)
+    assert estimate(topology, library, "all_gather", 2**30).time_s < 0.01
+
+
+def test_an_exchange_over_nodes_takes_what_cards_carry() -> None:
+    """Each of 16 devices sends 8 of its 16 parts through its own card."""
+    topology = build(load_cluster("2x-dgx-a100"))
+    card = min(float(wire.rate) for wire in topology.wires if wire.link == "infiniband")
+    found = estimate(topology, software(simple=simple(share_between=0.8)), "all_to_all", 2**30)
+    assert found.time_s - found.latency_s == pytest.approx(2**29 / card / 0.8, rel=1e-9)
+
+
 def test_fill_counts_one_piece_more_and_no_more_than_a_chunk() -> None:
     topology = build(load_cluster("dgx-a100"))
     rate = float(topology.wires[0].rate) * 0.5

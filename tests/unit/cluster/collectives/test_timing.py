@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from accelsim.cluster.collectives import timing
+from accelsim.cluster.collectives.algorithms.direct import partners
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
-from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, answer, by_library, carried_B, stated
+from accelsim.cluster.collectives.choice import (
+    ALGORITHMS,
+    LIBRARY,
+    Called,
+    answer,
+    by_library,
+    carried_B,
+    stated,
+)
 from accelsim.cluster.collectives.registry import COLLECTIVES, able
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import BUS, bus_factor, collective, ranked
 from accelsim.cluster.network.play import play
 from accelsim.errors import UsageError
-from accelsim.spec.collectives import Collectives, Protocol
+from accelsim.spec.collectives import Collectives, Host, Protocol
+from accelsim.spec.constants import IntervalOf
 from accelsim.time import FS_PER_S
 from tests.helpers.cluster_networks import full, nodes, rails, ring, switch
 from tests.helpers.message_graphs import message_graph, side_by_side
@@ -153,6 +165,56 @@ def test_no_link_of_the_library_is_busier_than_the_time(kind: str) -> None:
         found = by_library(net, SOME, kind, 1 << 26, range(net.ranks))
         assert found.busy_fs.max() <= found.time_fs
         assert found.energy_J > 0
+
+
+def test_in_the_switch_each_device_sends_its_buffer_and_one_part() -> None:
+    net, size = replace(switch(4), summing=frozenset({4})), 1 << 20
+    found = collective(net, "all_reduce", size, "switch")
+    assert (found.wire_B == size * 5 // 4).all() and found.played == "switch"
+    assert found.time_fs == 2 * net.message_fs(0, 1, 0) + net.occupancy_fs(0, size * 5 // 4)
+    assert collective(net, "all_reduce", size).algorithm == "switch"
+    for kind, where in (("all_gather", net), ("all_reduce", switch(4))):
+        with pytest.raises(UsageError, match=f"{kind} by switch among 4 devices"):
+            collective(where, kind, size, "switch")
+
+
+@pytest.mark.parametrize("name", ["direct", "pairwise"])
+def test_an_exchange_over_nodes_takes_what_its_busiest_wire_carries(name: str) -> None:
+    """No two messages of a round meet at a card: played and counted times agree, and the library is no faster."""
+    net, size = rails(4, 4), 1 << 28
+    found = collective(net, "all_to_all", size, name)
+    assert found.busy_fs.max() <= found.time_fs <= 1.15 * found.busy_fs.max()
+    library = by_library(net, SOME, "all_to_all", size, range(net.ranks))
+    assert library.time_fs > found.busy_fs.max() and (library.wire_B == found.wire_B).all()
+
+
+def test_partners_of_an_exchange_are_permutations_that_cross_nodes_together() -> None:
+    groups = (0, 1, 0, 1, 2, 2)
+    table = partners(Members(6, groups))
+    node = np.array(groups)
+    assert (np.sort(table, axis=1) == np.arange(6)).all() and (
+        np.sort(table, axis=0) == np.arange(6)[:, None]
+    ).all()
+    crosses = node[table] != node
+    assert (crosses.all(axis=1) | ~crosses.any(axis=1)).all() and (table[0] == np.arange(6)).all()
+    uneven = partners(Members(3, (0, 0, 1)))
+    assert (np.sort(uneven, axis=1) == np.arange(3)).all()
+
+
+def test_intervals_are_of_collectives_inside_a_node_by_size_and_caller() -> None:
+    widths = {"small": 1.2, "all": 1.1, "eager": 1.5}
+    library = SOME.model_copy(update={
+        "intervals": {name: IntervalOf(factor=factor, rows=9) for name, factor in widths.items()},
+        "host": Host(least="20 us"),
+    })  # fmt: skip
+    for net, size, called, factor in (
+        (switch(4), 1 << 10, Called(), 1.2), (switch(4), 1 << 20, Called(), 1.1),
+        (switch(4), 1 << 10, Called(eager=True), 1.5), (nodes(2, 4), 1 << 10, Called(), None),
+    ):  # fmt: skip
+        found = by_library(net, library, "all_reduce", size, range(4 if factor else 8), called)
+        assert found.factor == factor
+        ends = found.interval_s
+        assert ends == (None if factor is None else (found.seconds / factor, found.seconds * factor))
 
 
 def test_bad_requests() -> None:
