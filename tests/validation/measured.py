@@ -18,7 +18,8 @@ FILES = (
     "vidur_llm_gemm_fp16.csv", "deepbench_gemm.csv", "deepbench_conv.csv", "published_results.csv",
     "vidur_collectives.csv", "deepbench_allreduce.csv",
 )  # fmt: skip
-"""What the checks ``gpu-*``, ``collectives`` and ``serving`` read there, beside the folder ``llmcompass``."""
+"""What the checks ``gpu-*``, ``collectives`` and ``serving`` read there, beside the folders ``llmcompass`` and
+``serving/kernels``."""
 
 
 def missing(folder: Path) -> list[str]:

@@ -80,6 +80,17 @@ MEANING = {
         "times is compared, and the 90th percentile is large. The measurements are other people's and not part of "
         "this project."
     ),
+    "collectives-served": (
+        "Collectives of NCCL (nccl-tests) and all-reduces of vLLM over 2, 4 and 8 GPUs of one server, as aiconfigurator "
+        "measured them, against what `accelsim collective` answers: the constants that ship, which were fitted to two "
+        "thirds of the rows. Only rows of the other third are compared, chosen by a hash of their names. A row is a "
+        "set: one kind on one machine, with the mean error that is claimed, or the share of a machine's rows inside "
+        "their 90 % intervals, which should be 85 to 95 % (of few rows within two standard deviations of it). Beside "
+        "each stand the constants and intervals of another machine on the links of this one, which say how far off a "
+        "machine is that nobody measured. fp16 all-reduces over eight H100 or H200 are added up in the switch, int8 "
+        "ones are not. Of vLLM on B200 too few rows were measured for its many kernels; nothing is claimed of it "
+        "called eagerly. The measurements are other people's and not part of this project."
+    ),
     "serving": (
         "What a layer of Llama 2 70B takes on eight A100 and eight H100, split by tensors: its products with weights "
         "and its all-reduces, against the profiles of Vidur, by chips and libraries as they ship (fitted to these "
