@@ -69,7 +69,7 @@ def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_
         f"{who} takes {si(found.seconds, 's')}{ends_text(found.interval_s)} {by}: algorithm bandwidth "
         f"{si(found.alg_Bps, 'B/s')}, bus bandwidth {si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
     )
-    return [text, *_host(found, software, called), binding(found)]
+    return [text, *_elsewhere(found, software), *_host(found, software, called), binding(found)]
 
 
 def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
@@ -81,6 +81,16 @@ def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[
         copy = f" and a copy of the buffer at {si(rate, 'B/s')}" if rate else ""
         return [f"A host calls it by itself (eager), which takes at least {least}{copy}."]
     return [f"The time includes {software.includes}."] if software.includes else []
+
+
+def _elsewhere(found: CollectiveTime, software: Collectives) -> list[str]:
+    """Whether the interval is that of chips that were not measured."""
+    other = any(each is software.elsewhere for each in software.intervals.values())
+    return (
+        ["The interval is that of chips on which the library was not measured."]
+        if other and found.factor
+        else []
+    )
 
 
 def binding(found: CollectiveTime) -> str:

@@ -136,4 +136,10 @@ class Collectives(Model):
         description="90 % intervals of collectives inside a node by size (`small` below 1 MiB, `medium` below 16 MiB, "
         "`large`), of those that a host calls (`eager`), `all` of the rest; from rows that were left out of the fit",
     )
+    chips: Annotated[list[Words], once] = Field(
+        [], description="chips that were measured; absent: any. On others the interval is `elsewhere`"
+    )
+    elsewhere: IntervalOf | None = Field(
+        None, description="90 % interval on chips that were not measured; absent: none is known"
+    )
     fitted_on: str | None = Field(None, description="the measurements that they were fitted on")

@@ -86,8 +86,8 @@ MEANING = {
         "thirds of the rows. Only rows of the other third are compared, chosen by a hash of their names. A row is a "
         "set: one kind on one machine, with the mean error that is claimed, or the share of a machine's rows inside "
         "their 90 % intervals, which should be 85 to 95 % (of few rows within two standard deviations of it). Beside "
-        "each stand the constants and intervals of another machine on the links of this one, which say how far off a "
-        "machine is that nobody measured. fp16 all-reduces over eight H100 or H200 are added up in the switch, int8 "
+        "each stand the constants of another machine on the links of this one, with the interval for chips that were "
+        "not measured, which should hold 80 %. fp16 all-reduces over eight H100 or H200 are added up in the switch, int8 "
         "ones are not. Of vLLM on B200 too few rows were measured for its many kernels; nothing is claimed of it "
         "called eagerly. The measurements are other people's and not part of this project."
     ),

@@ -78,7 +78,17 @@ def answer(
 
 
 def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
-    """The library of a cluster of that name, its own for ''. UsageError with the nearest name."""
+    """The library of a cluster of that name, its own for ''; on chips that were not measured with intervals for such.
+    UsageError with the nearest name."""
+    library = _named(cluster, name)
+    chips = {each.chip for node in cluster.nodes.values() for each in node.devices.values()}
+    if not library.chips or chips <= set(library.chips):
+        return library
+    known = {} if library.elsewhere is None else {POOLED: library.elsewhere}
+    return library.model_copy(update={"intervals": known})
+
+
+def _named(cluster: ClusterSpec, name: str) -> Collectives:
     if not name:
         return cluster.collectives
     if not cluster.libraries:

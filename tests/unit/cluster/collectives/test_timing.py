@@ -18,6 +18,7 @@ from accelsim.cluster.collectives.choice import (
     answer,
     by_library,
     carried_B,
+    library_of,
     stated,
 )
 from accelsim.cluster.collectives.registry import COLLECTIVES, able
@@ -27,6 +28,7 @@ from accelsim.cluster.network.play import play
 from accelsim.errors import UsageError
 from accelsim.spec.collectives import Collectives, Host, Protocol
 from accelsim.spec.constants import IntervalOf
+from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.time import FS_PER_S
 from tests.helpers.cluster_networks import full, nodes, rails, ring, switch
 from tests.helpers.message_graphs import message_graph, side_by_side
@@ -215,6 +217,14 @@ def test_intervals_are_of_collectives_inside_a_node_by_size_and_caller() -> None
         assert found.factor == factor
         ends = found.interval_s
         assert ends == (None if factor is None else (found.seconds / factor, found.seconds * factor))
+
+
+def test_on_other_chips_a_library_has_the_interval_for_such() -> None:
+    own, other = load_cluster("dgx-h100"), load_cluster("dgx-a100", ["collectives=collectives/nccl-hopper"])
+    assert library_of(own) is own.collectives and "small" in own.collectives.intervals
+    found = library_of(other)
+    assert found.intervals == {"all": other.collectives.elsewhere}
+    assert found.model_copy(update={"intervals": other.collectives.intervals}) == other.collectives
 
 
 def test_bad_requests() -> None:
