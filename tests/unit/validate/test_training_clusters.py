@@ -26,7 +26,7 @@ def test_gpipe_is_near_its_published_throughput() -> None:
 def test_175_billion_parameters_on_64_gpus(index: int) -> None:
     rows = table_5(Path())
     row = [next(rows), next(rows)][index]
-    assert row.name.startswith("175B") and abs(row.error) < 0.03
+    assert row.name.startswith("175B") and abs(row.error) < 0.04
 
 
 @pytest.mark.parametrize(
