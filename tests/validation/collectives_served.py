@@ -38,23 +38,19 @@ OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class Machine(NamedTuple):
-    """A machine: its name in the tables, the cluster, with changes, and the constants of another one for it."""
+    """A machine: its name in the tables, the cluster, and the constants of another one for it."""
 
     title: str
     system: str
     cluster: str
     other: str
-    changes: tuple[str, ...] = ()
 
 
-_B200 = ("nodes.node.fabrics.nvlink.link=links/nvlink-gen5", "nodes.node.fabrics.nvlink.sums=false",
-         "collectives=collectives/nccl-b200", "libraries.vllm=collectives/vllm-b200",
-         "collectives.chips=[h200-sxm]", "libraries.vllm.chips=[h200-sxm]")  # fmt: skip
 MACHINES = (
     Machine("A100", "a100_sxm", "dgx-a100", "hopper"),
     Machine("H100", "h100_sxm", "dgx-h100", "a100"),
     Machine("H200", "h200_sxm", "dgx-h200", "a100"),
-    Machine("B200", "b200_sxm", "dgx-h200", "hopper", _B200),
+    Machine("B200", "b200_sxm", "dgx-b200", "hopper"),
 )
 
 
@@ -108,7 +104,7 @@ def outcome(machine: Machine, case: Case, data: Path) -> Outcome:
 def _answers(
     machine: Machine, case: Case, found: Measured, more: tuple[str, ...] = ()
 ) -> tuple[Floats, Floats]:
-    cluster = load_cluster(machine.cluster, [*machine.changes, *more])
+    cluster = load_cluster(machine.cluster, more)
     topology, library = build(cluster), library_of(cluster, case.library)
     times, inside = [], []
     for sort, nbytes, measured in zip(

@@ -22,6 +22,7 @@ STATED: dict[str, tuple[float, float, float]] = {
     "dgx-a100": (300, 25, 0),
     "dgx-h100": (450, 50, 0),
     "dgx-h200": (450, 50, 0),
+    "dgx-b200": (900, 50, 0),
     "dgx1-v100": (150, 6.25, 0),
     "p4d-cluster": (300, 6.25, 50),
     "hls1-gaudi": (87.5, 37.5, 200),
