@@ -75,7 +75,7 @@ def test_no_moves_around_the_best_plan_beat_it(full: bool) -> None:
     """A few random moves away from what a search finds nothing takes 0.5 % less."""
     for seed in range(30 if full else 4):
         rng = Random(seed)
-        layers, hidden = rng.choice([4, 6, 8]), rng.choice([256, 1024, 4096])
+        layers, hidden = rng.choice([4, 7, 8]), rng.choice([256, 1024, 4096])
         sizes = (
             f"layers={layers},hidden={hidden},heads={hidden // 64},kv_heads={hidden // 64},ffn={4 * hidden}"
         )

@@ -35,6 +35,8 @@ LARGEST = 64
 WORTH, NEAR, ROUNDS = 0.001, 1.15, 8
 """Share of the time by which a neighbour must be better to be taken; how much worse than the best its estimate may be
 for it to be simulated; how often the best is left for a better neighbour."""
+CHUNKS = (2, 3, 4, 6)
+"""Chunks of a device that are tried even where they do not divide the layers of a stage."""
 ZEROS = (0, 1, 2, 3)
 """Stages of ZeRO that are tried."""
 OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
@@ -93,10 +95,15 @@ def _microbatches(samples: int, largest: int) -> Iterator[int]:
         size *= 2
 
 
+def _chunks(work: Work, stages: int) -> list[int]:
+    """Chunks of a device that are tried: numbers that divide the layers of a stage, and a few that leave some over."""
+    most = work.depth() // stages
+    return sorted(each for each in {*_divisors(max(1, most)), *CHUNKS} if 1 < each <= most)
+
+
 def _variants(work: Work, devices: int, batch: int, plan: Plan, again: Sequence[Recompute]) -> Iterator[Plan]:
-    """Schedules with their chunks (numbers that divide the layers of a stage), sequence parallelism, ZeRO,
-    recomputation."""
-    chunks_of = _divisors(max(1, work.depth() // plan.pp))[1:]
+    """Schedules with their chunks, sequence parallelism, ZeRO, recomputation."""
+    chunks_of = _chunks(work, plan.pp)
     shapes = [(name, v) for name, entry in SCHEDULES.items() if entry.synchronous
               for v in (chunks_of if entry.chunked else (1,)) if plan.pp > 1 or name == "1f1b"]  # fmt: skip
     for name, chunks in shapes:
@@ -191,7 +198,7 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
     fields: list[tuple[str, Iterable[object]]] = [
         ("sp", (not plan.sp,)), ("zero", ZEROS), ("recompute", recomputes(work, fleet.flash)),
         ("microbatches", _beside(plan.microbatches, batch // plan.dp)),
-        ("chunks", _beside(plan.chunks, max(1, work.depth() // plan.pp))),
+        ("chunks", (max(1, plan.chunks - 1), plan.chunks + 1, *_chunks(work, plan.pp))),
     ]  # fmt: skip
     moves: list[dict[str, object]] = [{name: value} for name, values in fields for value in values]
     for name, entry in SCHEDULES.items():

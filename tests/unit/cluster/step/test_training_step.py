@@ -17,6 +17,7 @@ from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
 from accelsim.cluster.step.ops import BESIDE, beside
 from accelsim.cluster.step.options import FUSED, Options
+from accelsim.cluster.step.search import legal_plans
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.traffic import wire_bytes
@@ -267,3 +268,16 @@ def test_microbatches_are_found() -> None:
     assert found.tried == (1, 2, 4, 8) and found.microbatch == 8 and made.plan.zero == 3
     smaller = ready(replace(asked, plan="dp=8,zero=3,microbatches=8")).fitted()[1]
     assert smaller.tried == () and found.time_fs < smaller.time_fs
+
+
+def test_plans_are_sought_with_chunks_that_leave_layers_over() -> None:
+    """Seven layers on two stages: three chunks of a device; all stages of ZeRO; microbatches of up to 64 sequences."""
+    model = transformer_of("gpt?layers=7,hidden=64,heads=4,kv_heads=4,ffn=256,vocab=256,seq=32")
+    assert model is not None
+    found = list(legal_plans(DecoderWork(model), 4, 256, 1, flash=True))
+    assert {plan.chunks for plan in found if plan.pp == 2} == {1, 2, 3}
+    assert {plan.zero for plan in found} == {0, 1, 2, 3} and {plan.recompute for plan in found} == {
+        "none",
+        "full",
+    }
+    assert {256 // plan.dp // plan.microbatches for plan in found} == {1, 2, 4, 8, 16, 32, 64}
