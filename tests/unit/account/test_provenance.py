@@ -11,6 +11,7 @@ from accelsim.account import energy, provenance
 from accelsim.account.latency import layers, summary
 from accelsim.report.words import sentences
 from accelsim.spec import trust
+from accelsim.spec.chip import Chip
 from accelsim.spec.status import DOUBTFUL, STATUSES
 from accelsim.spec.yaml.load import list_chips, load_chip
 from tests.helpers.synthetic_run import CHIP, make_chip, make_run
@@ -20,12 +21,19 @@ STATED = {
 }  # fmt: skip
 
 
+def statuses(chip: Chip) -> dict[tuple[str, str], str]:
+    """(component, action) -> status, for every entry of the price list."""
+    return {
+        (unit, action): provenance.status_of(chip, unit, action) for unit, action in energy.price_list(chip)
+    }
+
+
 def chip_with(status: dict[str, object]) -> accelsim.spec.chip.Chip:
     return make_chip(energy=CHIP["energy"] | {"status": status})
 
 
 def test_every_price_has_the_status_of_its_figure() -> None:
-    found = provenance.statuses(chip_with(STATED))
+    found = statuses(chip_with(STATED))
     assert found["matrix", "mac.int8"] == "secondary"
     assert found["matrix", "mac.int16"] == found["vector", "op.int8"] == "verified"
     assert found["matrix", "pe_register.read"] == "guess"
@@ -93,10 +101,10 @@ def test_a_figure_set_by_hand_is_a_guess() -> None:
         "memories.pcie_memory.link.energy=1 pJ/bit", "energy.sram.0.read=1 pJ/B",
     ]  # fmt: skip
     before, chip = load_chip("tpu-v1"), load_chip("tpu-v1", settings)
-    found = provenance.statuses(chip)
+    found = statuses(chip)
     assert found["matrix", "mac.int8"] == found["pcie_memory.link", "transfer"] == "guess"
     assert found["unified_buffer", "read"] == "guess"
-    assert provenance.statuses(before)["matrix", "mac.int8"] == "secondary"
+    assert statuses(before)["matrix", "mac.int8"] == "secondary"
     assert found["matrix", "mac.int8xint16"] == "secondary", "its neighbour is as before"
 
 
