@@ -135,19 +135,19 @@ def outcomes(data: Path) -> Iterator[Outcome]:
         own = [each for each in rows(data) if each.chip == chip]
         unseen = [each for each in own if not each.seen]
         found = predicted(chip, unseen)
-        names = np.array([_name(each) for each in unseen], dtype=object)
+        names = np.array([name_of(each) for each in unseen], dtype=object)
         measured = np.array([float(each.cells["time_ms"]) * 1e-3 for each in unseen])
         for name in sorted(set(names.tolist())):
             here = names == name
-            errors, defaults, held = _again(chip, [each for each in own if _name(each) == name])
+            errors, defaults, held = _again(chip, [each for each in own if name_of(each) == name])
             yield Outcome(
                 chip, name, measured[here], found.seconds[here], found.inside[here], found.regime[here], errors, defaults,
                 held,
             )  # fmt: skip
 
 
-def _name(each: Row) -> str:
-    """Kind and format, whatever the library."""
+def name_of(each: Row) -> str:
+    """Return kind and format, whatever the library."""
     return f"{each.kind} {each.key.partition('/')[0]}"
 
 
