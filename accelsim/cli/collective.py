@@ -72,7 +72,7 @@ def _group(text: str) -> tuple[int, ...]:
               help="library, auto (the fastest on the wires), or one by name; without: library where the cluster "
               "states its constants, else auto.")  # fmt: skip
 @click.option("--library", "library", default="", metavar="NAME",
-              help="Another communication library of the cluster: vllm, nccl-pytorch; without: its own.")  # fmt: skip
+              help="A communication library of the cluster: nccl, vllm, nccl-pytorch; without: its own.")  # fmt: skip
 @click.option("--caller", type=click.Choice(["graph", "eager"]), default="graph",
               help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).")  # fmt: skip
 @click.option("--dtype", default="", metavar="FORMAT", help="Number format that is summed, of which a library's choice "

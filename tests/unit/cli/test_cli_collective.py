@@ -66,6 +66,7 @@ def test_another_library_in_a_graph_or_called_by_a_host(cli: Cli) -> None:
         for more in ((), ("--library", "vllm"), ("--library", "vllm", "--caller", "eager"))
     )
     assert graph["time_s"] < own["time_s"] < eager["time_s"] and eager["time_s"] >= 20e-6
+    assert facts(cli, *words, "--library", "nccl")["time_s"] == own["time_s"]
     assert (own["caller"], graph["caller"], eager["caller"]) == ("graph", "graph", "eager")
     assert graph["interval_s"][0] < graph["time_s"] < graph["interval_s"][1]
     text = said(cli, *words)
