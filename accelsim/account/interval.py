@@ -9,6 +9,7 @@ from accelsim.account import critical_path
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run
 from accelsim.program.roles import unit_of, units
+from accelsim.spec.chip import Chip
 from accelsim.time import FS
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def latency_interval(run: Run) -> Interval | None:
     from accelsim.kernels.whole import together
 
     return together(found)
+
+
+def in_any_lab(chip: Chip) -> bool:
+    """Return whether intervals of a chip cover other labs than that which measured it: without a site of its own."""
+    return chip.calibration is not None and chip.calibration.elsewhere
 
 
 def parts(run: Run) -> list[Part] | None:

@@ -13,7 +13,7 @@ from accelsim.account import critical_path, dram, energy, provenance
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
-from accelsim.account.interval import energy_interval, latency_interval
+from accelsim.account.interval import energy_interval, in_any_lab, latency_interval
 from accelsim.account.spans import (
     OUTSIDE,
     ideal_seconds,
@@ -289,7 +289,8 @@ def summary(run: Run) -> dict[str, Any]:
     and without matrix work what all engines did. ``macs`` are those of all engines. ``commands_replayed``: those of
     the ``commands`` that were not simulated, as they do what earlier ones did, later (``machine.replay``). Keys that
     make no sense for this chip are None. ``latency_interval``: nine of ten runs take that long, where kernels of the
-    chip's kind were compared with measured times; ``calibrated``: the share of the time of kernels that were on it.
+    chip's kind were compared with measured times; ``calibrated``: the share of the time of kernels that were on it;
+    ``any_lab``: whether it covers other labs than that which measured the chip.
     ``energy_interval``: likewise, by measured power of servers.
     """
     rows, interval = energy.energy_table(run), latency_interval(run)
@@ -317,7 +318,9 @@ def summary(run: Run) -> dict[str, Any]:
         "layers": sum(not step.edge for step in run.program.steps),
         "layers_on_host": sum(step.engine == "host" and not step.edge for step in run.program.steps),
         "latency_s": seconds,
-        "latency_interval": None if interval is None else interval._asdict(),
+        "latency_interval": None
+        if interval is None
+        else {**interval._asdict(), "any_lab": in_any_lab(run.chip)},
         "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
         "throughput_per_s": batch / seconds if seconds else None,
         "energy_J": total_J,

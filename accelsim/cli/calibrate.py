@@ -35,16 +35,19 @@ if TYPE_CHECKING:
     "accelsim calibrate a100-80-sxm --data measured.csv --out my-a100.yaml",
     "accelsim calibrate t4 --data measured.csv --device 'Tesla T4' --out my-t4.yaml",
     "accelsim calibrate a100-80-sxm --data measured.csv --site mysite --out mysite.yaml",
+    "accelsim calibrate t4 --data products.csv --data functions.csv --out my-t4.yaml",
     "accelsim calibrate 2x-dgx-a100 --data collectives.csv --out my-cluster.yaml",
 ))  # fmt: skip
 @click.argument("chip")
 @click.option(
     "--data",
+    "sources",
     type=FILE,
     required=True,
+    multiple=True,
     metavar="FILE",
     help="Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
-    "devices_per_node, bytes, time_us; one a row.",
+    "devices_per_node, bytes, time_us; one a row. Repeatable: all kinds of kernels are fitted together.",
 )
 @click.option("--device", metavar="NAME", help="Use rows of this device; default: the names of the chip.")
 @click.option(
@@ -70,18 +73,18 @@ if TYPE_CHECKING:
 @csv_option
 @json_option
 def calibrate(
-    chip: str, data: Path, device: str | None, overrides: tuple[str, ...], site: str | None, constants: str | None,
-    seed: int, as_of: str | None, out: Path | None, table: Path | None, as_json: bool,
+    chip: str, sources: tuple[Path, ...], device: str | None, overrides: tuple[str, ...], site: str | None,
+    constants: str | None, seed: int, as_of: str | None, out: Path | None, table: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Fit constants of a chip to measured kernels, or those of a cluster's communication library to measured
     collectives, robustly, and report the error on rows that were left out.
 
-    Three constants are fitted from 30 rows on, eight from 80 rows on. Rows faster than the stated peaks of the chip
-    allow are refused and listed.
+    Three constants are fitted from 30 rows on, eight from 80 rows on; a kind and format of kernels weighs the square
+    root of its rows. Rows faster than the stated peaks of the chip allow are refused and listed.
     """  # fmt: skip
     from accelsim.cli.calibrate_cluster import Wanted, calibrate_cluster
     from accelsim.kernels.calibrate import calibrate as fitted
-    from accelsim.kernels.table import read_table
+    from accelsim.kernels.table import joined, read_table
     from accelsim.spec.yaml.clusters import is_cluster
     from accelsim.spec.yaml.load import load_chip
 
@@ -90,14 +93,16 @@ def calibrate(
     check_outputs(None, table)
     day = as_of or datetime.now(UTC).strftime("%Y-%m")
     if is_cluster(chip):
-        wanted = Wanted(data, device, overrides, site, constants, seed, day, out, table, as_json)
+        if len(sources) > 1:
+            raise UsageError(Problem(f"{len(sources)} tables of a cluster", "", "one --data FILE"))
+        wanted = Wanted(sources[0], device, overrides, site, constants, seed, day, out, table, as_json)
         calibrate_cluster(chip, wanted)
         return
     loaded = load_chip(chip, overrides)
-    rows = _rows(read_table(data, timed=True), loaded, device)
+    rows = _rows(joined([read_table(each, timed=True) for each in sources]), loaded, device)
     names = _groups(constants, loaded, site)
     devices = ", ".join(dict.fromkeys(name or "no device named" for name in rows.devices))
-    basis = f"{count_of(len(rows.ops), 'kernel')} of {data.name} ({devices})"
+    basis = f"{count_of(len(rows.ops), 'kernel')} of {', '.join(each.name for each in sources)} ({devices})"
     with progress(1) as stage:
         stage(
             f"fit {count_of(len(names), 'group')} of constants to {count_of(len(rows.ops), 'kernel')}"
@@ -164,7 +169,7 @@ def _write(found: Calibrated, site: str | None, out: Path) -> None:
     block = found.chip.calibration
     assert block is not None
     lines = [
-        f"name: {site}", f"sustained_clock: {clock:g}", f"dispatch: {spell(dispatch, 's')}",
+        f"name: {site}", f"sustained_clock: {clock:g}", f"dispatch: {spell(dispatch, 's')}", "measured: true",
         f"fitted_on: {block.fitted_on}", f"source: accelsim calibrate on {found.table.path.name}",
         f"as_of: {block.as_of}",
     ]  # fmt: skip

@@ -192,7 +192,7 @@ def _table(table: Table, chip: Chip, out: Path | None) -> None:
 
 
 def _one(kernels: Kernels, as_json: bool) -> None:
-    from accelsim.kernels.told import ends, sentences
+    from accelsim.kernels.told import ends, interval_sentences, sentences
     from accelsim.report.table import text_table
     from accelsim.units import show as shown
 
@@ -204,6 +204,7 @@ def _one(kernels: Kernels, as_json: bool) -> None:
     facts: dict[str, Any] = {
         "chip": kernels.chip.name, **kernels.table.cells[0],
         "predicted_us": seconds * 1e6, "low_us": low * 1e6, "high_us": high * 1e6, "calibrated": calibrated,
+        "interval": str(interval.spread[0]),
         "tile": str(times.tile[0]), "split": int(times.splits[0]), "waves": float(times.waves[0]),
         "binds": str(times.binds[0]), "bound_us": float(times.bound[0]) * 1e6,
     }  # fmt: skip
@@ -224,9 +225,5 @@ def _one(kernels: Kernels, as_json: bool) -> None:
         ]
     rows += [("binds", facts["binds"])]
     show(text_table((cells["op"], f"{cells['dtype']} on {kernels.chip.title}"), rows, width()), width())
-    if not calibrated:
-        told.append(
-            "Uncalibrated: the constants are defaults shared by all GPUs; the interval is that of chips that had no "
-            f"part in their fit. Your own measurements: accelsim calibrate {kernels.chip.name} --data MEASURED.csv."
-        )
+    told += interval_sentences(kernels.chip, str(interval.spread[0]))
     click.echo("\n" + paragraphs(told))

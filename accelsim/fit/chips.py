@@ -74,6 +74,7 @@ def calibrate(
         update={
             "calibration": Calibration(
                 fitted_on=fitted_on,
+                mechanism=max((known[name].mechanism for name in values), default=1),
                 rows=len(measured),
                 residual=_residual(left, parts),
                 values=texts,

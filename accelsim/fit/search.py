@@ -96,10 +96,13 @@ def fit(
     seed: int = 0,
     misfit: Misfit = SQUARES,
     near: bool = False,
+    weights: Floats | None = None,
 ) -> dict[str, float]:
     """Constant -> the value that leaves the least error; all within their ranges.
 
     ``near``: only go down from where the knobs are, for a fit that differs little from one that was made.
+
+    ``weights``: how much each row counts, beside a mean of 1; absent: all alike.
 
     ``measured``: one row per entry of what ``model`` returns, > 0. Raises UsageError, all at once: no rows, fewer of
     them than knobs, a row that is not positive, a knob whose range is empty.
@@ -111,14 +114,16 @@ def fit(
     def errors(x: Floats) -> Floats:
         return misfit.error(model(_values(knobs, x, exact=True)) / measured)
 
+    each = np.ones(len(measured)) if weights is None else weights / weights.mean()
+
     def loss(found: Floats) -> float:
-        return float(np.mean(misfit.counted(found)))
+        return float(np.mean(each * misfit.counted(found)))
 
     if near:
         start = np.array([knob.share(knob.start) for knob in knobs])
-        return _values(knobs, _descent(errors, loss, start, misfit.knee))
+        return _values(knobs, _descent(errors, loss, start, misfit.knee, each))
     ends = [
-        _compass(errors, loss, _descent(errors, loss, start, misfit.knee))
+        _compass(errors, loss, _descent(errors, loss, start, misfit.knee, each))
         for start in _starts(errors, loss, knobs, seed)
     ]
     best = min(ends, key=lambda x: loss(errors(x)))
@@ -164,12 +169,12 @@ def _starts(errors: Errors, loss: Loss, knobs: Sequence[Knob], seed: int) -> lis
     return [np.array([knob.share(knob.start) for knob in knobs]), *drawn[:KEPT]]
 
 
-def _descent(errors: Errors, loss: Loss, x: Floats, knee: float) -> Floats:
+def _descent(errors: Errors, loss: Loss, x: Floats, knee: float, weights: Floats) -> Floats:
     """Levenberg and Marquardt's method in the unit box; errors that count less are weighted down."""
     now, damping = errors(x), 1e-2
     for _ in range(ROUNDS):
         slopes = _slopes(errors, x, now)
-        weighted = slopes / np.sqrt(1 + (now / knee) ** 2)[:, None]
+        weighted = slopes * (weights / np.sqrt(1 + (now / knee) ** 2))[:, None]
         curve, down = weighted.T @ slopes, -weighted.T @ now
         while damping < STIFFEST:
             stiff = curve + damping * np.diag(np.maximum(np.diag(curve), 1e-9))

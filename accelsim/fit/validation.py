@@ -54,10 +54,11 @@ def left_out(
     seed: int = 0,
     misfit: Misfit = SQUARES,
     near: bool = False,
+    weights: Floats | None = None,
 ) -> Floats:
     """Return what the model says of each row by a fit on all parts but that of the row. Raises as ``cross_validated``.
 
-    ``near``: see ``fit``; the knobs start where a fit on all rows left them.
+    ``near``, ``weights``: see ``fit``; the knobs start where a fit on all rows left them.
     """
     if not 2 <= parts <= len(measured):
         expected = f"2 to {len(measured)}, the number of rows"
@@ -67,7 +68,8 @@ def left_out(
     for part in range(parts):
         out = order[part::parts]
         rest = np.setdiff1d(order, out)
-        values = fit(_of(model, rest), measured[rest], knobs, seed, misfit, near)
+        own = None if weights is None else weights[rest]
+        values = fit(_of(model, rest), measured[rest], knobs, seed, misfit, near, own)
         modelled[out] = model(values, out)
     return modelled
 

@@ -24,7 +24,7 @@ from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import MOST_TOLD, Table
 from accelsim.seeds import generator
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import Calibration, IntervalOf, Residual, constants, with_values
+from accelsim.spec.constants import Calibration, IntervalOf, Residual, constants, outdated, with_values
 from accelsim.types import Array, Floats, Ints
 
 MOST_CONSTANTS, ROWS_EACH = 8, 10
@@ -73,10 +73,10 @@ def calibrate(
     """Fit constants of a chip to a table, each row of which has a time.
 
     ``names``: the constants, several in a tuple share a value; else those that such kernels tell, 3 to 8 by the number
-    of rows. What a chip knows by kernels of other kinds stays: its block keeps these values and intervals beside the
-    new ones, and unless they are named those constants are not fitted again. So functions, which do nothing but stream,
-    tell the share of the memory's peak before products are fitted. Raises UsageError: too few rows, rows that cannot be
-    (all are listed), unknown constants.
+    of rows. All kinds and formats of kernels in the table are fitted together (``balanced``). What a chip
+    knows by kernels of other kinds stays, unless the new rows tell one of the constants better (functions the share of
+    the memory's peak): then these kinds lose their intervals, and a table of all kinds gives them back. Raises
+    UsageError: too few rows, rows that cannot be (all are listed), unknown constants.
     """
     if len(table.ops) < FEWEST_ROWS:
         what = f"{count_of(len(table.ops), 'row')} of {chip.name}"
@@ -84,31 +84,48 @@ def calibrate(
     kernels = Kernels(table, chip)
     _check(kernels)
     kept = _of_other_kinds(chip, table)
-    known_before = set(kept.values) if kept else set()
-    free = [group for group in kernels.constants if not known_before & set(group)]
-    chosen = list(names) or free[: max(3, min(MOST_CONSTANTS, len(table.ops) // ROWS_EACH))]
+    chosen = list(names) or _free(kernels, set(kept.values) if kept else set())
     turned = knobs(chip, chosen)
     every, few, known = np.arange(len(table.ops)), kernels.likely(chip, LIKELY), constants(chip)
 
     def model(values: Values, rows: Ints) -> Floats:
         return few.predicted(with_values(chip, values, known)).seconds[rows]
 
-    found = fit(lambda values: model(values, every), table.measured, turned, seed, ROBUST)
+    weights = balanced(table)
+    found = fit(lambda values: model(values, every), table.measured, turned, seed, ROBUST, weights=weights)
     texts = {name: known[name].spell(value) for name, value in found.items()}
     values = {name: known[name].read(text) for name, text in texts.items()}
     near = [_from(knob, values) for knob in turned]
     parts = min(PARTS, len(table.ops))
-    out = left_out(model, table.measured, near, parts, seed, ROBUST, near=True)
+    out = left_out(model, table.measured, near, parts, seed, ROBUST, near=True, weights=weights)
     fitted = kernels.predicted(with_values(chip, values))
     names_of = regimes(fitted)
     block = _block(table, texts, out, names_of, fitted_on, as_of)
+    block = block.model_copy(update={"mechanism": known[chosen[0][0]].mechanism})
     if kept is not None:
-        block = _beside(kept, block)
+        block = _beside(kept, block, set(texts))
     part = generator(seed).permutation(len(every)) % parts
     return Calibrated(
         with_values(chip, values).model_copy(update={"calibration": block}), table, values, fitted, out,
         _errors(out, table.measured, names_of), coverage(out, table.measured, names_of, part),
     )  # fmt: skip
+
+
+def _free(kernels: Kernels, known_before: set[str]) -> list[tuple[str, ...]]:
+    """The constants that rows tell, without those that other kinds told, but for the most telling of each kind here:
+    functions tell the share of the memory's peak, whatever products made of it."""
+    first = {part.prepared.constants[0] for part in kernels.parts}
+    free = [group for group in kernels.constants if group in first or not known_before & set(group)]
+    return free[: max(3, min(MOST_CONSTANTS, len(kernels.table.ops) // ROWS_EACH))]
+
+
+def balanced(table: Table) -> Floats:
+    """Return weights with which a kind and format of kernels counts as the square root of its rows: more rows tell
+    more, but do not drown the others."""
+    weights = np.empty(len(table.ops))
+    for group in table.groups:
+        weights[group.rows] = len(group.rows) ** -0.5
+    return weights
 
 
 def _check(kernels: Kernels) -> None:
@@ -150,18 +167,42 @@ def _block(
     return Calibration(
         fitted_on=fitted_on, rows=len(table.ops), residual=residual, values=dict(texts),
         kinds=sorted({group.family for group in table.groups}),
-        intervals={name: _shown(each) for name, each in intervals(out, table.measured, names).items()}, as_of=as_of,
+        intervals=kinds_and_regimes(out, table.measured, names), as_of=as_of,
     )  # fmt: skip
+
+
+def kinds_and_regimes(out: Floats, measured: Floats, names: Array) -> dict[str, IntervalOf]:
+    """Return intervals of all rows, of each kind where there are several, and of each regime with enough rows, from
+    predictions by fits that had not seen them. ``all`` is the widest of the kinds."""
+    kinds = np.array([str(name).split(":")[0] for name in names], dtype=object)
+    found = intervals(out, measured, names)
+    several = sorted(set(kinds.tolist()))
+    of_kind = {
+        kind: intervals(out[kinds == kind], measured[kinds == kind], kinds[kinds == kind])[POOLED]
+        for kind in several
+    }
+    widest = max(of_kind.values(), key=lambda each: each.factor)
+    every = {
+        POOLED: widest,
+        **(of_kind if len(several) > 1 else {}),
+        **{n: e for n, e in found.items() if n != POOLED},
+    }
+    return {name: _shown(each) for name, each in every.items()}
 
 
 def _of_other_kinds(chip: Chip, table: Table) -> Calibration | None:
     """The block of a chip that was calibrated to kernels none of which is of a kind in the table."""
     block, kinds = chip.calibration, {group.family for group in table.groups}
-    return block if block is not None and block.kinds and not kinds & set(block.kinds) else None
+    if block is None or not block.kinds or kinds & set(block.kinds) or outdated(chip):
+        return None
+    return block
 
 
-def _beside(before: Calibration, new: Calibration) -> Calibration:
-    """Both blocks as one: what was fitted anew counts, every kind keeps its intervals, and ``all`` is the widest."""
+def _beside(before: Calibration, new: Calibration, fitted: set[str]) -> Calibration:
+    """Both blocks as one: what was fitted anew counts, every kind keeps its intervals, and ``all`` is the widest. Where
+    a constant of those before was fitted anew, their kinds are gone."""
+    if fitted & set(before.values):
+        return new
     widest = max((before.intervals[POOLED], new.intervals[POOLED]), key=lambda each: each.factor)
     intervals_of = {POOLED: widest}
     for block in (before, new):

@@ -77,6 +77,32 @@ class Table:
         )  # fmt: skip
 
 
+def joined(tables: Sequence[Table]) -> Table:
+    """One table of the rows of several, in their order; columns that only some have are empty in the others."""
+    if len(tables) == 1:
+        return tables[0]
+    header = list(dict.fromkeys(name for table in tables for name in table.header))
+    starts = np.cumsum([0, *(len(table.ops) for table in tables)])
+    parts: dict[tuple[str, str], list[Group]] = {}
+    for start, table in zip(starts, tables, strict=False):
+        for group in table.groups:
+            key = (group.family, group.format)
+            parts.setdefault(key, []).append(group._replace(rows=group.rows + start))
+    groups = [
+        Group(*key, np.concatenate([each.rows for each in found]), {
+            name: np.concatenate([each.columns[name] for each in found]) for name in found[0].columns
+        })
+        for key, found in parts.items()
+    ]  # fmt: skip
+    return Table(
+        Path(", ".join(str(table.path) for table in tables)), header,
+        [{**dict.fromkeys(header, ""), **cells} for table in tables for cells in table.cells],
+        [line for table in tables for line in table.lines], [op for table in tables for op in table.ops],
+        [device for table in tables for device in table.devices],
+        np.concatenate([table.measured for table in tables]), groups,
+    )  # fmt: skip
+
+
 def read_table(path: Path, timed: bool = False) -> Table:
     """A table of kernels. ``timed``: each row must have a time.
 
@@ -198,7 +224,7 @@ def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     what = PRODUCTS[op]
     batch = number(row, "B", "batch", default=1)
     return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
-            "activity": what.activity}  # fmt: skip
+            "activity": 1.0}  # fmt: skip
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:

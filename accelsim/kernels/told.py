@@ -11,18 +11,24 @@ import numpy as np
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.calibrate import regimes
 from accelsim.kernels.predict import Kernels, Prediction
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import UNCALIBRATED, in_other_labs
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import constants, is_calibrated
+from accelsim.spec.constants import constants, is_calibrated, outdated
+from accelsim.spec.site import FIELDS
 from accelsim.types import Array, Floats
+
+SPREAD = ("uncalibrated", "any lab", "this lab")
+"""What intervals cover: chips that nobody has measured, labs that have a chip that another lab has measured, or the
+scatter of kernels in the lab that measured the chip."""
 
 
 class Ends(NamedTuple):
-    """Both ends of the intervals, s; whether each comes of a calibration of this chip."""
+    """Both ends of the intervals, s; whether each comes of a calibration of this chip; what it covers."""
 
     low: Floats
     high: Floats
     calibrated: Array
+    spread: Array
 
 
 def ends(kernels: Kernels, found: Prediction) -> Ends:
@@ -37,24 +43,50 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
     known = {name: each.factor for name, each in block.intervals.items()} if block is not None else {}
     family, kinds = found.family, block.kinds if block is not None else []
     own &= np.isin(family.astype(str), kinds)
+    elsewhere = block is not None and block.elsewhere
+    by_name = {
+        (name, kind, mine): _factor(known, name, kind, elsewhere) if mine else UNCALIBRATED[kind]
+        for name, kind, mine in set(zip(names.tolist(), family.tolist(), own.tolist(), strict=True))
+    }
     factor = np.array(
-        [
-            known.get(name, known.get(kind, known.get(POOLED, 1.0))) if mine else UNCALIBRATED[kind]
-            for name, kind, mine in zip(names, family, own, strict=True)
-        ]
+        [by_name[each] for each in zip(names.tolist(), family.tolist(), own.tolist(), strict=True)]
     )
     stated = found.times.factor
-    if stated is not None:
-        by_row = (stated > 0) & ~own
-        factor, own = np.where(by_row, stated, factor), own | by_row
-    return Ends(found.seconds / factor, found.seconds * factor, own)
+    by_row = np.zeros(len(names), bool) if stated is None else (stated > 0) & ~own
+    factor = factor if stated is None else np.where(by_row, stated, factor)
+    spread = np.array(SPREAD, dtype=object)[np.where(own, 1 if elsewhere else 2, np.where(by_row, 2, 0))]
+    return Ends(found.seconds / factor, found.seconds * factor, own | by_row, spread)
+
+
+def _factor(known: Mapping[str, float], name: str, kind: str, elsewhere: bool) -> float:
+    factor = known.get(name, known.get(kind, known.get(POOLED, 1.0)))
+    return in_other_labs(kind, factor) if elsewhere else factor
 
 
 def calibrated(chip: Chip, groups: Any) -> bool:
-    """Return whether the calibration of a chip gives the most telling constants of some kernels: the first two
-    groups."""
+    """Return whether the calibration of a chip gives the most telling constants of some kernels: those of the first two
+    groups that are not of a site."""
     known = constants(chip)
-    return all(is_calibrated(chip, known[name]) for group in groups[:2] for name in group)
+    names = [name for group in groups[:2] for name in group if name.rsplit(".", 1)[-1] not in FIELDS]
+    return all(is_calibrated(chip, known[name]) for name in names)
+
+
+def interval_sentences(chip: Chip, spread: str) -> list[str]:
+    """Return what an interval covers, and why a calibration does not count."""
+    own = f"Your own measurements: accelsim calibrate {chip.name} --data MEASURED.csv."
+    said = {
+        SPREAD[
+            0
+        ]: "Uncalibrated: the constants are defaults shared by all GPUs; the interval is that of chips that "
+        f"had no part in their fit. {own}",
+        SPREAD[
+            1
+        ]: "The interval holds in any lab. In the lab that measured the chip (--site calibration-lab), or with "
+        "a record of yours (accelsim calibrate --site), it is narrower.",
+        SPREAD[2]: "The interval is that of the lab that measured the chip.",
+    }
+    before = outdated(chip)
+    return [*([before] if before else []), said[spread]]
 
 
 LONGEST = {"products": "Computation takes", "memory": "Memory access takes"}
@@ -94,7 +126,7 @@ def _waves(waves: float) -> str:
 
 def columns(kernels: Kernels) -> list[Mapping[str, Any]]:
     """The table with what is predicted, one record a row: every column as it was, then ``predicted_us``, ``low_us``,
-    ``high_us``, ``tile``, ``split``, ``waves``, ``binds``."""
+    ``high_us``, ``tile``, ``split``, ``waves``, ``binds``, ``interval`` (what that covers)."""
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times
     rows: list[Mapping[str, Any]] = []
@@ -103,6 +135,7 @@ def columns(kernels: Kernels) -> list[Mapping[str, Any]]:
             "predicted_us": _us(times.seconds[index]), "low_us": _us(interval.low[index]),
             "high_us": _us(interval.high[index]), "tile": str(times.tile[index]), "split": int(times.splits[index]),
             "waves": f"{times.waves[index]:.4g}", "binds": str(times.binds[index]),
+            "interval": str(interval.spread[index]),
         }  # fmt: skip
         rows.append({**{name: cells[name] for name in kernels.table.header}, **added})
     return rows

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from accelsim.engines.kernel_times import KernelModel
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.told import calibrated
-from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
+from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED, in_other_labs
 from accelsim.spec.chip import Chip
 
 
@@ -47,7 +47,8 @@ def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
     )
     if own:
         assert block is not None
-        return Width(block.intervals.get(family, block.intervals[POOLED]).factor, True)
+        factor = block.intervals.get(family, block.intervals[POOLED]).factor
+        return Width(in_other_labs(family, factor) if block.elsewhere else factor, True)
     return Width(UNCALIBRATED[family], False)
 
 

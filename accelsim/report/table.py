@@ -250,14 +250,17 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def latency_text(summary: dict[str, Any]) -> str:
-    """'3.21 ms, 90 %: 2.9 ms to 3.6 ms', with 'uncalibrated' where that comes of other chips."""
+    """'3.21 ms, 90 %: 2.9 ms to 3.6 ms', with 'uncalibrated' where that comes of other chips, else 'in any lab' or 'in
+    this lab'."""
     text, interval = si(summary["latency_s"], "s", 4), summary.get("latency_interval")
     if interval is None:
         return text
     ends = f"{si(interval['low_s'], 's')} to {si(interval['high_s'], 's')}"
     share = interval["calibrated"]
-    whose = "" if share == 1 else ", uncalibrated" if not share else f", {percent(share)} of it calibrated"
-    return f"{text}, 90 %: {ends}{whose}"
+    if not share:
+        return f"{text}, 90 %: {ends}, uncalibrated"
+    lab = " in any lab" if interval["any_lab"] else " in this lab"
+    return f"{text}, 90 %: {ends}{lab}{'' if share == 1 else f', {percent(share)} of it calibrated'}"
 
 
 def energy_text(summary: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from accelsim.machine.run import Run
 from accelsim.program.roles import multiplier
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, shorten, si, signed, times_as
+from accelsim.spec.constants import outdated
 from accelsim.spec.silicon import ESTIMATE, silicon
 from accelsim.time import FS
 
@@ -183,6 +184,8 @@ def _trust(run: Run) -> str:
 
 def _calibration(run: Run, names: Sequence[str]) -> str:
     """That the time hangs on constants which nobody has fitted to measurements; '' where it does not."""
+    if before := outdated(run.chip):
+        return before
     if not names:
         return ""
     told, rest = names[:NAMED], len(names) - NAMED

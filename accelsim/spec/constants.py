@@ -14,6 +14,7 @@ from accelsim import units
 from accelsim.spec.base import Model, declared, defaults
 from accelsim.spec.counts import Name, once
 from accelsim.spec.declaring import Field
+from accelsim.spec.quantity import Seconds
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Fitted(NamedTuple):
 class Constant(NamedTuple):
     """A constant of one chip. ``path``: where it stands in the spec; ``engine``: whose it is; ``value``: what it is,
     ``default``: what it is where nothing says otherwise; ``whole``: whether it is a whole number; ``alone``: whether
-    the chip has one kind of core."""
+    the chip has one kind of core; ``shares``: where the constant stands whose value it takes unless it has its own;
+    ``mechanism``: version of the forms of its engine."""
 
     path: PathTo
     engine: str
@@ -47,6 +49,8 @@ class Constant(NamedTuple):
     default: float
     whole: bool
     alone: bool = True
+    shares: PathTo = ()
+    mechanism: int = 1
 
     @property
     def name(self) -> str:
@@ -55,6 +59,11 @@ class Constant(NamedTuple):
         of_core = self.path[0] == "cores"
         kind = self.path[1:2] if of_core and not self.alone else ()
         return ".".join(str(part) for part in (*kind, *self.path[3 if of_core else 1 :]))
+
+    @property
+    def of_shared(self) -> str:
+        """Name of the constant whose value it shares."""
+        return self._replace(path=self.shares).name
 
     @property
     def number_format(self) -> str:
@@ -92,7 +101,7 @@ def marked(model: Model, path: PathTo, engine: str) -> Iterator[Constant]:
 def constants(chip: Chip) -> dict[str, Constant]:
     """Every constant of a chip by its name, in the order of its engines."""
     found = (
-        each._replace(alone=len(chip.cores) == 1)
+        each._replace(alone=len(chip.cores) == 1, mechanism=unit.mechanism)
         for view in chip.views()
         for name, unit in view.engines.items()
         for each in unit.constants(view, name)
@@ -101,20 +110,45 @@ def constants(chip: Chip) -> dict[str, Constant]:
 
 
 def is_calibrated(chip: Chip, constant: Constant) -> bool:
-    """Return whether the calibration of the chip gives a constant the value that it has."""
-    text = chip.calibration.values.get(constant.name) if chip.calibration is not None else None
+    """Return whether the calibration of the chip, made with today's forms, gives a constant the value that it has."""
+    block = chip.calibration
+    if block is None or block.mechanism != constant.mechanism:
+        return False
+    text = block.values.get(constant.name)
+    if text is None and constant.shares:
+        text = block.values.get(constant.of_shared)
     return text is not None and constant.read(text) == constant.value
+
+
+def outdated(chip: Chip) -> str:
+    """Return a sentence that says that a calibration was made with other forms of the engine; '' for none such."""
+    block = chip.calibration
+    now = next((each.mechanism for each in constants(chip).values()), None) if block is not None else None
+    if block is None or now is None or block.mechanism == now:
+        return ""
+    return (
+        f"The calibration of {chip.name} was made with version {block.mechanism} of the kernel model, this is version "
+        f"{now}: its constants count as uncalibrated until `accelsim calibrate` has fitted them again."
+    )
 
 
 def with_values(chip: Chip, values: Mapping[str, float], known: Mapping[str, Constant] | None = None) -> Chip:
     """The chip with other values of constants, by name, in SI; whole ones are rounded. KeyError for an unknown name.
+
+    Constants that share the value of one of these get it too, unless they are named.
 
     ``known``: its constants, where they are at hand: to collect them takes longer than the rest.
     """
     known = constants(chip) if known is None else known
     for name, value in values.items():
         constant = known[name]
-        chip = _changed(chip, constant.path, round(value) if constant.whole else value)
+        alike = [
+            other.path
+            for other in known.values()
+            if other.shares == constant.path and other.name not in values
+        ]
+        for path in (constant.path, *alike):
+            chip = _changed(chip, path, round(value) if constant.whole else value)
     return chip
 
 
@@ -159,6 +193,19 @@ class Calibration(Model):
     """Constants that were fitted, on what, and how far off they still are."""
 
     fitted_on: str = Field(description="the measurements: of what, on which device, by whom")
+    mechanism: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1,
+        description="version of the engine's closed forms that they were fitted with; with another they do not hold",
+    )
+    elsewhere: bool = Field(
+        False,
+        description="whether predictions are for other labs than that of the measurements: intervals then cover the "
+        "spread between labs",
+    )
+    host: Annotated[Seconds, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="time of the host for one kernel beside the chip that was measured, in an eager framework",
+    )
     rows: Rows = Field(description="how many of them the constants were fitted on")
     residual: Residual = Field(description="how far off the fit still is")
     kinds: Annotated[list[Name], once] = Field(

@@ -37,6 +37,9 @@ class EngineSpec(Model):
     rate: ClassVar[str] = ""
     """How ``peaks`` follow from the fields, in their names."""
 
+    mechanism: ClassVar[int] = 1
+    """Version of the closed forms that its constants belong to: a calibration made with another one does not hold."""
+
     type: str = Field(description="type of the engine")
     clock: Hertz | None = Field(None, description="clock of the engine; the chip's clock when absent")
 

@@ -161,6 +161,32 @@ class SimtFormat(Model):
         return Fraction(self.macs, self.clocks)
 
 
+def shared_format(formats: Mapping[str, Any], name: str) -> str:
+    """Return the first format that multiplies as fast as ``name`` on the same unit, with operands of the same size:
+    it stands for all of them in a calibration."""
+    pace = _pace(name, formats[name])
+    return next(other for other, form in formats.items() if _pace(other, form) == pace)
+
+
+def sharing(blocks: Mapping[str, Any], name: str) -> list[str]:
+    """Return the formats that ``name`` stands for, from the blocks of a file as they are: none where it is not the
+    first."""
+    alike = [
+        other
+        for other, block in blocks.items()
+        if isinstance(block, dict) and _pace(other, block) == _pace(name, blocks[name])
+    ]
+    return alike[1:] if alike[:1] == [name] else []
+
+
+def _pace(name: str, form: Any) -> tuple[Any, ...]:
+    if isinstance(form, dict):
+        unit, macs, clocks = form.get("unit", "tensor"), form.get("macs"), form.get("clocks", 1)
+    else:
+        unit, macs, clocks = form.unit, form.macs, form.clocks
+    return unit, str(macs), str(clocks), operands_B(name) if format_bits(name) is not None else name
+
+
 def of_its_unit(name: str, block: Any) -> Any:
     """A format with what measurements say of it, or of its unit, where nothing else is given."""
     unit = block.get("unit", "tensor") if isinstance(block, dict) else None

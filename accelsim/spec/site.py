@@ -24,6 +24,15 @@ class Site(Model):
     dispatch: Floor | None = Field(
         None, description="time of the host for one kernel, where a framework asks for them one by one"
     )
+    host_of_chip: bool = Field(
+        False,
+        description="whether the host is that beside which a chip was measured, where its calibration tells one "
+        "(`host`), in place of `dispatch`",
+    )
+    measured: bool = Field(
+        False,
+        description="whether this is the place where the chip was measured: intervals do not cover other labs then",
+    )
     fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
 
 
@@ -33,8 +42,12 @@ FIELDS = ("sustained_clock", "dispatch")
 
 def with_site(chip: Chip, site: Site) -> Chip:
     """The chip at a site. Raises UsageError for a chip whose engines know none of its numbers."""
-    known = constants(chip)
+    known, block = constants(chip), chip.calibration
+    if block is not None and site.host_of_chip and block.host is not None:
+        site = site.model_copy(update={"dispatch": block.host})
     values = {name: getattr(site, field) for name in known if (field := name.rsplit(".", 1)[-1]) in FIELDS}
     if not values:
         raise UsageError(Problem(f"{chip.name} has no constant that belongs to a site", "", "a GPU"))
+    if block is not None and site.measured:
+        chip = chip.model_copy(update={"calibration": block.model_copy(update={"elsewhere": False})})
     return with_values(chip, {name: value for name, value in values.items() if value is not None})

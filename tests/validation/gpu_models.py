@@ -30,13 +30,13 @@ from accelsim.kernels.table import read_table
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from tests.validation.base import Check, check
-from tests.validation.gpu import plain_chip
 from tests.validation.gpu_frameworks import frameworks
 from tests.validation.gpu_rows import EAGER, PUBLISHED, Row, rows_of, simulated, without_link_s
 from tests.validation.gpu_training import training
 from tests.validation.kernel_plot import Compared
 from tests.validation.lab import CHIP, KERNELS, layer
 from tests.validation.measured import ABSENT, folder
+from tests.validation.shipped import plain_chip
 
 NETWORKS: Mapping[str, str] = {
     "bert_large": "bert-large?seq=512",

@@ -20,8 +20,8 @@ from accelsim.kernels.table import Table, one, read_table
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
 from accelsim.spec.yaml.load import load_chip
-from tests.validation.gpu import plain_chip
 from tests.validation.gpu_rows import rows_of
+from tests.validation.shipped import plain_chip
 
 CHIP = "a100-80-sxm"
 FILES = {

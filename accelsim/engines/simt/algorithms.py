@@ -24,6 +24,7 @@ from accelsim.engines.simt.convolutions import (
     SAVED_2X2,
     WINOGRAD_2X2,
     WINOGRAD_4X4,
+    called,
 )
 from accelsim.engines.simt.kernels import DIRECT, Kernel, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import ConvolutionFamily, Device
@@ -58,7 +59,7 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
     parts = [part.times(step.layout.roles.chip) for part in prepared.parts]
     seconds = prepared.algorithms(device, parts)[:, 0]
     spec, way = device.spec, int(np.argmin(seconds))
-    begin = spec.launch + spec.dispatch + spec.convolution.call
+    begin = spec.launch + called(spec)
     share = (seconds[way] - begin) / (parts[0].seconds[0] - spec.launch)
     if way == 0:
         return kernels

@@ -28,6 +28,7 @@ from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.engines.simt.writing import around
 from accelsim.program.roles import Roles, Unit
 from accelsim.spec.chip import Chip
+from accelsim.spec.multiplying import shared_format
 from accelsim.types import Array, Floats
 from accelsim.workload.graph import Node
 from accelsim.workload.nodes import is_attention, is_product
@@ -92,8 +93,9 @@ class Device:
         return found
 
     def named(self, name: str, groups: Sequence[Sequence[str]]) -> Sequence[tuple[str, ...]]:
-        """Constants by their names in the spec: of the memory, of a format, of the multiprocessors."""
-        memory = f"{self.roles.activations_home}.memory."
+        """Constants by their names in the spec: of the memory, of the format that stands for a format, of the
+        multiprocessors."""
+        memory, name = f"{self.roles.activations_home}.memory.", shared_format(self.spec.formats, name)
         return [
             tuple(
                 memory + text.removeprefix("memory.")
@@ -299,7 +301,7 @@ class OfConvolutions:
         binds = np.stack([part.binds for part in each])[chosen, pick]
         ways = np.array([name.removesuffix(" 2x2").removesuffix(" 4x4") for name in names], dtype=object)
         bound = device.bound(self.format, self.found.fewest, self.found.least_B)
-        overhead = each[0].overhead + device.spec.dispatch + device.spec.convolution.call
+        overhead = each[0].overhead + convolutions.called(device.spec)
         return KernelTimes(seconds[chosen, pick], bound, overhead, tiles, splits, waves, binds, ways[chosen])
 
     def likely(self, chip: Chip, most: int) -> OfConvolutions:

@@ -22,6 +22,7 @@ from accelsim.spec.multiplying import (
     formats_are_known,
     of_its_unit,
     operands_B,
+    shared_format,
     storage_B,
 )
 from accelsim.spec.names import FUNCTIONS, operand_formats
@@ -70,20 +71,23 @@ class TileShape(Model):
 
 
 class Convolution(Model):
-    """Constants of a library's convolutions: what its algorithms take beside their products."""
+    """Constants of a library's convolutions: what its algorithms take beside their products.
+
+    The defaults are those of convolutions of NeuSight and DeepBench on eight GPUs together, each weighing alike.
+    """
 
     call: Annotated[Seconds, Fitted(0.0, 400e-6, "s", simulated=False)] = Field(
-        0.0, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
+        4e-6, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
     )
     fused: Annotated[Share, Fitted(0.2, 1.0, simulated=False)] = Field(
-        0.5, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
+        0.42, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
     )
     transforms: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
-        0.3,
+        1.0,
         description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM",
     )
     filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
-        1.5, description="bytes from DRAM per byte of its transformed filters"
+        4.7, description="bytes from DRAM per byte of its transformed filters"
     )
     direct: Annotated[Share, Fitted(0.1, 1.0, simulated=False)] = Field(
         0.5,
@@ -127,6 +131,9 @@ class Simt(EngineSpec):
     """Streaming multiprocessors that run kernels of thread blocks: a GPU."""
 
     rate: ClassVar[str] = "2 x multiprocessors x macs / clocks x clock x cores"
+    mechanism: ClassVar[int] = 2
+    """Raise it when a form changes what its constants mean, and fit the chips that are shipped again
+    (``python -m tests.validation.shipped``)."""
 
     type: Literal["simt"] = Field(description="type of the engine")
     multiprocessors: Cores = Field(description="streaming multiprocessors (SM, compute units)")
@@ -321,10 +328,17 @@ class Simt(EngineSpec):
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
         """Its own, and the usable share of the memory that its kernels stream from."""
-        yield from super().constants(chip, name)
+        for each in super().constants(chip, name):
+            yield each._replace(shares=self._shared(each.path)) if each.number_format else each
         for memory, attached in chip.memories.items():
             if "activations" in attached.holds:
                 yield from marked(attached.memory, ("memories", memory, "memory"), name)
+
+    def _shared(self, path: PathTo) -> PathTo:
+        """Where the same constant of the format stands that stands for this one; () for that itself."""
+        place = path.index("formats") + 1
+        first = shared_format(self.formats, str(path[place]))
+        return () if first == path[place] else (*path[:place], first, *path[place + 1 :])
 
     def rates(self) -> dict[str, Fraction]:
         """Return those of all multiprocessors."""

@@ -25,6 +25,7 @@ from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
+from accelsim.spec.multiplying import sharing
 from accelsim.spec.silicon import SIZED, resized
 from accelsim.spec.status import mark_set_by_hand, stray_rows
 from accelsim.spec.yaml import overrides as set_by_user
@@ -318,12 +319,37 @@ def put(tree: Tree, model: type[Any]) -> None:
     A name of no field is left to the law that knows the constants.
     """
     values = reduce(item, ("calibration", "values"), tree.value)
+    named: dict[PathTo, tuple[str, Any]] = {}
     for name, text in values.items() if isinstance(values, dict) else ():
         path, _, problem = find(tree.value, model, name)
-        block = reduce(item, path[:-1], tree.value)
-        if problem is None and path[1:] and isinstance(block, dict) and not _stated(tree, path):
-            block[path[-1]] = text
-            tree.keys[path] = tree.values[path] = tree.at(("calibration", "values", name))
+        if problem is None and path[1:]:
+            named[path] = name, text
+    alike = {other: each for path, each in named.items() for other in _sharing(tree, path)}
+    for path, (name, text) in {**alike, **named}.items():
+        _put(tree, path, name, text)
+
+
+def _sharing(tree: Tree, path: PathTo) -> list[PathTo]:
+    """Where a constant of a format stands in the formats that it stands for."""
+    if "formats" not in path[:-1]:
+        return []
+    place = path.index("formats") + 1
+    blocks = reduce(item, path[:place], tree.value)
+    return [
+        (*path[:place], name, *path[place + 1 :])
+        for name in (sharing(blocks, str(path[place])) if isinstance(blocks, dict) else ())
+        if isinstance(reduce(item, path[place + 1 : -1], blocks[name]), dict)
+    ]
+
+
+def _put(tree: Tree, path: PathTo, name: str, text: Any) -> None:
+    above, block = (reduce(item, path[:end], tree.value) for end in (-2, -1))
+    if block is None and isinstance(above, dict):
+        block = above[path[-2]] = {}
+        tree.keys[path[:-1]] = tree.values[path[:-1]] = tree.at(("calibration", "values", name))
+    if isinstance(block, dict) and not _stated(tree, path):
+        block[path[-1]] = text
+        tree.keys[path] = tree.values[path] = tree.at(("calibration", "values", name))
 
 
 def _stated(tree: Tree, path: PathTo) -> bool:

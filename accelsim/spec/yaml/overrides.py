@@ -10,7 +10,15 @@ import yaml
 
 from accelsim.errors import Problem, brief, nearest
 from accelsim.spec.yaml.marks import PathTo, Tree, compose, dotted, on_top, replace
-from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, item, model_of
+from accelsim.spec.yaml.shape import (
+    annotation_at,
+    annotation_of,
+    chosen,
+    families_of,
+    is_made,
+    item,
+    model_of,
+)
 
 COUNTED = ("cores", "nodes")
 """Tables of the blocks that have tables of their own, and a number: cores of a chip, nodes of a cluster."""
@@ -52,7 +60,7 @@ def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
 
 def _set(value: Any, path: PathTo, new: Any) -> None:
     for part in path[:-1]:
-        value = value[part]
+        value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
     if isinstance(value, list) and path[-1] == len(value):
         value.append(new)
     else:
@@ -87,6 +95,7 @@ def find(
         annotation = annotation_of(annotation, key)
         path, rest = (*path, int(key) if isinstance(value, list) else key), rest[len(key) + 1 :]
         value = item(value, key)
+        value = {} if value is None and is_made(annotation) else value
         if rest and not isinstance(value, dict | list):
             missing = "is not given in this spec" if value is None else "has no fields"
             return path, annotation, (f"{dotted(path)!r} {missing}", "")

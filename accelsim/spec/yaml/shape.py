@@ -115,6 +115,14 @@ def _fields(model: type[Model]) -> dict[str, Any]:
 
 
 @_remembered
+def is_made(annotation: Any) -> bool:
+    """Return whether a block that no file has is there with its defaults."""
+    marks = getattr(annotation, "__metadata__", ())
+    made = any(getattr(mark, "default_factory", None) is not None for mark in marks)
+    return made and model_of(annotation) is not None
+
+
+@_remembered
 def families_of(annotation: Any) -> Families | None:
     """The families of keys of a table, None of one that has none."""
     marks = getattr(annotation, "__metadata__", ())

@@ -23,7 +23,10 @@ def test_every_column_comes_back_with_what_is_predicted(cli: Cli, tmp_path: Path
         list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) for path in (source, out)
     )
     assert [{key: row[key] for key in before[0]} for row in after] == before
-    assert list(after[0])[-7:] == ["predicted_us", "low_us", "high_us", "tile", "split", "waves", "binds"]
+    assert list(after[0])[-8:] == [
+        "predicted_us", "low_us", "high_us", "tile", "split", "waves", "binds", "interval",
+    ]  # fmt: skip
+    assert {row["interval"] for row in after} == {"any lab"}
     for row in after:
         assert float(row["low_us"]) < float(row["predicted_us"]) < float(row["high_us"])
     again = cli("kernel", "--csv", str(source), "--on", "t4")

@@ -10,11 +10,11 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.fit.chips import write_spec
-from accelsim.kernels.calibrate import calibrate, regimes
+from accelsim.kernels.calibrate import balanced, calibrate, regimes
 from accelsim.kernels.predict import Kernels
-from accelsim.kernels.table import read_table, several
+from accelsim.kernels.table import joined, read_table, several
 from accelsim.kernels.told import ends, sentences
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import UNCALIBRATED, in_other_labs
 from accelsim.spec.constants import constants, is_calibrated, with_values
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
@@ -129,6 +129,70 @@ def test_a_site_is_two_numbers_of_its_own(tmp_path: Path) -> None:
     assert (known["sm.sustained_clock"].value, known["sm.dispatch"].value) == (0.8, 20e-6)
     with pytest.raises(UsageError, match="tpu-v1 has no constant that belongs to a site"):
         with_site(load_chip("tpu-v1"), load_site(path))
+
+
+def test_functions_tell_the_memory_even_after_products(tmp_path: Path) -> None:
+    """What products made of the memory's share does not stay, and they are no longer calibrated with another one."""
+    mixed = read_table(measured_csv(tmp_path / "rows.csv", CHIP.name, 80, noise=0.02), timed=True)
+    products = mixed.only([row for row, op in enumerate(mixed.ops) if op == "gemm"])
+    first = calibrate(products, CHIP, "products", "2026-11").chip
+    known = Kernels(several("relu", "fp16", SIZES), first).predicted(
+        with_values(CHIP, {"hbm.memory.efficiency": 0.55})
+    )
+    functions = replace(several("relu", "fp16", SIZES), measured=known.seconds)
+    found = calibrate(functions, first, "functions", "2026-11")
+    assert found.values["hbm.memory.efficiency"] == pytest.approx(0.55, rel=0.02)
+    block = found.chip.calibration
+    assert block is not None and block.kinds == ["function"]
+
+
+def test_kinds_in_one_table_are_fitted_together_and_keep_intervals_of_their_own(tmp_path: Path) -> None:
+    table = read_table(measured_csv(tmp_path / "rows.csv", CHIP.name, 120, TRUE, noise=0.01), timed=True)
+    block = calibrate(table, CHIP, "both", "2026-11").chip.calibration
+    assert block is not None and block.kinds == ["function", "product"]
+    factors = {kind: block.intervals[kind].factor for kind in block.kinds}
+    assert block.intervals["all"].factor == max(factors.values())
+    weights = balanced(table)
+    sizes = [len(group.rows) for group in table.groups]
+    sums = [float(weights[group.rows].sum()) for group in table.groups]
+    assert sums == pytest.approx([size**0.5 for size in sizes])
+
+
+def test_tables_are_joined_row_by_row(tmp_path: Path) -> None:
+    one, two = (
+        read_table(measured_csv(tmp_path / f"{seed}.csv", CHIP.name, 20, seed=seed), timed=True)
+        for seed in (0, 1)
+    )
+    both = joined([one, two])
+    assert len(both.ops) == 40 and both.cells[20:] == list(two.cells)
+    apart = [Kernels(each, CHIP).predicted(CHIP).seconds for each in (one, two)]
+    assert np.array_equal(Kernels(both, CHIP).predicted(CHIP).seconds, np.concatenate(apart))
+
+
+def test_intervals_cover_other_labs_but_for_a_site_that_was_measured(tmp_path: Path) -> None:
+    table = read_table(measured_csv(tmp_path / "rows.csv", CHIP.name, 12))
+    chip = load_chip(CHIP.name)
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nmeasured: true\nsource: a test\nas_of: 2026-11\n")
+    factors = {}
+    for name, at in {"any": chip, "eager": with_site(chip, load_site("pytorch-eager")),
+                     "mine": with_site(chip, load_site(path))}.items():  # fmt: skip
+        kernels = Kernels(table, at)
+        found = kernels.predicted(at)
+        interval = ends(kernels, found)
+        products = found.family == "product"
+        factors[name] = (interval.high / found.seconds)[products]
+        assert set(interval.spread[products]) == {"this lab" if name == "mine" else "any lab"}
+    assert (factors["any"] > 1.05 * factors["mine"]).all()
+    assert factors["any"].max() == pytest.approx(in_other_labs("product", float(factors["mine"].max())))
+
+
+def test_a_site_takes_the_host_that_was_measured_with_the_chip() -> None:
+    chip = load_chip("v100-pcie")
+    assert chip.calibration is not None and chip.calibration.host is not None
+    at = constants(with_site(chip, load_site("pytorch-eager")))
+    assert at["sm.dispatch"].value == pytest.approx(float(chip.calibration.host))
+    assert constants(with_site(CHIP, load_site("pytorch-eager")))["sm.dispatch"].value == 25e-6
 
 
 def test_what_other_kinds_of_kernels_told_stays(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.kernels.ops import ALIKE, FAMILY_OF, FUNCTIONS, PRODUCTS, SERVING
+from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS, PRODUCTS, SERVING
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import MOST_TOLD, one, read_table
 from accelsim.spec.constants import with_values
@@ -179,26 +179,3 @@ def test_copies_begin_sooner_than_kernels_and_move_less_a_second(tmp_path: Path)
     table, chip = read_table(written(tmp_path, "op,dtype,rows,cols", *lines)), load_chip("h200-sxm")
     few, many, relu_few, relu_many = Kernels(table, chip).predicted(chip).seconds
     assert 0.7 * relu_few < few < 0.8 * relu_few and 1.4 * relu_many < many < 1.46 * relu_many
-
-
-@pytest.mark.parametrize(("size", "least", "most"), [(16384, 1.02, 1 / ALIKE), (128, 1.0, 1.005)])
-def test_random_numbers_slow_long_kernels_down(size: int, least: float, most: float) -> None:
-    chip, cells = load_chip("a100-80-sxm"), dict.fromkeys("MKN", str(size))
-    usual, random = (
-        Kernels(one(op, "fp16", cells), chip).predicted(chip).seconds[0]
-        for op in ("mlp_up_proj", "attn_post_proj")
-    )
-    assert least <= random / usual <= most
-
-
-def test_power_that_is_left_is_used_up_before_the_clock_falls() -> None:
-    """Uncalibrated: of its design power an H100 has an eighth left, a T4 nothing."""
-    cells = dict.fromkeys("MKN", "8192")
-    ratio = {}
-    for name in ("h100-sxm", "t4"):
-        chip = load_chip(name, ["calibration=null"])
-        usual, random = (
-            Kernels(one(op, "fp16", cells), chip).predicted(chip).seconds[0] for op in ("mlp_up_proj", "gemm")
-        )
-        ratio[name] = random / usual
-    assert 1 < ratio["h100-sxm"] < 1.06 < ratio["t4"] < 1 / ALIKE

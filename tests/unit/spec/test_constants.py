@@ -12,7 +12,7 @@ from accelsim.account.provenance import uncalibrated
 from accelsim.errors import SpecError
 from accelsim.report.words import sentences
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import constants, is_calibrated, with_values
+from accelsim.spec.constants import constants, is_calibrated, outdated, with_values
 from accelsim.spec.yaml.load import list_chips, load_chip, show
 
 A100 = "a100-80-sxm"
@@ -38,11 +38,48 @@ def test_every_declared_constant_has_a_name_a_range_and_a_meaning(name: str) -> 
 def test_the_a100_has_what_was_fitted() -> None:
     chip = load_chip(A100)
     assert fitted(chip) == {
-        "sm.formats.fp16.sustained", "sm.formats.fp16.feed", "sm.prologue", "sm.epilogue", "sm.launch",
-        "sm.softness", "sm.droop", "sm.stride", "hbm.memory.efficiency",
+        "sm.formats.fp16.sustained", "sm.formats.fp16.feed", "sm.formats.bf16.sustained", "sm.formats.bf16.feed",
+        "sm.prologue", "sm.epilogue", "sm.launch", "sm.softness", "sm.droop", "sm.stride", "hbm.memory.efficiency",
     }  # fmt: skip
     stated = load_chip(A100, ["calibration=null"]).memories["hbm"].memory.efficiency
     assert chip.memories["hbm"].memory.efficiency != stated, "over that of the memory"
+
+
+MADE = "calibration={{fitted_on: x, mechanism: 2, rows: 3, residual: {{rows: 3, median: 0.1, p90: 0.2}}, values: {{{}}}}}"
+"""An override: a calibration with these values."""
+
+
+def test_formats_of_one_rate_share_their_constants() -> None:
+    """BF16 of an A100 has what FP16 has, TF32 of half the rate has not; what is set by itself is."""
+    chip = load_chip(A100)
+    known = constants(chip)
+    for field in ("sustained", "feed"):
+        assert known[f"sm.formats.bf16.{field}"].value == known[f"sm.formats.fp16.{field}"].value
+        assert known[f"sm.formats.tf32.{field}"].value == known[f"sm.formats.tf32.{field}"].default
+    changed = constants(with_values(chip, {"sm.formats.fp16.feed": 3.0}))
+    assert changed["sm.formats.bf16.feed"].value == 3.0
+    apart = with_values(chip, {"sm.formats.fp16.feed": 3.0, "sm.formats.bf16.feed": 4.0})
+    assert constants(apart)["sm.formats.bf16.feed"].value == 4.0
+    named = load_chip(A100, [MADE.format("sm.formats.fp16.feed: 7, sm.formats.bf16.feed: 5")])
+    assert constants(named)["sm.formats.bf16.feed"].value == 5.0
+    assert constants(named)["sm.formats.fp16.feed"].value == 7.0
+    assert "sm.formats.bf16.feed" in fitted(named)
+
+
+def test_a_calibration_of_other_forms_does_not_count() -> None:
+    old = load_chip(A100, ["calibration.mechanism=1"])
+    assert (
+        not fitted(old) and constants(old)["sm.launch"].value == constants(load_chip(A100))["sm.launch"].value
+    )
+    said = outdated(old)
+    assert "made with version 1" in said and "accelsim calibrate" in said
+    assert outdated(load_chip(A100)) == ""
+
+
+def test_constants_of_a_block_that_no_file_has_may_be_calibrated_and_set() -> None:
+    chip = load_chip(A100, [MADE.format("sm.convolution.fused: 0.3")])
+    assert constants(chip)["sm.convolution.fused"].value == 0.3 and "sm.convolution.fused" in fitted(chip)
+    assert constants(load_chip(A100, ["sm.convolution.call=9 us"]))["sm.convolution.call"].value == 9e-6
 
 
 def test_without_a_calibration_there_are_defaults() -> None:
@@ -102,11 +139,11 @@ def said(dtype: str, *changes: str) -> tuple[list[str], str]:
 
 
 def test_a_run_tells_which_constants_it_read_that_nobody_fitted() -> None:
-    assert said("fp16")[0] == [] and "calibrated" not in said("fp16")[1]
-    names, text = said("bf16")
-    assert names == ["sm.formats.bf16.sustained", "sm.formats.bf16.feed"]
+    assert said("fp16")[0] == said("bf16")[0] == [] and "calibrated" not in said("fp16")[1]
+    names, text = said("tf32")
+    assert names == ["sm.formats.tf32.sustained", "sm.formats.tf32.feed"]
     assert (
-        "2 constants of a100-80-sxm are not calibrated: sm.formats.bf16.sustained, sm.formats.bf16.feed."
+        "2 constants of a100-80-sxm are not calibrated: sm.formats.tf32.sustained, sm.formats.tf32.feed."
         in text
     )
     names, text = said("fp16", "sm.launch=1 us")

@@ -42,7 +42,7 @@ def test_every_row_of_the_h200_had_no_part_in_its_fit() -> None:
     ("device", "name", "seconds", "joules"),
     [
         ("h200", "resnet50, batch 32, fp16", 0.05, 0.2),
-        ("h100", "llama2-7b?seq=2048, batch 1, bf16, sdpa", 0.05, 0.1),
+        ("h100", "llama2-7b?seq=2048, batch 1, bf16, sdpa", 0.05, 0.18),
     ],
 )
 def test_a_network_takes_about_the_measured_time_and_energy(

@@ -123,7 +123,7 @@ def test_a_simulation_takes_kernels_of_a_format_s_own_as_single_ones_are(
 ) -> None:
     channels, filters, stride = sizes
     dtype = "fp32" if "fft" in block else "fp16"
-    sets = [f"sm.formats.{dtype}.convolution={block}"]
+    sets = [f"sm.formats.{dtype}.convolution={block}", "sm.convolution.call=0 s"]
     made = run(conv(channels, filters, stride), dtype=dtype, set=sets)
     made.check()
     cells = {"B": 16, "C_in": channels, "C_out": channels, "kernel": filters, "H_W": 28, "stride": stride,

@@ -74,7 +74,7 @@ def test_at_full_load_a_chip_draws_what_it_may() -> None:
 
 def test_what_is_around_arithmetic_at_full_load_is_what_operands_leave() -> None:
     """A T4 with a block of its largest tile at a time: energy of all that its actions book, and of what is around."""
-    t4 = load_chip("t4")
+    t4 = load_chip("t4", ["calibration=null"])
     spec, table, power = sm(t4), t4.energy, t4.power
     assert power is not None and power.tdp is not None
     tile, form = spec.tiles_of("fp32")[0], spec.formats["fp32"]

@@ -126,7 +126,7 @@ def test_fp64_has_small_tiles_on_tensor_cores_and_what_is_known_of_it():
 
 def test_fp64_keeps_the_clock_that_the_formats_of_a_stated_droop_do_not():
     """(1 + 0.193) x 0.75 is below 1."""
-    sm: Any = accelsim.load_chip("a100-80-sxm").engines["sm"]
+    sm: Any = accelsim.load_chip("a100-80-sxm", ["sm.droop=0.193"]).engines["sm"]
     assert sm.droops("fp16") == pytest.approx(sm.droop) and sm.droops("fp64") < 0
     assert sm.pace("fp64") == 64 / 1024 and sm.pace("fp16") == 1 and sm.pace("int8") == 2
 
