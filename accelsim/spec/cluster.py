@@ -192,7 +192,7 @@ class ClusterSpec(Model):
         description="what the communication library adds",
     )
     libraries: dict[Name, Collectives] = Field(
-        {}, description="other libraries by name, for `accelsim collective --library`"
+        {}, description="libraries by name, for `--library` of `accelsim collective`"
     )
 
     @property
