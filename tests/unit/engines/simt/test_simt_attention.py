@@ -103,3 +103,14 @@ def test_blocks_take_products_softmax_and_both_ends_and_parts_are_joined(parts: 
     times = attention_times(GPU, AROUND, "fp16", found)
     assert times.computing == pytest.approx((200 + 10 + 20 + 30) * 1e-9)
     assert times.joining == pytest.approx(GPU.reduction + 10e-9 if parts > 1 else 0)
+
+
+def test_the_backward_pass_takes_five_products_for_two() -> None:
+    """A row of a table with a direction: as many multiplications more, in about as much more time."""
+    cells = {"batch": "4", "tokens": "4096", "heads": "32", "head_dim": "128"}
+    chip = accelsim.load_chip("a100-80-sxm")
+    table = several("attention", "bf16", [{**cells, "direction": way} for way in ("fwd", "bwd")])
+    found = Kernels(table, chip).predicted(chip)
+    there, back = found.seconds
+    assert 2 < back / there < 4
+    assert found.times.bound[1] == pytest.approx(2.5 * found.times.bound[0], rel=0.05)
