@@ -26,6 +26,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import units
 from accelsim.spec.chip import Chip
+from accelsim.spec.constants import with_values
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
 from accelsim.workload.graph import Graph
@@ -156,8 +157,11 @@ class Costs:
 
     @cached_property
     def at_site(self) -> Chip:
-        """The chip with the clock and the host of its site."""
-        return self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
+        """The chip with the clock and the host of its site, under the load of hours."""
+        chip = self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
+        loaded = {f"{name}.droop": value for name, spec in chip.engines.items()
+                  if (value := getattr(spec, "loaded", None)) is not None}  # fmt: skip
+        return with_values(chip, loaded) if loaded else chip
 
     def block(self, split: Split, apart: bool = False) -> PassCosts:
         """A transformer block; ``apart``: with the gradients of weights apart from those of activations."""

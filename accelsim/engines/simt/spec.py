@@ -251,6 +251,11 @@ class Simt(EngineSpec):
         description="share of the rate of products at which attention in one kernel multiplies, the time of its "
         "softmax apart; less where its instructions are not those of the fastest products (FlashAttention 2 on Hopper)",
     )
+    loaded: Droop | None = Field(
+        None,
+        description="`droop` on a cluster, whose steps keep the chip under load for hours, where kernels that were "
+        "measured one by one tell less of it; absent: `droop`",
+    )
     attention_backward: Share = Field(
         0.7,
         description="share of the rate of products at which the backward pass of attention multiplies, the time of its "
