@@ -224,7 +224,7 @@ def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
     what = PRODUCTS[op]
     batch = number(row, "B", "batch", default=1)
     return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
-            "activity": 1.0}  # fmt: skip
+            "activity": what.activity}  # fmt: skip
 
 
 def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:

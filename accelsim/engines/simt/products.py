@@ -40,6 +40,9 @@ FEWEST_PIECES, MOST_PIECES = 4, 16
 DROOP_S = 500e-6
 """A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of
 milliseconds."""
+COOL = 0.3
+"""Share of the power that lanes leave from which they keep their clock, though Tensor Cores, for which there is not
+enough, make it fall: H100 and A100 SXM, whose FP32 leaves 0.34 and 0.42."""
 LEFT, ABOVE = 0.4, 0.5
 """Share of its power that a board may have left at its stated clock until it runs faster, and by how much it does for
 the rest: 0.16 where three quarters are left. Servers' boards of 300 W (V100, A40, A6000) have 0.3 to 0.4 left and
@@ -71,8 +74,11 @@ class Around(NamedTuple):
     def droops(self, spec: Simt, name: str) -> float:
         """Return by how much longer long kernels of a format take; below 0 where its multiplications leave power
         over."""
-        stated = spec.droops(name)
-        return self.droop.get(name, 0.0) if stated is None else stated
+        stated, by_power = spec.droops(name), self.droop.get(name, 0.0)
+        if stated is None:
+            return by_power
+        feeds = spec.formats[name].unit == "lanes" and by_power < -COOL and max(self.droop.values()) > 0
+        return 0.0 if feeds else stated
 
 
 class Products(NamedTuple):

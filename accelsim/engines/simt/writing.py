@@ -35,7 +35,7 @@ def around(roles: Roles, spec: Simt) -> Around:
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
-    droop = {} if spec.droop is not None else droops(roles.chip, spec)
+    droop = droops(roles.chip, spec)
     return Around(clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, droop)
 
 
