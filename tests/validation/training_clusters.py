@@ -53,7 +53,7 @@ FITTED = 8
 """Of so many rows of vTrain's single nodes one tells the time of the host."""
 HOST_S = 50e-6
 """What they tell: of a host for each kernel. Found by halving steps of 3 us between 20 and 60 us, by the mean error."""
-SUSTAINED = 0.92
+SUSTAINED = 0.98
 """What the two rows of 22B tell of the machine of Megatron-LM: the share of their peak at which its GPUs multiply."""
 SELENE = (f"nodes.node.devices.gpu.settings=['sm.formats.fp16.sustained={SUSTAINED}']",)
 FOUR_CARDS = ("nodes.node.nics.count=4",)
