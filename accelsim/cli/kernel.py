@@ -47,7 +47,7 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "accelsim kernel softmax rows=4096 cols=2048 --on v100-pcie --dtype fp32",
     "accelsim kernel conv2d 64 256 256 3 14 1 1 --on t4 --dtype fp32",
     "accelsim kernel gemm 4096 4096 --sweep N=64:8192:64 --on a100-80-sxm --plot staircase.png",
-    "accelsim kernel serving_decode kv=8192 heads=32 kv_heads=8 head_dim=128 batch=64 kv_dtype=fp8 --on h100-sxm",
+    "accelsim kernel serving_decode kv=8192 heads=32 head_dim=128 batch=64 --on l40s",
     "accelsim kernel --csv kernels.csv --on h100-sxm --out predicted.csv",
 ))  # fmt: skip
 @click.argument("op", required=False)

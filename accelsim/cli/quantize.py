@@ -110,9 +110,9 @@ def quantize(
             bias_correction=bias_correction, percentile=percentile, weights=weights, batch=batch, shape=sizes,
             seed=seed,
         )  # fmt: skip
-    result.save(out)
     facts = _facts(result, out)
     save_csv(table, facts["layers"])
+    result.save(out)
     if as_json:
         show_json(facts)
         return

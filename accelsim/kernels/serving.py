@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from accelsim.engines.simt.serving import LIBRARIES
 from accelsim.errors import nearest
 from accelsim.formats.table import ALIASES, FORMATS, get
 from accelsim.kernels.cells import Cells, Wrong, number
+from accelsim.spec.serving import LIBRARIES
 
 SCALES: Mapping[str, float] = {"": 1, "dynamic": 1, "static": 0}
 """Scales of the inputs of a layer -> whether a kernel of its own quantises them; static ones are applied by the kernel

@@ -31,6 +31,9 @@ Soft = Annotated[float, Field(ge=0, le=1)]
 Times = Annotated[float, Field(ge=0, le=100_000)]
 """A factor, or clocks."""
 
+LIBRARIES = ("", "triton", "cutlass", "trtllm", "marlin")
+"""Names of libraries in keys of constants; the first is the usual one of a stack."""
+
 
 class Measured(Model):
     """A row of constants, what it was fitted on, and how far off it is on rows that had no part in the fit."""

@@ -48,7 +48,10 @@ def _held_B(tensor: Tensor) -> int:
 
 def _frame_B(graph: Graph, node: Node) -> int:
     """Bytes of the input of a convolution or a pooling with its padding around it."""
-    if not any(node.attrs.get("pads") or ()) or "kernel_shape" not in node.attrs:
+    if (
+        not any(node.attrs.get("pads") or ())
+        or not {"kernel_shape", "strides", "dilations"} <= node.attrs.keys()
+    ):
         return 0
     x = graph.tensors[node.inputs[0]]
     window = window_of(node, x.shape[2:])

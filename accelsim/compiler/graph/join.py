@@ -86,12 +86,13 @@ class _Joining:
 
     def _works(self, node: Node) -> bool:
         """Whether a node is a kernel that moves or works element by element."""
-        kinds = {base.get(part.op).kind for part in edit.parts(node)}
-        return node.engine in self.able and is_function(node) and kinds <= JOINED
+        if node.engine not in self.able or not is_function(node):
+            return False
+        return {base.get(part.op).kind for part in edit.parts(node)} <= JOINED
 
     def _joins(self, node: Node, members: Mapping[int, Node]) -> bool:
         """Whether a node may be joined: nothing but members reads it."""
-        view = base.get(node.op).kind == "alias" and not node.epilogue
+        view = node.engine == "alias" and not node.epilogue
         inside = all(id(reader) in members for name in node.writes for reader in self.readers[name])
         free = id(node) not in self.taken and self.kept.isdisjoint(node.writes)
         return free and inside and (view or self._works(node))

@@ -15,14 +15,22 @@ from accelsim.engines.simt.serving_layers import COLUMNS as LAYER
 from accelsim.engines.simt.serving_layers import Cost, Peak, layer_cost
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants as constants_of
-from accelsim.spec.serving import SPECIAL, Decode, Experts, Layer, Measured, Prefill, Served, served
+from accelsim.spec.serving import (
+    LIBRARIES,
+    SPECIAL,
+    Decode,
+    Experts,
+    Layer,
+    Measured,
+    Prefill,
+    Served,
+    served,
+)
 from accelsim.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
     from accelsim.engines.simt.model import Device
 
-LIBRARIES = ("", "triton", "cutlass", "trtllm", "marlin")
-"""Names of libraries in keys of constants; the first is the usual one of a stack."""
 NARROW = "fp8_e4m3fn"
 """Format of keys and values of one byte, by which constants know them."""
 ALIKE: Mapping[str, str] = {"fp16": "bf16", "mxfp4": "nvfp4", "fp8_e5m2": "fp8_e4m3fn", "int8": "fp8_e4m3fn"}
