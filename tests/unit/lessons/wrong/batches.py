@@ -1,6 +1,6 @@
 """Plausible wrong answers to lesson 8."""
 
-RULE = "if waiting == 32 or slack_s <= latency[waiting] + 0.0003:"
+RULE = "if waiting == 32 or slack_s <= latency[waiting] + 0.001:"
 WRONG = {
     "energy of the batch": ("(energy / batch, batch)", "(energy, batch)", r"best_batch"),
     "the fastest": ("(energy / batch, batch)", "(latency, batch)", r"best_batch"),
