@@ -294,11 +294,8 @@ def summary(run: Run) -> dict[str, Any]:
     ``energy_interval``: likewise, by measured power of servers.
     """
     rows, interval = energy.energy_table(run), latency_interval(run)
-    total_J, seconds, batch = (
-        energy.total_J(rows),
-        run.seconds,
-        batch_size(run.program.graph) * run.program.cores,
-    )
+    total_J, seconds = energy.total_J(rows), run.seconds
+    batch = batch_size(run.program.graph) * run.program.cores
     joules = energy_interval(run, total_J)
     return {
         "tool": "accelsim",
@@ -318,9 +315,7 @@ def summary(run: Run) -> dict[str, Any]:
         "layers": sum(not step.edge for step in run.program.steps),
         "layers_on_host": sum(step.engine == "host" and not step.edge for step in run.program.steps),
         "latency_s": seconds,
-        "latency_interval": None
-        if interval is None
-        else {**interval._asdict(), "any_lab": in_any_lab(run.chip)},
+        "latency_interval": interval and interval._asdict() | {"any_lab": in_any_lab(run.chip)},
         "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
         "throughput_per_s": batch / seconds if seconds else None,
         "energy_J": total_J,

@@ -57,7 +57,7 @@ attention_option = click.option(
     help="With --train, of decoders: flash, one kernel that keeps no scores (the default in 16 bits on GPUs that "
     "multiply bf16), or plain, products and a softmax of scores in memory.",
 )  # fmt: skip
-"""How decoders attend in training."""
+"""Option for the attention of decoders in training."""
 OPTIONS = (
     click.option(
         "--gradients", default="", metavar="POLICY",

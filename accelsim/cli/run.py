@@ -155,8 +155,7 @@ def run(
         return
     chosen = variants(asked["on"], asked["set"])
     gather, files = Gather(), _Files(out, save_mapping, save_trace, table)
-    asked |= {"on": chosen[0].on, "set": chosen[0].set}
-    request = _request(asked, gather)
+    request = _request(asked | {"on": chosen[0].on, "set": chosen[0].set}, gather)
     if print_generation(request, gather, Outputs(out, table, as_json, {**single, SEVERAL: len(chosen) > 1})):
         return
     _check_targets(files, check and request.values == "off", request.memory_model, gather)

@@ -44,7 +44,7 @@ HOST = "host"
 
 
 class Sort(NamedTuple):
-    """What rows of one sort share: kind, ranks, how many of these are on one node, number format ('': not known), and
+    """Key of rows of one sort: kind, ranks, how many of these are on one node, number format ('': not known), and
     whether an eager host calls."""
 
     kind: str

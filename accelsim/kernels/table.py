@@ -279,7 +279,7 @@ def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
 
 
 def _is_backward(row: Cells) -> bool:
-    """Whether a row is a backward pass, by its direction."""
+    """Return whether a row is a backward pass, by its direction."""
     way = row.get("direction", "").strip()
     if way not in PASSES:
         raise Wrong(f"direction {way!r}", ", ".join(filter(None, PASSES)), nearest(way, PASSES))

@@ -73,7 +73,7 @@ def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_
 
 
 def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
-    """What of the host is in the time of a library."""
+    """Share of the host in the time of a library."""
     if found.played != LIBRARY:
         return []
     if called.eager and software.host is not None:
@@ -84,7 +84,7 @@ def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[
 
 
 def _elsewhere(found: CollectiveTime, software: Collectives) -> list[str]:
-    """Whether the interval is that of chips that were not measured."""
+    """Return whether the interval is that of chips that were not measured."""
     other = any(each is software.elsewhere for each in software.intervals.values())
     return (
         ["The interval is that of chips on which the library was not measured."]

@@ -141,7 +141,7 @@ def _memory(result: StepResult) -> str:
 
 
 def _sized(result: StepResult) -> str:
-    """How the size of microbatches was found."""
+    """Origin of the size of microbatches."""
     said = "The plan does not say how many microbatches there are"
     *smaller, largest = (f"{size:,}" for size in result.tried)
     if not smaller:

@@ -179,7 +179,7 @@ class Residual(Model):
 
 
 Factor = Annotated[float, Field(ge=1, le=1000)]
-"""What a time is divided and multiplied by, 1 to 1,000."""
+"""Factor by which a time is divided and multiplied, 1 to 1,000."""
 
 
 class IntervalOf(Model):

@@ -111,7 +111,7 @@ class Outcome(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the mean error is no larger than is claimed, and intervals hold what they should."""
+        """Return whether the mean error is no larger than is claimed, and intervals hold what they should."""
         spread = SPREADS * float(np.sqrt(LEAST * (1 - LEAST) / len(self.measured)))
         near = residuals(self.seconds, self.measured).mean <= self.claimed
         return near and float(self.inside.mean()) >= LEAST - spread

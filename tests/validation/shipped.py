@@ -109,7 +109,7 @@ def table(path: Path) -> Table:
 
 
 def path_of(source: Source, data: Path) -> Path:
-    """Where a file lies: among other people's measurements, or in the checkout."""
+    """Place of a file: among other people's measurements, or in the checkout."""
     return GOLDEN / source.file / "kernels.csv" if source.lab == OWN else data / source.file
 
 
@@ -302,7 +302,7 @@ class Fit:
 
 
 class Found(NamedTuple):
-    """What came of a fit: values, and predictions of its rows by fits that had not seen them, s."""
+    """Outcome of a fit: values, and predictions of its rows by fits that had not seen them, s."""
 
     values: Mapping[str, float]
     left_out: Floats
@@ -389,7 +389,7 @@ def _residual(out: Floats, measured: Floats, kinds: Array) -> Residual:
 
 
 def _basis(what: Fit) -> str:
-    """Who measured how many of what."""
+    """Source, and how many rows of what it measured."""
     labs: dict[str, list[str]] = {}
     for each in what.sets:
         for group in each.rows.groups:

@@ -40,7 +40,7 @@ STANDS_FOR = {
 
 
 class Called(NamedTuple):
-    """How a library is called: number format that is added up ('': any), and whether a host calls each collective by
+    """Call of a library: number format that is added up ('': any), and whether a host calls each collective by
     itself (eager) instead of a CUDA graph or behind other kernels."""
 
     dtype: str = ""
@@ -50,7 +50,7 @@ class Called(NamedTuple):
 EAGER = "eager"
 """Name of the interval of collectives that a host calls one by one."""
 IN_GRAPH = Called()
-"""As a CUDA graph calls it, with no number format named."""
+"""The call of a CUDA graph, with no number format named."""
 SIZES = ((2**20, "small"), (2**24, "medium"), (float("inf"), "large"))
 """Bytes below which a collective has the interval of that name."""
 

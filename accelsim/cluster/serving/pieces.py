@@ -69,7 +69,7 @@ def _resident(graph: Graph) -> Graph:
 
 
 def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
-    """What writes the share of one device."""
+    """Return what writes the share of one device."""
     model, b = call.model, Builder(name)
     params = {
         "hidden": model.hidden, "heads": model.heads, "kv_heads": model.kv_heads, "ffn": model.ffn,
@@ -80,7 +80,7 @@ def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
 
 
 def _entry(call: Call, b: Builder) -> str:
-    """What comes in; behind a collective its sum with what went past it."""
+    """Return the input; behind a collective its sum with what went past it."""
     shape = (call.batch, call.seq, call.model.hidden)
     if call.tp == 1:
         return b.input("x", shape)

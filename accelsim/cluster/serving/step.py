@@ -159,7 +159,7 @@ def _with(parts: list[Part] | None, cost: PieceCost, times: float) -> list[Part]
 
 
 def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
-    """What goes to the next stage: the activations, of a group both of the residual; each device sends its part, which
+    """Message to the next stage: the activations, of a group both of the residual; each device sends its part, which
     the group of the next stage gathers."""
     plan, fleet = layout.plan, devices.fleet
     if index == plan.pp - 1:

@@ -34,7 +34,7 @@ FILL = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked: texts as on the command line, or what they name.
+    """A request: texts as on the command line, or what they name.
 
     ``batch``: samples of all replicas together, None for as many as make full microbatches. ``host``: seconds for each
     kernel that a host asks for. ``gradients``: how they are joined to be sent; ``gradient_B``: bytes of each;

@@ -98,7 +98,7 @@ class PassCosts(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """How devices compute: number format ('' is the preferred one of each chip), fusion ('': as ``Request`` has it),
+    """Setting of devices: number format ('' is the preferred one of each chip), fusion ('': as ``Request`` has it),
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it)."""
 

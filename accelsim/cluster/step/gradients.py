@@ -77,7 +77,7 @@ class _Stage:
             self._send(bucket.start_fs, comm, kind, bucket.copy_fs)
 
     def _scatter_last(self) -> None:
-        """What is left with ZeRO 2 and 3: the gradients of the first unit of layers, which the last pass makes last,
+        """The rest with ZeRO 2 and 3: the gradients of the first unit of layers, which the last pass makes last,
         unless it waited for its collectives anyway. Their bytes and joules are among those of the passes."""
         piece = self.planned.pieces[self.p][0]
         if not self.options.overlap or not any(piece.parameters):
@@ -160,7 +160,7 @@ class _Stage:
         )
 
     def _late_fs(self) -> int:
-        """By how much the next step begins later where its first forward passes hide the all-gather of new weights:
+        """Delay of the next step where its first forward passes hide the all-gather of new weights:
         each unit of layers waits for its own."""
         arrived = late = 0
         for chunk, piece in enumerate(self.planned.pieces[self.p]):

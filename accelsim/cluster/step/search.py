@@ -155,7 +155,7 @@ def search(
 
 
 class _Climb(NamedTuple):
-    """What a search goes on with from its best plan."""
+    """Plans that a search tries next, from its best."""
 
     work: Work
     fleet: Fleet

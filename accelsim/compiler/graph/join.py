@@ -23,7 +23,7 @@ JOINED = ELEMENTWISE | {"move"}
 
 
 def join(state: State) -> None:
-    """Where ``options.fusion`` is 'serving', take into each move or elementwise function those before it whose results
+    """Take, where ``options.fusion`` is 'serving', into each move or elementwise function those before it whose results
     nothing else reads, with the views between them; on engines that have fused attention.
 
     What lies between is not rounded to what memories hold.
@@ -85,13 +85,13 @@ class _Joining:
         return kernel
 
     def _works(self, node: Node) -> bool:
-        """Whether a node is a kernel that moves or works element by element."""
+        """Return whether a node is a kernel that moves or works element by element."""
         if node.engine not in self.able or not is_function(node):
             return False
         return {base.get(part.op).kind for part in edit.parts(node)} <= JOINED
 
     def _joins(self, node: Node, members: Mapping[int, Node]) -> bool:
-        """Whether a node may be joined: nothing but members reads it."""
+        """Return whether a node may be joined: nothing but members reads it."""
         view = node.engine == "alias" and not node.epilogue
         inside = all(id(reader) in members for name in node.writes for reader in self.readers[name])
         free = id(node) not in self.taken and self.kept.isdisjoint(node.writes)

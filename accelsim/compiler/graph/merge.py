@@ -19,7 +19,7 @@ from accelsim.workload.graph import Graph, Node
 
 
 def merge(state: State) -> None:
-    """Where ``options.fusion`` is 'serving', put products that multiply one tensor by weights [K, N] of their own into
+    """Put, where ``options.fusion`` is 'serving', products that multiply one tensor by weights [K, N] of their own into
     one by all of these side by side, and take the results out of its columns; on engines that have fused attention.
 
     Layers of which the user asked something of their own stay alone.
@@ -47,7 +47,7 @@ def _alike(state: State) -> Iterator[Sequence[Node]]:
 
 
 def _own(graph: Graph, node: Node, uses: Counter[str]) -> bool:
-    """Whether a product of an activation has plain weights that nothing else reads, and nobody but nodes its result."""
+    """Return whether a product of an activation has weights that nothing else reads, and only nodes read its result."""
     x, weight = (graph.tensors[name] for name in node.inputs[:2])
     kept = node.outputs[0] in graph.outputs
     plain = (

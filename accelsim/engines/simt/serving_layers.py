@@ -31,13 +31,13 @@ STEP, LEAST = 64, 256
 NORM = 2.5
 """Exponent with which computing and moving overlap."""
 SHARP = 8
-"""How sharply the share of what is read again that the L2 cache holds falls off with its size."""
+"""Exponent by which the share of what is read again that the L2 cache holds falls off with its size."""
 RESULT_B, SUM_B = 2, 8
 """Bytes of a result, and of a sum that is written and read again."""
 
 
 class Peak(NamedTuple):
-    """What a chip has for one number format: multiprocessors, multiply-accumulates of each per clock, clock (Hz) and
+    """Rates of a chip in one number format: multiprocessors, multiply-accumulates of each per clock, clock (Hz) and
     special functions per clock, DRAM (B/s) and L2 cache (B)."""
 
     multiprocessors: int
