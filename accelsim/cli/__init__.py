@@ -143,6 +143,12 @@ def abandon_stdout() -> None:
         os.close(null)
 
 
+def _nobody_reads() -> click.exceptions.Exit:
+    """The end of a command whose output is read no further; click would exit with 1."""
+    abandon_stdout()
+    return click.exceptions.Exit(UNWRITTEN)
+
+
 class Commands(click.Group):
     """A group that imports its commands when they are used, and ends without a traceback on bad input."""
 
@@ -159,6 +165,13 @@ class Commands(click.Group):
             abandon_stdout()
             click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
             sys.exit(UNWRITTEN)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line as click does; it prints help and version, whose reader may have enough."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            raise _nobody_reads() from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
@@ -196,9 +209,8 @@ class Commands(click.Group):
         a traceback as a fault of accelsim."""
         try:
             return self._invoke(ctx)
-        except BrokenPipeError:  # whoever read stdout has enough; click would exit with 1
-            abandon_stdout()
-            raise click.exceptions.Exit(UNWRITTEN) from None
+        except BrokenPipeError:
+            raise _nobody_reads() from None
         except (click.ClickException, click.exceptions.Exit, click.Abort, OSError):
             raise
         except Exception as error:

@@ -196,7 +196,7 @@ def _one(
     from accelsim.report import collectives as said
 
     found = answer(topology, software, kind, size, algorithm, group, chunks, called)
-    others = [] if algorithm else said.alternatives(found, software, kind, size, group, chunks)
+    others = [] if algorithm else said.alternatives(found, software, kind, size, group, chunks, called)
     facts = said.facts(found, software, called) | {"algorithms": others}
     return facts | {"said": said.sentences(found, software, called)}, others
 

@@ -103,6 +103,8 @@ def kernel(
         check_file_target(out)
     if out is not None and source is None and sweep is None:
         raise UsageError(Problem("--out without a table", expected="--csv FILE or --sweep"))
+    if as_json and (source is not None or sweep is not None):
+        raise UsageError(Problem("--json with a table or a sweep", expected="one kernel, or --out FILE.csv"))
     if (plot is not None or sweep is not None) and (sweep is None or op is None):
         raise UsageError(Problem("--sweep and --plot go with a kernel", expected="OP, sizes and --sweep"))
     loaded = _chip(chip, overrides, site)

@@ -30,8 +30,9 @@ def number(row: Cells, *names: str, default: float | None = None) -> float:
         except ValueError:
             raise Wrong(f"{name} is {text!r}", "a number") from None
         if not isfinite(value) or value > MOST or value < 0 or (value == 0 and default != 0):
-            raise Wrong(f"{name} is {text}", "a number above 0, no more than 2^48")
+            least = "0 or more" if default == 0 else "a number above 0"
+            raise Wrong(f"{name} is {text}", f"{least}, no more than 2^48")
         return value
     if default is None:
-        raise Wrong(f"no {names[0]}", f"a column {' or '.join(names)}")
+        raise Wrong(f"no {names[0]}", f"a value of {' or '.join(names)}")
     return default

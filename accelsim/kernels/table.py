@@ -268,13 +268,18 @@ def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
     kv_heads = number(row, "kv_heads", default=heads)
     if heads % kv_heads:
         raise Wrong(f"{heads:g} heads share {kv_heads:g} of keys", "a divisor of the heads")
+    kv, causal = (
+        number(row, "kv", default=tokens),
+        number(row, "causal", default=0) if "causal" in row else 1.0,
+    )
+    if causal and kv < tokens:
+        raise Wrong(f"{kv:g} keys of {tokens:g} tokens", "as many keys as tokens or more, or causal=0")
     window, backward = number(row, "window", default=0), _is_backward(row)
     if window and backward:
         raise Wrong(f"window is {window:g} in a backward pass", "none, or the forward pass")
     return {"batch": number(row, "batch", "B", default=1), "tokens": tokens, "window": window,
-            "kv_B": key_bytes(row), "kv": max(tokens, number(row, "kv", default=tokens)), "heads": heads,
-            "kv_heads": kv_heads, "head_dim": number(row, "head_dim"),
-            "causal": number(row, "causal", default=0) if "causal" in row else 1.0,
+            "kv_B": key_bytes(row), "kv": kv, "heads": heads,
+            "kv_heads": kv_heads, "head_dim": number(row, "head_dim"), "causal": causal,
             "backward": float(backward)}  # fmt: skip
 
 

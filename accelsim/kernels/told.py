@@ -99,15 +99,15 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     seconds, bound, overhead = (float(each[row]) for each in (times.seconds, times.bound, times.overhead))
     told = []
     longest, share = str(times.binds[row]), overhead / seconds
-    took = f"{share:.1%}" if share >= 0.0005 else "less than 0.1%"
+    took = _percent(share, 1)
     if longest == "launch":
         told.append(f"Launch and host take longest: {took} of the time.")
     else:
         told.append(f"{LONGEST[longest]} longest; launch and host take {took} of the time.")
     if bound > 0:
         told.append(
-            f"A roofline with the stated peaks of {chip.title} and a warm L2 cache gives {bound / seconds:.0%} of this "
-            "time."
+            f"A roofline with the stated peaks of {chip.title} and a warm L2 cache gives "
+            f"{_percent(bound / seconds, 0)} of this time."
         )
     waves = float(times.waves[row])
     if waves > 0:
@@ -115,11 +115,21 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     return told
 
 
+def _percent(share: float, digits: int) -> str:
+    """A share, never rounded to nothing."""
+    least = 10.0 ** -(digits + 2)
+    return f"{share:.{digits}%}" if share >= least / 2 else f"less than {least:.{digits}%}"
+
+
+MANY_WAVES = 1000
+"""Waves from which on the last one does not matter."""
+
+
 def _waves(waves: float) -> str:
     rest = waves - np.floor(waves)
     if waves < 1:
-        return f"Its thread blocks occupy {waves:.0%} of the multiprocessors."
-    if rest == 0:
+        return f"Its thread blocks occupy {_percent(waves, 0)} of the multiprocessors."
+    if rest == 0 or waves >= MANY_WAVES:
         return f"Its thread blocks fill {waves:,.0f} waves."
     return f"Its thread blocks fill {waves:,.2f} waves; the last wave occupies {rest:.0%} of the multiprocessors."
 

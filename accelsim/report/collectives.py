@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, stated
+from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, fastest_first, stated
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.switch import SWITCH, TITLE
-from accelsim.cluster.collectives.timing import CollectiveTime, ranked
+from accelsim.cluster.collectives.timing import CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
 from accelsim.report.text import ends_text, percent, si
@@ -121,9 +121,10 @@ def alternatives(
     nbytes: int,
     group: Sequence[int] | None,
     chunks: int | None,
+    called: Called = IN_GRAPH,
 ) -> list[dict[str, Any]]:
     """Return what every algorithm takes, fastest first; the library's answer among them where it is one."""
-    found = ranked(answered.topology, kind, nbytes, group, chunks)
+    found = fastest_first(answered.topology, software, kind, nbytes, group, chunks, called)
     if answered.played == LIBRARY:
         found.append(answered)
     rows = [
@@ -155,7 +156,7 @@ def sweep(
         if algorithm:
             found = [answer(topology, software, kind, size, algorithm, group, chunks, called)]
         else:
-            found = ranked(topology, kind, size, group, chunks, MOST_SWEPT)
+            found = fastest_first(topology, software, kind, size, group, chunks, called, MOST_SWEPT)
             if stated(software) and len(found[0].group) > 1:
                 found.append(answer(topology, software, kind, size, LIBRARY, group, None, called))
         rows += [

@@ -43,7 +43,7 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
     plan = result.plan
     tokens = [("tokens per second", si(result.tokens_per_s))] if result.sample_tokens else []
     return [
-        ("model", f"{result.model}, {result.batch:,} {result.unit}"),
+        ("model", f"{result.model}, {result.dtype}, {result.batch:,} {result.unit}"),
         ("cluster", f"{result.cluster}, {count_of(plan.devices, 'device')}"),
         ("plan", str(plan)),
         ("each replica", f"{_microbatches(plan.microbatches)} of {result.microbatch}, {plan.schedule}"),

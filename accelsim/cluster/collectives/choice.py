@@ -19,7 +19,15 @@ from accelsim.cluster.collectives.building import bounds
 from accelsim.cluster.collectives.program import Program, Rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.software import called_eagerly, estimate
-from accelsim.cluster.collectives.timing import AUTO, CollectiveTime, check, closed, collective
+from accelsim.cluster.collectives.timing import (
+    AUTO,
+    MOST_TRIED,
+    CollectiveTime,
+    check,
+    closed,
+    collective,
+    ranked,
+)
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, known
 from accelsim.fit.validation import POOLED
@@ -74,7 +82,32 @@ def answer(
     chosen = algorithm or (LIBRARY if stated(software) else AUTO)
     if chosen == LIBRARY and len(set(members)) > 1:
         return by_library(topology, software, kind, nbytes, members, called)
-    return collective(topology, kind, nbytes, AUTO if chosen == LIBRARY else chosen, members, chunks)
+    if chosen in (LIBRARY, AUTO):
+        return fastest_first(topology, software, kind, nbytes, members, chunks, called)[0]
+    sums = formats_of_switch(software)
+    if chosen == switch.SWITCH and called.dtype and called.dtype not in (sums or (called.dtype,)):
+        what = f"the switch of {topology.name} does not add up {called.dtype}"
+        raise UsageError(Problem(what, "", f"{', '.join(sums)}, or another --algorithm"))
+    return collective(topology, kind, nbytes, chosen, members, chunks)
+
+
+def fastest_first(
+    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None, chunks: int | None,
+    called: Called, most: int = MOST_TRIED,
+) -> list[CollectiveTime]:  # fmt: skip
+    """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch where it does
+    not add up the format of the call."""
+    found = ranked(topology, kind, nbytes, group, chunks, most)
+    sums = formats_of_switch(software)
+    able = not called.dtype or not sums or called.dtype in sums
+    return [each for each in found if able or each.algorithm != switch.SWITCH]
+
+
+def formats_of_switch(software: Collectives) -> Sequence[str]:
+    """Return the number formats that the switch adds up, as the library's protocols state them; empty: any."""
+    return next(
+        (each.formats or () for each in software.protocols.values() if each.algorithm == switch.SWITCH), ()
+    )
 
 
 def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:

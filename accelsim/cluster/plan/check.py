@@ -27,7 +27,7 @@ def sizes_of(model: str | Path) -> dict[str, int]:
     name, given = split_parameters(str(model))
     if name not in ZOO:
         return {}
-    params = {**ZOO[name].params, **given}
+    params = ZOO[name].sizes(given)
     return {key: params[key] for key in DIVIDED if key in params}
 
 

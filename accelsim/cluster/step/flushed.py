@@ -74,8 +74,12 @@ class Step:
             self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
             self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
             *self._flops(), self._peak(), joules, links, self._calibrated(),
-            interval=self._interval(parts),
+            interval=self._interval(parts), dtype=", ".join(self._formats(devices)),
         )  # fmt: skip
+
+    def _formats(self, devices: Sequence[Device]) -> Iterator[str]:
+        """Number formats in which the devices compute, each once."""
+        yield from dict.fromkeys(self.fleet.costs(each.ranks[0]).dtype for each in devices)
 
     def pipelines(self) -> Pipelines:
         """Played op by op, one for all replicas that are alike."""

@@ -89,6 +89,7 @@ class StepResult:
     ``energy_J``: by what draws it. ``by_link_B``: bytes over all wires, by the name of their link.
     ``calibrated``: chip -> what its constants come of. ``refused``: where the plan left open what is computed again and
     nothing did not fit. ``tried``: samples of the microbatches that were tried, where the plan left them open.
+    ``dtype``: number formats of the passes, one for all chips but in mixed clusters.
     ``interval``: nine of ten steps take no less and no more, by the kernels of the busiest stage,
     all else taken to be exact; None on chips without kernels.
     """
@@ -112,6 +113,7 @@ class StepResult:
     refused: Refused | None = None
     tried: tuple[int, ...] = ()
     interval: Interval | None = None
+    dtype: str = ""
 
     @property
     def time_s(self) -> float:
@@ -173,8 +175,9 @@ class StepResult:
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON; the unit is the end of each key."""
         return {
-            "model": self.model, "cluster": self.cluster, "plan": str(self.plan), "devices": self.plan.devices,
-            "batch": self.batch, "microbatch": self.microbatch, "microbatches": self.plan.microbatches,
+            "model": self.model, "dtype": self.dtype, "cluster": self.cluster, "plan": str(self.plan),
+            "devices": self.plan.devices, "batch": self.batch, "microbatch": self.microbatch,
+            "microbatches": self.plan.microbatches,
             "time_s": self.time_s, "interval_s": self.interval and [self.interval.low_s, self.interval.high_s],
             "parts_s": {name: fs * FS for name, fs in self.parts_fs.items()},
             "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,

@@ -91,7 +91,7 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
     problems = list(_problems(name, given))
     if problems:
         raise UsageError(problems)
-    sizes = {**entry.params, **given}
+    sizes = entry.sizes(given)
     style = entry.build.keywords["style"] if isinstance(entry.build, partial) else Style()
     made = Transformer(
         name, layers=sizes["layers"], hidden=sizes["hidden"], heads=sizes["heads"], kv_heads=sizes["kv_heads"],
@@ -119,7 +119,7 @@ def _problems(name: str, given: Mapping[str, int]) -> list[Problem]:
         found.append(Problem(f"past={given['past']}", name, "no earlier tokens: training has no cache"))
     if "experts" in known:
         found.append(Problem(f"{name} is a mixture of experts", "", "a model whose tokens all take one way"))
-    sizes = {**known, **given}
+    sizes = ZOO[name].sizes(given)
     for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
         if sizes[part] and sizes[whole] % sizes[part]:
             found.append(

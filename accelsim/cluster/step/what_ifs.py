@@ -46,7 +46,10 @@ def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
         )
     plan, each = asked.plan, asked.batch // asked.plan.dp
     others: list[tuple[str, dict[str, object]]] = [
-        (f"schedule {name}", {"schedule": name, "chunks": 2 if entry.chunked else 1})
+        (
+            f"schedule {name}{' with chunks=2' if entry.chunked else ''}",
+            {"schedule": name, "chunks": 2 if entry.chunked else 1},
+        )
         for name, entry in SCHEDULES.items()
         if entry.synchronous and plan.pp > 1 and name != plan.schedule
     ]

@@ -193,7 +193,7 @@ def _from_zoo(
         )
     if problems:
         raise UsageError(problems)
-    graph = entry.build(entry.batch if batch is None else batch, {**entry.params, **given})
+    graph = entry.build(entry.batch if batch is None else batch, entry.sizes(given))
     check_sizes(graph)
     return _seeded(graph, seed)
 

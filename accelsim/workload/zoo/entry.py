@@ -16,7 +16,8 @@ class Entry:
 
     ``params`` are the parameters with their defaults, ``batch`` the default batch, ``least`` the least value of those
     whose least is not 1. ``generates``: one graph is one call on ``seq`` tokens behind ``past`` earlier ones, so a
-    prompt can be followed token by token.
+    prompt can be followed token by token. ``follows``: parameters that have the value of another one until they are
+    given themselves.
     """
 
     name: str
@@ -27,6 +28,12 @@ class Entry:
     batch: int = 1
     least: dict[str, int] = field(default_factory=dict)
     generates: bool = False
+    follows: dict[str, str] = field(default_factory=dict)
+
+    def sizes(self, given: Params) -> dict[str, int]:
+        """Return all parameters, those ``given`` in place of the defaults."""
+        found = {**self.params, **given}
+        return found | {name: found[other] for name, other in self.follows.items() if name not in given}
 
 
 ZOO: dict[str, Entry] = {}

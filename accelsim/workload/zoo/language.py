@@ -18,10 +18,12 @@ LEAST = {"past": 0, "bias": 0, "train": 0}
 
 
 def _register(name: str, description: str, style: Style, **sizes: int) -> None:
-    """A decoder of these sizes; ``seq`` tokens behind ``past`` earlier ones, or all to ``train`` on."""
+    """Register a decoder: ``seq`` tokens after ``past`` earlier ones, or all to ``train`` on. Where all heads have keys
+    of their own (no grouped queries), a model with other ``heads`` has so too."""
     params = {**sizes, "seq": sizes.get("seq", 512), "past": 0, "bias": sizes.get("bias", 0), "train": 0}
     build = partial(_build, style=style, name=name)
-    register(Entry(name, "decoder", description, build, params, least=LEAST, generates=True))
+    follows = {"kv_heads": "heads"} if sizes["kv_heads"] == sizes["heads"] else {}
+    register(Entry(name, "decoder", description, build, params, least=LEAST, generates=True, follows=follows))
 
 
 def _build(batch: int, params: Params, style: Style, name: str) -> Graph:

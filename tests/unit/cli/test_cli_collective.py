@@ -84,6 +84,14 @@ def test_the_switch_adds_up_what_it_can(cli: Cli) -> None:
     assert {"switch", "library"} <= {row["algorithm"] for row in half["algorithms"]}
 
 
+def test_the_switch_is_no_choice_for_what_it_does_not_add_up(cli: Cli, refused: Refused) -> None:
+    words = ("all_reduce", "--on", "dgx-h100", "--size", "64KiB", "--dtype", "int8")
+    assert facts(cli, *words, "--algorithm", "auto")["algorithm"] == "direct"
+    assert "switch" not in {row["algorithm"] for row in facts(cli, *words)["algorithms"]}
+    assert "does not add up int8" in refused("collective", *words, "--algorithm", "switch")[0]
+    assert facts(cli, *words[:-1], "bf16", "--algorithm", "auto")["algorithm"] == "switch"
+
+
 def test_a_library_that_is_not_there_is_named(refused: Refused) -> None:
     lines = refused("collective", "all_reduce", "--on", "dgx-h100", "--library", "vlm", "--dtype", "fp99")
     assert any("did you mean 'vllm'" in line for line in lines) and any("fp99" in line for line in lines)

@@ -116,16 +116,29 @@ def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> N
     [
         (("kernel", "--on", "t4"), "one kernel or a table"),
         (("kernel", "gem", "1", "--on", "t4"), "op 'gem' is no kernel"),
-        (("kernel", "gemm", "1", "2", "--on", "t4"), "no N; expected a column N or n"),
+        (("kernel", "gemm", "1", "2", "--on", "t4"), "no N; expected a value of N or n"),
         (("kernel", "gemm", "1", "2", "3", "4", "5", "--on", "t4"), "5 sizes of a gemm; expected M K N B"),
         (("kernel", "gemm", "1", "2", "3", "--on", "t4", "--dtype", "bf16"), "t4 does not multiply bf16"),
         (("kernel", "gemm", "1", "2", "3", "--on", "tpu-v1"), "tpu-v1 has no engine that runs kernels"),
         (("kernel", "gemm", "1", "2", "3", "--on", "t4", "--out", "x.csv"), "--out without a table"),
+        (("kernel", "--csv", "x.csv", "--on", "t4", "--json"), "--json with a table or a sweep"),
+        (
+            ("kernel", "serving_linear", "1", "2", "3", "layers=-1", "--on", "t4"),
+            "layers is -1; expected 0 or more",
+        ),
+        (("kernel", "attention", "8", "4", "2", "2", "64", "--on", "t4"), "4 keys of 8 tokens"),
     ],
 )
 def test_bad_input_is_told(cli: Cli, words: tuple[str, ...], told: str) -> None:
     result = cli(*words)
     assert result.exit_code == 2 and told in result.stderr
+
+
+def test_small_shares_are_no_zeros(cli: Cli) -> None:
+    words = ("kernel", "gemm", "1", "1", "1e9", "--on", "h100-sxm")
+    told = " ".join(cli("kernel", "gemm", "1", "1", "1", "--on", "h100-sxm").stdout.split())
+    assert "gives less than 1% of this time" in told and " 0%" not in told
+    assert ".00 waves" not in cli(*words).stdout and "last wave" not in cli(*words).stdout
 
 
 def test_a_device_that_is_not_there_is_told_with_those_that_are(cli: Cli, tmp_path: Path) -> None:

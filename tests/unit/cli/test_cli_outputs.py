@@ -196,10 +196,11 @@ def test_a_full_stdout_is_told() -> None:
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
 
 
-def test_a_pipe_that_nobody_reads_ends_a_command_in_silence() -> None:
+@pytest.mark.parametrize("word", ["models", "--help", "--version"])
+def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(word: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-m", "accelsim", "models"], stdout=writer, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, "-m", "accelsim", word], stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (74, b"")
 

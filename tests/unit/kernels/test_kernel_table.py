@@ -56,6 +56,10 @@ def test_copies_are_bytes_and_attention_has_heads() -> None:
         "attention", "fp16", {"tokens": "1", "kv": "512", "heads": "32", "kv_heads": "8", "head_dim": "128"}
     )
     assert columns.groups[0].columns["kv"][0] == 512 and columns.groups[0].columns["causal"][0] == 1
+    crossed = one(
+        "attention", "fp16", {"tokens": "64", "kv": "8", "heads": "2", "head_dim": "64", "causal": "0"}
+    )
+    assert crossed.groups[0].columns["kv"][0] == 8  # fewer keys than queries, where no mask wants more
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_copies_are_bytes_and_attention_has_heads() -> None:
     [
         ("gem,X,fp32,8,8,8,5", "op 'gem' is no kernel.*did you mean 'gemm'"),
         ("gemm,X,fp33,8,8,8,5", "dtype 'fp33' is no number format.*did you mean 'fp3"),
-        ("gemm,X,fp32,8,,8,5", "no K; expected a column K or k"),
+        ("gemm,X,fp32,8,,8,5", "no K; expected a value of K or k"),
         ("gemm,X,fp32,8,-1,8,5", "K is -1; expected a number above 0"),
         ("gemm,X,fp32,8,zwei,8,5", "K is 'zwei'; expected a number"),
         ("gemm,X,fp32,8,8,8,", "no time; expected a column time_us or time_ms"),

@@ -44,6 +44,19 @@ def test_published_parameter_counts(name: str, billions: float) -> None:
     assert parameters(load_model(name)) == round(billions * 1e9)
 
 
+def test_all_heads_keep_keys_of_their_own_where_the_model_has_no_groups() -> None:
+    """Another number of heads needs no ``kv_heads`` beside it; that of grouped queries stays."""
+    own, groups = (
+        load_model(f"{name}?layers=1,hidden=128,heads=8,ffn=64,vocab=64") for name in ("gpt", "llama")
+    )
+    assert parameters(own) == parameters(
+        load_model("gpt?layers=1,hidden=128,heads=8,kv_heads=8,ffn=64,vocab=64")
+    )
+    assert parameters(groups) == parameters(
+        load_model("llama?layers=1,hidden=128,heads=8,kv_heads=2,ffn=64,vocab=64")
+    )
+
+
 @pytest.mark.parametrize(("name", "millions"), [("bert-base", 109.482240), ("bert-large", 335.141888)])
 def test_parameters_of_bert(name: str, millions: float) -> None:
     """Uncased releases with pooler and without the language model's head: 110 and 340 million in Devlin et al. 2018."""

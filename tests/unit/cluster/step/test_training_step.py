@@ -159,11 +159,14 @@ def test_a_straggler_is_waited_for() -> None:
 
 
 def test_changes_are_simulated_before_they_are_told() -> None:
-    made = ready(Asked("gpt?layers=2", "4x-edu", "dp=2,pp=2", 4))
+    made = ready(Asked("gpt?layers=4", "4x-edu", "dp=2,pp=2", 4))
     result = made.step()
     helps = what_ifs(made, result)
     assert [each.saved for each in helps] == sorted((each.saved for each in helps), reverse=True)
     assert any(each.change.startswith("links") for each in helps)
+    assert any(
+        each.change.endswith("interleaved with chunks=2") and "chunks=2" in each.option for each in helps
+    )
     assert made.step().as_dict() == result.as_dict()
 
 
