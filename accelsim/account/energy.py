@@ -3,12 +3,13 @@
 Choices: the chip's idle power (``power.idle``) and the static power of each attached memory are drawn during
 the whole run; the host's idle power only while it works for this run, since it serves others in between. The
 static share of an operator is what it adds to the latency (``critical_path.added_fs``). A memory whose commands
-were followed is charged by command, and its standby belongs to no operator (``account.dram``).
+were followed is charged by command, and its standby belongs to no operator (``account.dram``). A GPU draws no more than
+its design power.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import NamedTuple, TypeVar
 
@@ -135,7 +136,8 @@ def work_rows(run: Run) -> list[EnergyRow]:
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
         rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
-    return [*rows, *_active_rows(run, prices)]
+    active = list(_active_rows(run, prices))
+    return within_design_power(run, [*rows, *active]) if active else rows
 
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
@@ -147,6 +149,33 @@ def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[
         engine = run.program.steps[number].engine
         joules = fs * prices[part_of(run.chip, engine), ACTIVE]
         yield EnergyRow(engine, ACTIVE, number, "", fs, joules)
+
+
+def within_design_power(run: Run, rows: Sequence[EnergyRow]) -> list[EnergyRow]:
+    """Return rows of work that draw no more than the design power of the board leaves, on the average of the run.
+
+    A GPU that would draw more lowers its clock and its voltage until it does not. How long kernels take then is
+    measured and part of the constants of the chip (``droop``); here their energy follows. Its control is slower than
+    kernels: networks whose products alone would draw too much keep the highest clock where the rest draws little.
+    """
+    power = run.chip.power
+    on_board = [_is_on_board(run.chip, row) for row in rows]
+    drawn_J = fsum(row.energy_J for row, near in zip(rows, on_board, strict=True) if near)
+    if power is None or power.tdp is None or not drawn_J:
+        return list(rows)
+    left_W = max(0.0, float(power.tdp) - sum(static_power_W(run.chip).values()))
+    share = min(1.0, left_W * run.seconds / drawn_J)
+    return [
+        row._replace(energy_J=row.energy_J * share) if near else row
+        for row, near in zip(rows, on_board, strict=True)
+    ]
+
+
+def _is_on_board(chip: Chip, row: EnergyRow) -> bool:
+    """Return whether the board draws what a row counts: the chip and memories that no link leads to."""
+    attached = chip.memories.get(row.component)
+    far = row.component in (HOST, HOST_OWN_MEMORY) or row.action == TRANSFER
+    return not far and (attached is None or attached.link is None)
 
 
 def _done(run: Run, row: Row) -> float:

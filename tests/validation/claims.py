@@ -122,6 +122,12 @@ CLAIMS = {
         "50% to 150% of the wall",
         estimate=SHORT,
     ),
+    "gpu-watts": Claim(
+        "watts of kernels on an H200 and an H100 that were measured for this project",
+        2,
+        "mean error as claimed",
+        estimate=AT_ONCE,
+    ),
     "gpu-serving": Claim(
         "kernels of LLM serving on six GPUs against measured times, as shipped",
         63,

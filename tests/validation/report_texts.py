@@ -71,6 +71,13 @@ MEANING = {
         "H200. Joules are those of the board's energy counter; the model was fitted to those of single kernels. A row "
         "is the mean error of seconds or of joules on one device."
     ),
+    "gpu-watts": (
+        "What single kernels draw on the same two GPUs, by the energy counters of their boards. What busy "
+        "multiprocessors draw and what is around operations is fitted to 67 kernels of the H200 that its board did not "
+        "slow down; compared are its others and all kernels of the H100, as simulated for as long as they really took. "
+        "Kernels that the boards slowed down tell the exponent of the clock in the energy of an operation. A row is "
+        "the mean error on a device."
+    ),
     "gpu-streams": (
         "32 equal kernels that need nothing of each other on 1, 2, 4, 8 and 16 streams of a CUDA graph, on the same "
         "two GPUs. Two constants of streams are fitted to the products on the H200: how many multiprocessors a block "

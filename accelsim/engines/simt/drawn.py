@@ -1,15 +1,15 @@
 """What multiprocessors draw beside the arithmetic, registers and memories of the energy table.
 
-Two things, both measured on GPUs of 5 nm, an H100 and an H200 (``tests/golden``: watts of 61 kernels from the energy
-counter of the board): what busy multiprocessors draw as long as a kernel runs, whatever it does, even where they wait
-for memory (``active``), and what an operation has around it, the fetching and scheduling of instructions and the
-collecting of operands. With these, the idle power and the prices of the table (which the fit, left free, multiplied by
-1.00) the joules of these kernels are 18 % off on the average (median 12 %, 90th percentile 53 %: products of few
-blocks).
+Two things: what busy multiprocessors draw as long as a kernel runs, whatever it does, even where they wait for memory
+(``active``), and what an operation has around it, the fetching and scheduling of instructions and the collecting of
+operands. Both are fitted to the watts of kernels on an H200 (``python -m tests.validation.gpu_watts`` does it again,
+``accelsim validate gpu-watts`` compares the kernels that had no part in it, on an H100 too). Other nodes have what is
+around operations in the ratio of what arithmetic draws there (``WHOLE_J``), other chips the active power in the ratio
+of what their design power leaves.
 
-Other nodes have it in the ratio of what arithmetic draws there (``power.WHOLE_J``), other chips the active power in the
-ratio of what their design power leaves. Where that would be more than a chip may draw, what is around operations takes
-the rest.
+They are those of the highest clock. Voltage falls with the clock, so that an operation takes less energy at a lower one
+(``at_clock``). A board that would draw more than its design power lowers both until it does not
+(``accelsim.account.energy``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ import re
 from collections.abc import Mapping
 from math import ceil
 
-from accelsim.engines.simt.actions import warps
-from accelsim.engines.simt.kernels import step_of, sums_B
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Step
 from accelsim.spec.chip import Chip
-from accelsim.spec.energy import sram_J_per_B
-from accelsim.spec.multiplying import operands_B
 
 SHARE = 0.8
 """Share of the design power that multiprocessors may have; memory, links and conversion take the rest."""
@@ -75,14 +71,16 @@ def reference(spec: Simt, unit: str) -> float:
 
 MEASURED = 5
 """Process node of the GPUs that were measured, nm."""
-AROUND_J: Mapping[str, float] = {"lanes": 17e-12, "tensor": 0.39e-12}
+AROUND_J: Mapping[str, float] = {"lanes": 15.9e-12, "tensor": 1.63e-12}
 """Unit -> what a multiply-accumulate has around it there: in FP32 on lanes, in FP16 on Tensor Cores, J."""
-OPERATION_J = 61e-12
+OPERATION_J = 73e-12
 """The same of a function of an element, J: loads, stores, addresses and conversions are instructions too."""
-ACTIVE = 0.2
-"""Active power as a share of what the design power has beyond idle power."""
-TRAFFIC = 0.05
-"""Share of the design power that memories have at full load, besides what they draw anyway."""
+ACTIVE = 0.15
+"""Active power as a share of what the design power has beyond idle power: that of the H200."""
+VOLTAGE = 2.0
+"""Exponent of the clock in the energy of an operation: voltage falls about as the clock does. Of 20 kernels that an
+H100 and an H200 computed at 65 to 93 % of their highest clock, because of their design power, the exponent is 2.0 in
+the middle (``gpu-watts``)."""
 ELEMENTS = 2048
 """Elements of a function for which a multiprocessor is busy."""
 
@@ -117,7 +115,7 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
         if form.unit in ratio:
             each_J = ratio[form.unit] * AROUND_J[form.unit] * reference(spec, form.unit) / float(form.rate)
             each_J *= spec.draws(name)
-            rest[name] = max(0.0, min(each_J, _left_J(chip, spec, name)))
+            rest[name] = each_J
     return rest
 
 
@@ -133,29 +131,6 @@ def _ratios(chip: Chip) -> dict[str, float]:
     return {unit: drawn[node] / drawn[MEASURED] for unit, drawn in WHOLE_J.items() if node in drawn}
 
 
-def _left_J(chip: Chip, spec: Simt, name: str) -> float:
-    """What the design power leaves for a multiply-accumulate at full load, J."""
-    if chip.power is None or chip.power.tdp is None:
-        return float("inf")
-    tdp_W = float(chip.power.tdp)
-    form, stated = spec.formats[name], spec.droops(name)
-    droop = droops(chip, spec).get(name, 0.0) if stated is None else stated
-    rate = float(form.rate) * spec.multiprocessors * (spec.clock or chip.clock)
-    at_load = rate * form.sustained / (1 + max(0.0, droop))
-    memories_W = sum(float(attached.memory.static_power) for attached in chip.memories.values())
-    drawn_W = float(chip.power.idle or 0.0) + active_W(chip, spec) + memories_W + TRAFFIC * tdp_W
-    priced_J = float(chip.energy.mac.get(name, 0.0)) + _operands_J(chip, spec, name)
-    return (tdp_W - drawn_W) / at_load - priced_J
-
-
-def _operands_J(chip: Chip, spec: Simt, name: str) -> float:
-    """Energy of registers and shared memory for a multiply-accumulate with the largest tile, J."""
-    table, shared_B = chip.energy, float(spec.shared)
-    tile = spec.tiles_of(name)[0]
-    (down, across), (a_B, b_B) = warps(tile), operands_B(name)
-    a, b = tile.m * float(a_B), tile.n * float(b_B)
-    read = a * across + b * down
-    passed = read + sums_B(spec, tile, name) / step_of(spec, tile, name)
-    into_J, from_J = (sram_J_per_B(table.sram, shared_B, write) for write in (True, False))
-    whole = (a + b) * into_J + read * from_J + 2 * passed * float(table.register)
-    return whole / (tile.m * tile.n)
+def at_clock(spec: Simt) -> float:
+    """Return the energy of an operation at the clock that the chip keeps, relative to that at its highest."""
+    return float(spec.sustained_clock**VOLTAGE)

@@ -45,10 +45,10 @@ PIECES = (
 
 
 def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
-    """Multiplications by format, operations of lanes, what instructions draw around both, bytes of registers and of
-    shared memory."""
+    """Return the prices of multiplications by format, of operations of lanes, of what instructions draw around both, of
+    bytes of registers and of shared memory, at the clock that the chip keeps."""
     from accelsim.engines.simt.actions import AROUND, OPERATION
-    from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J
+    from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J, at_clock
 
     table = chip.energy
     found = (
@@ -64,8 +64,10 @@ def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
     draws = around_J(chip, unit.spec) | {OPERATION: around_operation_J(chip, unit.spec)}
     for name in (*table.mac, OPERATION):
         found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
-    found[ACTIVE] = Price(active_W(chip, unit.spec) * FS, INSTRUCTIONS, "busy multiprocessors", "guess")
-    return found
+    active_J = active_W(chip, unit.spec) * float(unit.spec.sustained_clock) * FS
+    found[ACTIVE] = Price(active_J, INSTRUCTIONS, "busy multiprocessors", "guess")
+    lower = at_clock(unit.spec)
+    return {action: price._replace(energy_J=price.energy_J * lower) for action, price in found.items()}
 
 
 def product_shares(fs: int, command: Command) -> dict[str, int]:
