@@ -26,7 +26,7 @@ from accelsim.engines.simt.convolutions import (
     WINOGRAD_4X4,
     called,
 )
-from accelsim.engines.simt.kernels import DIRECT, Kernel, lanes_clocks, on_lanes
+from accelsim.engines.simt.kernels import DIRECT, Kernel, is_of_filters, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import ConvolutionFamily, Device
 from accelsim.engines.simt.panels import Product
 from accelsim.program.tiles import DENSE
@@ -98,7 +98,7 @@ def _is_thin(gemm: Gemm) -> bool:
 def _has_others(step: Lowering, product: Product) -> bool:
     """Whether implicit GEMM is not the only algorithm."""
     gemm, conv = product.gemm, product.gemm.conv
-    if conv is None or gemm.groups > 1 or conv.dilation != ONE:
+    if conv is None or gemm.groups > 1 or conv.dilation != ONE or is_of_filters(conv):
         return False
     if step.unit.spec.formats[product.format].convolution is not None:
         return min(conv.kernel) > min(FILTER)

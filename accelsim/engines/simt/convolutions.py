@@ -12,9 +12,10 @@ share a tile along K and which have a smallest tile, and no Winograd. **FFT.** W
 many enough (``fft``), filters larger than 3 x 3 that move by 1 become products of complex numbers, one for each point
 of the transform of a piece of 16 x 16 or 32 x 32, four real ones each; transforms pass memory as Winograd's do.
 
-Gradients are convolutions with other sides; ``backward`` says how much longer they take. Tensor Cores take channels by
-eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it empty. A
-library's heuristic chooses by its own estimate, here the model's.
+Gradients are convolutions with other sides; ``backward`` says how much longer they take. Those of filters are plain
+products, whose K (places of the results of all images) is cut whatever kernels the format has. Tensor Cores take
+channels by eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it
+empty. A library's heuristic chooses by its own estimate, here the model's.
 """
 
 from __future__ import annotations
@@ -112,6 +113,10 @@ CALL = 5.0
 by PyTorch take 2.4 to 5.2 of its shortest additions, on five GPUs, and others of a few hundred microseconds more."""
 
 
+OF_FILTERS = 2
+"""``backward`` of gradients of filters, which are plain products: their K is cut."""
+
+
 def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Products:
     """Implicit GEMM; ``deep``: channels of a place of the filter as the loop over K takes them."""
     n, c, h, w, k, r, s, p, q, stride = (sizes[key] for key in COLUMNS[:-1])
@@ -123,7 +128,8 @@ def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Pr
         np.choose(way, (x, y, x)), np.choose(way, (weights, weights, y)), np.choose(way, (y, x, weights)),
     )  # fmt: skip
     beyond = (p > (h - r) // stride + 1) | (q > (w - s) // stride + 1) | (stride > 1)
-    return found._replace(kind=1.0 + POINT * ((r == 1) & (s == 1) & beyond) + STRIDED * (stride > 1))
+    kind = 1.0 + POINT * ((r == 1) & (s == 1) & beyond) + STRIDED * (stride > 1)
+    return found._replace(kind=np.where(way == OF_FILTERS, 0.0, kind))
 
 
 def _winograd(

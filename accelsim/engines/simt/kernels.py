@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from math import ceil
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.mapping import ProductMapping
 from accelsim.spec.multiplying import operands_B, storage_B
 from accelsim.spec.names import FAMILIES
+from accelsim.workload.ops.base import Conv
 
 SPECIAL = frozenset(
     {
@@ -132,10 +133,19 @@ def columns(spec: Simt, product: Product) -> Products:
     return rows._replace(ragged=ragged(rows.k, rows.n, max(map(float, operands_B(product.format)))))
 
 
+def is_of_filters(conv: Conv) -> bool:
+    """Return whether a convolution is the gradient of filters: with more places of the filter, which are those of the
+    results of the forward pass, than results of its own."""
+    return prod(conv.kernel) > prod(conv.out)
+
+
 def _of_convolution(spec: Simt, product: Product) -> tuple[int, int]:
-    """The kind of a convolution of one group, and its K with what channels are filled up to."""
+    """The kind of a convolution of one group, and its K with what channels are filled up to. A gradient of filters is a
+    plain product: its K, places of all images one after the other, is cut and not filled up."""
     gemm, conv, form = product.gemm, product.gemm.conv, spec.formats[product.format]
     assert conv is not None
+    if is_of_filters(conv):
+        return 0, gemm.K
     strides, filled = max(conv.stride) > 1, conv.channels
     if form.convolution and form.unit == "tensor":
         wide = form.convolution.channels

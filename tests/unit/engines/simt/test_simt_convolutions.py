@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import accelsim
+from accelsim.cluster.step.asked import Asked, ready
 from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import one, several
@@ -64,6 +65,20 @@ def test_kernels_of_a_format_s_own_cut_no_loop_and_know_no_winograd(dtype: str) 
     large = {"B": 64, "C_in": 256, "C_out": 256}
     assert "Winograd" in predicted("fp32", None, **large).times.regime[0]
     assert predicted(dtype, OWN[dtype], **large).times.regime[0] == "implicit GEMM"
+
+
+def test_gradients_of_filters_cut_their_loop_and_fill_no_images_up() -> None:
+    row = {"n": 8, "c": 64, "k": 64, "h": 56, "w": 56, "p": 56, "q": 56, "filter_h": 3, "filter_w": 3, "out_h": 56,
+           "out_w": 56, "stride_w": 1}  # fmt: skip
+    cells = {name: str(value) for name, value in row.items()} | {"direction": "bwd_params"}
+    ampere, hopper = (accelsim.load_chip(name) for name in ("a100-80-sxm", "h100-sxm"))
+    old, new = (Kernels(one("conv", "fp16", cells), chip).predicted(chip) for chip in (ampere, hopper))
+    assert new.times.splits[0] > 1 and new.seconds[0] < old.seconds[0]
+    step_ms = {
+        name: ready(Asked("resnet50", name, "", 8)).step().time_s * 1e3
+        for name in ("a100-80-sxm", "h100-sxm")
+    }
+    assert step_ms["h100-sxm"] < step_ms["a100-80-sxm"]
 
 
 def test_each_constant_of_theirs_takes_time() -> None:
