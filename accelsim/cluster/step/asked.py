@@ -38,7 +38,7 @@ class Asked:
 
     ``batch``: samples of all replicas together, None for as many as make full microbatches. ``host``: seconds for each
     kernel that a host asks for. ``gradients``: how they are joined to be sent; ``gradient_B``: bytes of each;
-    ``overlap_gather``: as ``Options`` has them; ``attention``: as ``Setting`` has it.
+    ``overlap_gather``: as ``Options`` has them; ``attention``, ``overlap_tensor``: as ``Setting`` has them.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Asked:
     params: Mapping[str, int] | None = None
     overlap_gather: bool = False
     attention: str = ""
+    overlap_tensor: bool = False
 
 
 class Ready(NamedTuple):
@@ -165,7 +166,10 @@ def ready(asked: Asked) -> Ready:
         work = work_of(asked.model, asked.params)
     with gather.also():
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
-        fleet = fleet_of(cluster, Setting(asked.dtype, asked.fusion, asked.site, asked.host, asked.attention))
+        setting = Setting(
+            asked.dtype, asked.fusion, asked.site, asked.host, asked.attention, asked.overlap_tensor
+        )
+        fleet = fleet_of(cluster, setting)
     with gather.also():
         _check_attention(asked.attention, work, fleet)
     with gather.also():

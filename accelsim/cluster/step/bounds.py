@@ -72,6 +72,10 @@ class Lines:
         return self.known[alike]
 
 
+GROWING = ("nbytes", "product_fs", "chunk_fs")
+"""Fields of a ``Call`` that grow with the samples of a microbatch."""
+
+
 def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     """The piece for so many samples, on the line through those for one and for two."""
 
@@ -86,7 +90,10 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
 
     passes = PassCosts(*(cost(a, b) for a, b in zip(one.costs, two.costs, strict=True)))
     calls = tuple(
-        tuple(y._replace(nbytes=at(x.nbytes, y.nbytes)) for x, y in zip(a, b, strict=True))
+        tuple(
+            y._replace(**{name: at(getattr(x, name), getattr(y, name)) for name in GROWING})
+            for x, y in zip(a, b, strict=True)
+        )
         for a, b in zip(one.calls, two.calls, strict=True)
     )
     return Piece(

@@ -100,13 +100,15 @@ class PassCosts(NamedTuple):
 class Setting:
     """Setting of devices: number format ('' is the preferred one of each chip), fusion ('': as ``Request`` has it),
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
-    ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it)."""
+    ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
+    sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``)."""
 
     dtype: str = ""
     fusion: str = ""
     site: str | None = None
     host_s: float = 0.0
     attention: str = ""
+    overlap_tensor: bool = False
 
 
 PLAIN_ATTENTION, FLASH_ATTENTION = "plain", "flash"

@@ -10,7 +10,8 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.costs import Cost
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
 from accelsim.cluster.step.options import PLAIN, Options
-from accelsim.cluster.step.work import SHORT_B, Call, Piece, Work, units_of
+from accelsim.cluster.step.tensor import SHORT_B, Calls
+from accelsim.cluster.step.work import Piece, Work, units_of
 from accelsim.time import FS_PER_S
 
 EXACT = 10**6
@@ -58,6 +59,18 @@ multiprocessors and memory bandwidth from its kernels. Fitted, see ``tests.valid
 def beside(collectives_fs: int, hidden_fs: int) -> int:
     """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them."""
     return max(0, collectives_fs - hidden_fs) + round(BESIDE * min(collectives_fs, hidden_fs))
+
+
+class Tensor(NamedTuple):
+    """Collectives of a tensor-parallel group in a pass: by how much they make it longer, and how long of them its
+    products hide."""
+
+    time_fs: int
+    hidden_fs: int
+
+    def then(self, other: Tensor) -> Tensor:
+        """Return both, one after the other."""
+        return Tensor(self.time_fs + other.time_fs, self.hidden_fs + other.hidden_fs)
 
 
 def one_by_one(comms: Iterable[Comm]) -> Comm:
@@ -129,15 +142,16 @@ class Planned:
             )
 
         piece = pieces[group[0]]
-        forward, again, backward = (self.comm(calls, group).time_fs for calls in piece.calls)
+        forward, again, backward = (self.tensor(calls, group) for calls in piece.calls)
         compute = [slowest(part) for part in ("forward", "inputs", "weights")]
         redone = slowest("again")
-        first, second = Op(compute[0], 0, forward), Op(compute[1], redone, again + backward)
+        first = Op(compute[0], 0, forward.time_fs)
+        second = Op(compute[1], redone, again.time_fs + backward.time_fs)
         if self.plan.shares_gradients:
             gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
             hidden = (
                 self._hidden_fs(stage, compute[0], forward),
-                self._hidden_fs(stage, compute[1] + compute[2] + redone, again + backward),
+                self._hidden_fs(stage, compute[1] + compute[2] + redone, again.then(backward)),
             )
             first = first._replace(data_fs=beside(gathers, hidden[0]))
             second = second._replace(data_fs=beside(gathers + scatters, hidden[1]))
@@ -173,6 +187,16 @@ class Planned:
             )  # fmt: skip
         return total
 
+    def tensor(self, calls: Calls, group: Sequence[int]) -> Tensor:
+        """Return the time of such collectives in a pass, with what of it products hide."""
+        total = Tensor(0, 0)
+        for call in calls:
+            alone_fs = self.fleet.collective(call.kind, call.nbytes, [tuple(group)]).time_fs
+            hidden_fs = alone_fs - call.exposed_fs(alone_fs)
+            each = Tensor(beside(alone_fs, hidden_fs), hidden_fs)
+            total = total.then(Tensor(each.time_fs * call.times, each.hidden_fs * call.times))
+        return total
+
     def data_groups(self, stage: int) -> list[tuple[int, ...]]:
         """The groups of replicas of a stage, one for each part of its tensors."""
         return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
@@ -195,14 +219,16 @@ class Planned:
     def _one_by_one(self, kind: str, sizes: Sequence[int], groups: Sequence[Group]) -> Comm:
         return one_by_one(self.fleet.collective(kind, nbytes, groups) for nbytes in sizes)
 
-    def _hidden_fs(self, stage: int, compute_fs: int, tensor_fs: int) -> int:
+    def _hidden_fs(self, stage: int, compute_fs: int, tensor: Tensor) -> int:
         """Return how long collectives of replicas may take beside a pass: as long as it computes, and while its
-        tensor-parallel group is on other wires; less while a transfer to another stage is on the same ones."""
+        tensor-parallel group is on other wires; less while that group, beside its products, or a transfer to another
+        stage is on the same ones."""
         if not self.options.overlap:
             return 0
         mine, plan = self._wires(self.data_groups(stage)), self.plan
-        if tensor_fs and mine.isdisjoint(self._wires([plan.tp_group(plan.rank(stage, 0, 0))])):
-            compute_fs += tensor_fs
+        if tensor.time_fs:
+            apart = mine.isdisjoint(self._wires([plan.tp_group(plan.rank(stage, 0, 0))]))
+            compute_fs += tensor.time_fs if apart else -tensor.hidden_fs
         if plan.pp > 1:
             to = (stage + 1) % plan.pp
             pair = (plan.rank(stage, 0, 0), plan.rank(to, 0, 0))

@@ -43,13 +43,15 @@ class Segment:
 @dataclass(frozen=True)
 class Split:
     """How one device sees a decoder: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer, ``sp``:
-    what lies between the products is shared as well; ``flash``: attention is one kernel."""
+    what lies between the products is shared as well; ``flash``: attention is one kernel; ``part``: products of that
+    part of the tokens, for those that overlap with their collectives in chunks."""
 
     model: Transformer
     batch: int
     tp: int = 1
     sp: bool = False
     flash: bool = False
+    part: int = 1
 
     @property
     def heads(self) -> int:
@@ -160,6 +162,43 @@ def _sum(split: Split) -> Segment:
     x = _dropped(b, split, x, "kept")
     past = b.input("past", b.shape(x))
     return Segment("sum", b.finish(b.op("Add", [x, past], "sum_y")), ("x",), times=2)
+
+
+def products(split: Split) -> Mapping[str, Segment]:
+    """Return the four products of a block that a collective of the tensor-parallel group precedes or follows, each
+    alone: 'qkv', 'out', 'up' (gated: both factors at once) and 'down'."""
+    model, ffn = split.model, ceil(split.model.ffn / split.tp)
+    sizes = {
+        "qkv": (model.hidden, (split.heads + 2 * split.kv_heads) * model.head_dim),
+        "out": (model.hidden // split.tp, model.hidden),
+        "up": (model.hidden, (2 if model.gated else 1) * ffn),
+        "down": (ffn, model.hidden),
+    }  # fmt: skip
+    return {name: _product(split, name, width, features) for name, (width, features) in sizes.items()}
+
+
+def _product(split: Split, name: str, width: int, features: int) -> Segment:
+    b, x = _builder(split, f"{name}-product", width)
+    return Segment(f"{name}-product", b.finish(b.project(x, features, "y", bias=False)), ("x",))
+
+
+def products(split: Split) -> Mapping[str, Segment]:
+    """Return the four products of a block that a collective of the tensor-parallel group precedes or follows, each
+    alone: 'qkv', 'out', 'up' (gated: both factors at once) and 'down'."""
+    model, ffn = split.model, ceil(split.model.ffn / split.tp)
+    sizes = {
+        "qkv": (model.hidden, (split.heads + 2 * split.kv_heads) * model.head_dim),
+        "out": (model.hidden // split.tp, model.hidden),
+        "up": (model.hidden, (2 if model.gated else 1) * ffn),
+        "down": (ffn, model.hidden),
+    }
+    return {name: _product(split, name, width, features) for name, (width, features) in sizes.items()}
+
+
+def _product(split: Split, name: str, width: int, features: int) -> Segment:
+    b = Builder(f"{name}-product")
+    x = b.input("x", (1, ceil(split.batch * split.model.seq / split.part), width))
+    return Segment(f"{name}-product", b.finish(b.project(x, features, "y", bias=False)), ("x",))
 
 
 def _feed_forward(split: Split) -> Segment:

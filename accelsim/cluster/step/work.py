@@ -10,16 +10,9 @@ from accelsim.cluster.plan.plan import RECOMPUTE, Plan, Recompute
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.segments import Split, block, edge
+from accelsim.cluster.step.tensor import LONG_B, SHORT_B, Calls, calls_of
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.workload.graph import Graph
-
-
-class Call(NamedTuple):
-    """Collectives of a tensor-parallel group for one microbatch: ``times`` of ``kind`` on ``nbytes``."""
-
-    kind: str
-    nbytes: int
-    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -34,7 +27,7 @@ class Piece:
 
     costs: PassCosts
     again: Cost
-    calls: tuple[tuple[Call, ...], tuple[Call, ...], tuple[Call, ...]]
+    calls: tuple[Calls, Calls, Calls]
     result_B: int
     parameters: tuple[int, ...]
     stash_B: int
@@ -83,10 +76,6 @@ class Work(Protocol):
 
     def depth(self) -> int:
         """Layers that a pipeline may be cut between."""
-
-
-SHORT_B, LONG_B = 2, 4
-"""Bytes of a number in 16 and in 32 bits."""
 
 
 UNIT_B = 25 * 2**20
@@ -188,29 +177,9 @@ class DecoderWork:
             total += costs.edge(split, name, apart) if there else PassCosts()
         x_B = SHORT_B * split.batch * self.model.seq * self.model.hidden
         return Piece(
-            total, again, self._calls(split, plan, blocks, ends, x_B), x_B, self._parameters(split.tp, blocks, ends),
+            total, again, calls_of(split, plan, blocks, ends, costs), x_B, self._parameters(split.tp, blocks, ends),
             blocks * stash_B(split, plan.recompute), working_B(split, plan.recompute, ends[1]),
         )  # fmt: skip
-
-    def _calls(
-        self, split: Split, plan: Plan, blocks: int, ends: tuple[bool, bool], x_B: int
-    ) -> tuple[tuple[Call, ...], tuple[Call, ...], tuple[Call, ...]]:
-        """Two all-reduces of a block in each pass (as many all-gathers and reduce-scatters with sequence parallelism,
-        and behind it two all-gathers more, for the gradients of weights); the embedding, and the input of the output
-        projection; sums of the loss over the parts of the vocabulary."""
-        if split.tp == 1:
-            return (), (), ()
-        first, last = ends
-        pairs = ("all_gather", "reduce_scatter") if split.sp else ("all_reduce",)
-        through = tuple(Call(kind, x_B, 2 * blocks) for kind in pairs)
-        forward = (*through, *([Call(pairs[-1], x_B)] if first else []))
-        more = [Call("all_gather", x_B, 2 * blocks)] if split.sp else []
-        backward = (*through, *more, *([Call(pairs[0], x_B)] if first and split.sp else []))
-        if last:
-            scores = Call("all_reduce", LONG_B * split.batch * self.model.seq, 3)
-            forward = (*forward, scores, *([Call("all_gather", x_B)] if split.sp else []))
-            backward = (*backward, Call(pairs[-1], x_B))
-        return forward, through if plan.recompute == "full" else (), backward
 
     def _parameters(self, tp: int, blocks: int, ends: tuple[bool, bool]) -> tuple[int, ...]:
         model = self.model

@@ -14,7 +14,8 @@ from accelsim.cluster.plan.stages import Stage, cut, piece
 from accelsim.cluster.plan.update import SUM
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.passes import in_format, local
-from accelsim.cluster.step.work import Call, Graphs, Piece
+from accelsim.cluster.step.tensor import Call
+from accelsim.cluster.step.work import Graphs, Piece
 from accelsim.workload.graph import FORMAT_BYTES, Graph
 from accelsim.workload.ops import get
 from accelsim.workload.zoo.build import Builder
