@@ -53,11 +53,30 @@ def fusion_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 attention_option = click.option(
-    "--attention", default="", metavar="flash|plain",
-    help="With --train, of decoders: flash, one kernel that keeps no scores (the default in 16 bits on GPUs that "
-    "multiply bf16), or plain, products and a softmax of scores in memory.",
+    "--attention", default="", metavar="flash|memory-efficient|plain",
+    help="With --train, of decoders: flash, one kernel that keeps no scores (FlashAttention 2; the default in 16 bits "
+    "on GPUs that multiply bf16), memory-efficient, such a kernel of the generation before (FlashAttention 1, Triton, "
+    "xFormers), 1.4 to 2 times as slow, or plain, products and a softmax of scores in memory.",
 )  # fmt: skip
 """Option for the attention of decoders in training."""
+tensor_option = click.option(
+    "--overlap-tensor", is_flag=True,
+    help="With sp: collectives of the tensor-parallel group overlap with the products before and after them, in chunks "
+    "or in bulk, as Megatron does with --tp-comm-overlap; default: one after the other.",
+)  # fmt: skip
+"""Option for collectives beside products."""
+offload_option = click.option(
+    "--offload-activations", "offload", is_flag=True,
+    help="Of decoders: activations wait for the backward pass in the memory of the host; default: on the device.",
+)  # fmt: skip
+"""Option for activations that wait elsewhere."""
+
+
+def decoder_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what only the training of decoders has."""
+    return attention_option(tensor_option(offload_option(command)))
+
+
 OPTIONS = (
     click.option(
         "--gradients", default="", metavar="POLICY",

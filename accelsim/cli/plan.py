@@ -20,7 +20,7 @@ from accelsim.cli.common import (
     show_json,
     width,
 )
-from accelsim.cli.fusion import attention_option
+from accelsim.cli.fusion import decoder_options
 from accelsim.cli.options import limit_options
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field of the cluster. Repeatable."
 )
 @click.option("--dtype", default="", help="Number format; default: that of each chip.")
-@attention_option
+@decoder_options
 @click.option(
     "--pipedream", is_flag=True, help="Cut MODEL into stages with replicas, as PipeDream's optimiser does."
 )
@@ -70,6 +70,8 @@ def plan(
     changes: Sequence[str],
     dtype: str,
     attention: str,
+    overlap_tensor: bool,
+    offload: bool,
     pipedream: bool,
     as_json: bool,
     table: Path | None,
@@ -95,7 +97,7 @@ def plan(
         raise UsageError(Problem("--plot or --objective with --pipedream", expected="neither"))
     asked = Asked(
         model, on, batch=batch, set=changes, dtype=dtype, ignore_capacity=limits().ignore_capacity,
-        attention=attention,
+        attention=attention, overlap_tensor=overlap_tensor, offload=offload,
     )  # fmt: skip
     if pipedream:
         _print_stages(asked, table, as_json)

@@ -24,7 +24,7 @@ from accelsim.cli.common import (
     show_notes,
     width,
 )
-from accelsim.cli.fusion import attention_option, fusion_options, taken
+from accelsim.cli.fusion import decoder_options, fusion_options, taken
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import read, run_options
 from accelsim.cli.run_many import (
@@ -87,7 +87,7 @@ WORST = 5
 )
 @click.option("--tokens", callback=large_count, metavar="N",
               help="With --train: how long training on N tokens takes, such as 300e9.")  # fmt: skip
-@attention_option
+@decoder_options
 @fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
@@ -126,6 +126,8 @@ def run(
     whole: bool,
     tokens: int | None,
     attention: str,
+    overlap_tensor: bool,
+    offload: bool,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -148,7 +150,20 @@ def run(
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
     from accelsim.request.job import Gather, execute, prepare
 
-    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens, attention)
+    together = OnCluster(
+        plan,
+        train,
+        out,
+        table,
+        as_json,
+        no_advice,
+        taken(asked),
+        whole,
+        tokens,
+        attention,
+        overlap_tensor,
+        offload,
+    )
     single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):
         print_on_cluster(asked, together, {name: bool(given) for name, given in single.items()})

@@ -49,6 +49,16 @@ class OnCluster(NamedTuple):
     whole: bool = False
     tokens: int | None = None
     attention: str = ""
+    overlap_tensor: bool = False
+    offload: bool = False
+
+    @property
+    def decoder_only(self) -> dict[str, bool]:
+        """Options of the training of decoders -> whether they were given."""
+        return {
+            "--attention": bool(self.attention), "--overlap-tensor": self.overlap_tensor,
+            "--offload-activations": self.offload,
+        }  # fmt: skip
 
 
 def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
@@ -59,7 +69,7 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     if given.train or any(is_cluster(name) for text in on for name in listed(text)):
         return True
     options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None,
-               "--attention": bool(given.attention)}  # fmt: skip
+               **given.decoder_only}  # fmt: skip
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(on)}"
@@ -136,8 +146,11 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
                 expected="--train for a training step, or a decoder that generates ('MODEL?prompt=P,new=N')",
             )
         )
-    if given.attention and not given.train:
-        found.append(Problem("--attention without --train", expected="--train: a training step"))
+    wrong = [name for name, there in given.decoder_only.items() if there]
+    if wrong and not given.train:
+        found.append(Problem(f"{' and '.join(wrong)} without --train", expected="--train: a training step"))
+    if given.overlap_tensor and not given.plan:
+        found.append(Problem("--overlap-tensor without --plan", expected="a plan with sp, such as tp=8,sp"))
     if given.tokens is not None and (given.whole or not given.train):
         found.append(Problem("--tokens", expected="--train without --whole: so many in a whole training"))
     if given.whole and not given.train:
@@ -168,6 +181,7 @@ def print_whole(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: boo
     wanted = Asked(
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
         asked["fusion"], asked["site"], ignore_capacity=ignore_capacity, params=sizes, attention=given.attention,
+        overlap_tensor=given.overlap_tensor, offload=given.offload,
     )  # fmt: skip
     with progress(2) as stage:
         stage("read", 0.0)
@@ -201,7 +215,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
         str(asked["model"]), asked["on"][0], given.plan, asked["batch"], asked["set"], asked["dtype"],
         asked["fusion"], asked["site"], gradients=read(given.fused), gradient_B=given.fused.gradient_B,
         ignore_capacity=ignore_capacity, params=_counts(asked["param"]), overlap_gather=given.fused.overlap_gather,
-        attention=given.attention,
+        attention=given.attention, overlap_tensor=given.overlap_tensor, offload=given.offload,
     )  # fmt: skip
     tune = given.fused.tune_gradients
     with progress(3 - given.no_advice + tune) as stage:

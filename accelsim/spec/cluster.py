@@ -14,7 +14,7 @@ from accelsim.spec.collectives import Collectives
 from accelsim.spec.counts import Name, Parts, Words, once
 from accelsim.spec.declaring import NAME, Field
 from accelsim.spec.link import Link
-from accelsim.spec.quantity import Seconds, Watts
+from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds, Watts
 
 MOST_DEVICES = 16_384
 """Devices of the largest cluster: each has a label, wires and, in a run, a clock of its own."""
@@ -152,6 +152,13 @@ class NodePower(Model):
     )
 
 
+class HostMemory(Model):
+    """Memory of the host of a node, which its devices share."""
+
+    capacity: Bytes = Field(description="bytes of all sockets together")
+    bandwidth: BytesPerSecond = Field(description="of all channels of all sockets together, reads or writes")
+
+
 class Node(Model):
     """Nodes that are alike."""
 
@@ -160,6 +167,9 @@ class Node(Model):
     fabrics: dict[Name, Fabric] = Field({}, description="how the devices are wired inside the node, by name")
     nics: Nics | None = Field(None, description="cards between the devices and the network")
     network: Name | None = Field(None, description="network that the node is on; absent: the only one")
+    host: HostMemory | None = Field(
+        None, description="memory of the host; absent: that of each chip, see its memory that holds 'host'"
+    )
     power: NodePower | None = Field(None, description="power of host, switches and cards")
 
     @property

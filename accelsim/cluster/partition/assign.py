@@ -16,7 +16,8 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Asked, default_batch, ready
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import capacity_B
-from accelsim.cluster.step.work import SHORT_B, Work
+from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.work import Work
 from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import read_text
 from accelsim.spec.yaml.clusters import load_devices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.draft import Built, Draft, End, fs_of
@@ -131,6 +132,24 @@ def devices(cluster: ClusterSpec) -> tuple[Chip, ...]:
         for each in node.devices.values()
         for _ in range(each.count)
     )
+
+
+class Share(NamedTuple):
+    """What of its host's memory a device has: bytes per second, bytes."""
+
+    rate_Bps: float
+    capacity_B: int
+
+
+def hosts(cluster: ClusterSpec) -> tuple[Share | None, ...]:
+    """The share of each rank in the memory of its host, None where the cluster does not say."""
+    return tuple(share for _, node in cluster.each_node() for share in (_share(node),) * node.size)
+
+
+def _share(node: Node) -> Share | None:
+    if node.host is None:
+        return None
+    return Share(float(node.host.bandwidth) / node.size, node.host.capacity // node.size)
 
 
 def speeds(cluster: ClusterSpec) -> tuple[float, ...]:

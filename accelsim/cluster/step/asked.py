@@ -12,14 +12,16 @@ from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.buckets.policies import policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.step.costs import ATTENTIONS, FLASH_ATTENTION, Setting
+from accelsim.cluster.step import offload
+from accelsim.cluster.step.costs import ATTENTIONS, PLAIN_ATTENTION, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
+from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.cluster.step.work import SHORT_B, DecoderWork, Work, recomputes
+from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
 from accelsim.errors import Problem, UsageError, known
 from accelsim.request.job import Gather
@@ -38,7 +40,8 @@ class Asked:
 
     ``batch``: samples of all replicas together, None for as many as make full microbatches. ``host``: seconds for each
     kernel that a host asks for. ``gradients``: how they are joined to be sent; ``gradient_B``: bytes of each;
-    ``overlap_gather``: as ``Options`` has them; ``attention``, ``overlap_tensor``: as ``Setting`` has them.
+    ``overlap_gather``: as ``Options`` has them; ``attention``, ``overlap_tensor``, ``offload``: as ``Setting`` has
+    them.
     """
 
     model: str
@@ -58,6 +61,7 @@ class Asked:
     overlap_gather: bool = False
     attention: str = ""
     overlap_tensor: bool = False
+    offload: bool = False
 
 
 class Ready(NamedTuple):
@@ -143,7 +147,7 @@ def _check_attention(attention: str, work: Work | None, fleet: Fleet | None) -> 
     found = []
     if work is not None and not work.sample_tokens:
         found.append(Problem(f"--attention of {work.name}", "--attention", "a decoder"))
-    if fleet is not None and attention == FLASH_ATTENTION:
+    if fleet is not None and attention != PLAIN_ATTENTION:
         lacking = {each.chip.name: each for each in fleet.kinds if not each.flash}
         found += [
             Problem(
@@ -153,6 +157,15 @@ def _check_attention(attention: str, work: Work | None, fleet: Fleet | None) -> 
             )
             for name, each in lacking.items()
         ]
+    if found:
+        raise UsageError(found)
+
+
+def _check_offload(asked: bool, work: Work | None, fleet: Fleet | None) -> None:
+    """Raise UsageError for activations that cannot wait in the memory of a host."""
+    found = []
+    if asked and work is not None and fleet is not None:
+        found = list(offload.problems(fleet, work.sample_tokens, work.name))
     if found:
         raise UsageError(found)
 
@@ -167,7 +180,13 @@ def ready(asked: Asked) -> Ready:
     with gather.also():
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
         setting = Setting(
-            asked.dtype, asked.fusion, asked.site, asked.host, asked.attention, asked.overlap_tensor
+            asked.dtype,
+            asked.fusion,
+            asked.site,
+            asked.host,
+            asked.attention,
+            asked.overlap_tensor,
+            asked.offload,
         )
         fleet = fleet_of(cluster, setting)
     with gather.also():
@@ -175,6 +194,12 @@ def ready(asked: Asked) -> Ready:
     with gather.also():
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
+    with gather.also():
+        if asked.overlap_tensor and asked.plan and not plan.sp:
+            what = f"--overlap-tensor with {plan}, whose tensor-parallel group only adds up"
+            raise UsageError(Problem(what, "--plan", "sp, beside tp=2 or more"))
+    with gather.also():
+        _check_offload(asked.offload, work, fleet)
     with gather.also():
         policy(asked.gradients.policy)
     with gather.also():

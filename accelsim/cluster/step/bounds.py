@@ -17,9 +17,10 @@ from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import capacity_B, static_B
-from accelsim.cluster.step.ops import Ops, Planned
+from accelsim.cluster.step.ops import Op, Ops, Planned
 from accelsim.cluster.step.options import Options
-from accelsim.cluster.step.work import SHORT_B, Piece, Work
+from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.work import Piece, Work
 from accelsim.time import FS
 
 SIMULATED = 2
@@ -72,10 +73,6 @@ class Lines:
         return self.known[alike]
 
 
-GROWING = ("nbytes", "product_fs", "chunk_fs")
-"""Fields of a ``Call`` that grow with the samples of a microbatch."""
-
-
 def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     """The piece for so many samples, on the line through those for one and for two."""
 
@@ -91,7 +88,11 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     passes = PassCosts(*(cost(a, b) for a, b in zip(one.costs, two.costs, strict=True)))
     calls = tuple(
         tuple(
-            y._replace(**{name: at(getattr(x, name), getattr(y, name)) for name in GROWING})
+            y._replace(
+                nbytes=at(x.nbytes, y.nbytes),
+                product_fs=at(x.product_fs, y.product_fs),
+                chunk_fs=at(x.chunk_fs, y.chunk_fs),
+            )
             for x, y in zip(a, b, strict=True)
         )
         for a, b in zip(one.calls, two.calls, strict=True)
@@ -99,6 +100,7 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     return Piece(
         passes, cost(one.again, two.again), (calls[0], calls[1], calls[2]), at(one.result_B, two.result_B),
         one.parameters, at(one.stash_B, two.stash_B), at(one.working_B, two.working_B),
+        at(one.offloaded_B, two.offloaded_B),
     )  # fmt: skip
 
 
@@ -148,13 +150,17 @@ class Bounds:
         p, m, v = plan.pp, plan.microbatches, plan.chunks
         totals = [sum(op.time_fs for chunk in stage for op in chunk) for stage in ops.stages]
         busiest = max(range(p), key=lambda stage: totals[stage])
-        fields = [sum(op[index] for chunk in ops.stages[busiest] for op in chunk) * m for index in range(5)]
+        fields = [
+            sum(op[index] for chunk in ops.stages[busiest] for op in chunk) * m
+            for index in range(len(Op._fields))
+        ]
         fill = sum(totals) - totals[busiest]
         weights = sum(chunk.backward.compute_fs for stage in ops.stages for chunk in stage) // 2
         saved = 2 * weights * (p - 1) // p if schedule(plan.schedule).splits else 0
         return {
             "compute": fields[0], "recompute": fields[1], "tensor": fields[2], "host": fields[4],
             "bubble": max(0, fill // v - saved), "pipeline": 2 * (p * v - 1) * ops.transfer_fs, "data": fields[3],
+            "offload": fields[6],
         }  # fmt: skip
 
     def _end(self, plan: Plan, ops: _Ops) -> dict[str, int]:

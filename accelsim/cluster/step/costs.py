@@ -62,6 +62,10 @@ class Cost(NamedTuple):
             self.moved_B * times, scaled(self.parts, times),
         )  # fmt: skip
 
+    def slower(self, times: float) -> Cost:
+        """Return the same work by kernels that take so many times as long."""
+        return self._replace(time_fs=round(self.time_fs * times), parts=scaled(self.parts, times))
+
     def without(self, other: Cost) -> Cost:
         """Return what it takes longer than another, never less than nothing."""
         rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
@@ -101,7 +105,8 @@ class Setting:
     """Setting of devices: number format ('' is the preferred one of each chip), fusion ('': as ``Request`` has it),
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
-    sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``)."""
+    sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``); ``offload``: activations wait in
+    the memory of the host (see ``accelsim.cluster.step.offload``)."""
 
     dtype: str = ""
     fusion: str = ""
@@ -109,11 +114,18 @@ class Setting:
     host_s: float = 0.0
     attention: str = ""
     overlap_tensor: bool = False
+    offload: bool = False
 
 
-PLAIN_ATTENTION, FLASH_ATTENTION = "plain", "flash"
-ATTENTIONS = (FLASH_ATTENTION, PLAIN_ATTENTION)
-"""Kinds of attention in training: one kernel that keeps no scores, or products and a softmax."""
+PLAIN_ATTENTION, FLASH_ATTENTION, FIRST_ATTENTION = "plain", "flash", "memory-efficient"
+ATTENTIONS = (FLASH_ATTENTION, FIRST_ATTENTION, PLAIN_ATTENTION)
+"""Kinds of attention in training: one kernel that keeps no scores (FlashAttention 2, or one of the generation before),
+or products and a softmax."""
+FIRST_SLOWER = (1.4, 2.0)
+"""How often the time of FlashAttention 2 the kernels of the generation before take, forward and backward:
+FlashAttention 1, its version in Triton, xFormers' in CUTLASS. Their blocks share out keys and not queries among warps,
+and their backward pass has too few blocks. Middle of what the paper of FlashAttention 2 tells of the version in Triton
+(Dao, 2023: 1.3 to 1.5 times forward, about 2 times backward; recalled). No row of ours has told them."""
 PLAIN = Setting()
 """Nothing asked."""
 
@@ -200,6 +212,9 @@ class Costs:
     def _piece(self, segment: Segment, apart: bool) -> PassCosts:
         made = self.passes(segment)
         forward, whole = self.cost(made.forward), self.cost(made.backward)
+        if segment.name == FLASH and self.setting.attention == FIRST_ATTENTION:
+            forward, whole = forward.slower(FIRST_SLOWER[0]), whole.slower(FIRST_SLOWER[1])
+            return PassCosts(forward, Cost(), whole, Cost())
         core = forward if segment.core else Cost()
         if not apart:
             return PassCosts(forward, core, whole, Cost())

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from accelsim.account.energy import static_power_W
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import Synced
+from accelsim.cluster.step.offload import to_host
 from accelsim.cluster.step.ops import Planned, Replica
 from accelsim.cluster.step.result import merged_links
+from accelsim.cluster.step.work import Piece
 from accelsim.time import FS
 
 Links = tuple[tuple[str, int], ...]
@@ -38,6 +40,9 @@ def energies(
             for comm, times in ((planned.gathers(p, piece), 2), (planned.scatters(p, piece), 1)):
                 found["links"] += comm.energy_J * times * plan.microbatches
                 links.append(_times(comm.by_link_B, times * plan.microbatches))
+            joules, moved = _offloaded(planned, p, piece)
+            found["links"] += joules
+            links.append(moved)
         passes = 2 * plan.microbatches * (plan.chunks if p < plan.pp - 1 else plan.chunks - 1)
         found["links"] += transfers[p].energy_J * passes + sync[p].energy_J
         links += [_times(transfers[p].by_link_B, passes), sync[p].by_link_B]
@@ -102,6 +107,16 @@ def _collectives(planned: Planned, p: int) -> tuple[float, Links]:
             joules += comm.energy_J * plan.microbatches
             moved += _times(comm.by_link_B, plan.microbatches)
     return joules, tuple(moved)
+
+
+def _offloaded(planned: Planned, p: int, piece: Piece) -> tuple[float, Links]:
+    """Joules and bytes of the activations of a stage to the hosts of its devices and back."""
+    plan, nbytes = planned.plan, 2 * piece.offloaded_B * planned.plan.microbatches
+    way = to_host(planned.fleet, plan.rank(p, 0, 0)) if nbytes else None
+    if way is None:
+        return 0.0, ()
+    moved = nbytes * plan.dp * plan.tp
+    return moved * float(way.link.energy or 0.0), ((way.name, moved),)
 
 
 def _times(links: Links, times: int) -> Links:

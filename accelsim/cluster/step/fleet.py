@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.shapes.building import build, devices, speeds
+from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
 from accelsim.cluster.step.costs import PLAIN, Costs, Setting
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
@@ -40,7 +40,8 @@ class Comm(NamedTuple):
 @dataclass(frozen=True)
 class Fleet:
     """Devices by rank, what joins them, and how they compute. ``speeds``: pace of each as a share of its chip's;
-    ``host_W``: idle power of hosts, switches and cards of all nodes."""
+    ``host_W``: idle power of hosts, switches and cards of all nodes; ``hosts``: by rank the share in the memory of its
+    host, () or None where that is the chip's."""
 
     name: str
     title: str
@@ -50,6 +51,7 @@ class Fleet:
     software: Collectives = SILENT
     host_W: float = 0.0
     setting: Setting = PLAIN
+    hosts: tuple[Share | None, ...] = ()
 
     @property
     def size(self) -> int:
@@ -200,5 +202,5 @@ def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN) -> Fleet:
     )
     return Fleet(
         cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster), cluster.collectives, watts,
-        setting,
+        setting, hosts(cluster),
     )  # fmt: skip

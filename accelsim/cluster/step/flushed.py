@@ -16,6 +16,7 @@ from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import Synced, synced
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B
+from accelsim.cluster.step.offload import to_host
 from accelsim.cluster.step.ops import Op, Ops, Planned, Replica
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult
@@ -120,7 +121,8 @@ class Step:
             "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "host": spent[4],
             "bubble": ideal - sum(spent),
             "pipeline": even - ideal, "stragglers": flush - even,
-            "data": spent[3] + reduced - flush + done - updated, "optimiser": updated - reduced,
+            "data": spent[3] + reduced - flush + done - updated, "offload": spent[6],
+            "optimiser": updated - reduced,
         }  # fmt: skip
 
     def _spent_fs(self, ideal: PlayedSchedule) -> list[int]:
@@ -133,11 +135,20 @@ class Step:
         self, played: Sequence[PlayedSchedule], sync: Sequence[Synced], time_fs: int
     ) -> list[Device]:
         static = self._static_B()
-        stash = [[piece.stash_B for piece in stage] for stage in self.planned.pieces]
+        stash, away = (
+            [[getattr(piece, name) for piece in stage] for stage in self.planned.pieces]
+            for name in ("stash_B", "offloaded_B")
+        )
         found = []
         for replica, pipe in zip(self.replicas, played, strict=True):
             traces = memory_traces(pipe, stash, static)
-            stages = [self._of_stage(replica, pipe, p, traces[p], sync) for p in range(self.plan.pp)]
+            hosts = (
+                [trace.peak_stash_B for trace in memory_traces(pipe, away, {})] if any(map(any, away)) else []
+            )
+            stages = [
+                self._of_stage(replica, pipe, p, traces[p], sync, hosts[p] if hosts else 0)
+                for p in range(self.plan.pp)
+            ]
             found += self._shown(pipe, [device for stage in stages for device in stage], time_fs)
         return found
 
@@ -146,8 +157,9 @@ class Step:
         return devices
 
     def _of_stage(
-        self, replica: Replica, pipe: PlayedSchedule, p: int, trace: MemoryTrace, sync: Sequence[Synced]
-    ) -> list[Device]:
+        self, replica: Replica, pipe: PlayedSchedule, p: int, trace: MemoryTrace, sync: Sequence[Synced],
+        host_B: int,
+    ) -> list[Device]:  # fmt: skip
         """The devices of a stage that differ: those of a tensor-parallel group by chip and pace."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for d in replica.numbers:
@@ -159,7 +171,7 @@ class Step:
             Device(
                 tuple(sorted(ranks)), p, self.fleet.chips[ranks[0]].name,
                 lambda rank=ranks[0]: slices(Shown(self.planned, replica, pipe, p, rank, sync[p], done)),  # type: ignore[misc]
-                trace, capacity_B(self.fleet.chips[ranks[0]]),
+                trace, capacity_B(self.fleet.chips[ranks[0]]), host_B,
             )
             for ranks in alike.values()
         ]  # fmt: skip
@@ -170,6 +182,10 @@ class Step:
             for device in devices
             if not device.fits
         ]
+        for device in devices:
+            way = to_host(self.fleet, device.ranks[0]) if device.host_B else None
+            if way is not None and device.host_B > way.capacity_B:
+                needs.append((device.ranks, {"activations in the host": device.host_B}, way.capacity_B))
         if needs and not self.options.ignore_capacity:
             raise OutOfMemory(self.planned.work.name, needs)
 
@@ -263,9 +279,10 @@ def _all(shown: Shown) -> Iterator[Slice]:
 
 def _parts(at: int, group: Op, own: Op, label: str) -> Iterator[Slice]:
     """An op: its own part of computing, the wait for the slowest of the group, collectives."""
+    sent_fs = group.tensor_fs + group.data_fs + group.offload_fs
     parts = (
         ("recompute", own.again_fs, group.again_fs), ("compute", own.compute_fs, group.compute_fs),
-        ("communication", group.tensor_fs + group.data_fs, group.tensor_fs + group.data_fs),
+        ("communication", sent_fs, sent_fs),
         ("wait", group.host_fs, group.host_fs), ("optimiser", group.update_fs, group.update_fs),
     )  # fmt: skip
     for kind, mine, all_fs in parts:

@@ -12,7 +12,8 @@ from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.memory import bandwidth_Bps
 from accelsim.cluster.step.ops import Planned
-from accelsim.cluster.step.work import SHORT_B, units_of
+from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.work import units_of
 
 if TYPE_CHECKING:
     from accelsim.cluster.step.options import Options

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.step.work import LONG_B, SHORT_B, Piece, units_of
+from accelsim.cluster.step.tensor import LONG_B, SHORT_B
+from accelsim.cluster.step.work import UNITS, Piece, units_of
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 from accelsim.spec.memory import Memory
 
-UNITS = 2
-"""Units of layers whose weights (ZeRO 3) and gradients (ZeRO 2 and 3) a device holds whole at a time."""
 OPTIMISER_B = 3 * LONG_B
 """Bytes of a parameter that Adam keeps: the weight in 32 bits, its two moments."""
 
@@ -81,8 +80,8 @@ def _on_chip_B(view: Chip) -> int:
 
 
 ADVICE = (
-    "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3; or, for a study, "
-    "--ignore-capacity"
+    "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3, --offload-activations; or, "
+    "for a study, --ignore-capacity"
 )
 """What helps a training that does not fit."""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.costs import FIRST_ATTENTION
 from accelsim.cluster.step.device_parts import Parts, name_of
 from accelsim.cluster.step.fleet import SILENT, Fleet
 from accelsim.cluster.step.legal import problems
@@ -167,6 +168,10 @@ def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
             yield Problem(what, "--whole", "chips with a memory of their own")
     if any(pace != 1.0 for pace in fleet.speeds):
         yield Problem(f"devices slower than their chips {whole}", "--whole", "speed: 1 of all devices")
+    if fleet.setting.attention == FIRST_ATTENTION:
+        yield Problem(f"{FIRST_ATTENTION} attention {whole}", "--attention", "flash or plain")
+    if fleet.setting.offload:
+        yield Problem(f"activations in the memory of hosts {whole}", "--offload-activations", "none")
     if fleet.setting.host_s:
         yield Problem(f"time of a host for each kernel {whole}", "--whole", "none")
     if fleet.topology.forwarding != "cut-through":

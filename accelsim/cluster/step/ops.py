@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.costs import Cost
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
+from accelsim.cluster.step.offload import to_host
 from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.tensor import SHORT_B, Calls
 from accelsim.cluster.step.work import Piece, Work, units_of
@@ -21,7 +22,8 @@ EXACT = 10**6
 class Op(NamedTuple):
     """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
     replicas (weights that ZeRO gathers, gradients of a pipeline that never empties) that nothing hides; by how much
-    longer its host takes to ask for it; of the update, where there is one behind each."""
+    longer its host takes to ask for it; of the update, where there is one behind each; of activations on their way to
+    the memory of the host or back that it does not hide."""
 
     compute_fs: int = 0
     again_fs: int = 0
@@ -29,6 +31,7 @@ class Op(NamedTuple):
     data_fs: int = 0
     host_fs: int = 0
     update_fs: int = 0
+    offload_fs: int = 0
 
     @property
     def time_fs(self) -> int:
@@ -156,11 +159,35 @@ class Planned:
             first = first._replace(data_fs=beside(gathers, hidden[0]))
             second = second._replace(data_fs=beside(gathers + scatters, hidden[1]))
         asked = self._asked_fs(piece)
-        return Ops(
-            first._replace(host_fs=max(0, asked[0] - first.time_fs)),
-            second._replace(host_fs=max(0, asked[1] - second.time_fs - compute[2])),
-            Op(compute[2]),
-        )
+        first = first._replace(host_fs=max(0, asked[0] - first.time_fs))
+        second = second._replace(host_fs=max(0, asked[1] - second.time_fs - compute[2]))
+        if piece.offloaded_B:
+            lasts = first.time_fs, second.time_fs + compute[2]
+            first, second = (
+                op._replace(offload_fs=self._sent_fs(stage, piece, group[0], fs))
+                for op, fs in zip((first, second), lasts, strict=True)
+            )
+        return Ops(first, second, Op(compute[2]))
+
+    def _sent_fs(self, stage: int, piece: Piece, rank: int, lasts_fs: int) -> int:
+        """Return how much longer the activations of a pass take to the host, or back, than the pass lasts. Where
+        devices reach others over the same kind of link, collectives of replicas and transfers of stages come first."""
+        way = to_host(self.fleet, rank)
+        assert way is not None, "checked before a step is planned"
+        for comm, kind, groups in self._others(stage, piece):
+            wires = self._wires(groups, kind)
+            if any(self.fleet.topology.wires[wire].link == way.link.kind for wire in wires):
+                lasts_fs -= comm.taken_fs
+        return max(0, way.sent_fs(piece.offloaded_B) - max(0, lasts_fs))
+
+    def _others(self, stage: int, piece: Piece) -> Iterator[tuple[Comm, str, Sequence[Group]]]:
+        """Collectives of replicas in a pass, and the transfer that it ends with: (what, its kind, its groups)."""
+        plan, groups = self.plan, self.data_groups(stage)
+        yield self.gathers(stage, piece), "all_gather", groups
+        yield self.scatters(stage, piece), "reduce_scatter", groups
+        if plan.pp > 1:
+            pair = (plan.rank(stage, 0, 0), plan.rank((stage + 1) % plan.pp, 0, 0))
+            yield self.transfer(stage), "send_recv", [pair]
 
     def _asked_fs(self, piece: Piece) -> tuple[int, int]:
         """How long a host takes to ask for the forward and for the backward pass, what is computed again with it."""
@@ -176,7 +203,7 @@ class Planned:
         pace = Fraction(self.fleet.speeds[rank]).limit_denominator(EXACT)
         return -(-time * pace.denominator // pace.numerator)
 
-    def comm(self, calls: Sequence[Call], group: Sequence[int]) -> Comm:
+    def comm(self, calls: Calls, group: Sequence[int]) -> Comm:
         """Collectives of a tensor-parallel group, one after the other."""
         total = Comm()
         for call in calls:

@@ -22,6 +22,7 @@ PARTS: Mapping[str, str] = {
     "pipeline": "waiting for transfers between stages",
     "stragglers": "waiting for devices slower than their chip",
     "data": "gradient collectives not hidden by computation",
+    "offload": "activations on their way to the host and back",
     "optimiser": "the weight update",
 }
 """Parts of a step, in the order in which they are told -> what they are. They add up to its time."""
@@ -44,7 +45,7 @@ NOT_CALIBRATED = "not calibrated"
 @dataclass(frozen=True)
 class Device:
     """One device for all that do the same: ``ranks``. ``memory``: by kind over time, ``capacity_B`` what it has.
-    ``made`` gives the timeline."""
+    ``made`` gives the timeline; ``host_B``: activations in the memory of its host at one time, at the most."""
 
     ranks: tuple[int, ...]
     stage: int
@@ -52,6 +53,7 @@ class Device:
     made: Callable[[], tuple[Slice, ...]] = field(repr=False, compare=False)
     memory: MemoryTrace = field(repr=False)
     capacity_B: int
+    host_B: int = 0
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
@@ -194,6 +196,7 @@ def device_facts(device: Device) -> dict[str, Any]:
     return {
         "stage": device.stage, "ranks": list(device.ranks), "chip": device.chip,
         "memory_B": device.memory.parts_B(), "peak_B": device.memory.peak_B, "capacity_B": device.capacity_B,
+        **({"host_B": device.host_B} if device.host_B else {}),
         "spent_s": {kind: fs * FS for kind, fs in device.spent_fs.items()},
     }  # fmt: skip
 

@@ -173,24 +173,6 @@ def products(split: Split) -> Mapping[str, Segment]:
         "out": (model.hidden // split.tp, model.hidden),
         "up": (model.hidden, (2 if model.gated else 1) * ffn),
         "down": (ffn, model.hidden),
-    }  # fmt: skip
-    return {name: _product(split, name, width, features) for name, (width, features) in sizes.items()}
-
-
-def _product(split: Split, name: str, width: int, features: int) -> Segment:
-    b, x = _builder(split, f"{name}-product", width)
-    return Segment(f"{name}-product", b.finish(b.project(x, features, "y", bias=False)), ("x",))
-
-
-def products(split: Split) -> Mapping[str, Segment]:
-    """Return the four products of a block that a collective of the tensor-parallel group precedes or follows, each
-    alone: 'qkv', 'out', 'up' (gated: both factors at once) and 'down'."""
-    model, ffn = split.model, ceil(split.model.ffn / split.tp)
-    sizes = {
-        "qkv": (model.hidden, (split.heads + 2 * split.kv_heads) * model.head_dim),
-        "out": (model.hidden // split.tp, model.hidden),
-        "up": (model.hidden, (2 if model.gated else 1) * ffn),
-        "down": (ffn, model.hidden),
     }
     return {name: _product(split, name, width, features) for name, (width, features) in sizes.items()}
 

@@ -178,7 +178,7 @@ class Steady(Step):
         return {
             "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "host": spent[4],
             "bubble": ideal - sum(spent), "pipeline": even - ideal, "stragglers": whole - even,
-            "data": spent[3], "optimiser": spent[5],
+            "data": spent[3], "offload": spent[6], "optimiser": spent[5],
         }  # fmt: skip
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:

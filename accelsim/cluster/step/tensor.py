@@ -12,7 +12,6 @@ With sequence parallelism each product of a block has a collective before or aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -74,7 +73,10 @@ def calls_of(
     through = tuple(Call(kind, x_B, 2 * blocks) for kind in pairs)
     back = (*through, *([Call("all_gather", x_B, 2 * blocks)] if split.sp else []))
     if split.sp and costs.setting.overlap_tensor:
-        through, back = (tuple(each._replace(nbytes=x_B, times=blocks) for each in one) for one in overlapping(split, costs))
+        through, back = (
+            tuple(each._replace(nbytes=x_B, times=blocks) for each in one)
+            for one in overlapping(split, costs)
+        )
     forward = (*through, *([Call(pairs[-1], x_B)] if first else []))
     backward = (*back, *([Call(pairs[0], x_B)] if first and split.sp else []))
     if last:

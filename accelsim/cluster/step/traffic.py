@@ -11,7 +11,8 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Fleet, Group
 from accelsim.cluster.step.ops import Planned
 from accelsim.cluster.step.options import PLAIN, Options
-from accelsim.cluster.step.work import SHORT_B, Work
+from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.work import Work
 from accelsim.types import Floats
 
 

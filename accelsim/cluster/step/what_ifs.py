@@ -35,7 +35,8 @@ class Change(NamedTuple):
 
 def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
     """Changes that could help: links and devices twice as fast, and other fields of the plan."""
-    for link in found.by_link_B:
+    wired = {wire.link for wire in asked.fleet.topology.wires}
+    for link in filter(wired.__contains__, found.by_link_B):
         yield Change(f"links {link} twice as fast", "", asked._replace(fleet=faster(asked.fleet, link)))
     paces = tuple(2 * pace for pace in asked.fleet.speeds)
     yield Change("devices twice as fast", "", asked._replace(fleet=asked.fleet.with_speeds(paces)))

@@ -23,6 +23,7 @@ class Piece:
     tensor-parallel group in the forward pass, again in recomputation, in the backward pass. ``result_B``: what goes to
     the next piece, whole. ``parameters``: of this device before ZeRO, by layer in the order of the forward pass.
     ``stash_B``: kept from the forward to the backward pass. ``working_B``: needed beside it while a pass runs.
+    ``offloaded_B``: kept in the memory of the host.
     """
 
     costs: PassCosts
@@ -32,6 +33,7 @@ class Piece:
     parameters: tuple[int, ...]
     stash_B: int
     working_B: int
+    offloaded_B: int = 0
 
 
 class Graphs(NamedTuple):
@@ -78,6 +80,9 @@ class Work(Protocol):
         """Layers that a pipeline may be cut between."""
 
 
+UNITS = 2
+"""Units of layers that a device holds whole at a time, one at work and one on its way: weights (ZeRO 3) and gradients
+(ZeRO 2 and 3), activations that wait in the memory of the host."""
 UNIT_B = 25 * 2**20
 """Bytes of weights from which on the layers that ZeRO gathers and scatters together are a unit: a block of a large
 model, several layers of a small one."""
@@ -176,9 +181,11 @@ class DecoderWork:
         for there, name in zip(ends, ("embedding", "head"), strict=True):
             total += costs.edge(split, name, apart) if there else PassCosts()
         x_B = SHORT_B * split.batch * self.model.seq * self.model.hidden
+        kept_B, working = stash_B(split, plan.recompute), working_B(split, plan.recompute, ends[1])
+        away = costs.setting.offload
         return Piece(
             total, again, calls_of(split, plan, blocks, ends, costs), x_B, self._parameters(split.tp, blocks, ends),
-            blocks * stash_B(split, plan.recompute), working_B(split, plan.recompute, ends[1]),
+            0 if away else blocks * kept_B, working + UNITS * kept_B * away, blocks * kept_B * away,
         )  # fmt: skip
 
     def _parameters(self, tp: int, blocks: int, ends: tuple[bool, bool]) -> tuple[int, ...]:
