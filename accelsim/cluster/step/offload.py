@@ -53,12 +53,11 @@ def to_host(fleet: Fleet, rank: int) -> ToHost | None:
 
 
 def problems(fleet: Fleet, tokens: int, name: str) -> Iterator[Problem]:
-    """What is wrong with offloading for a model and a cluster."""
+    """Yield what is wrong with offloading for a model whose samples have ``tokens``, and for a cluster."""
     option = "--offload-activations"
     if not tokens:
-        yield Problem(f"{option} of {name}", option, "a decoder")
-    lacking = {chip.name: chip for rank, chip in enumerate(fleet.chips) if to_host(fleet, rank) is None}
-    for chip in lacking:
-        yield Problem(
-            f"{option} on {chip}, which has no link to the memory of a host", option, "a chip with one"
-        )
+        yield Problem(f"activations of {name} in the memory of a host", option, "a decoder")
+    ranks = {chip.name: rank for rank, chip in enumerate(fleet.chips)}
+    for chip, rank in ranks.items():
+        if to_host(fleet, rank) is None:
+            yield Problem(f"{chip} has no link to the memory of a host", option, "a chip with one")
