@@ -25,6 +25,7 @@ from accelsim.cli.common import (
     width,
 )
 from accelsim.errors import Problem, UsageError
+from accelsim.spec.counts import MOST_DEVICES
 
 if TYPE_CHECKING:
     from accelsim.cluster.collectives.choice import Called
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 """A device of --group, or a range of them."""
-MOST_DEVICES = 16_384
-"""Devices of a range at most: as many as a cluster may have."""
 MOST_ROUTES = 64
 """Ways that --routes lists."""
 

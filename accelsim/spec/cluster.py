@@ -16,8 +16,6 @@ from accelsim.spec.declaring import NAME, Field
 from accelsim.spec.link import Link
 from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds, Watts
 
-MOST_DEVICES = 16_384
-"""Devices of the largest cluster: each has a label, wires and, in a run, a clock of its own."""
 MOST_DIRECT = 256
 """Ends of the largest fabric in which each is wired to each other."""
 ShapeName = Literal[

@@ -21,6 +21,8 @@ from accelsim.spec.declaring import (
 
 MOST_SIDE, MOST_LANES, MOST_CLOCKS, MOST_PARTS, MOST_CORES = 65_536, 2**20, 1_000_000, 65_536, 1024
 """Rows and columns of an array, lanes of a vector unit, clocks of anything, parts of a memory, cores of a chip."""
+MOST_DEVICES = 131_072
+"""Devices of the largest cluster: each has a label, wires and, in a run, a clock of its own."""
 MOST_ARRAYS = 256
 """Arrays of a core."""
 

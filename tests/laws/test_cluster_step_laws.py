@@ -13,6 +13,7 @@ from accelsim.cluster.buckets.base import Fusion
 from accelsim.cluster.buckets.policies import POLICIES
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.options import PLAIN
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.search import neighbours, search
@@ -21,7 +22,7 @@ from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import faster
 from accelsim.cluster.step.work import DecoderWork
 from accelsim.errors import Infeasible
-from tests.unit.cluster.step.test_training_step import FREE, WORK, fleet
+from tests.unit.cluster.step.test_training_step import CHIP, FREE, WORK, fleet
 
 FLUSHING = sorted(name for name, entry in SCHEDULES.items() if entry.synchronous)
 
@@ -69,6 +70,42 @@ def test_stragglers_links_and_sums(plan: Plan, fusion: Fusion, data: st.DataObje
         quick = train_step(WORK, faster(fleet(plan.devices), "link"), plan, 2 * plan.dp, options)
         assert quick.time_fs <= result.time_fs or not fixed
         assert quick.by_link_B == result.by_link_B
+
+
+SETTINGS = [
+    Setting("bf16", overlap_tensor=on, offload=away) for on in (False, True) for away in (False, True)
+]
+"""Collectives after or beside products, activations on devices or hosts."""
+KNOWN = {setting: Costs(CHIP, setting) for setting in SETTINGS}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plans(), st.sampled_from([1, 4, 64]))
+def test_overlap_is_never_slower_and_moves_the_same(plan: Plan, rate: int) -> None:
+    """Whatever else overlaps or is offloaded, on slow and on quick links; and a quicker link is never slower."""
+    found = {}
+    for setting in SETTINGS:
+        for overlap in (
+            (False, True) if plan.shares_gradients else (True,)
+        ):  # others are copied into buckets first
+            for gather in (False, True) if plan.zero in (1, 2) else (False,):
+                options = replace(FREE, overlap=overlap, overlap_gather=gather, gradients=Fusion("whole"))
+                for times in (rate, 2 * rate):
+                    made = faster(replace(fleet(plan.devices), setting=setting), "link", times)
+                    vars(made)["_costs"] = {id(CHIP): KNOWN[setting]}
+                    result = train_step(WORK, made, plan, 2 * plan.dp, options)
+                    found[setting.offload, setting.overlap_tensor, overlap, gather, times] = result
+                    assert result.check() == []
+    for (away, *others, times), result in found.items():
+        for index, on in enumerate(others):
+            key = (away, *others[:index], False, *others[index + 1 :], times)
+            if on and key in found:
+                without = found[key]  # type: ignore[index]
+                assert result.time_fs <= without.time_fs, (index, plan)
+                assert result.by_link_B == without.by_link_B
+                assert abs(result.energy_J["links"] - without.energy_J["links"]) <= 1e-9 * result.total_J
+        if times == rate:
+            assert found[(away, *others, 2 * rate)].time_fs <= result.time_fs  # type: ignore[index]
 
 
 def test_no_moves_around_the_best_plan_beat_it(full: bool) -> None:

@@ -3,10 +3,11 @@
 * **MPT** (llm-foundry, ``scripts/train/benchmarking/README.md`` at 061f2c7c): PyTorch's FSDP in bf16 on 8 to 128 GPUs,
   microbatches and recomputation as published. Of the rows of 7 billion parameters and more and up to 8,192 tokens every
   second one (of the file, from the first) has told two constants: ``cluster.step.ops.BESIDE``, and on Hopper
-  ``attention_backward``. The rest are compared. Its attention was a kernel of 2023 (Triton), which is slow on long
-  sequences and on Hopper; smaller models and longer sequences are a set of their own.
+  ``attention_backward``. The rest are compared. Its attention was a kernel of the first generation (Triton, for ALiBi),
+  ``--attention memory-efficient``; smaller models and longer sequences are a set of their own.
 * **Megatron-LM** (README of 2024, H100, sequences of 4,096, vocabulary of 131,072): no row has told anything. Sizes of
-  microbatches and chunks of its pipelines are not published; the tool finds the first, the second are layers.
+  microbatches and chunks of its pipelines are not published; the tool finds the first, the second are layers. It
+  overlapped gathers of new weights and tensor-parallel collectives, as its README says.
 
 A row that does not fit in memory raises: all of these ran.
 """
@@ -54,7 +55,7 @@ class Published(NamedTuple):
         plan = f"fsdp={gpus},microbatches={times},recompute={row['recompute']}"
         return Asked(
             decoder(layers, hidden, heads, int(row["tokens"]), VOCAB), f"{gpus // NODE}x-{cluster}", plan,
-            gpus * each * times, changes, "bf16",
+            gpus * each * times, changes, "bf16", attention="memory-efficient",
         )  # fmt: skip
 
     def compared(self) -> Row:
@@ -112,7 +113,7 @@ def megatron(data: Path | None = None) -> Iterator[Row]:
         parts += [f"schedule=interleaved,chunks={layers // pp}"] if pp > 1 else []
         gpus = REPLICAS * tp * pp
         asked = Asked(decoder(layers, hidden, heads, SEQ, TOKENS), f"{gpus // NODE}x-dgx-h100", ",".join(parts), batch,
-                      dtype="bf16", gradient_B=4, overlap_gather=True)  # fmt: skip
+                      dtype="bf16", gradient_B=4, overlap_gather=True, overlap_tensor=tp > 1)  # fmt: skip
         found, work = step(asked), 1 + SEQ / (6 * hidden) + TOKENS / (12 * layers * hidden)
         flops = 72 * batch * SEQ * layers * hidden**2 * work
         yield Row(f"Megatron-LM {name} on {gpus:,} H100", flops / (rate * 1e12 * gpus), found.time_s)

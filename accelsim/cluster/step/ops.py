@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -62,6 +62,21 @@ multiprocessors and memory bandwidth from its kernels. Fitted, see ``tests.valid
 def beside(collectives_fs: int, hidden_fs: int) -> int:
     """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them."""
     return max(0, collectives_fs - hidden_fs) + round(BESIDE * min(collectives_fs, hidden_fs))
+
+
+class Compute(NamedTuple):
+    """Compute of a piece in a microbatch on the slowest device of its group: the forward pass, what of it is done
+    again, gradients of activations, and of weights."""
+
+    forward: int
+    again: int
+    inputs: int
+    weights: int
+
+    @property
+    def backward(self) -> int:
+        """All but the forward pass."""
+        return self.again + self.inputs + self.weights
 
 
 class Tensor(NamedTuple):
@@ -145,49 +160,57 @@ class Planned:
             )
 
         piece = pieces[group[0]]
-        forward, again, backward = (self.tensor(calls, group) for calls in piece.calls)
-        compute = [slowest(part) for part in ("forward", "inputs", "weights")]
-        redone = slowest("again")
-        first = Op(compute[0], 0, forward.time_fs)
-        second = Op(compute[1], redone, again.time_fs + backward.time_fs)
+        compute = Compute(*(slowest(part) for part in ("forward", "again", "inputs", "weights")))
+        first, second = self._with_tensor(stage, piece, group, compute)
+        asked = self._asked_fs(piece)
+        first = first._replace(host_fs=max(0, asked[0] - first.time_fs))
+        second = second._replace(host_fs=max(0, asked[1] - second.time_fs - compute.weights))
+        if piece.offloaded_B:
+            away = self._away_fs(stage, piece, group[0])
+            first = first._replace(offload_fs=max(0, away - first.time_fs))
+            second = second._replace(offload_fs=max(0, away - second.time_fs - compute.weights))
+        return Ops(first, second, Op(compute.weights))
+
+    def _with_tensor(self, stage: int, piece: Piece, group: Sequence[int], compute: Compute) -> tuple[Op, Op]:
+        """Return both passes with their collectives. Products hide those of the tensor-parallel group only where the
+        pass gets shorter by it: what they hide takes the wires from gathers of ZeRO."""
+        able = any(call.product_fs for calls in piece.calls for call in calls)
+        tried = [
+            self._passes(stage, piece, group, compute, hide) for hide in ((True, False) if able else (False,))
+        ]
+        first, second = (min(ops, key=lambda op: op.time_fs) for ops in zip(*tried, strict=True))
+        return first, second
+
+    def _passes(
+        self, stage: int, piece: Piece, group: Sequence[int], compute: Compute, hide: bool
+    ) -> tuple[Op, Op]:
+        forward, again, backward = (self.tensor(calls, group, hide) for calls in piece.calls)
+        first = Op(compute.forward, 0, forward.time_fs)
+        second = Op(compute.inputs, compute.again, again.time_fs + backward.time_fs)
         if self.plan.shares_gradients:
             gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
             hidden = (
-                self._hidden_fs(stage, compute[0], forward),
-                self._hidden_fs(stage, compute[1] + compute[2] + redone, again.then(backward)),
+                self._hidden_fs(stage, compute.forward, forward),
+                self._hidden_fs(stage, compute.backward, again.then(backward)),
             )
             first = first._replace(data_fs=beside(gathers, hidden[0]))
             second = second._replace(data_fs=beside(gathers + scatters, hidden[1]))
-        asked = self._asked_fs(piece)
-        first = first._replace(host_fs=max(0, asked[0] - first.time_fs))
-        second = second._replace(host_fs=max(0, asked[1] - second.time_fs - compute[2]))
-        if piece.offloaded_B:
-            lasts = first.time_fs, second.time_fs + compute[2]
-            first, second = (
-                op._replace(offload_fs=self._sent_fs(stage, piece, group[0], fs))
-                for op, fs in zip((first, second), lasts, strict=True)
-            )
-        return Ops(first, second, Op(compute[2]))
+        return first, second
 
-    def _sent_fs(self, stage: int, piece: Piece, rank: int, lasts_fs: int) -> int:
-        """Return how much longer the activations of a pass take to the host, or back, than the pass lasts. Where
-        devices reach others over the same kind of link, collectives of replicas and transfers of stages come first."""
-        way = to_host(self.fleet, rank)
+    def _away_fs(self, stage: int, piece: Piece, rank: int) -> int:
+        """Return how long the activations of a pass take to the host, or back. Where devices reach others over the same
+        kind of link, gathers of replicas and the transfer to the next stage come first."""
+        way, plan = to_host(self.fleet, rank), self.plan
         assert way is not None, "checked before a step is planned"
-        for comm, kind, groups in self._others(stage, piece):
-            wires = self._wires(groups, kind)
-            if any(self.fleet.topology.wires[wire].link == way.link.kind for wire in wires):
-                lasts_fs -= comm.taken_fs
-        return max(0, way.sent_fs(piece.offloaded_B) - max(0, lasts_fs))
-
-    def _others(self, stage: int, piece: Piece) -> Iterator[tuple[Comm, str, Sequence[Group]]]:
-        """Collectives of replicas in a pass, and the transfer that it ends with: (what, its kind, its groups)."""
-        plan, groups = self.plan, self.data_groups(stage)
-        yield self.gathers(stage, piece), "all_gather", groups
-        yield self.scatters(stage, piece), "reduce_scatter", groups
-        if plan.pp > 1:
-            pair = (plan.rank(stage, 0, 0), plan.rank((stage + 1) % plan.pp, 0, 0))
-            yield self.transfer(stage), "send_recv", [pair]
+        taken_fs = way.sent_fs(piece.offloaded_B)
+        pair = (plan.rank(stage, 0, 0), plan.rank((stage + 1) % plan.pp, 0, 0))
+        for comm, kind, groups in (
+            (self.gathers(stage, piece), "all_gather", self.data_groups(stage)),
+            (self.transfer(stage), "send_recv", [pair]),
+        ):
+            links = {self.fleet.topology.wires[wire].link for wire in self._wires(groups, kind)}
+            taken_fs += comm.taken_fs if way.link.kind in links else 0
+        return taken_fs
 
     def _asked_fs(self, piece: Piece) -> tuple[int, int]:
         """How long a host takes to ask for the forward and for the backward pass, what is computed again with it."""
@@ -214,12 +237,12 @@ class Planned:
             )  # fmt: skip
         return total
 
-    def tensor(self, calls: Calls, group: Sequence[int]) -> Tensor:
-        """Return the time of such collectives in a pass, with what of it products hide."""
+    def tensor(self, calls: Calls, group: Sequence[int], hide: bool) -> Tensor:
+        """Return the time of such collectives in a pass, with what of it products hide where they ``hide`` any."""
         total = Tensor(0, 0)
         for call in calls:
             alone_fs = self.fleet.collective(call.kind, call.nbytes, [tuple(group)]).time_fs
-            hidden_fs = alone_fs - call.exposed_fs(alone_fs)
+            hidden_fs = alone_fs - call.exposed_fs(alone_fs) if hide else 0
             each = Tensor(beside(alone_fs, hidden_fs), hidden_fs)
             total = total.then(Tensor(each.time_fs * call.times, each.hidden_fs * call.times))
         return total

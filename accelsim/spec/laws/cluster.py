@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from accelsim.errors import SpecError, count_of, nearest
-from accelsim.spec.cluster import MOST_DEVICES, ClusterSpec, Node, device_labels
+from accelsim.spec.cluster import ClusterSpec, Node, device_labels
+from accelsim.spec.counts import MOST_DEVICES
 from accelsim.spec.laws.fabric import cluster_link, fabric_findings, listed_parts, united
 from accelsim.spec.laws.finding import Finding
 from accelsim.spec.yaml import where
