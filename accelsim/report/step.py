@@ -134,9 +134,10 @@ def _memory(result: StepResult) -> str:
     parts = device.memory.parts_B()
     most = max(parts, key=lambda kind: parts[kind])
     article = "the " * (most == "optimiser")
+    away = f" {memory_text(device.host_B)} more waits in the memory of its host." if device.host_B else ""
     return (
         f"Stage {device.stage} uses the most memory: {memory_text(device.memory.peak_B)} of "
-        f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {article}{most}."
+        f"{memory_text(device.capacity_B)}, {memory_text(parts[most])} of it for {article}{most}.{away}"
     )
 
 

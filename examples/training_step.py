@@ -1,0 +1,21 @@
+"""What one training step of a language model takes on eight GPUs, by plan and by what overlaps or waits elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from accelsim.cluster.step.asked import Asked, step
+
+BASE = Asked("llama2-7b?layers=8,seq=4096", "dgx-h100", "fsdp=8", batch=64, dtype="bf16")
+ASKED = {
+    "weights shared out (FSDP)": BASE,
+    "attention of the generation before": replace(BASE, attention="memory-efficient"),
+    "activations on the host": replace(BASE, offload=True),
+    "tensor parallelism": replace(BASE, plan="tp=8,sp"),
+    "... beside products": replace(BASE, plan="tp=8,sp", overlap_tensor=True),
+}
+
+for name, asked in ASKED.items():
+    found = step(asked)
+    memory = found.fullest.memory.peak_B / 2**30
+    print(f"{name:35} {found.time_s:6.3f} s, {memory:5.1f} GiB, {found.tokens_per_s / 1e3:5.1f}k tokens/s")
