@@ -20,7 +20,7 @@ class Function(NamedTuple):
     traffic: float = 1
     host: float = 1.18
     reductions: float = 0
-    """Of a row, one after the other."""
+    """Reductions of a row, one after the other."""
     row: float = 0
     """Clocks of a multiprocessor for each row, where a block of threads has one."""
     along: float = 0

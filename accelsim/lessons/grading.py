@@ -19,7 +19,7 @@ from accelsim.lessons.sandbox.student import why_not_isolated
 from accelsim.lessons.work import lesson_in
 
 COLUMNS = ("folder", "student", "lesson", "passed", "steps", "where", "expected", "got")
-"""Of a row of marks."""
+"""Columns of the table of marks."""
 NOT_GRADED = "could not be graded"
 """Beginning of ``where`` in a row without a mark."""
 OWN_S = 120.0

@@ -218,7 +218,7 @@ class _Commands(Lazy[Command]):
 
 
 class _Slices(Lazy[Slice]):
-    """Of all commands of a timetable."""
+    """Slices of all commands of a timetable."""
 
     def __init__(self, table: Timetable) -> None:
         self._table = table

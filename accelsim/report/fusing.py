@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 EVERY = 2
-"""Of the thresholds that were tried every second has a row."""
+"""One row for so many thresholds that were tried."""
 BEST = "*"
 """Stands behind the best."""
 

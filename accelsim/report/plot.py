@@ -33,7 +33,7 @@ _ALSO_PNG: ContextVar[bool] = ContextVar("pictures of reports as PNG too", defau
 
 
 LEGEND_SHARE = 0.85
-"""Of the width of the figure, for a legend that begins where the bars do."""
+"""Share of the width of the figure, for a legend that begins where the bars do."""
 ROOM = 0.06
 """Share of a bar from which on a part has room for its percentage."""
 

@@ -39,7 +39,7 @@ POINTS_PER_IN = 72
 NEAR_PT, STEP_PT, STEPS = 9.0, 11.0, 6
 """From the middle of a mark to its label, points: at least, and how much farther in each of so many steps."""
 LINE_PX, LINE_PARTS = 2, 200
-"""Of the roof: its width, and the parts in which labels keep away from it."""
+"""Width of the roof, and the parts in which labels keep away from it."""
 ANGLES = tuple(eighth * pi / 4 for eighth in (-1, 1, 0, -2, -3, 3, 4, 2))
 """Directions in which a label is tried, the best first: below and to the right."""
 
@@ -121,7 +121,7 @@ def _shown(roof: Roofline) -> list[Point]:
 
 
 def _area(layer: Layer, run: Run) -> float:
-    """Of a mark, square points."""
+    """Return the area of a mark, square points."""
     return 18 + 400 * layer.added_fs / max(run.time_fs, 1)
 
 

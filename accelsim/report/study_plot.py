@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
 WIDE = 0.8
-"""Of the room of a chip, what its bars take."""
+"""Share of the room of a chip that its bars take."""
 
 
 def ladder(found: Ladder) -> Figure:

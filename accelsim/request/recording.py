@@ -122,7 +122,7 @@ def flag(name: str) -> str:
 
 
 def _last_settings(texts: Iterable[str]) -> list[str]:
-    """Of each field the setting that holds: on a command line several of one field would be several runs."""
+    """Return the last setting of each field: on a command line several of one field would be several runs."""
     found: dict[str, str] = {}
     for text in texts:
         field = text.partition("=")[0].strip()

@@ -45,9 +45,9 @@ class Longest(NamedTuple):
 
 
 DELAY = Longest(100_000, Fraction(1, 10**4))
-"""Of a delay between commands: 100 us."""
+"""Longest delay between commands: 100 us."""
 REFRESH = Longest(10_000_000, Fraction(1, 10**2))
-"""Of what refreshes wait and take: 10 ms."""
+"""Longest time that refreshes wait or take: 10 ms."""
 
 
 def _span(longest: Longest) -> Callable[[Any], Span]:

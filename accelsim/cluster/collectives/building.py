@@ -131,7 +131,7 @@ class _Last:
 
 
 def _cells(first: Ints, width: Ints) -> tuple[Ints, Ints]:
-    """Of each cell that the messages of a round carry: the place of its message, and the cell."""
+    """Return the place of its message, and the number, of each cell that the messages of a round carry."""
     if (width == 1).all():
         return np.arange(len(first)), first
     place = np.repeat(np.arange(len(first)), width)

@@ -77,7 +77,7 @@ def _circle(members: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _inside_Bps(topology: Topology, members: Sequence[int]) -> float:
-    """Of rings over the members of a node.
+    """Return the bandwidth of rings over the members of a node.
 
     Where wires join them directly, several rings use all of these (NVLink without a switch, a torus): the member with
     the least bandwidth to others sets the pace. Otherwise one ring through the switches.
@@ -120,7 +120,8 @@ def _sums(topology: Topology, edges: Sequence[tuple[int, int]]) -> bool:
 def _energy(
     topology: Topology, inside: Sequence[tuple[int, int]], between: Sequence[tuple[int, int]], channels: int
 ) -> float:
-    """Of a byte passed on along every edge, J; with several nodes each edge inside is in all rings but one."""
+    """Return the energy of a byte passed on along every edge, J; of several nodes each edge inside is in all rings
+    but one."""
 
     def of(edges: Sequence[tuple[int, int]]) -> float:
         return sum(topology.wires[wire].energy_J_per_B for a, b in edges for wire in topology.route(a, b))

@@ -91,7 +91,7 @@ def graph_states(layers: Sequence[Layer], edges: Sequence[tuple[int, int]]) -> S
 
 
 def _sums(values: Sequence[float], sets: Sequence[Sequence[int]]) -> Floats:
-    """Of the values of each set, to the last bit."""
+    """Return the sums of the values of each set, to the last bit."""
     return np.array([fsum(values[index] for index in each) for each in sets])
 
 
@@ -101,7 +101,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def _closures(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
-    """Of each layer all that it needs, itself too, as bits; and whom it feeds."""
+    """Return all that each layer needs, itself too, as bits; and whom it feeds."""
     fed: list[list[int]] = [[] for _ in range(count)]
     waits = [0] * count
     needs = [1 << index for index in range(count)]
@@ -152,7 +152,7 @@ def _grown(needs: Sequence[int], fed: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _open(fed: Sequence[int], needs: Sequence[int]) -> list[int]:
-    """Of each layer those that it needs and that also feed others than what it needs, as bits."""
+    """Return for each layer those that it needs and that also feed others than what it needs, as bits."""
     return [
         sum(1 << one for one in range(len(fed)) if need >> one & 1 and one != layer and fed[one] & ~need)
         for layer, need in enumerate(needs)

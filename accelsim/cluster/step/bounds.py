@@ -28,7 +28,7 @@ SIMULATED = 2
 
 
 class Bound(NamedTuple):
-    """Of a plan about: parts of its time, s; joules; bytes of the fullest device, and what that has."""
+    """About what a plan takes: parts of its time, s; joules; bytes of the fullest device, and what that has."""
 
     parts_s: Mapping[str, float]
     energy_J: float

@@ -19,7 +19,7 @@ from accelsim.cluster.step.options import Options
 from accelsim.errors import Problem, UsageError
 
 EVERY = 3
-"""Of thresholds every third is a line of the picture."""
+"""One line of the picture for so many thresholds."""
 SENT = ("all_reduce", "reduce_scatter")
 """Collectives of buckets."""
 

@@ -176,14 +176,14 @@ class _Stage:
 
 
 def _first_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]:
-    """Of the first forward pass of a chunk."""
+    """Return start and end of the first forward pass of a chunk, fs."""
     ops = pipe.orders[device]
     at = next(index for index, op in enumerate(ops) if op.kind == "F" and op.chunk == chunk)
     return int(pipe.start_fs[device][at]), int(pipe.end_fs[device][at])
 
 
 def _last_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]:
-    """Of the last op that makes gradients of weights of a chunk."""
+    """Return start and end of the last op that makes gradients of weights of a chunk."""
     ops = pipe.orders[device]
     kind = "W" if any(op.kind == "W" for op in ops) else "B"
     at = max(index for index, op in enumerate(ops) if op.kind == kind and op.chunk == chunk)
@@ -191,7 +191,7 @@ def _last_span(pipe: PlayedSchedule, device: int, chunk: int) -> tuple[int, int]
 
 
 def _gradient(name: str, ready_fs: int, count: int, options: Options) -> Gradient:
-    """Of so many parameters."""
+    """Return the gradient of so many parameters."""
     return Gradient(name, ready_fs, options.gradient_B * count, options.gradient_format)
 
 

@@ -141,7 +141,7 @@ class Recorder:
                 found.regions.append(region)
 
     def _histories(self, found: Snapshot) -> None:
-        """Of all regions so far and those whose bytes they have."""
+        """Take in the histories of all regions so far and of those whose bytes they have."""
         regions, builder = list(dict.fromkeys(found.regions)), self._builder
         for region in regions:
             overlaps = builder.regions[region].overlaps

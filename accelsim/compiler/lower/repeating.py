@@ -317,7 +317,7 @@ def _move_places(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
 
 
 def _newest(layout: Layout, chains: Chains, unit: int) -> list[str]:
-    """Of each chain of names those of the last ``unit`` blocks that have a place."""
+    """Return those names of each chain, of the last ``unit`` blocks, that have a place."""
     last: dict[str, int] = {}
     for name in layout.places:
         first, depth = chains.key(name)

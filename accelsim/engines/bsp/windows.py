@@ -25,7 +25,7 @@ def block_cuts(extent: int, block: int, parts: int) -> Ints:
 
 
 class Seen(NamedTuple):
-    """Of the parts along one axis: what the largest sees, and what all see together."""
+    """Parts along one axis: what the largest sees, and what all see together."""
 
     most: int
     all: int

@@ -30,7 +30,7 @@ REASONS = (
     Reason("sync", "sync", "tiles waiting for each other", "sync of tiles", "#253494", "....", True),
 )
 CATEGORIES = (Category("MAC", "#0072b2"), Category("exchange", "#41b6c4", "////"))
-"""Of its own; functions count as those of a vector unit."""
+"""Categories of its own; functions count as those of a vector unit."""
 PIECES = (
     ("tiles", "the slowest tile computes"),
     ("exchange", "tiles send and receive"),

@@ -84,7 +84,7 @@ class Legal:
         return self._rows(mappings(self._conv, self._array, self._pinned))
 
     def _rows(self, chunks: Iterable[Mappings]) -> Iterator[Ints]:
-        """Of each chunk the least bounds first, which rule out many of the rest."""
+        """Yield the least bounds of each chunk first, which rule out many of the rest."""
         for chunk in chunks:
             order = np.argsort(self._bound(chunk), kind="stable")
             for start in range(0, len(order), CHUNK):

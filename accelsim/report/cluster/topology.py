@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY)
-"""Of the links, in the order in which they appear."""
+"""Colours of the links, in the order in which they appear."""
 STYLES = ("-", "--", ":", "-.")
-"""Of the rates of one link, the fastest first."""
+"""Styles of the rates of one link, the fastest first."""
 HOT = VERMILLION
-"""Of the wire that carried most."""
+"""Colour of the wire that carried most."""
 
 
 class _Pair(NamedTuple):

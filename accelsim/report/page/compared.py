@@ -27,7 +27,7 @@ from accelsim.report.text import MISSING, ratio, signed
 from accelsim.time import FS
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
-"""Of the runs, in turn."""
+"""Colours of the runs, in turn."""
 PART = "E "
 """How the titles of the metrics of energy categories begin."""
 

@@ -16,7 +16,7 @@ from accelsim.seeds import SPLIT, SUMS, generator
 from accelsim.types import Array
 
 ADDITIONS = 20_000
-"""Of ``sums``."""
+"""Rows of ``sums``."""
 TEST_SHARE = 0.2
 """Share of the samples that are kept for the test where a file does not say."""
 

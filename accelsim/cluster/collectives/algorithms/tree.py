@@ -23,7 +23,7 @@ from accelsim.cluster.collectives.base import Collective, Members
 from accelsim.cluster.collectives.program import Program, Rounds, rounds
 
 Row = tuple[int, int, int, bool]
-"""Of a message: source, target, cell, whether it is added."""
+"""A message: source, target, cell, whether it is added."""
 
 
 def _tree(kind: str, members: Members, chunks: int) -> Program:

@@ -77,7 +77,7 @@ class Port:
 
 
 class Rehearsal:
-    """Of one program on its chip; ``sharing``: cores that use the memories at the same time, each at its share;
+    """Rehearsal of one program on its chip; ``sharing``: cores that use the memories at one time, each at its share;
     ``ahead``: weights for which there are slots at once have been loaded before."""
 
     def __init__(self, program: Program, roles: Roles, sharing: int = 1, ahead: bool = False) -> None:

@@ -98,7 +98,7 @@ class Tilings:
             (plan.option, plan.split, plan.rows, plan.split == "k" and plan.a_whole_k) for plan in plans
         ]
         self._first = np.array([together.index(each) for each in together])
-        """Of each plan the first of those that are scored together."""
+        """For each plan the first of those that are scored together."""
         self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
         for index, plan in enumerate(plans):
             self._tm[index, : len(axes.tm[plan.rows])] = axes.tm[plan.rows]
@@ -169,7 +169,7 @@ class Tilings:
         return np.stack([steps(bounds.score()), bounds.offchip_B, tiles, bounds.total()], axis=1)
 
     def _fitting_rows(self, choices: Ints, rows: Ints, index: int) -> tuple[Ints, Candidates]:
-        """Of these rows, all of plans of which ``index`` is the first, those that are there and fit the buffers."""
+        """Return those of these rows (plans whose first is ``index``) that exist and fit the buffers."""
         plan, table = self._plans[index], self._axes
         option, gemm = self._options[plan.option], self._step.shape.gemm
         rows = rows[self._tm[index, choices[rows, 3]] > 0]

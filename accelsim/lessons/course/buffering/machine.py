@@ -15,7 +15,7 @@ import simpy
 from accelsim.lessons.base import Wrong
 
 WORDS = 8
-"""Of a tile; durations of commands are multiples of it, in ns."""
+"""Words of a tile; durations of commands are multiples of it, in ns."""
 ENGINES = ("load", "compute", "store")
 SLOTS = 2
 

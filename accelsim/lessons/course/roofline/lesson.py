@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """Of a chip: operations per second, bytes per second of the memory of its weights."""
+    """Peaks of a chip: operations per second, bytes per second of the memory of its weights."""
 
     ops_per_s: float
     bytes_per_s: float
