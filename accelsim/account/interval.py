@@ -70,8 +70,9 @@ def _models(run: Run) -> dict[str, KernelModel]:
 
 
 def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
-    from accelsim.kernels.whole import Part, Width, width
+    from accelsim.kernels.whole import Part, Width, served_width, width
 
+    serves = run.job is not None and run.job.options.serves
     steps, known = run.program.steps, dict[tuple[str, str, str], Width]()
     for index, spent in critical_path.by_step(run).items():
         engine, kind, name = next(iter(models)), OTHER, run.program.dtype
@@ -82,6 +83,10 @@ def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
             if unit_of(step.engine) in models:
                 engine = unit_of(step.engine)
                 kind, name = models[engine].family(step.node), step.node.format or name
+                kernel = models[engine].served(run.program.graph, step.node) if serves else None
+                if kernel is not None:
+                    yield Part(sum(spent.values()) * FS, served_width(kernel), alike)
+                    continue
         key = (engine, kind, name)
         if key not in known:
             known[key] = width(run.chip, models[engine], kind, name)

@@ -124,7 +124,7 @@ def show_generation(found: Generation) -> None:
             "model",
             f"{found.model}, {found.dtype}, {found.sequences} x ({found.prompt:,} + {found.new:,} tokens)",
         ),
-        *kernels_row(found.chip, found.prefill.job.options.fusion),
+        *kernels_row(found.chip, *_kernels(found.prefill)),
         (
             "time to first token",
             si(found.time_to_first_token_s, "s") + interval_text(latency_interval(found.prefill)),
@@ -137,6 +137,11 @@ def show_generation(found: Generation) -> None:
     show(text_table(["generation", ""], rows, width()))
     click.echo("\n" + paragraphs(sentences(found)))
     show_notes([*found.prefill.job.notes, *_emulated(found.prefill)])
+
+
+def _kernels(run: Run) -> tuple[str, str]:
+    """Fusion, and the format of keys and values where it was asked for."""
+    return run.job.options.fusion, run.job.options.kv_dtype
 
 
 def _emulated(run: Run) -> list[str]:

@@ -88,6 +88,9 @@ WORST = 5
 @click.option("--tokens", callback=large_count, metavar="N",
               help="With --train: how long training on N tokens takes, such as 300e9.")  # fmt: skip
 @decoder_options
+@click.option("--library", default="", metavar="NAME",
+              help="Of a generation on a cluster: the library of its collectives, such as nccl or vllm; default: "
+              "vllm where the cluster knows it and kernels are those of serving stacks.")  # fmt: skip
 @fusion_options
 @click.option("--save-mapping", type=OUT, help="Write the mapping of every layer to this file.")
 @click.option(
@@ -128,6 +131,7 @@ def run(
     attention: str,
     overlap_tensor: bool,
     offload: bool,
+    library: str,
     check: bool,
     out: Path | None,
     save_mapping: Path | None,
@@ -163,6 +167,7 @@ def run(
         attention,
         overlap_tensor,
         offload,
+        library,
     )
     single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):

@@ -34,6 +34,8 @@ USED = frozenset(
     {"model", "on", "set", "batch", "dtype", "fusion", "site", "values", "ignore_capacity", "param", "seed"}
 )
 """Fields of a request that mean something on a cluster."""
+OF_SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype")
+"""Those that say how devices compute, in a generation."""
 
 
 class OnCluster(NamedTuple):
@@ -51,6 +53,7 @@ class OnCluster(NamedTuple):
     attention: str = ""
     overlap_tensor: bool = False
     offload: bool = False
+    library: str = ""
 
     @property
     def decoder_only(self) -> dict[str, bool]:
@@ -69,7 +72,7 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     if given.train or any(is_cluster(name) for text in on for name in listed(text)):
         return True
     options = {"--plan": bool(given.plan), "--whole": given.whole, "--tokens": given.tokens is not None,
-               **given.decoder_only}  # fmt: skip
+               **given.decoder_only, "--library": bool(given.library)}  # fmt: skip
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(on)}"
@@ -87,16 +90,19 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
     serving = is_serving(model)
     if not serving:
         check_there(model)
-    found = [*_problems(asked, unused), *_mode(asked, given, serving)]
+    used = USED.union(OF_SERVING) if serving and not given.train else USED
+    found = [*_problems(asked, unused, used), *_mode(asked, given, serving)]
     found += problems(given.fused, given.train, given.plan)
     if found:
         raise UsageError(found)
     if serving:
         from accelsim.cli.run_cluster_serve import Outputs, Serving, print_serving
+        from accelsim.cluster.step.costs import Setting
 
         wanted = Serving(
-            model, asked["on"][0], asked["set"], given.plan, asked["batch"], asked["dtype"],
-            asked["fusion"], asked["site"], _ignores_capacity(), not given.no_advice,
+            model, asked["on"][0], asked["set"], given.plan, asked["batch"],
+            Setting(**{name: asked[name] for name in OF_SERVING}), given.library, _ignores_capacity(),
+            not given.no_advice,
         )  # fmt: skip
         print_serving(wanted, Outputs(given.out, given.table, given.as_json))
         return
@@ -114,7 +120,7 @@ def _ignores_capacity() -> bool:
     return limits().ignore_capacity
 
 
-def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Problem]:
+def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool], used: frozenset[str]) -> list[Problem]:
     from accelsim.request.fields import DEFAULTS, OPTIONS
     from accelsim.request.recording import flag
     from accelsim.spec.yaml.clusters import is_cluster, listed
@@ -127,7 +133,7 @@ def _problems(asked: Mapping[str, Any], unused: Mapping[str, bool]) -> list[Prob
         )
     changed = [
         flag(name) for name in OPTIONS
-        if name in asked and name not in USED and asked[name] and asked[name] != DEFAULTS[name]
+        if name in asked and name not in used and asked[name] and asked[name] != DEFAULTS[name]
     ]  # fmt: skip
     changed += [name for name, there in unused.items() if there]
     if any(map(is_cluster, chips)):
@@ -151,6 +157,10 @@ def _mode(asked: Mapping[str, Any], given: OnCluster, serving: bool) -> list[Pro
         found.append(Problem(f"{' and '.join(wrong)} without --train", expected="--train: a training step"))
     if given.overlap_tensor and not given.plan:
         found.append(Problem("--overlap-tensor without --plan", expected="a plan with sp, such as tp=8,sp"))
+    if given.library and not serving:
+        found.append(
+            Problem("--library without a generation", expected="a decoder with prompt and new tokens")
+        )
     if given.tokens is not None and (given.whole or not given.train):
         found.append(Problem("--tokens", expected="--train without --whole: so many in a whole training"))
     if given.whole and not given.train:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from accelsim.cli.common import check_file_target, paragraphs, progress, show, show_json, width
+from accelsim.cluster.step.costs import PLAIN, Setting
 from accelsim.errors import Problem, UsageError
 from accelsim.files import table, write_file
 
@@ -23,16 +24,16 @@ SEQUENCES = 1
 
 class Serving(NamedTuple):
     """What is served: the model with ``prompt`` and ``new``, the cluster with its changes, the plan as text; sequences
-    of all replicas (None: one each); how devices compute; ``advice``: whether changes of the network are tried."""
+    of all replicas (None: one each); how devices compute; the library of their collectives ('': that of a serving
+    stack, where the cluster knows it); ``advice``: whether changes of the network are tried."""
 
     model: str
     cluster: str
     overrides: Sequence[str] = ()
     plan: str = ""
     batch: int | None = None
-    dtype: str = ""
-    fusion: str = ""
-    site: str | None = None
+    setting: Setting = PLAIN
+    library: str = ""
     ignore_capacity: bool = False
     advice: bool = True
 
@@ -87,9 +88,8 @@ def _changes(found: Served, devices: Devices, stage: Callable[[str, float], None
 def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -> tuple[Served, Devices]:
     """The simulation, and what its devices do. Raises UsageError, SpecError and OutOfMemory."""
     from accelsim.cluster.plan.plan import Plan, parse_plan
-    from accelsim.cluster.serving.costs import Devices
+    from accelsim.cluster.serving.costs import Devices, serving_library
     from accelsim.cluster.serving.serve import Asked, serve
-    from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.fleet import fleet_of
     from accelsim.cluster.step.transformer import transformer_of
     from accelsim.spec.yaml.clusters import load_cluster
@@ -104,9 +104,9 @@ def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -
     model = transformer_of(name, params)
     assert model is not None  # a generation is of a decoder
     plan = parse_plan(asked.plan) if asked.plan else Plan()
-    fleet = fleet_of(
-        load_cluster(asked.cluster, asked.overrides), Setting(asked.dtype, asked.fusion, asked.site)
-    )
+    cluster = load_cluster(asked.cluster, asked.overrides)
+    library = serving_library(cluster, asked.library, asked.setting.fusion)
+    fleet = fleet_of(cluster, asked.setting, library)
     sequences = asked.batch or SEQUENCES * plan.dp
     wanted = Asked(sequences, prompt, new, asked.ignore_capacity)
     devices = Devices(fleet, fleet.setting)

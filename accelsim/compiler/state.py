@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from accelsim.engines.base import Tuner
-from accelsim.errors import Problem, UsageError, known
+from accelsim.errors import Problem, UsageError, known, nearest
 from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
@@ -25,6 +25,10 @@ FUSIONS = (COMPILED, SERVING, "eager", "sdpa")
 kernels of serving stacks; 'sdpa': by itself, but attention in one."""
 EAGER = ("eager", "sdpa")
 """Of these, where the host asks for every node."""
+
+QUANTISERS = ("fused", "kernel")
+"""How a serving stack quantises inputs of layers in narrow formats: with the kernel before, by static scales, or by a
+kernel of its own, which measures them."""
 
 SCHEMES = ("symmetric", "affine")
 """How codes lie about zero: as far on either side, or between the least and the largest number."""
@@ -51,6 +55,8 @@ class Options:
     ``bias_correction``: biases take back the mean error of the rounded weights. ``scales``: tensor or weight name
     -> scale that is given, as learnt in training. ``sparsity``: 'N:M' keeps the N largest of M weights, '' all.
     ``edges``: who turns inputs into codes and results back: the 'host', in its time, or somebody 'outside' the run.
+    ``quantiser``: a row of ``QUANTISERS`` ('' = the first), where ``fusion`` is 'serving'. ``kv_dtype``: format of keys
+    and values in memory ('' = that of activations), where values are off.
     ``search``: the effort of searches for mappings, see ``mapping.search.solve``; ``tuner``: who decides among the best
     that they find.
     ``repeat``: whether blocks that are alike may be copies of each other, see ``accelsim.program.repeated``; without
@@ -77,9 +83,16 @@ class Options:
     scales: Mapping[str, Array] = field(default_factory=dict)
     sparsity: str = ""
     edges: str = "host"
+    quantiser: str = ""
+    kv_dtype: str = ""
     search: str | float = "fast"
     tuner: Tuner | None = None
     repeat: bool = True
+
+    @property
+    def serves(self) -> bool:
+        """Return whether kernels are those of a serving stack."""
+        return self.fusion == SERVING
 
 
 def check_kinds(options: Options, chip: Chip) -> None:
@@ -107,13 +120,32 @@ def check_choices(options: Options) -> None:
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),
         ("fusion", options.fusion or COMPILED, FUSIONS),
+        ("quantiser", options.quantiser or QUANTISERS[0], QUANTISERS),
     ):
         try:
             known(what, given, valid)
         except UsageError as error:
             problems += error.problems
+    if options.kv_dtype:
+        problems += _of_caches(options)
     if problems:
         raise UsageError(problems)
+
+
+KV_FORMATS = ("fp8_e4m3fn", "fp8_e5m2", "int8")
+"""Formats of keys and values that are narrower than those of attention."""
+
+
+def _of_caches(options: Options) -> Iterator[Problem]:
+    from accelsim.formats.table import ALIASES
+
+    name = ALIASES.get(options.kv_dtype, options.kv_dtype)
+    if name not in KV_FORMATS:
+        what = f"no format of keys and values {options.kv_dtype!r}"
+        yield Problem(what, "kv_dtype", f"one of {', '.join(KV_FORMATS)}", nearest(name, KV_FORMATS))
+    if options.values != "off":
+        yield Problem(f"kv_dtype {options.kv_dtype} with values {options.values}", "",
+                      "values off: keys and values are counted in that format, and not rounded to it")  # fmt: skip
 
 
 @dataclass

@@ -68,7 +68,9 @@ class Lowering:
     done by that one. Empty where each core has a batch of its own. ``sharing``: cores that use the memories while the
     step is done, each of them at its share of the rate.
 
-    ``eager``: whether the host asks for every node by itself. ``search``: how much effort a search is worth
+    ``eager``: whether the host asks for every node by itself. ``serving``: how inputs of layers in narrow formats are
+    quantised where kernels are those of a serving stack (a row of ``compiler.state.QUANTISERS``), '' where they are
+    not. ``search``: how much effort a search is worth
     (``mapping.search.solve``); ``tuner``: who decides among its leaders, None for the first of them; ``pins``: what the
     user pinned of all nodes, for an engine type that plans ahead."""
 
@@ -86,6 +88,7 @@ class Lowering:
     tuner: Tuner | None = None
     pins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     eager: bool = False
+    serving: str = ""
 
 
 class Mapped(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Graph, Node
 
 Columns = Mapping[str, Floats]
 """Name of a column -> its values, all of one length."""
@@ -54,6 +54,15 @@ class Prepared(Protocol):
         """Return the same with at most so many candidates a kernel: those that take the least time on this chip."""
 
 
+class ServingKernel(NamedTuple):
+    """A node of a network as a kernel of a serving stack: its family, its format, and the factor of the interval that
+    the constants of the chip state for it (0: none)."""
+
+    family: str
+    format: str
+    factor: float
+
+
 class KernelModel(Protocol):
     """The kernels of one engine of a chip."""
 
@@ -66,6 +75,9 @@ class KernelModel(Protocol):
 
     def family(self, node: Node) -> str:
         """The family of a node of a network."""
+
+    def served(self, graph: Graph, node: Node) -> ServingKernel | None:
+        """Return a node as the kernel of a serving stack that it is timed as; None where it is timed otherwise."""
 
     def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
         """The constants that measured kernels of a family in a format tell, the most telling first."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from math import exp, log, sqrt
 from typing import NamedTuple
 
-from accelsim.engines.kernel_times import KernelModel
+from accelsim.engines.kernel_times import KernelModel, ServingKernel
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.told import calibrated
 from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED, in_other_labs
@@ -50,6 +50,15 @@ def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
         factor = block.intervals.get(family, block.intervals[POOLED]).factor
         return Width(in_other_labs(family, factor) if block.elsewhere else factor, True)
     return Width(UNCALIBRATED[family], False)
+
+
+def served_width(kernel: ServingKernel) -> Width:
+    """Return the width for a kernel of a serving stack: by its own constants, in any lab and stack; linear layers vary
+    from lab to lab as products do."""
+    if not kernel.factor:
+        return Width(UNCALIBRATED[kernel.family], False)
+    like = "product" if kernel.family == "layer" else "attention"
+    return Width(in_other_labs(like, kernel.factor), True)
 
 
 def together(parts: Iterable[Part]) -> Interval:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cluster.collectives.software import estimate
-from accelsim.cluster.serving.costs import element_B
+from accelsim.cluster.serving.costs import widths
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
 from accelsim.cluster.serving.what_if import Change
@@ -115,7 +116,8 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             "model",
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
-        *kernels_row(found.fleet.chips[0], found.fusion),
+        *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype),
+        *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "none: a single token"),
         ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
@@ -166,7 +168,8 @@ def _small(found: Served) -> Iterator[str]:
     if len(group) == 1:
         return
     rows = -(-found.asked.sequences // found.plan.dp // found.prefill.groups)
-    nbytes = rows * found.model.hidden * element_B(found.dtype)
+    each_B = widths(found.fleet.chips[0], found.fleet.setting).activation
+    nbytes = ceil(rows * found.model.hidden * each_B)
     one = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, group)
     share = one.latency_s / one.time_s if one.time_s else 0.0
     yield (

@@ -152,6 +152,18 @@ class Request:
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'serving': moves around such functions are joined too; 'eager': every node runs by itself; 'sdpa': "
         "the same with attention in one call; default: 'serving' for a generation, else 'compiled'."))
+    quantiser: str = field(default="", metadata=option(
+        "With --fusion serving, inputs of layers in narrow formats are quantised by the kernel before, with static "
+        "scales (fused), or by a kernel of their own (kernel); default: fused.", MAPPED, metavar="fused|kernel",
+        choices=Choices("quantiser", "accelsim.compiler.state:QUANTISERS"), compiled="quantiser",
+        page="language-models.md",
+        python="Where kernels are those of a serving stack, inputs of layers in narrow formats are quantised by the "
+        "kernel before, with static scales ('fused'), or by a kernel of their own ('kernel'); default: 'fused'."))
+    kv_dtype: str = field(default="", metadata=option(
+        "Number format of keys and values in memory, under attention in 16 bits: fp8, int8; with --values off; "
+        "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype", page="language-models.md",
+        python="Number format of keys and values in memory, under attention in 16 bits ('fp8', 'int8'), without "
+        "values; default: that of attention."))
     streams: int | None = field(default=None, metadata=option(
         "Run kernels of N streams side by side, where they do not depend on each other; default: as the chip says,"
         " 1.", MAPPED, "count", "N", page="gpu-kernels.md",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from accelsim.engines.simt.model import Device
+from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.serving import KINDS, Kind, regimes_of, unused
 from accelsim.engines.simt.serving_layers import Peak
 from accelsim.fit.search import ROBUST, Knob, Model, fit

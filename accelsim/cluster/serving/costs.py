@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
 from typing import NamedTuple
 
 from accelsim.account.interval import parts
 from accelsim.cluster.serving.pieces import Call, Piece
 from accelsim.cluster.step.costs import PLAIN, Setting, cost_of, format_of
 from accelsim.cluster.step.fleet import Fleet
+from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
 from accelsim.compiler.state import SERVING
 from accelsim.formats.table import get
 from accelsim.kernels.whole import Part
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
+from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.time import FS
 
 
@@ -33,9 +39,35 @@ class PieceCost(NamedTuple):
     parts: tuple[Part, ...] | None
 
 
-def element_B(dtype: str) -> int:
-    """Whole bytes of an element of a format."""
-    return int(-(-get(dtype).storage_bits // 8))
+VLLM = "vllm"
+"""The library of a cluster whose all-reduce is that of a serving stack, in a graph of kernels."""
+
+
+def serving_library(cluster: ClusterSpec, library: str, fusion: str) -> str:
+    """Return the library that runs the collectives of a generation: the one that is asked for, else a serving stack's
+    where kernels are those of one and the cluster knows it ('': its own)."""
+    return library or (VLLM if (fusion or SERVING) == SERVING and VLLM in cluster.libraries else "")
+
+
+class Widths(NamedTuple):
+    """Bytes of an element: of a weight, of an activation between kernels, of a key or value."""
+
+    weight: Fraction
+    activation: Fraction
+    cache: Fraction
+
+
+def widths(chip: Chip, setting: Setting) -> Widths:
+    """Return the bytes of elements of a decoder on a chip: beside narrow layers of a serving stack activations have 16
+    bits. Scales of groups are left out: 1/128 of 16 bits for each weight of 4."""
+    dtype = setting.dtype or format_of(chip)
+    weights, activations = pair(dtype)
+    if serves_narrow(chip, setting.fusion or SERVING, dtype):
+        activations = short_float(chip)
+    kept = get(setting.kv_dtype).name if setting.kv_dtype else activations
+    return Widths(
+        *(Fraction(get(memory_format(name)).storage_bits) / 8 for name in (weights, activations, kept))
+    )
 
 
 @dataclass
@@ -51,10 +83,14 @@ class Devices:
         """Format of weights, activations and caches: that of the first chip."""
         return self.setting.dtype or format_of(self.fleet.chips[0])
 
-    @property
-    def element_B(self) -> int:
-        """Bytes of an element of it."""
-        return element_B(self.dtype)
+    @cached_property
+    def widths(self) -> Widths:
+        """Bytes of elements on the first chip."""
+        return widths(self.fleet.chips[0], self.setting)
+
+    def message_B(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return ceil(elements * self.widths.activation)
 
     def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
         """A piece on the chip of a rank, at the pace of the chip."""
@@ -63,23 +99,25 @@ class Devices:
         key = (chip.name, id(chip), piece.name, shapes)
         if key not in self.known:
             run = self._run(piece, rank)
-            self.known[key] = _cost(run, call, piece, self.element_B)
+            self.known[key] = _cost(run, call, piece, self.widths)
         return self.known[key]
 
     def _run(self, piece: Piece, rank: int) -> Run:
         request = Request(
             piece.graph, self.fleet.chips[rank], dtype=self.dtype, values="off", edges="outside",
             ignore_capacity=True, fusion=self.setting.fusion or SERVING, site=self.setting.site,
+            quantiser=self.setting.quantiser, kv_dtype=self.setting.kv_dtype,
         )  # fmt: skip
         return execute(prepare(request))
 
 
-def _cost(run: Run, call: Call, piece: Piece, element_B: int) -> PieceCost:
+def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
     cost, found = cost_of(run), parts(run)
-    weights = piece.learnt * element_B
+    weights = ceil(piece.learnt * of.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
-    caches = 2 * call.batch * call.kv_heads * (call.past + call.seq) * call.model.head_dim * element_B
+    tokens = call.batch * (call.past + call.seq)
+    caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * of.cache)
     kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
     return PieceCost(
         run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from accelsim.account.energy import static_power_W
 from accelsim.cluster.plan.plan import Plan
@@ -229,7 +230,7 @@ def needs(
         weights = working = 0
         for piece, times in layout.stage(call, stage):
             shared = piece.name == HEAD and layout.model.tied and stage == 0
-            weights += 0 if shared else times * piece.learnt * devices.element_B
+            weights += 0 if shared else ceil(times * piece.learnt * devices.widths.weight)
             if not permanent:
                 working = max(working, devices.piece(call, piece, plan.rank(stage, 0, 0)).working_B)
         parts = {"weights": weights, "keys and values": cache_B(devices, layout, prompt + new, stage)}
@@ -244,7 +245,7 @@ def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
     """
     call = layout.call(1, 0)
     elements = layout.layers(stage) * call.kv_heads * layout.model.head_dim * tokens * layout.sequences
-    return 2 * elements * devices.element_B
+    return ceil(2 * elements * devices.widths.cache)
 
 
 def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:

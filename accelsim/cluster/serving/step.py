@@ -142,7 +142,7 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
         parts = _with(parts, cost, times / speed)
         comm = (
-            fleet.collective(piece.kind, piece.elements * devices.element_B, groups) if piece.kind else Comm()
+            fleet.collective(piece.kind, devices.message_B(piece.elements), groups) if piece.kind else Comm()
         )
         collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
     sent = _sent(devices, layout, call, index)
@@ -164,7 +164,7 @@ def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
     plan, fleet = layout.plan, devices.fleet
     if index == plan.pp - 1:
         return Comm()
-    nbytes = min(2, plan.tp) * call.rows * layout.model.hidden * devices.element_B
+    nbytes = devices.message_B(min(2, plan.tp) * call.rows * layout.model.hidden)
     ranks = [plan.rank(index, d, t) for d in range(plan.dp) for t in range(plan.tp)]
     pairs = [(rank, plan.rank(index + 1, *plan.place(rank)[1:])) for rank in ranks]
     sent = fleet.collective("send_recv", -(-nbytes // plan.tp), pairs)

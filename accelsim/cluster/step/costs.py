@@ -14,8 +14,7 @@ from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.passes import Passes, in_format, local, passes
 from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
-from accelsim.compiler.graph.attend import SHORT_FLOATS
-from accelsim.compiler.numbers.formats import resolve
+from accelsim.compiler.numbers.formats import SHORT_FLOATS, resolve
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
@@ -106,7 +105,8 @@ class Setting:
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
     sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``); ``offload``: activations wait in
-    the memory of the host (see ``accelsim.cluster.step.offload``)."""
+    the memory of the host (see ``accelsim.cluster.step.offload``); ``quantiser``, ``kv_dtype``: of serving, as
+    ``Options`` has them."""
 
     dtype: str = ""
     fusion: str = ""
@@ -115,6 +115,8 @@ class Setting:
     attention: str = ""
     overlap_tensor: bool = False
     offload: bool = False
+    quantiser: str = ""
+    kv_dtype: str = ""
 
 
 PLAIN_ATTENTION, FLASH_ATTENTION, FIRST_ATTENTION = "plain", "flash", "memory-efficient"

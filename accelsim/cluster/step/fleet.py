@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from accelsim.cluster.collectives.choice import library_of
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
@@ -193,14 +194,15 @@ def _fs(seconds: float) -> int:
     return round(seconds * FS_PER_S)
 
 
-def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN) -> Fleet:
-    """The devices of a cluster. Raises SpecError for chips that cannot be read."""
+def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN, library: str = "") -> Fleet:
+    """The devices of a cluster; ``library``: what runs their collectives ('': the cluster's own). Raises SpecError for
+    chips that cannot be read, UsageError for a library that it does not have."""
     watts = sum(
         float(node.power.idle or 0.0) * node.count
         for node in cluster.nodes.values()
         if node.power is not None
     )
     return Fleet(
-        cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster), cluster.collectives, watts,
-        setting, hosts(cluster),
+        cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster),
+        library_of(cluster, library), watts, setting, hosts(cluster),
     )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.fuse import ELEMENTWISE
+from accelsim.compiler.numbers.formats import SHORT_FLOATS
 from accelsim.compiler.state import State
 from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import units
@@ -14,8 +15,6 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
 from accelsim.workload.ops import base
 
-SHORT_FLOATS = ("fp16", "bf16")
-"""Formats in which libraries have such kernels."""
 SUMS = "fp32"
 """Format of everything between the products: nothing of it leaves the registers."""
 

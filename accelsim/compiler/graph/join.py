@@ -26,11 +26,14 @@ def join(state: State) -> None:
     """Take, where ``options.fusion`` is 'serving', into each move or elementwise function those before it whose results
     nothing else reads, with the views between them; on engines that have fused attention.
 
-    What lies between is not rounded to what memories hold.
+    What lies between is not rounded to what memories hold. Results of a model that keeps keys and values stay on the
+    chip with these: the next token is chosen there.
     """
     if state.options.fusion != SERVING:
         return
     able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}
+    if able and (state.graph.states or state.graph.kept):
+        state.graph.kept += [name for name in state.graph.outputs if name not in state.graph.staying]
     joining = _Joining(state.graph, able)
     for node in reversed(state.graph.nodes):
         joining.before(node)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
-from accelsim.compiler.state import EAGER, State
+from accelsim.compiler.state import EAGER, QUANTISERS, SERVING, State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, SEQUENTIAL
 from accelsim.errors import ModelError, Problem, count_of
@@ -161,6 +161,7 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
     lowering = Lowering(
         layout, index, node, unit, state.dtype, pinned, searched, state.notes, cores, search=asked.search,
         tuner=asked.tuner, pins=asked.pinned, eager=asked.fusion in EAGER,
+        serving=(asked.quantiser or QUANTISERS[0]) if asked.fusion == SERVING else "",
     )  # fmt: skip
     mapped = ENGINES[unit.type].lower(lowering)
     if mapped is not None:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from accelsim.compiler.state import Options, State
+from accelsim.compiler.state import SERVING, Options, State
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
@@ -20,6 +21,8 @@ from accelsim.spec.yaml.where import chips_with
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
 
+SHORT_FLOATS = ("fp16", "bf16")
+"""Floats in which libraries have attention in one kernel."""
 WIDE = 16
 """Floats of at least so many bits hold a network's numbers as they are; narrower formats are codes with a scale."""
 
@@ -145,6 +148,8 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
         raise UsageError(Problem(what, "dtype", expected, nearest(request, [*known, *table.FORMATS])))
     weights, activations = pair(request)
     mac, wider = canonical(request), widest_match(known, weights, activations)
+    if mac not in known and _of_weights_alone(chip, weights, activations):
+        mac = activations
     if mac not in known:
         mac = wider if emulate else ""
     if not mac:
@@ -156,6 +161,12 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
     return Operands(
         mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations)
     )
+
+
+def _of_weights_alone(chip: Chip, weights: str, activations: str) -> bool:
+    """Return whether a chip has kernels that read narrow weights and multiply them as numbers of 16 bits: GPUs do."""
+    narrow = is_code(weights) and activations in SHORT_FLOATS and activations in supported(chip)
+    return narrow and attends(chip) and holds(activations, weights)
 
 
 def supported(chip: Chip) -> list[str]:
@@ -202,7 +213,34 @@ def operands_of(state: State, node: Node) -> Operands:
     stated = stated_format(state.graph, node)
     if stated:
         return resolve(state.chip, _taken(state.chip, stated), emulate=True)
-    return resolve(state.chip, request_of(state.options, state.dtype, node), state.options.emulate)
+    request = request_of(state.options, state.dtype, node)
+    between = not any(state.graph.tensors[name].is_constant for name in node.inputs[:2])
+    if (
+        between
+        and node.name not in state.options.layers
+        and serves_narrow(state.chip, state.options.fusion, request)
+    ):
+        request = short_float(state.chip)
+    return resolve(state.chip, request, state.options.emulate)
+
+
+def serves_narrow(chip: Chip, fusion: str, request: str) -> bool:
+    """Return whether layers in a narrow format stand beside others in 16 bits, as in serving stacks: products of two
+    activations, as in attention, and what no layer reads, on an engine that has attention in one kernel."""
+    return (
+        fusion == SERVING and attends(chip) and is_code(pair(request)[1]) and bool(short_float(chip))
+    )  # fmt: skip
+
+
+def attends(chip: Chip) -> bool:
+    """Return whether the engine that multiplies has attention in one kernel, as GPUs have."""
+    unit = multiplier(chip)
+    return unit is not None and ENGINES[unit.type].attends
+
+
+def short_float(chip: Chip) -> str:
+    """Return the first float of 16 bits that a chip multiplies, '' for none."""
+    return next((name for name in supported(chip) if name in SHORT_FLOATS), "")
 
 
 def multiplies(state: State, node: Node) -> bool:

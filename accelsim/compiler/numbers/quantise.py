@@ -8,11 +8,20 @@ from functools import cache
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.coded_weights import CodedWeights
 from accelsim.compiler.numbers.correction import input_means
-from accelsim.compiler.numbers.formats import Operands, is_code, memory_format, operands_of
+from accelsim.compiler.numbers.formats import (
+    Operands,
+    attends,
+    is_code,
+    memory_format,
+    operands_of,
+    serves_narrow,
+    short_float,
+)
 from accelsim.compiler.numbers.requantise import Rewriter
 from accelsim.compiler.numbers.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State
-from accelsim.formats.table import FORMATS
+from accelsim.errors import Problem, UsageError, count_of
+from accelsim.formats.table import FORMATS, get
 from accelsim.program.roles import multiplier
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
@@ -48,12 +57,13 @@ def quantise(state: State) -> None:
     state.notes.extend(_narrow_sums(state, settled))
     if not operands or graph.trains:
         _settle(state, settled)
+        _narrow_caches(state)
         return
     formats = plan(state, operands)  # executes the graph of real numbers, so before any format is written
     if state.options.bias_correction and state.options.values != "off":
         state.means = input_means(state)
     _settle(state, settled)
-    _narrow(graph, formats)
+    _narrow(state, formats)
     if formats.codes or any(entry.codes for entry in operands.values()):
         Rewriter(state, formats).run()
     _store(state)
@@ -65,6 +75,7 @@ def quantise(state: State) -> None:
             and graph.tensors[node.inputs[1]].is_constant
         ):
             weights.round_alone(node, operands[node.name])
+    _narrow_caches(state)
     if any(entry != FP32 for entry in operands.values()):
         state.notes.append(_note(state, formats))
 
@@ -135,8 +146,9 @@ def _narrow_sums(state: State, operands: Mapping[str, Operands]) -> Iterator[str
             )
 
 
-def _narrow(graph: Graph, formats: Plan) -> None:
+def _narrow(state: State, formats: Plan) -> None:
     """Write the float formats into the tensors: activations, weights, and what lies between nodes of the host."""
+    graph, chip, fusion, dtype = state.graph, state.chip, state.options.fusion, state.dtype
     chosen = dict(formats.floats)
     for node in graph.nodes:
         if node.name in formats.operands and not formats.operands[node.name].codes:
@@ -146,7 +158,7 @@ def _narrow(graph: Graph, formats: Plan) -> None:
                 chosen.setdefault(
                     weights, own.stored_weights if own.weights_alone else memory_format(own.weights)
                 )
-    default = _common(formats)
+    default = short_float(chip) if serves_narrow(chip, fusion, dtype) else _common(formats)
     names = {*graph.inputs, *(name for node in graph.nodes for name in (*node.inputs, *node.writes) if name)}
     coded = {node.inputs[1] for node in graph.nodes if _has_codes(formats, node)}
     for name in sorted(names - set(formats.codes) - coded):
@@ -163,6 +175,31 @@ def _common(formats: Plan) -> str:
     found = {memory_format(entry.activations) for entry in formats.operands.values()}
     only = found.pop() if len(found) == 1 else "fp32"
     return "fp32" if is_code(only) else only
+
+
+def _narrow_caches(state: State) -> None:
+    """Keep keys and values that stay on the chip in ``Options.kv_dtype``: bytes alone, for values are off.
+
+    Raises UsageError for a chip without attention in one kernel, which alone reads them so.
+    """
+    kept = state.options.kv_dtype
+    if not kept:
+        return
+    if not attends(state.chip):
+        what = f"{state.chip.name} has no attention that reads keys and values in another format"
+        raise UsageError(Problem(what, "kv_dtype", "a GPU"))
+    graph = state.graph
+    products = [node for node in graph.nodes if is_product(node)]
+    read = {node.inputs[1] for node in products if not graph.tensors[node.inputs[1]].is_constant}
+    found = sorted(read & {*graph.kept, *graph.states.values()})
+    for name in found:
+        graph.tensors[name].stored = get(kept).name
+    for past, late in graph.states.items():
+        if late in found:
+            graph.tensors[past].stored = get(kept).name
+    state.notes.append(
+        f"quantise: {count_of(len(found), 'tensor')} of keys and values kept as {get(kept).name}"
+    )
 
 
 def _store(state: State) -> None:

@@ -18,6 +18,8 @@ from accelsim.compiler.numbers.formats import (
     memory_format,
     pair,
     resolve,
+    serves_narrow,
+    short_float,
     supported,
     widest_match,
 )
@@ -179,7 +181,9 @@ def _settle(result: Plan, group: _Group, dtype: str, spans: Mapping[str, spans_o
 
 
 def _default(state: State) -> str:
-    """Format of a tensor that no matrix node reads."""
+    """Format of a tensor that no matrix node reads: beside narrow layers of a serving stack one of 16 bits."""
+    if serves_narrow(state.chip, state.options.fusion, state.dtype):
+        return short_float(state.chip)
     wanted = resolve(state.chip, state.dtype, state.options.emulate).activations
     fmt = table.get(wanted)
     if not is_code(wanted):

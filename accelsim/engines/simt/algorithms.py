@@ -16,6 +16,7 @@ from math import ceil
 import numpy as np
 
 from accelsim.engines.base import Lowering
+from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.convolutions import (
     CHANNELS,
     FEWEST,
@@ -27,7 +28,7 @@ from accelsim.engines.simt.convolutions import (
     called,
 )
 from accelsim.engines.simt.kernels import DIRECT, Kernel, is_of_filters, lanes_clocks, on_lanes
-from accelsim.engines.simt.model import ConvolutionFamily, Device
+from accelsim.engines.simt.model import ConvolutionFamily
 from accelsim.engines.simt.panels import Product
 from accelsim.program.tiles import DENSE
 from accelsim.workload.ops.base import Gemm

@@ -7,27 +7,23 @@ are whole tiles of keys; a causal mask, which is a constant, is not read, and wh
 from __future__ import annotations
 
 from functools import cached_property
-from math import ceil, prod
+from math import ceil
 
 import numpy as np
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import AROUND
 from accelsim.engines.simt.attention import Attended, attended, attention_times
+from accelsim.engines.simt.attention_shape import Shape, attention_shape, causal_mask
+from accelsim.engines.simt.served import Timed, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
 from accelsim.engines.simt.writing import around
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
-from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.masks import CausalMask
-from accelsim.workload.nodes import ATTENTION_GRAD, multiplies, node_work
+from accelsim.workload.nodes import ATTENTION_GRAD, node_work
 
-MOST_LOOKED_AT = 1 << 26
-"""Elements of a constant up to which its values are looked at."""
-HIDDEN = -1e4
-"""A mask hides what it adds this much to, or less: its exponential is 0."""
 WARPS = 4
 """Warps of a block, each with queries of its own, so that each reads all keys and values (FlashAttention 2)."""
 
@@ -43,16 +39,12 @@ class Attending(Streaming):
     @cached_property
     def _causal(self) -> str:
         """The mask that hides later keys, '' for none."""
-        graph, inside = self.layout.graph, self.node.epilogue
-        names = [name for part in inside if part.op == "Add" for name in part.inputs]
-        masks = [name for name in names if _is_causal(graph.tensors[name], self._scores.shape)]
-        return masks[0] if masks else ""
+        return causal_mask(self.layout.graph, self.node)
 
     @cached_property
-    def _scores(self) -> Tensor:
-        """What the softmax reads."""
-        (soft,) = (part for part in self.node.epilogue if part.op == "Softmax")
-        return self.layout.graph.tensors[soft.inputs[0]]
+    def _timed(self) -> Timed | None:
+        """Its time as a kernel of a serving stack."""
+        return timed(self.step)
 
     @cached_property
     def _format(self) -> str:
@@ -61,15 +53,22 @@ class Attending(Streaming):
 
     @cached_property
     def _row(self) -> dict[str, Floats]:
-        return columns(self.layout.graph, self.node, self._scores.shape, bool(self._causal))
+        return columns(attention_shape(self.layout.graph, self.node))
 
     @cached_property
     def _found(self) -> Attended:
         return attended(self.step.unit.spec, self._format, self._row)
 
+    def _begin(self) -> float | None:
+        return None if self._timed is None else self._timed.launch
+
     def _clocks(self) -> int:
         """Computing, and joining what parts of the keys gave."""
         spec, near = self.step.unit.spec, around(self.layout.roles, self.step.unit.spec)
+        if self._timed is not None:
+            moving = (sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)) / near.dram_Bps
+            pieces = self._pieces()
+            return work_clocks(self._timed.rest, moving, moving / pieces, pieces, near.clock_Hz)
         cost = attention_times(spec, near, self._format, self._found)
         return max(1, ceil(float(cost.computing[0] + cost.joining[0]) * near.clock_Hz))
 
@@ -106,39 +105,13 @@ class Returning(Attending):
         return {name: np.array([float(value)]) for name, value in row.items()}
 
 
-def columns(graph: Graph, node: Node, scores: tuple[int, ...], causal: bool) -> dict[str, Floats]:
+def columns(shape: Shape) -> dict[str, Floats]:
     """An attention as the columns of ``attention.COLUMNS``, one row: all sequences are heads of one."""
-    first, last = node, [part for part in node.epilogue if multiplies(part)][-1]
-    keys, values = graph.tensors[first.inputs[1]], graph.tensors[last.inputs[1]]
-    queries, kv = scores[-2], scores[-1]
-    heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))
     row = {
-        "batch": 1, "tokens": queries, "kv": kv, "heads": heads, "kv_heads": max(1, keys.elements // (kv * dims[0])),
-        "head_dim": sum(dims) / 2, "causal": causal, "backward": 0,
+        "batch": 1, "tokens": shape.rows, "kv": shape.keys, "heads": shape.heads, "kv_heads": shape.kv_heads,
+        "head_dim": shape.depth, "causal": shape.causal, "backward": 0,
     }  # fmt: skip
     return {name: np.array([float(value)]) for name, value in row.items()}
-
-
-def _depth(product: Node, shape: tuple[int, ...]) -> int:
-    return shape[-1] if product.attrs.get("transB") else shape[-2]
-
-
-def _width(product: Node, shape: tuple[int, ...]) -> int:
-    return shape[-2] if product.attrs.get("transB") else shape[-1]
-
-
-def _is_causal(mask: Tensor, scores: tuple[int, ...]) -> bool:
-    """Whether a constant hides from each query the keys behind its own, and nothing else."""
-    rows = scores[-2:]
-    if not mask.is_constant or len(mask.shape) < 2 or mask.shape[-2:] != rows or mask.elements != prod(rows):
-        return False
-    if isinstance(mask.source, CausalMask):
-        return mask.source.past == rows[1] - rows[0]
-    if mask.elements > MOST_LOOKED_AT:
-        return False
-    values = mask.value().reshape(rows)
-    later = np.triu(np.ones(rows, bool), rows[1] - rows[0] + 1)
-    return bool((values[later] <= HIDDEN).all() and not values[~later].any())
 
 
 def _products(spec: Simt, algorithmic: int, name: str, found: Attended) -> dict[ActionName, int]:

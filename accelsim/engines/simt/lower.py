@@ -15,7 +15,8 @@ from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
-from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, whole_B
+from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
+from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
@@ -108,7 +109,7 @@ class ProductStep:
     def __post_init__(self) -> None:
         self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
         self.gemm, self.units = self.product.gemm, units(self.step)
-        self.queue = self.layout.roles.queue(self.step.unit.name)
+        self.queue, self.timed = self.layout.roles.queue(self.step.unit.name), timed(self.step)
 
     def lower(self) -> None:
         """Emit all commands. Raises TooLarge before the first where they are too many."""
@@ -140,7 +141,8 @@ class ProductStep:
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
         layout.places[out.name] = Place(home=layout.result(out.name))
         call = float(self.step.unit.spec.convolution.call) if self.gemm.conv else 0.0
-        self.launched = launch(self.step, self.homes.values(), self._width(self.kernel.grid.blocks), call)
+        width, begin = self._width(self.kernel.grid.blocks), None if self.timed is None else self.timed.launch
+        self.launched = launch(self.step, self.homes.values(), width, call, begin)
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
         self._take_slots()
         size = sum(layout.graph.tensors[name].nbytes for name in reads.parameters)
@@ -150,10 +152,21 @@ class ProductStep:
     def _cut_clocks(self) -> None:
         """The end of a panel takes the epilogue of its last blocks, half of its time at the most; its products share
         the rest."""
-        ends, clocks = panels(self.gemm, self.kernel.panel), self.kernel.clocks
+        ends, clocks = panels(self.gemm, self.kernel.panel), self._clocks()
         self.end = max(1, min(self.kernel.grid.times.epilogue, clocks // (2 * ends)))
         weight = self.kernel.grid.blocks * self.gemm.K
         self.shares = Shares(clocks - ends * self.end, self.pieces, weight)
+
+    def _clocks(self) -> int:
+        """Clocks of all its blocks: its own, or what a kernel of a serving stack takes."""
+        if self.timed is None:
+            return self.kernel.clocks
+        near, product, panel = around(self.layout.roles, self.step.unit.spec), self.product, self.kernel.panel
+        others = product.y.nbytes + sum(side.nbytes for side in product.sides)
+        results = panel.groups * min(panel.rows, self.gemm.M) * min(panel.cols, self.gemm.N)
+        ends_B = a_B(product, panel) + b_B(product, panel) + product.y.size_B(results)
+        moving = (read_B(product, panel) + others) / near.dram_Bps
+        return work_clocks(self.timed.rest, moving, ends_B / near.dram_Bps, self.pieces, near.clock_Hz)
 
     def _take_slots(self) -> None:
         """Several tiles in flight of everything that comes and goes: each has its share of the cache, through which

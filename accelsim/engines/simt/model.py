@@ -8,10 +8,17 @@ from typing import Protocol
 
 import numpy as np
 
-from accelsim.engines.kernel_times import Columns, KernelModel, KernelTimes, Prepared, text_rows
+from accelsim.engines.kernel_times import (
+    Columns,
+    KernelModel,
+    KernelTimes,
+    Prepared,
+    ServingKernel,
+    text_rows,
+)
 from accelsim.engines.simt import attention, convolutions, functions
+from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import (
-    Around,
     Candidates,
     Products,
     Shapes,
@@ -22,15 +29,13 @@ from accelsim.engines.simt.products import (
     shapes,
     timed,
 )
+from accelsim.engines.simt.served import as_kernel
 from accelsim.engines.simt.serving import KINDS, ServingFamily, serving_formats
-from accelsim.engines.simt.serving_layers import Peak
-from accelsim.engines.simt.spec import BEFORE, Simt
-from accelsim.engines.simt.writing import around
-from accelsim.program.roles import Roles, Unit
+from accelsim.engines.simt.spec import BEFORE
+from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
-from accelsim.spec.multiplying import shared_format
 from accelsim.types import Array, Floats
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_attention, is_product
 
 PRODUCT = ("B", "M", "K", "N", "transposed", "host", "called", "activity")
@@ -63,48 +68,6 @@ TOLD = {"product": SHARED, "function": FUNCTION, "convolution": CONVOLUTION, "at
 """Family -> constants that measured kernels of it tell."""
 FEW_WAVES = 4
 """Waves of blocks from which a kernel is like a long one."""
-
-
-class Device:
-    """The multiprocessors of a chip, and what is around them, with the constants that the chip has."""
-
-    def __init__(self, chip: Chip, name: str) -> None:
-        self.roles, self.name = Roles(chip), name
-        self.spec: Simt = chip.engines[name]  # type: ignore[assignment]
-        self.around: Around = around(self.roles, self.spec)
-        self.memory_Bps = self.roles.memory(self.roles.activations_home).memory.peak_Bps
-        self.boost_Hz = self.spec.clock or chip.clock
-
-    def of(self, chip: Chip) -> Device:
-        """Return the same multiprocessors with the constants of another chip."""
-        return Device(chip, self.name)
-
-    def peak(self, name: str) -> Peak:
-        """Return the peaks of a number format, by the stated bandwidth of the memory."""
-        spec, macs = self.spec, float(self.spec.formats[name].rate)
-        return Peak(
-            spec.multiprocessors, macs, self.around.clock_Hz, spec.special, float(self.memory_Bps), self.around.l2_B
-        )  # fmt: skip
-
-    def bound(self, name: str, macs: Floats, moved_B: Floats) -> Floats:
-        """The least seconds that the stated peaks allow; what the L2 cache holds need not come from DRAM."""
-        computed = macs / (float(self.spec.formats[name].rate) * self.spec.multiprocessors * self.boost_Hz)
-        found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.around.l2_B) / self.memory_Bps)
-        return found
-
-    def named(self, name: str, groups: Sequence[Sequence[str]]) -> Sequence[tuple[str, ...]]:
-        """Constants by their names in the spec: of the memory, of the format that stands for a format, of the
-        multiprocessors."""
-        memory, name = f"{self.roles.activations_home}.memory.", shared_format(self.spec.formats, name)
-        return [
-            tuple(
-                memory + text.removeprefix("memory.")
-                if text.startswith("memory.")
-                else f"{self.name}.{text.replace('format.', f'formats.{name}.')}"
-                for text in group
-            )
-            for group in groups
-        ]
 
 
 class Family(Protocol):
@@ -399,6 +362,10 @@ class Kernels(KernelModel):
         if not is_product(node):
             return "attention" if is_attention(node) else "function"
         return "convolution" if node.op == "Conv" else "product"
+
+    def served(self, graph: Graph, node: Node) -> ServingKernel | None:
+        """Return linear layers and attention by the constants of a serving stack, where the chip has such."""
+        return as_kernel(self._device, graph, node)
 
     def constants(self, family: str, name: str) -> Sequence[tuple[str, ...]]:
         """Constants by their names in the spec."""

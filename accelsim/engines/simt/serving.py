@@ -29,7 +29,7 @@ from accelsim.spec.serving import (
 from accelsim.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
-    from accelsim.engines.simt.model import Device
+    from accelsim.engines.simt.constants import Device
 
 NARROW = "fp8_e4m3fn"
 """Format of keys and values of one byte, by which constants know them."""

@@ -55,14 +55,17 @@ def device_home(layout: Layout, op: int, tensor: str) -> int:
     return layout.store_whole(op, tensor, layout.result_home(tensor))
 
 
-def launch(step: Lowering, operands: Iterable[int], width: int, call: float = 0.0) -> list[int]:
+def launch(
+    step: Lowering, operands: Iterable[int], width: int, call: float = 0.0, begin: float | None = None
+) -> list[int]:
     """The launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
     computed, and a host that asks for every kernel has asked, for which it needs ``call`` seconds more than for others;
     returns what its loads have to wait for. The kernels of a graph follow each other sooner. ``width``: multiprocessors
-    that it has blocks for."""
+    that it has blocks for. ``begin``: seconds of a launch in a graph where it is not that of any kernel."""
     layout, spec = step.layout, step.unit.spec
     asked = _dispatch(step, float(spec.dispatch) + call)
-    begin = spec.launch if step.eager else min(spec.follow, spec.launch)
+    if begin is None or step.eager:
+        begin = spec.launch if step.eager else min(spec.follow, spec.launch)
     clocks = ceil(Fraction(begin) * Fraction(clock_Hz(layout.roles, spec)))
     if not clocks:
         return asked

@@ -10,6 +10,7 @@ import pytest
 import accelsim
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.serve import Asked, serve
+from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.compiler.passes import transform
@@ -68,13 +69,23 @@ def test_values_are_those_of_kernels_apart_but_for_rounding(place: str) -> None:
         assert np.allclose(values, joined[name], rtol=0.02, atol=0.02 * float(np.abs(values).max()))
 
 
-def test_a_cluster_of_one_gives_the_answer_of_its_chip() -> None:
+@pytest.mark.parametrize(
+    ("cluster", "chip", "dtype", "kv", "quantiser"),
+    [("dgx-a100", A100, "fp16", "", ""), ("dgx-a100", A100, "int4xfp16", "", ""),
+     ("dgx-h100", "h100-sxm", "fp8", "fp8", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel")],
+)  # fmt: skip
+def test_a_cluster_of_one_gives_the_answer_of_its_chip(
+    cluster: str, chip: str, dtype: str, kv: str, quantiser: str
+) -> None:
     """The same calls, but that the chip looks up the embedding as one kernel with others around it."""
     model = "llama2-7b?layers=2,vocab=1024"
-    alone = generate(f"{model},prompt=64,new=3", on=A100, dtype="fp16", values="off")
+    alone = generate(
+        f"{model},prompt=64,new=3", on=chip, dtype=dtype, values="off", kv_dtype=kv, quantiser=quantiser
+    )
     found = transformer_of(model)
     assert found is not None
-    fleet = fleet_of(load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=1"]))
+    setting = Setting(dtype, kv_dtype=kv, quantiser=quantiser)
+    fleet = fleet_of(load_cluster(cluster, ["nodes.node.devices.gpu.count=1"]), setting)
     served = serve(found, fleet, Plan(), Asked(1, 64, 3))
     assert served.time_to_first_token_s == pytest.approx(alone.time_to_first_token_s, rel=0.02)
     assert served.decode_s == pytest.approx(alone.decode_s, rel=0.02)

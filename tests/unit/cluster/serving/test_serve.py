@@ -15,9 +15,10 @@ from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.serving.costs import Devices
 from accelsim.cluster.serving.pieces import Call, attention, embedding, feed_forward, head
-from accelsim.cluster.serving.serve import Asked, Served, cache_B, serve
+from accelsim.cluster.serving.serve import Asked, Served, cache_B, needs, serve
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.serving.what_if import what_ifs
+from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.transformer import Transformer, transformer_of
@@ -106,8 +107,11 @@ def test_more_devices_per_layer_compute_less_and_a_straggler_is_waited_for() -> 
 
 
 def test_long_generations_lie_on_lines() -> None:
-    found = small("tp=4", 4, 200)
-    assert len(found.decode.found) < 20 and found.decode.error <= 0.002
+    loaded = load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=4"])
+    found = serve(model(), fleet_of(loaded), parse_plan("tp=4"), Asked(4, 192, 200))
+    assert (
+        len(found.decode.found) < 20 and found.decode.error <= 0.02
+    )  # blocks take 128 keys at a time: stairs
     assert len(found.decode.along(lambda call: call.period_s)) == 199
     assert "decode steps were simulated" in sentences(found)[-1]
 
@@ -166,7 +170,7 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     with unpainted():
         print_serving(asked, Outputs(tmp_path / "report", tmp_path / "calls.csv"))
     shown = capsys.readouterr().out
-    found = small("tp=4")
+    found, _ = served(asked)
     assert all(value in " ".join(shown.split()) for _, value in summary_rows(found)[2:4])
     words = " ".join(shown.split())
     assert "An all-reduce of a decode step (8.19 kB, 4 devices) takes" in words
@@ -191,13 +195,42 @@ def test_two_runs_are_one(figure: Callable[..., float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "4.1 kB")]
+    ("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "8.19 kB")]
 )
 def test_the_all_reduce_that_is_told_has_the_size_of_the_format(
     capsys: pytest.CaptureFixture[str], dtype: str, size: str
 ) -> None:
     changes = ("nodes.node.devices.gpu.count=4",)
-    asked = Serving(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, dtype, advice=False)
+    asked = Serving(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(dtype), advice=False)
     with unpainted():
         print_serving(asked, Outputs())
     assert f"An all-reduce of a decode step ({size}, 4 devices)" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("library", "fusion", "title"),
+    [("", "", "vLLM"), ("nccl", "", "NCCL"), ("", "compiled", "NCCL")],
+)
+def test_the_all_reduce_is_that_of_the_stack_whose_kernels_run(library: str, fusion: str, title: str) -> None:
+    changes = ("nodes.node.devices.gpu.count=4",)
+    asked = Serving(
+        f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(fusion=fusion), library
+    )
+    found, _ = served(asked)
+    (row,) = (value for name, value in summary_rows(found) if name == "collectives")
+    assert row.startswith(title)
+
+
+def test_narrow_weights_and_keys_take_less_room_and_messages_stay_as_they_are() -> None:
+    loaded = load_cluster("dgx-h100", ["nodes.node.devices.gpu.count=4"])
+    call = Call(model(), 4, 1, 64, 4)
+
+    def needed(setting: Setting) -> tuple[int, int, int]:
+        devices = Devices(fleet_of(loaded, setting), setting)
+        layout = Layout(model(), parse_plan("tp=4"), 4)
+        weights = needs(devices, layout, 64, 2, permanent=True)[0]["weights"]
+        return weights, cache_B(devices, layout, 66, 0), devices.message_B(call.rows * call.model.hidden)
+
+    wide, narrow = needed(Setting("bf16")), needed(Setting("int4xbf16", kv_dtype="fp8"))
+    assert wide == (4 * narrow[0], 2 * narrow[1], narrow[2])
+    assert needed(Setting("fp8"))[1:] == wide[1:] and 2 * needed(Setting("fp8"))[0] == wide[0]

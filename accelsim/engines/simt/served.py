@@ -1,0 +1,156 @@
+"""Kernels of a serving stack within a run: nodes as rows of ``serving.KINDS``, timed by the closed forms of these.
+
+A run cuts a kernel into pieces, whose loads and work overlap, and counts bytes and operations as for any other one.
+How long all of it takes is what ``accelsim kernel`` says of the same row, with three differences: kernels of a whole
+network follow each other in one graph, so attention, which was measured with a graph of its own, starts ``follow``
+after the kernel before; products are of numbers, under which the clock of some chips falls; and no run moves bytes
+faster than the memory of its chip does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.engines.base import Lowering
+from accelsim.engines.kernel_times import ServingKernel
+from accelsim.engines.simt.attention_shape import attention_shape
+from accelsim.engines.simt.constants import Device
+from accelsim.engines.simt.products import slower
+from accelsim.engines.simt.serving import KINDS, OfServing, ServingFamily, row
+from accelsim.engines.simt.serving_layers import overlapped
+from accelsim.engines.simt.spec import Simt
+from accelsim.spec.multiplying import operands_B
+from accelsim.spec.serving import served
+from accelsim.types import Floats
+from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import gemm_view, is_attention, is_product
+
+LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
+"""Families of ``serving.KINDS`` that nodes of a run are kernels of."""
+KERNEL = "kernel"
+"""How inputs of layers in narrow formats are quantised: by a kernel of its own; else with what comes before."""
+FEWEST_ROWS = 16
+"""Rows of queries without a mask up to which attention is that of single queries: heads that share keys."""
+
+
+class Row(NamedTuple):
+    """A node as a row: its family, its format by a name of ``spec.serving.served``, its columns."""
+
+    family: str
+    format: str
+    columns: Mapping[str, float]
+
+
+class Timed(NamedTuple):
+    """Seconds of a kernel: of its launch, and of the rest."""
+
+    launch: float
+    rest: float
+
+
+def row_of(graph: Graph, node: Node, quantiser: bool = False) -> Row | None:
+    """Return a node as a kernel of a serving stack; None where it is none: neither a product of activations by weights
+    nor attention, or not in a format of at most 16 bits. ``quantiser``: a kernel quantises inputs of narrow layers."""
+    if not node.format or max(operands_B(node.format)) > 2:
+        return None
+    if is_attention(node):
+        return _attention(graph, node) if node.epilogue else None
+    gemm = gemm_view(graph, node) if is_product(node) else None
+    if gemm is None or gemm.conv is not None or gemm.groups > 1 or not graph.tensors[gemm.b].is_constant:
+        return None
+    weights = graph.tensors[gemm.b].memory_format
+    name = node.format if weights == node.format or served(f"{weights}x{node.format}") is None else (
+        f"{weights}x{node.format}"
+    )  # fmt: skip
+    columns = {"M": gemm.M, "K": gemm.K, "N": gemm.N, "layers": 0, "quantiser": quantiser}
+    return Row(LAYER, name, columns)
+
+
+def _attention(graph: Graph, node: Node) -> Row:
+    shape = attention_shape(graph, node)
+    cached = node.inputs[1] in graph.states.values()
+    single = not shape.causal and (shape.rows < FEWEST_ROWS or cached)
+    batch = shape.batch if shape.kv_heads % shape.batch == 0 else 1
+    keys = graph.tensors[node.inputs[1]]
+    columns = {
+        "batch": batch, "tokens": 1 if single else shape.rows, "kv": shape.keys,
+        "heads": (shape.heads * shape.rows if single else shape.heads) / batch, "kv_heads": shape.kv_heads / batch,
+        "head_dim": shape.depth, "causal": shape.causal, "window": 0, "kv_B": keys.nbytes / keys.elements,
+        "cache_write": 0, "layers": 0, "library": 0,
+    }  # fmt: skip
+    return Row(DECODE if single else PREFILL, node.format, columns)
+
+
+def timed(step: Lowering) -> Timed | None:
+    """Return how long a node takes as a kernel of the serving stack that its chip has constants of; None where the run
+    asks for other kernels, the chip has no such constants, or the node is no such kernel."""
+    spec: Simt = step.unit.spec
+    if not step.serving or spec.serving is None:
+        return None
+    found = row_of(step.layout.graph, step.node, step.serving == KERNEL)
+    if found is None:
+        return None
+    key = ("served", step.unit.name, found.family, found.format, *sorted(found.columns.items()))
+    if key not in step.memo:
+        step.memo[key] = [_seconds(Device(step.layout.roles.chip, step.unit.name), found)]
+    known: Timed = step.memo[key][0]
+    return known
+
+
+def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:
+    """Return a node by the row of constants that it takes; None where the chip has none, or the node is no such
+    kernel."""
+    found = row_of(graph, node) if device.spec.serving is not None else None
+    if found is None:
+        return None
+    (part,) = _prepared(device, found).parts
+    known = row(device, KINDS[found.family], part.key)
+    own = device.spec.serving is not None and device.spec.serving.device == device.roles.chip.name
+    pooled = known.intervals.get("all") if own else None
+    return ServingKernel(found.family, found.format, 0.0 if pooled is None else pooled.factor)
+
+
+def _prepared(device: Device, found: Row) -> OfServing:
+    columns: dict[str, Floats] = {name: np.array([float(value)]) for name, value in found.columns.items()}
+    return ServingFamily(KINDS[found.family]).prepared(device, found.format, columns)
+
+
+def _seconds(device: Device, found: Row) -> Timed:
+    kind, form = KINDS[found.family], served(found.format)
+    assert form is not None
+    (part,) = _prepared(device, found).parts
+    known = row(device, kind, part.key)
+    cost = kind.cost(known, form, device.peak(form.arithmetic), part.columns, part.more)
+    seconds, launch, computing, moving = (float(each[0]) for each in cost[:4])
+    rest = seconds - launch
+    if found.family != DECODE:
+        longer = _under_load(device, form.arithmetic, computing)
+        rest += float(
+            overlapped(np.array(longer), np.array(moving)) - overlapped(np.array(computing), np.array(moving))
+        )
+    follow = min(float(device.spec.follow), float(device.spec.launch))
+    if found.family == LAYER:
+        return Timed(max(launch, follow), rest)
+    return Timed(launch - float(getattr(known, "launch", 0.0)) + follow, rest)
+
+
+def _under_load(device: Device, name: str, computing: float) -> float:
+    """Seconds of multiplying numbers, where the chip's clock was measured to fall: weights of the tables that serving
+    kernels are fitted to are all alike and switch few wires (docs/gpu-kernels.md)."""
+    if device.spec.droop is None:
+        return computing
+    return float(slower(device.spec, device.around, name, computing, 0.0, 1.0))
+
+
+def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: float) -> int:
+    """Return the clocks of the pieces of a kernel that takes ``rest`` seconds beside its launch; its bytes take
+    ``moving`` of them at the rate of the memory, the first that it reads and the last that it writes ``ends``. Nothing
+    hides these; where memory takes nearly all of the time, nothing hides the last piece of its work."""
+    computing = rest - ends
+    if computing < moving:
+        computing = max(0.0, rest - moving) * pieces
+    return max(1, ceil(min(computing, rest) * clock_Hz))
