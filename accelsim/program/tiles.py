@@ -158,10 +158,11 @@ def _passes(
 
 def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
     """Return which of the arrays side by side takes a tile of a part; 0 where a strip of them begins."""
-    starts = {
+    if mapping.split == "none":
+        return 0
+    start, step = {
         "m": (tile.m0 - part.m0, mapping.tm), "n": (tile.n0 - part.n0, mapping.tn), "k": (tile.k0 - part.k0, mapping.tk)
-    }  # fmt: skip
-    start, step = starts.get(mapping.split, (0, 1))
+    }[mapping.split]  # fmt: skip
     return start // step % arrays
 
 

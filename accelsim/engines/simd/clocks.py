@@ -25,12 +25,9 @@ def vector_clocks(
     passes = [-(-elements // unit.lanes) * unit.functions.get(name, 1) for name, elements in functions] or [1]
     compute = max(passes) if unit.chained else sum(passes)
     ratio = Fraction(unit.clock or chip.clock) / Fraction(chip.clock)
-    moved = [
-        ceil(-(-size // width) * ratio)
-        for size, width in (
-            (read_B, chip.buffers[source].read_width if source in chip.buffers else 0),
-            (write_B, chip.buffers[target].write_width if target in chip.buffers else 0),
-        )
-        if width
+    moved: list[int] = [
+        ceil(-(-size // getattr(chip.buffers[buffer], width)) * ratio)
+        for size, buffer, width in ((read_B, source, "read_width"), (write_B, target, "write_width"))
+        if buffer in chip.buffers
     ]
     return unit.latency + max(1, compute, *moved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,7 +18,7 @@ from accelsim.account.latency import Layer, layers, summary
 from accelsim.account.roofline import rooflines
 from accelsim.machine import critical_path as machine_path
 from accelsim.machine.replay import RepeatedPath
-from accelsim.machine.run import LawError, Run
+from accelsim.machine.run import LawError, Run, Segment
 from accelsim.program.commands import Transfer
 
 
@@ -168,7 +169,13 @@ def test_a_hidden_layer_says_so() -> None:
 
 
 def test_time_that_no_step_causes_has_its_own_place() -> None:
+    """So has that of a command of no step, as a barrier of a program without steps."""
     assert OUTSIDE not in by_step(simulated("mlp", "edu-4x4"))
+    commands = [SimpleNamespace(op=op) for op in (-1, 0, 1, 2)]
+    steps = [SimpleNamespace(outside=False)] * 2
+    run: Any = SimpleNamespace(program=SimpleNamespace(steps=steps, commands=commands))
+    pieces = [Segment(at, at + 1, at, "transfer", "dram") for at in range(4)]
+    assert list(critical_path._steps_of(run, pieces, OUTSIDE)) == [OUTSIDE, 0, 1, OUTSIDE]
 
 
 def test_texts_name_resource_and_operand() -> None:
@@ -212,10 +219,16 @@ def test_what_goes_to_copies_of_a_block_is_asked_for_once(on: str) -> None:
     for part in critical_path.parts(run):
         expected[part.step, part.blame] += part.fs
     assert isinstance(path, RepeatedPath)
-    with mock.patch.object(critical_path, "blamed", wraps=critical_path.blamed) as asked:
+    with (
+        mock.patch.object(critical_path, "blamed", wraps=critical_path.blamed) as asked,
+        mock.patch.object(critical_path, "_parts", wraps=critical_path._parts) as read,
+    ):
         found = by_step(run)
     assert {(step, blame): fs for step, times in found.items() for blame, fs in times.items()} == expected
     assert 0 < asked.call_count < 0.7 * len(path)
+    _, _, before = read.call_args.args  # what comes behind the copies knows whose time is ahead of it
+    ahead = path[len(path) - len(list(path.behind)) - 1]
+    assert before == run.program.commands[ahead.command].op
 
 
 def test_columns_are_those_of_the_engines_of_a_run_and_of_every_machine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isclose
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from accelsim.account.energy_figures import FILE, Figure, figures, load_publishe
 from accelsim.errors import SpecError, UsageError
 from accelsim.spec.dram import Dram
 from accelsim.spec.dram_device import device as built
+from accelsim.spec.link import Link
+from accelsim.spec.memory import Memory
 from accelsim.spec.scaling import nanometres
-from accelsim.spec.status import STATUSES
+from accelsim.spec.status import STATUSES, UNSTATED
 from accelsim.spec.yaml.load import load_chip
-from accelsim.spec.yaml.parts import load_energy, load_part
+from accelsim.spec.yaml.parts import load_energy, load_link, load_memory, load_part
 
 ALL = figures()
 
@@ -35,6 +38,14 @@ def test_units() -> None:
     assert one("arithmetic", "int8 multiply-accumulate", "energy/scaled-28nm").word_J is None
     memory = load_chip("tpu-v1").memories["ddr3"].memory
     assert one("DRAM", "DDR3", "memories/ddr3-tpu-v1").low_J * 8 == memory.read_energy
+
+
+@pytest.mark.parametrize(("folder", "load"), [("memories", load_memory), ("links", load_link)])
+def test_a_figure_is_trusted_as_its_file_says(folder: str, load: Callable[[str], Memory | Link]) -> None:
+    mine = [each for each in ALL if each.origin.startswith(f"{folder}/")]
+    stated = [load(each.origin.partition("/")[2]).energy_status for each in mine]
+    assert [each.status for each in mine] == [status or UNSTATED for status in stated]
+    assert len({each.status for each in mine}) > 1
 
 
 def test_every_figure_has_unit_source_and_status() -> None:

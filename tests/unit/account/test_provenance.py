@@ -9,6 +9,7 @@ import pytest
 import accelsim
 from accelsim.account import energy, provenance
 from accelsim.account.latency import layers, summary
+from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.report.words import sentences
 from accelsim.spec import trust
 from accelsim.spec.chip import Chip
@@ -41,6 +42,22 @@ def test_every_price_has_the_status_of_its_figure() -> None:
     assert found["unified", "read"] == found["accumulators", "write"] == "measured"
     assert found["weight_memory", "read"] == "guess", "nothing stated"
     assert set(found) == set(energy.price_list(chip_with(STATED)))
+
+
+@pytest.mark.parametrize(
+    ("component", "action", "words"),
+    [
+        ("core3.matrix", "mac.int8", "int8 multiply-accumulates"),
+        ("unified", "read", "on-chip SRAM"),
+        ("core1.accumulators", "write", "on-chip SRAM"),
+        ("weight_memory", "read", "weight_memory"),
+        ("weight_memory.link", "transfer", "the link to weight_memory"),
+        ("host", "op", "the host"),
+        (HOST_OWN_MEMORY, "read", "memory of the host"),
+    ],
+)
+def test_what_energy_goes_to_in_words(component: str, action: str, words: str) -> None:
+    assert provenance.in_words(make_chip(), component, action) == words
 
 
 def test_a_core_has_the_statuses_of_its_unit() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accelsim.compiler.passes import compile
@@ -169,8 +169,19 @@ def matmuls(draw: Any) -> tuple[Gemm, Tile, Node, tuple[int, ...], tuple[int, ..
     )
 
 
+def transposed(a: int, b: int, M: int = 3, N: int = 4, K: int = 5) -> Any:
+    """A tile that is cut on all sides, of a product whose operands may be transposed."""
+    shapes = ((K, M) if a else (M, K)), ((N, K) if b else (K, N))
+    node = Node("g", "Gemm", ["a", "b"], ["y"], {"transA": a, "transB": b})
+    return Gemm(1, M, N, K, "a", "b"), Tile(0, 1, 1, 3, 1, 3, 1, 4), node, *shapes
+
+
 @settings(max_examples=150)
 @given(matmuls())
+@example(transposed(0, 0))
+@example(transposed(0, 1))
+@example(transposed(1, 0))
+@example(transposed(1, 1))
 def test_tiles_of_a_product_are_the_elements_that_it_multiplies(case: Any) -> None:
     """Whatever is transposed, and whatever broadcasts: that is named again for each group, in the order of groups."""
     gemm, tile, node, a_shape, b_shape = case

@@ -191,6 +191,24 @@ def test_a_link_of_two_ways_is_busy_with_the_larger_of_loads_and_stores() -> Non
     assert held[0] - held[1] == M * N / 4 / 3
 
 
+def test_results_leave_on_a_way_of_their_own_once_the_first_is_there() -> None:
+    """One tile over a link of two ways: when its last sum has come out of the array, tokens to the vector unit and from
+    there to the port (one clock each, of which the unit's own first clock is one), the latency, the data."""
+    base = edu()
+    attached = base.memories["dram"]
+    link = Link.model_validate(
+        {"kind": "wire", "bandwidth": "1 TB/s", "latency": "0 s", "duplex": "full", "energy": "0 pJ/B"}
+    )
+    for token in (1, 4):
+        own = base.model_copy(
+            update={"memories": {"dram": attached.model_copy(update={"link": link})}, "token_delay": token}
+        )
+        paths = bounds(columns((M, N, K), y_resident=False), on=own).paths
+        last_sum = paths["compute"][0] - (token - 1 + M * N / 4) - (token + 10 + M * N / 4)
+        first = paths["results to dram"][0] - (10 + M * N / 4)
+        assert first == last_sum + token - 1 + token
+
+
 def test_extents_of_tiles_are_cuts_in_units_of_the_array_or_the_least_in_powers_of_two() -> None:
     chip = edu()
     assert chip.matrix is not None

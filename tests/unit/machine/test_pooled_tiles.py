@@ -10,8 +10,11 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.simulate import simulate
+from accelsim.machine.values.epilogue import TileShape
+from accelsim.program.commands import Tile
 from accelsim.spec.yaml.load import load_chip
-from accelsim.workload.graph import Array, Graph
+from accelsim.workload.graph import Array, Graph, Node
+from accelsim.workload.ops.base import Conv, Gemm
 from accelsim.workload.zoo.build import Builder
 
 POOLS = ("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool")
@@ -59,3 +62,28 @@ def test_pooling_behind_a_convolution(rank: int, op: str, relu: bool, dtype: str
         np.testing.assert_allclose(found[fuse, "exact"], found[fuse, "fast"], rtol=1e-5, atol=1e-5)
     if dtype == "fp32":
         np.testing.assert_allclose(found[True, "exact"], found[False, "exact"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ops", "groups", "layout"),
+    [
+        ((), 1, (1, 8, 3)),
+        (("Relu",), 1, (1, 8, 3)),
+        (("Relu",), 2, (2, 6, 2, 2)),
+        (("MaxPool",), 1, (2, 3, 2, 2)),
+        (("Relu", "MaxPool"), 1, (2, 3, 2, 2)),
+        (("MaxPool", "Relu"), 1, (2, 3, 2, 2)),
+    ],
+)
+def test_a_tile_takes_the_layout_of_the_result_where_a_function_needs_it(
+    ops: tuple[str, ...], groups: int, layout: tuple[int, ...]
+) -> None:
+    """Two images of 2 x 2 positions, three channels of each group; element by element channels may stay last. There and
+    back no element changes its place."""
+    conv = Conv(2, 1, 2, 2, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), (2, 2))
+    gemm = Gemm(groups, 8, 3, 1, "x", "w", conv)
+    node = Node("y", "Conv", ["x", "w"], ["y"], epilogue=[Node(op, op, ["y"], [op]) for op in ops])
+    shape = TileShape.of(gemm, Tile(0, groups, 0, 8, 0, 3, 0, 1), (2, groups * 3, 2, 2), node)
+    assert shape.layout == layout
+    sums = np.arange(groups * 8 * 3).reshape(groups, 8, 3)
+    np.testing.assert_array_equal(shape.gather(shape.spread(sums)), sums)

@@ -76,10 +76,12 @@ def test_what_waits_for_copies_waits_for_what_is_written() -> None:
 
 
 def test_a_path_repeats_with_the_laps() -> None:
-    """Laps of two commands that take 10 fs each, one after the other; two thirds of them were left out."""
+    """Laps of two commands that take 10 fs each, one after the other; two thirds of them were left out. What is ahead of
+    the first moment is of another kind, so no lap may begin before it."""
 
     def pieces(commands: int) -> list[Segment]:
-        return [Segment(10 * at, 10 * at + 10, at, "transfer", "dram") for at in range(commands)]
+        kinds = ["latency"] * 3 + ["transfer"] * commands
+        return [Segment(10 * at, 10 * at + 10, at, kinds[at], "dram") for at in range(commands)]
 
     def whole(path: list[Segment]) -> list[Segment] | None:
         turn = Turn(Mock(span=Span(end=6, size=2, times=3)), 20, 55)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accelsim.spec.memory import FROM_DRAM
-from accelsim.spec.yaml.load import KINDS
+from accelsim.spec.yaml.load import KINDS, load_chip
 from accelsim.spec.yaml.schema import schema
 from tests.helpers.spec_reference import reference_markdown
 
@@ -20,6 +20,19 @@ def test_page_is_in_step() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_markdown(), (
         "run: python -m tests.helpers.spec_reference > docs/spec-reference.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("chip", "engine"),
+    [("edu-4x4", "matrix"), ("eyeriss", "array"), ("ipu-gc200", "tiles"), ("a100-80-sxm", "sm")],
+)
+def test_an_engine_needs_no_more_than_the_page_requires(chip: str, engine: str) -> None:
+    """It multiplies the same formats without what may be left out, which then has its default."""
+    unit = load_chip(chip).engines[engine]
+    required = {name for name, field in type(unit).model_fields.items() if field.is_required()}
+    bare = type(unit).model_validate(unit.model_dump(mode="json", include=required))
+    assert bare.model_dump(exclude_defaults=True).keys() == required
+    assert bare.rates().keys() == unit.rates().keys() != set()
 
 
 def test_every_field_says_what_it_is() -> None:

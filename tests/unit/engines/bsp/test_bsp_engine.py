@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import accelsim
 from accelsim.account.critical_path import by_blame, by_key
+from accelsim.engines.bsp.plan import TileMemory
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import OverCapacity
 from accelsim.program.commands import Stages
@@ -77,6 +79,20 @@ def test_a_product_that_does_not_fit_at_once_takes_turns() -> None:
     assert macs == [64**3, 64**3]
     (values,), (others,) = once.outputs.values(), turns.outputs.values()
     np.testing.assert_array_equal(values, others)
+
+
+@pytest.mark.parametrize(("turns", "relu"), [(1, False), (4, False), (4, True)])
+def test_the_last_of_several_turns_holds_the_results_of_all_before(turns: int, relu: bool) -> None:
+    """16 x 32 times 32 x 64 in FP16 on one tile: A, the sums of a turn, the results of
+    the others; B is there. Results of what is fused behind take the place of sums."""
+    b = Builder("turns")
+    y = b.matmul(b.input("x", (16, 32)), b.weight("w", (32, 64)), "product")
+    graph = b.finish(b.op("Relu", [y], "y") if relu else y)
+    pinned = {node.name: {"turns": turns, "g": 1, "m": 1, "n": 1, "k": 1} for node in graph.nodes[:1]}
+    with mock.patch.object(TileMemory, "check", autospec=True) as checked:
+        compiled(graph, load_chip("ipu-gc200"), "fp16", pinned=pinned)
+    held_B = checked.call_args.args[3]
+    assert held_B.tolist() == [16 * 32 * 2 + 16 * 64 * 2]  # sums are FP16 as well
 
 
 def test_constants_that_do_not_fit_are_told_before_anything_else() -> None:

@@ -18,9 +18,12 @@ CHIP = load_chip("edu-4x4")
 """Four lanes, buffers that move 16 B a clock."""
 
 
-def clocks(*functions: tuple[str, int], read_B: int = 0, write_B: int = 0, **fields: Any) -> int:
+def clocks(
+    *functions: tuple[str, int], read_B: int = 0, write_B: int = 0, source: str = "accumulators",
+    target: str = "act_sram", **fields: Any,
+) -> int:  # fmt: skip
     unit = CHIP.engines["vector"].model_copy(update=fields)
-    return vector_clocks(CHIP, unit, list(functions), read_B, write_B, "accumulators", "act_sram")
+    return vector_clocks(CHIP, unit, list(functions), read_B, write_B, source, target)
 
 
 @pytest.mark.parametrize(("elements", "expected"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
@@ -40,6 +43,7 @@ def test_buffers_set_the_pace_where_they_are_slower() -> None:
     assert clocks(("Relu", 4), read_B=33) == clocks(("Relu", 4), write_B=33) == 3
     assert clocks(("Relu", 4), read_B=33, clock=10 * CHIP.clock, latency=2) == 2 + 3 * 10
     assert clocks() == 1  # a command with nothing to do
+    assert clocks(read_B=33, source="dram") == clocks(write_B=33, target="") == 1  # no buffer, no pace
 
 
 def test_chained_units_have_only_lanes_to_gain() -> None:

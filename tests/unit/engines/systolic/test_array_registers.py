@@ -149,6 +149,21 @@ def test_a_frame_as_a_student_sees_it():
     assert "y 19" in texts[3]  # 1 x 5 + 2 x 7
 
 
+@pytest.mark.parametrize(
+    ("flow", "load", "drains"),
+    [("ws overlapped", 2, (2, 2)), ("ws sequential", 2, (4, 2)), ("os sequential", 0, (3,))],
+)
+def test_a_frame_says_what_the_array_does(flow, load, drains):
+    """Two rows in each fold; of weights that are loaded behind a fold none is waited for."""
+    said = ["first load"] * load
+    for fold, edges in enumerate(drains, 1):
+        name = f"fold {fold} of {len(drains)}"
+        said += [f"{name} streams row 1 of 2", f"{name} streams row 2 of 2"] + [f"{name} drains"] * edges
+    a = np.ones((2, 2 * len(drains)))
+    found = [text.splitlines()[0] for text in frames(a, a.T, Setup(2, 2, *flow.split()))]
+    assert found == [f"edge {edge}: {what}" for edge, what in enumerate(said, 1)]
+
+
 def test_large_arrays_are_not_watched():
     """64 PEs are as many as there may be."""
     assert next(frames(np.ones((2, 2)), np.ones((2, 2)), Setup(8, 8, "ws", "overlapped")))
