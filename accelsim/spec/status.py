@@ -96,7 +96,10 @@ def mark_set_by_hand(spec: Any, touched: Iterable[tuple[str | int, ...]]) -> Non
             if isinstance(status, dict) and not any(each[:2] == ("energy", "status") for each in paths):
                 _mark(status, path, spec["energy"][path[1]])
         elif last in ENERGIES and (*outer, "energy_status") not in paths:
-            block = reduce(lambda inner, part: inner[part], outer, spec)
+            try:
+                block = reduce(lambda inner, part: inner[part], outer, spec)
+            except (KeyError, IndexError, TypeError):  # a later setting replaced what the path led through
+                continue
             if isinstance(block, dict) and "energy_status" in block:
                 block["energy_status"] = UNSTATED
 

@@ -162,3 +162,8 @@ def test_a_path_into_what_another_override_made_a_list() -> None:
             "edu-4x4", ["memories.dram.memory.dram=[]", "memories.dram.memory.dram.organisation.ranks=2"]
         )
     assert any("no field" in problem.what for problem in error.value.problems)
+
+
+def test_a_block_may_be_replaced_after_a_field_of_it_was_set() -> None:
+    with pytest.raises(SpecError, match="no spec file 'nowhere'"):
+        load_chip("a100-80-sxm", ["memories.hbm.memory.read_energy=1pJ/B", "memories.hbm=nowhere"])
