@@ -21,22 +21,28 @@ OTHER = "function"
 """The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
 
 
+NETWORK, JOULES = "network", "joules"
+"""Keys of wholes (``accelsim.spec.intervals``): a pass through a network on one device, its energy."""
+
+
 class Energies(NamedTuple):
-    """Nine of ten runs draw no less and no more, J."""
+    """Nine of ten runs draw no less and no more, J; ``basis``: the key of what that stands on."""
 
     low_J: float
     high_J: float
+    basis: str = JOULES
 
 
-def latency_interval(run: Run) -> Interval | None:
-    """Return the interval from the time that every step adds; None for a chip without kernels: nobody has measured
-    how far off it is."""
+def latency_interval(run: Run, key: str = NETWORK) -> Interval | None:
+    """Return the interval of the time of a run, which is a whole of ``key``; None for a chip without kernels: nobody
+    has measured how far off it is. Single products, and lists of them, have that of their kernels."""
     found = parts(run)
     if found is None:
         return None
-    from accelsim.kernels.whole import together
+    from accelsim.kernels.whole import together, widened
 
-    return together(found)
+    alone = together(found)
+    return alone if run.program.graph.products else widened(alone, run.seconds, key)
 
 
 def in_any_lab(chip: Chip) -> bool:
@@ -51,13 +57,12 @@ def parts(run: Run) -> list[Part] | None:
 
 
 def energy_interval(run: Run, total_J: float) -> Energies | None:
-    """Return the interval by which measured power varies around simulated joules (``kernels.uncalibrated.ENERGY``);
-    None for a chip without kernels."""
+    """Return the interval by which measured joules vary around simulated ones; None for a chip without kernels."""
     if not _models(run):
         return None
-    from accelsim.kernels.uncalibrated import ENERGY
+    from accelsim.kernels.whole import factor
 
-    return Energies(total_J / ENERGY, total_J * ENERGY)
+    return Energies(total_J / factor(JOULES), total_J * factor(JOULES))
 
 
 def _models(run: Run) -> dict[str, KernelModel]:
@@ -90,4 +95,4 @@ def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
         key = (engine, kind, name)
         if key not in known:
             known[key] = width(run.chip, models[engine], kind, name)
-        yield Part(sum(spent.values()) * FS, known[key], alike)
+        yield Part(sum(spent.values()) * FS, known[key], alike, kind)

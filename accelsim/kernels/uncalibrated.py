@@ -50,9 +50,3 @@ CORRELATION_OWN, CORRELATION_OTHER = 0.13, 0.34
 between groups. Of a calibrated chip, between operators (rows left out of the fit of the A100 and the H100 to Vidur's
 products: 0.13 and 0.04; between models 0.02 and 0.03). Of others, between devices that were left out (Tensor Cores
 0.11, FP32 lanes 0.30, functions 0.34). The largest of each is taken. Kernels of one shape err together."""
-
-ENERGY = 1.5
-"""Factor of the interval of joules. Of 38 networks on an H200 nine of ten are within 1.40 of what the energy counter of
-the board said, of 34 on an H100, none of whose rows has a part in what it draws, within 1.30 (``accelsim validate
-gpu-own-models``). Of submissions that measured power at the wall (MLPerf, ``gpu-power``), the share that the simulated
-GPU has in what its server draws for it lies within 1.49 of the median share of the other chips, nine times in ten."""

@@ -1,8 +1,15 @@
-"""The interval of a whole network from those of its kernels."""
+"""Intervals of whole things: networks, training steps, generations, joules.
+
+Two stages. The first adds up the intervals of kernels (``together``). Kernels' errors within one model go together more
+than kernels alone tell, and the network, the host and the mechanism have errors of their own: so the second stage takes
+the factor that holds nine of ten whole things that were measured (``hwspecs/intervals``), and what is printed is the
+wider of the two (``widened``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import cache
 from math import exp, log, sqrt
 from typing import NamedTuple
 
@@ -11,6 +18,12 @@ from accelsim.fit.validation import POOLED
 from accelsim.kernels.told import calibrated
 from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED, in_other_labs
 from accelsim.spec.chip import Chip
+from accelsim.spec.intervals import Intervals
+
+SHIPPED = "whole"
+"""File of ``hwspecs/intervals`` that the factors come of."""
+KERNELS = "kernels"
+"""Basis of an interval that is as wide as that of its kernels alone."""
 
 
 class Width(NamedTuple):
@@ -21,19 +34,55 @@ class Width(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Seconds that a kernel adds; kernels that are ``like`` each other err together."""
+    """Seconds that a kernel adds; kernels that are ``like`` each other err together. ``family``: its kind."""
 
     seconds: float
     width: Width
     like: Hashable
+    family: str = ""
 
 
 class Interval(NamedTuple):
-    """Nine of ten networks take no less and no more, s; the share of the time whose kernels are calibrated."""
+    """Nine of ten take no less and no more, s; the share of the time whose kernels are calibrated.
+
+    ``basis``: what it stands on, a key of ``Intervals.wholes`` or ``KERNELS``. ``family``: the kind of kernels that
+    most of the width of its kernels comes of, '' for none.
+    """
 
     low_s: float
     high_s: float
     calibrated: float
+    basis: str = KERNELS
+    family: str = ""
+
+    def scaled(self, share: float, seconds: float, alone_s: float) -> Interval:
+        """Return the interval of a time of ``seconds``, ``share`` of which goes to these kernels, which take
+        ``alone_s``; all else is exact."""
+        low, high = (1 + share * (end / alone_s - 1) for end in (self.low_s, self.high_s))
+        return self._replace(low_s=seconds * low, high_s=seconds * high, calibrated=self.calibrated * share)
+
+
+@cache
+def shipped() -> Intervals:
+    """Return the factors that come with the tool."""
+    from accelsim.spec.yaml.chips import load_intervals
+
+    return load_intervals(SHIPPED)
+
+
+def widened(found: Interval | None, seconds: float, key: str) -> Interval | None:
+    """Return the interval of a time of ``seconds`` as it is printed: that of its kernels, or that of the wholes of
+    ``key`` where it is wider; None for None."""
+    whole = factor(key)
+    if found is None or seconds * whole <= found.high_s:
+        return found
+    return found._replace(low_s=min(seconds / whole, found.low_s), high_s=seconds * whole, basis=key)
+
+
+def factor(key: str) -> float:
+    """Return the factor of wholes of ``key``, 1 where none is known."""
+    known = shipped().wholes.get(key)
+    return 1.0 if known is None else known.factor
 
 
 def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
@@ -69,9 +118,12 @@ def together(parts: Iterable[Part]) -> Interval:
     time. r is that of calibrated chips where most of the time is calibrated.
     """
     groups: dict[Hashable, float] = {}
+    families: dict[str, float] = {}
     total = own = 0.0
     for part in parts:
-        groups[part.like] = groups.get(part.like, 0.0) + part.seconds * log(part.width.factor)
+        weighted = part.seconds * log(part.width.factor)
+        groups[part.like] = groups.get(part.like, 0.0) + weighted
+        families[part.family] = families.get(part.family, 0.0) + weighted
         total += part.seconds
         own += part.seconds * part.width.calibrated
     if not total:
@@ -79,4 +131,5 @@ def together(parts: Iterable[Part]) -> Interval:
     shares = [weighted / total for weighted in groups.values()]
     r = CORRELATION_OWN if own > total / 2 else CORRELATION_OTHER
     half = sqrt(r * sum(shares) ** 2 + (1 - r) * sum(share**2 for share in shares))
-    return Interval(total * exp(-half), total * exp(half), own / total)
+    widest = max(families, key=lambda name: families[name])
+    return Interval(total * exp(-half), total * exp(half), own / total, family=widest)

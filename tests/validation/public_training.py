@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.cluster.step.asked import Asked, step
+from accelsim.cluster.step.result import StepResult
 from tests.validation.gpu_rows import Row
 
 FILE = Path(__file__).parent / "data" / "published" / "mpt_training.csv"
@@ -107,7 +108,14 @@ SEQ, TOKENS, REPLICAS = 4096, 131072, 48
 
 
 def megatron(data: Path | None = None) -> Iterator[Row]:
-    """Seconds follow from TFLOP/s by Megatron-LM's count of operations, without recomputation."""
+    """Steps of 2024 beside simulated ones."""
+    for name, seconds, found in megatron_steps():
+        yield Row(f"Megatron-LM {name}", seconds, found.time_s)
+
+
+def megatron_steps() -> Iterator[tuple[str, float, StepResult]]:
+    """Name, seconds and the simulated step: seconds follow from TFLOP/s by Megatron-LM's count of operations, without
+    recomputation."""
     for name, heads, hidden, layers, tp, pp, batch, rate in MEGATRON:
         parts = [f"dp={REPLICAS}", f"tp={tp}", f"pp={pp}", "zero=1", "recompute=none"] + ["sp"] * (tp > 1)
         parts += [f"schedule=interleaved,chunks={layers // pp}"] if pp > 1 else []
@@ -116,4 +124,4 @@ def megatron(data: Path | None = None) -> Iterator[Row]:
                       dtype="bf16", gradient_B=4, overlap_gather=True, overlap_tensor=tp > 1)  # fmt: skip
         found, work = step(asked), 1 + SEQ / (6 * hidden) + TOKENS / (12 * layers * hidden)
         flops = 72 * batch * SEQ * layers * hidden**2 * work
-        yield Row(f"Megatron-LM {name} on {gpus:,} H100", flops / (rate * 1e12 * gpus), found.time_s)
+        yield f"{name} on {gpus:,} H100", flops / (rate * 1e12 * gpus), found

@@ -22,7 +22,7 @@ from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError, count_of
-from accelsim.kernels.whole import Interval, Part, together
+from accelsim.kernels.whole import Interval, Part, together, widened
 
 Told = Callable[[float], None]
 
@@ -117,13 +117,16 @@ class Served:
     def first_interval(self) -> Interval | None:
         """Interval of the time to the first token, by its kernels; collectives are taken to be exact. None without
         kernels."""
-        return interval(self.prefill, self.prefill.first_s)
+        return self._wide(interval(self.prefill, self.prefill.first_s), self.prefill.first_s, "first token")
 
     @property
     def token_interval(self) -> Interval | None:
         """Return the same of the last token of decoding."""
         last = self.decode.last
-        return None if last is None else interval(last, last.period_s)
+        return None if last is None else self._wide(interval(last, last.period_s), last.period_s, "token")
+
+    def _wide(self, found: Interval | None, seconds: float, what: str) -> Interval | None:
+        return widened(found, seconds, f"{what}: {self.fleet.extent(self.plan.devices)}")
 
     def _parts_J(self, devices: float, links: float, seconds: float) -> dict[str, float]:
         return {"devices": devices, "links": links, "static": self.static_W * seconds}
@@ -136,13 +139,10 @@ def interval(call: Step, seconds: float) -> Interval | None:
         if stage.parts is None:
             return None
         parts += stage.parts
-    found = together(parts)
     kernels = sum(part.seconds for part in parts)
     if not kernels:
         return None
-    share = call.total("compute_s") / call.through_s
-    low, high = (1 + share * (end / kernels - 1) for end in (found.low_s, found.high_s))
-    return Interval(seconds * low, seconds * high, found.calibrated * share)
+    return together(parts).scaled(call.total("compute_s") / call.through_s, seconds, kernels)
 
 
 def serve(

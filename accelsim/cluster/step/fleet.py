@@ -59,6 +59,12 @@ class Fleet:
         """Devices."""
         return len(self.chips)
 
+    def extent(self, devices: int) -> str:
+        """Return 'one GPU', 'one node' or 'many nodes': where the first ``devices`` lie."""
+        if devices == 1:
+            return "one GPU"
+        return "one node" if len(set(self.topology.groups[:devices])) == 1 else "many nodes"
+
     def resized(self, devices: int) -> str:
         """Return a text that names the cluster with so many devices, '' where whole nodes do not give them."""
         sizes = set(Counter(self.topology.groups).values())

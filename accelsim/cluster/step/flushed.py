@@ -20,7 +20,7 @@ from accelsim.cluster.step.offload import to_host
 from accelsim.cluster.step.ops import Op, Ops, Planned, Replica
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult
-from accelsim.kernels.whole import Interval, together
+from accelsim.kernels.whole import Interval, together, widened
 from accelsim.time import FS
 
 
@@ -190,7 +190,7 @@ class Step:
             raise OutOfMemory(self.planned.work.name, needs)
 
     def _interval(self, parts: Mapping[str, int]) -> Interval | None:
-        """Of the step: the kernels of the stage that computes most are as far off as alone."""
+        """Of the step: the kernels of the stage that computes most are as far off as alone, or all as steps are."""
         spent = [
             [piece.costs.forward + piece.costs.inputs + piece.costs.weights + piece.again for piece in stage]
             for stage in self.planned.pieces
@@ -200,9 +200,9 @@ class Step:
         alone_s, time_fs = sum(part.seconds for part in kernels), sum(parts.values())
         if not alone_s or not time_fs:
             return None
-        found, share = together(kernels), (parts["compute"] + parts["recompute"]) / time_fs
-        low, high = (1 + share * (end / alone_s - 1) for end in (found.low_s, found.high_s))
-        return Interval(low * time_fs * FS, high * time_fs * FS, found.calibrated * share)
+        share = (parts["compute"] + parts["recompute"]) / time_fs
+        found = together(kernels).scaled(share, time_fs * FS, alone_s)
+        return widened(found, time_fs * FS, f"step: {self.fleet.extent(self.plan.devices)}")
 
     def _flops(self) -> tuple[int, int]:
         """Of the model, and with what is computed again."""

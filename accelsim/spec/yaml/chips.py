@@ -1,4 +1,4 @@
-"""Chips, clusters and sites that were read before, from the user's cache: neither files nor laws are read again."""
+"""Chips, clusters, sites and intervals that were read before, from the user's cache: neither files nor laws are read again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from accelsim.spec.yaml import where
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
+    from accelsim.spec.intervals import Intervals
     from accelsim.spec.site import Site
 
 _KNOWN = usercache.Table("chips", 512)
@@ -41,6 +42,18 @@ def load_site(name_or_path: str | Path) -> Site:
         return load_part(name_or_path, "sites", Site)
 
     return kept(Site, [str(name_or_path)], read)
+
+
+def load_intervals(name_or_path: str | Path) -> Intervals:
+    """Return factors of intervals: a file of ``intervals/``, or any file. Raises SpecError with all problems at once."""
+    from accelsim.spec.intervals import Intervals
+
+    def read() -> Intervals:
+        from accelsim.spec.yaml.parts import load_part
+
+        return load_part(name_or_path, "intervals", Intervals)
+
+    return kept(Intervals, [str(name_or_path)], read)
 
 
 def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from accelsim.spec.collectives import Collectives
 from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
+from accelsim.spec.intervals import Intervals
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
@@ -33,6 +34,7 @@ KINDS: dict[str, type[Model]] = {
     "clusters": ClusterSpec,
     "collectives": Collectives,
     "sites": Site,
+    "intervals": Intervals,
     "serving": Serving,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
@@ -48,6 +50,7 @@ ONE = {
     "clusters": "a cluster",
     "collectives": "a communication library",
     "sites": "a site",
+    "intervals": "a table of intervals",
     "serving": "a serving stack on a GPU",
 }
 """Kind -> what one file of it is called."""
