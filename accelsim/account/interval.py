@@ -33,16 +33,53 @@ class Energies(NamedTuple):
     basis: str = JOULES
 
 
-def latency_interval(run: Run, key: str = NETWORK) -> Interval | None:
-    """Return the interval of the time of a run, which is a whole of ``key``; None for a chip without kernels: nobody
-    has measured how far off it is. Single products, and lists of them, have that of their kernels."""
+def key_of(run: Run) -> str:
+    """Return the key of a pass through a network: by whether its host asks for kernels one by one, and in that case by
+    whether the host is that of the lab that measured the chip."""
+    if not any(getattr(unit.spec, "dispatch", 0.0) for unit in units(run.chip).values()):
+        return NETWORK
+    return (
+        f"{NETWORK}: {'eager' if in_any_lab(run.chip) or run.chip.calibration is None else 'eager, this lab'}"
+    )
+
+
+def latency_interval(run: Run, key: str = "") -> Interval | None:
+    """Return the interval of the time of a run, which is a whole of ``key`` ('': a network); None for a chip without
+    kernels: nobody has measured how far off it is. Single products, and lists of them, have that of their kernels."""
     found = parts(run)
     if found is None:
         return None
     from accelsim.kernels.whole import together, widened
 
     alone = together(found)
-    return alone if run.program.graph.products else widened(alone, run.seconds, key)
+    return alone if run.program.graph.products else widened(alone, run.seconds, key or key_of(run))
+
+
+class Generated(NamedTuple):
+    """Intervals of a generation on one device: of its prompts, of its last token (None: the prompts give all), and of
+    all of it; None for a chip without kernels."""
+
+    first: Interval | None
+    token: Interval | None
+    total: Interval | None
+
+
+def generated(prefill: Run, last: Run | None, decode_s: float) -> Generated:
+    """Return the intervals of a generation of prompts and, after them, ``decode_s`` of calls like the ``last`` one."""
+    from accelsim.kernels.whole import added, together, widened
+
+    ends = {
+        what: latency_interval(run, f"{what}: one GPU")
+        for what, run in (("first token", prefill), ("token", last))
+        if run is not None
+    }
+    alone = [
+        together(found).scaled(1.0, seconds, run.seconds)
+        for run, seconds in ((prefill, prefill.seconds), (last, decode_s))
+        if run is not None and (found := parts(run)) is not None
+    ]
+    whole = widened(added(alone), prefill.seconds + decode_s, "generation: one GPU") if alone else None
+    return Generated(ends["first token"], ends.get("token"), whole)
 
 
 def in_any_lab(chip: Chip) -> bool:

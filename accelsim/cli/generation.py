@@ -110,7 +110,6 @@ def _print_files(outputs: Outputs) -> None:
 
 def show_generation(found: Generation) -> None:
     """The calls as a table, the summary, and sentences."""
-    from accelsim.account.interval import latency_interval
     from accelsim.report.generation_report import kernels_row
     from accelsim.report.table import text_table
     from accelsim.report.text import interval_text, si
@@ -127,12 +126,15 @@ def show_generation(found: Generation) -> None:
         *kernels_row(found.chip, *_kernels(found.prefill)),
         (
             "time to first token",
-            si(found.time_to_first_token_s, "s") + interval_text(latency_interval(found.prefill)),
+            si(found.time_to_first_token_s, "s") + interval_text(found.intervals.first),
         ),
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.calls else "none: a single token"),
         *_last_call(found),
         ("energy per token", si(found.energy_per_token_J, "J")),
-        ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
+        (
+            "whole generation",
+            f"{si(found.total_s, 's')}{interval_text(found.intervals.total)}, {si(found.total_J, 'J')}",
+        ),
     ]
     show(text_table(["generation", ""], rows, width()))
     click.echo("\n" + paragraphs(sentences(found)))
@@ -153,10 +155,9 @@ def _emulated(run: Run) -> list[str]:
 
 def _last_call(found: Generation) -> list[tuple[str, str]]:
     """How long the last token takes, where it is known how far off that may be."""
-    from accelsim.account.interval import latency_interval
     from accelsim.report.text import interval_text, si
 
-    interval = None if found.decode is None else latency_interval(found.decode)
+    interval = found.intervals.token
     if found.decode is None or interval is None:
         return []
     return [("time of the last token", si(found.decode.seconds, "s") + interval_text(interval))]
@@ -181,11 +182,12 @@ def _rows(found: Generation) -> Any:
 
 def sentences(found: Generation) -> list[str]:
     """Return what the figures say, each computed from the calls."""
+    from accelsim.report import intervals
     from accelsim.report.text import at_most, si
 
     prefill = f"The first token appears after {si(found.time_to_first_token_s, 's')}."
     if not found.calls:
-        return [prefill]
+        return [prefill, *intervals.sentences(found.intervals.first, "the first token")]
     first, last = found.calls[0], found.calls[-1]
     told = [
         prefill,
@@ -193,6 +195,7 @@ def sentences(found: Generation) -> list[str]:
         f"each. The first decode step takes {si(first.seconds, 's')}; the last, after {count_of(last.past, 'token')}, "
         f"takes {si(last.seconds, 's')}.",
         f"Memory bandwidth alone accounts for {_floor(last)} of the last decode step.",
+        *intervals.sentences(found.intervals.total, "the whole generation"),
     ]
     if len(found.calls) == found.decode_calls:
         one = found.decode_calls == 1

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
+from accelsim.account.interval import Generated, generated
 from accelsim.account.latency import traffic_by_memory
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError
@@ -84,6 +85,11 @@ class Generation:
         """Energy of the prefill, J."""
         return total_J(energy_table(self.prefill))
 
+    @cached_property
+    def intervals(self) -> Generated:
+        """Intervals of the time to the first token, of the last token and of the whole."""
+        return generated(self.prefill, self.decode, self.decode_s)
+
     @property
     def decode_calls(self) -> int:
         """Calls behind the first token."""
@@ -127,6 +133,7 @@ class Generation:
         """Return the facts for JSON; the unit is the end of each key."""
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
+            "intervals": {name: each and each._asdict() for name, each in self.intervals._asdict().items()},
             "tokens_per_s": self.tokens_per_s,
             "energy_per_token_J": self.energy_per_token_J,
             "prompt": self.prompt,

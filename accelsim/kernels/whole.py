@@ -8,7 +8,7 @@ wider of the two (``widened``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 from math import exp, log, sqrt
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class Interval(NamedTuple):
     """Nine of ten take no less and no more, s; the share of the time whose kernels are calibrated.
 
     ``basis``: what it stands on, a key of ``Intervals.wholes`` or ``KERNELS``. ``family``: the kind of kernels that
-    most of the width of its kernels comes of, '' for none.
+    most of the width of its kernels comes of, '' for none; ``kernels``: factor of that width.
     """
 
     low_s: float
@@ -54,12 +54,20 @@ class Interval(NamedTuple):
     calibrated: float
     basis: str = KERNELS
     family: str = ""
+    kernels: float = 1.0
+
+    @property
+    def factor(self) -> float:
+        """Return what a time is divided by and multiplied with."""
+        return sqrt(self.high_s / self.low_s)
 
     def scaled(self, share: float, seconds: float, alone_s: float) -> Interval:
         """Return the interval of a time of ``seconds``, ``share`` of which goes to these kernels, which take
         ``alone_s``; all else is exact."""
         low, high = (1 + share * (end / alone_s - 1) for end in (self.low_s, self.high_s))
-        return self._replace(low_s=seconds * low, high_s=seconds * high, calibrated=self.calibrated * share)
+        return Interval(
+            seconds * low, seconds * high, self.calibrated * share, self.basis, self.family, sqrt(high / low)
+        )
 
 
 @cache
@@ -132,4 +140,12 @@ def together(parts: Iterable[Part]) -> Interval:
     r = CORRELATION_OWN if own > total / 2 else CORRELATION_OTHER
     half = sqrt(r * sum(shares) ** 2 + (1 - r) * sum(share**2 for share in shares))
     widest = max(families, key=lambda name: families[name])
-    return Interval(total * exp(-half), total * exp(half), own / total, family=widest)
+    return Interval(total * exp(-half), total * exp(half), own / total, family=widest, kernels=exp(half))
+
+
+def added(found: Sequence[Interval]) -> Interval:
+    """Return the interval of times one after the other that err together."""
+    low, high = sum(each.low_s for each in found), sum(each.high_s for each in found)
+    most = max(found, key=lambda each: each.high_s - each.low_s)
+    share = sum(each.calibrated * each.high_s for each in found) / high if high else 0.0
+    return Interval(low, high, share, family=most.family, kernels=sqrt(high / low) if low else 1.0)

@@ -13,6 +13,7 @@ from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
 from accelsim.report.compare_labels import NAMES, common, labels, settings
+from accelsim.report.intervals import of_what
 from accelsim.report.saved_summary import read_summaries
 from accelsim.report.table import GAP, Column, table
 from accelsim.report.text import percent, ratio, si, wrapped
@@ -157,6 +158,9 @@ def notes(entries: Sequence[Summary]) -> list[str]:
     if len(counted(entries)) > 1:
         per = ", ".join(f"of {name} per {_one(entry)}" for name, entry in zip(names, entries, strict=True))
         found[f"Rates and energies are {per}."] = None
+    for name, entry in zip(names, entries, strict=True):
+        if "basis" in (interval := entry.get("latency_interval") or {}):
+            found[of_what(f"{name}'s latency", interval["basis"], interval["family"])] = None
     for name, entry in zip(names[1:], entries[1:], strict=True):
         both = (names[0], name)
         told = list(caveats(entries[0].get("energy_basis"), entry.get("energy_basis"), both))

@@ -11,10 +11,11 @@ from accelsim.cluster.partition.assign import Assigned
 from accelsim.cluster.step.result import PARTS, StepResult
 from accelsim.cluster.step.search import Found
 from accelsim.errors import count_of, memory_text
+from accelsim.report import intervals
 from accelsim.report.cluster.looks import PARTS as LOOKS
 from accelsim.report.step import binding
 from accelsim.report.style import GREY, INK, figure, log_axis, prefixed, styled
-from accelsim.report.text import percent, si, times_as
+from accelsim.report.text import interval_text, percent, si, times_as
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,9 +49,10 @@ def sentences(found: Found) -> list[str]:
     """Return how many plans there are, what the best is, why others lose."""
     best, total = found.best[0], len(found.looked)
     told = [
-        f"The best of {count_of(total, 'valid plan')} is {best.plan}: {si(best.time_s, 's')} per step at "
-        f"{percent(best.mfu)} of the peak."
+        f"The best of {count_of(total, 'valid plan')} is {best.plan}: {si(best.time_s, 's')} per step"
+        f"{interval_text(best.interval)} at {percent(best.mfu)} of the peak."
     ]
+    told += intervals.sentences(best.interval, "the step")
     if found.why:
         reasons = ", ".join(f"{count:,} by {name} ({WHY[name]})" for name, count in found.why.items())
         told.append(f"Why the others lose: {reasons}.")

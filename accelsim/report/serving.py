@@ -17,6 +17,7 @@ from accelsim.errors import count_of
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
+from accelsim.report import intervals
 from accelsim.report.generation_report import kernels_row
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
@@ -43,6 +44,11 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
         "time_to_first_token_s": found.time_to_first_token_s,
         "time_to_first_token_interval_s": _ends(found.first_interval), "tokens_per_s": found.tokens_per_s,
         "token_s": found.token_s, "last_token_interval_s": _ends(found.token_interval),
+        "total_interval_s": _ends(found.total_interval),
+        "interval_basis": {
+            name: each and each.basis
+            for name, each in zip(("first_token", "token", "total"), _intervals(found), strict=True)
+        },
         "energy_per_token_J": found.energy_per_token_J, "total_s": found.total_s, "total_J": found.total_J,
         "prefill_J": found.prefill_J, "decode_J": found.decode_J, "decode_s": found.decode_s,
         "decode_calls": found.asked.new - 1, "decode_calls_simulated": len(found.decode.found),
@@ -56,6 +62,10 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
         "prefill": _call(found.prefill),
         "decode": [_call(each) for each in found.decode.found],
     }  # fmt: skip
+
+
+def _intervals(found: Served) -> tuple[Interval | None, Interval | None, Interval | None]:
+    return found.first_interval, found.token_interval, found.total_interval
 
 
 def _ends(found: Interval | None) -> list[float] | None:
@@ -122,7 +132,10 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
         ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "none: a single token"),
         ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
         ("energy per token", si(found.energy_per_token_J, "J")),
-        ("whole generation", f"{si(found.total_s, 's')}, {si(found.total_J, 'J')}"),
+        (
+            "whole generation",
+            f"{si(found.total_s, 's')}{interval_text(found.total_interval)}, {si(found.total_J, 'J')}",
+        ),
     ]
 
 
@@ -137,6 +150,7 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
             f"each. The last token takes {si(last.period_s, 's')}. {_goes(last)}."
         )
         told += [_moved(found, last), *_small(found)]
+    told += intervals.sentences(found.total_interval, "the whole generation")
     told += [_helps(change) for change in changes]
     told += [*_pipeline(found), _held(found)]
     if last is not None:

@@ -10,7 +10,7 @@ from accelsim.cluster.step.lasting import HOUR, Lasting
 from accelsim.cluster.step.result import NOT_CALIBRATED, PARTS, Device, Refused, StepResult, device_facts
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import count_of, memory_text
-from accelsim.report import fusing
+from accelsim.report import fusing, intervals
 from accelsim.report.text import interval_text, long_time, percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
@@ -95,7 +95,7 @@ def sentences(
 ) -> list[str]:
     """Return what binds, how full memories are, where constants come from, what would help most, how to fuse gradients,
     how long a whole training takes."""
-    found = [_binding(result), _memory(result)]
+    found = [_binding(result), *intervals.sentences(result.interval, "the step"), _memory(result)]
     if result.refused is not None:
         found.append(_refused(result, result.refused))
     if result.tried:

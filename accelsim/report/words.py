@@ -17,6 +17,7 @@ from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
 from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.program.roles import multiplier
+from accelsim.report.intervals import of_what
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, shorten, si, signed, times_as
 from accelsim.spec.constants import outdated
@@ -47,6 +48,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         _cores(run),
         _layer(run, layers),
         _caches(summary),
+        _interval(summary),
         _energy(run, summary),
         _power_said(run),
         _trust(run),
@@ -68,6 +70,12 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     if summary["utilisation"] is not None:
         text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
     return text + "."
+
+
+def _interval(summary: dict[str, Any]) -> str:
+    """What the interval of the latency stands on; '' for none."""
+    found = summary["latency_interval"]
+    return "" if found is None else of_what("the latency", found["basis"], found["family"])
 
 
 def _conversion(run: Run, layers: Sequence[Layer]) -> str:

@@ -79,17 +79,17 @@ def _fitted(rows: Sequence[Measured]) -> tuple[float, float]:
 def _measured(data: Path) -> Iterator[Measured]:
     known: dict[tuple[str, str, int], float] = {}
     for line in rows_of(data / PUBLISHED):
-        told = _told(line)
-        if told is None:
+        found = told(line)
+        if found is None:
             continue
-        framework, network, chip, batch, seconds = told
+        framework, network, chip, batch, seconds = found
         if (network, chip, batch) not in known:
             run = simulated(network, chip, "fp16", batch=batch, fusion="eager")
             known[network, chip, batch] = without_link_s(run)
         yield Measured(framework, network, chip, batch, seconds, known[network, chip, batch])
 
 
-def _told(line: Mapping[str, str]) -> tuple[str, str, str, int, float] | None:
+def told(line: Mapping[str, str]) -> tuple[str, str, str, int, float] | None:
     """Framework, network, chip, batch, seconds of a line; None for what is something else."""
     where = re.match(r"NVIDIA/DeepLearningExamples (\w+)/", line["source"])
     batch = re.search(r"batch size=(\d+)", line["shape_or_batch"], re.IGNORECASE)

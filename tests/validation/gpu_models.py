@@ -92,25 +92,33 @@ def neusight(data: Path) -> Iterator[Row]:
 def mlperf(data: Path) -> Iterator[Row]:
     """Offline throughput as seconds of a batch, with the number of a class from the other chips and that of a site from
     the other workloads of the chip."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row in rows_of(data / PUBLISHED):
-        key = (row["workload"], row["chip_id"])
-        offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
-        if offline and key[0] in SUBMITTED and key[1] in CHIPS:
-            found.setdefault(key, []).append(float(row["per_chip_value"]))
     measured: dict[Submission, float] = {}
     raw: dict[Submission, float] = {}
-    for workload, (network, dtype, batch) in SUBMITTED.items():
-        for name, chip in CHIPS.items():
-            if (workload, name) in found:
-                run = simulated(network, chip, format_of(workload, dtype, chip), batch=batch)
-                raw[workload, chip] = without_link_s(run)
-                measured[workload, chip] = batch / median(found[workload, name])
+    for (workload, chip), rate in submitted(data).items():
+        network, dtype, batch = SUBMITTED[workload]
+        run = simulated(network, chip, format_of(workload, dtype, chip), batch=batch)
+        raw[workload, chip], measured[workload, chip] = without_link_s(run), batch / rate
     ratios = {each: measured[each] / raw[each] for each in raw}
     for workload, chip in raw:
         of_class, of_site = _class(ratios, workload, chip), _site(ratios, workload, chip)
         by_others = raw[workload, chip] * of_class
         yield Row(f"{workload} offline on {chip}", measured[workload, chip], by_others * of_site, by_others)
+
+
+def submitted(data: Path) -> dict[Submission, float]:
+    """Offline samples per second of a chip, the median of all submissions."""
+    found: dict[Submission, list[float]] = {}
+    for row in rows_of(data / PUBLISHED):
+        workload, chip = row["workload"], CHIPS.get(row["chip_id"])
+        offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
+        if offline and chip is not None and workload in SUBMITTED:
+            found.setdefault((workload, chip), []).append(float(row["per_chip_value"]))
+    return {
+        (workload, chip): median(found[workload, chip])
+        for workload in SUBMITTED
+        for chip in CHIPS.values()
+        if (workload, chip) in found
+    }
 
 
 def _class(ratios: Mapping[Submission, float], workload: str, chip: str) -> float:

@@ -151,10 +151,16 @@ def networks_of(device: str) -> Iterator[Network]:
 
 def _network(device: str, row: Mapping[str, str]) -> Network:
     fusion, seconds = FUSION[row["attention"]], float(row["time_us"]) * 1e-6
-    run = simulated(row["model"], in_graphs(device), row["dtype"], batch=int(row["batch"]), fusion=fusion)
+    run = simulated_network(device, row)
     name = f"{row['model']}, batch {row['batch']}, {row['dtype']}, {fusion}, on {device}"
     joules = float(row["power_W"]) * seconds
     return Network(name, seconds, without_link_s(run), joules, on_the_board_J(run))
+
+
+def simulated_network(device: str, row: Mapping[str, str]) -> Run:
+    """A network of a table as it was measured."""
+    fusion = FUSION[row["attention"]]
+    return simulated(row["model"], in_graphs(device), row["dtype"], batch=int(row["batch"]), fusion=fusion)
 
 
 def on_the_board_J(run: Run) -> float:

@@ -149,15 +149,18 @@ among them: its rows (1.42 and 1.10 s) told ``SUSTAINED``."""
 
 
 def table_5(data: Path) -> Iterator[Row]:
+    """Those on the machine of Megatron-LM."""
+    yield from (predicted(case, SELENE) for case in table_5_cases())
+
+
+def table_5_cases() -> Iterator[Case]:
     """Six rows of Korthikanti et al."""
     for name, layers, hidden, heads, _, batch, stages, chunks, full, selective in TABLE_5:
         shape = Plan(tp=8, pp=stages, chunks=chunks, microbatches=batch,
                      schedule="interleaved" if chunks > 1 else "1f1b")  # fmt: skip
         for recompute, sp, seconds in (("full", False, full), ("selective", True, selective)):
             plan = Plan(**{**vars(shape), "recompute": recompute, "sp": sp})
-            yield predicted(
-                Case(f"{name}, {recompute}", gpt(layers, hidden, heads), plan, batch, seconds), SELENE
-            )
+            yield Case(f"{name}, {recompute}", gpt(layers, hidden, heads), plan, batch, seconds)
 
 
 WEAK_SCALING = (
@@ -171,7 +174,7 @@ WEAK_SCALING = (
 et al., SC21, table 1; the last three recalled)."""
 
 
-def weak_scaled() -> Iterator[Case]:
+def weak_scaling_cases() -> Iterator[Case]:
     """Ten models of Megatron-LM; seconds follow from TFLOP/s by the paper's own count of operations."""
     for billions, hidden, layers, gpus, batch, rate, heads, tp, pp in WEAK_SCALING:
         dp = gpus // tp // pp
@@ -185,7 +188,7 @@ def weak_scaled() -> Iterator[Case]:
 
 def weak_scaling(data: Path) -> Iterator[Row]:
     """Those on the machine of Megatron-LM."""
-    yield from (predicted(case, SELENE) for case in weak_scaled())
+    yield from (predicted(case, SELENE) for case in weak_scaling_cases())
 
 
 GPIPE = {2: 1.8, 4: 3.4, 8: 6.3}

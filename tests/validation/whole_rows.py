@@ -1,43 +1,49 @@
 """Whole things that were measured and published, beside predictions as a user gets them: constants and options that ship.
 
-Nothing is fitted to any of these rows: no host's time of one machine, no share of a peak, no factor of a class of
-submissions. What a user cannot know (the host of a machine, which activations were computed again) is what the checks of
-the same tables assume: see ``training_clusters``, ``public_training``, ``gpu_models``, ``gpu_frameworks``, ``gpu_own``,
-``gpu_power``.
+Nothing is fitted to any of these rows: no share of a peak of one machine, no factor of a class of submissions. What a
+user cannot know (the host of a machine, which activations were computed again) is what the checks of the same tables
+assume: ``training_clusters``, ``public_training``, ``gpu_models``, ``gpu_frameworks``, ``gpu_own``, ``gpu_power``.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.interval import JOULES, NETWORK, latency_interval
-from accelsim.cluster.plan.plan import Plan
+from accelsim.account.interval import JOULES, key_of, latency_interval
+from accelsim.cli.run_cluster_serve import Serving, served
 from accelsim.cluster.step.asked import step
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
-from accelsim.cli.run_cluster_serve import Serving, served
-from accelsim.errors import Infeasible
 from accelsim.kernels.whole import Interval
+from accelsim.machine.run import Run
 from accelsim.workload.sources.load import load_model
-from tests.validation import gpu_frameworks, gpu_models, gpu_own, gpu_power, public_training, training_clusters
+from tests.validation import (
+    gpu_frameworks,
+    gpu_models,
+    gpu_own,
+    gpu_power,
+    public_training,
+    training_clusters,
+)
 from tests.validation.gpu_rows import EAGER, PUBLISHED, rows_of, simulated, without_link_s
 from tests.validation.gpu_training import gradients
 from tests.validation.training_clusters import Case
 
+IN_LAB = "calibration-lab-eager"
+"""Site of NeuSight's GPUs, whose kernels told their constants."""
 PARTS = 3
 """Of so many rows one has no part in a factor, by a hash of what it is."""
 
 
-class Whole(NamedTuple):
+class Row(NamedTuple):
     """A whole thing: its key in ``hwspecs/intervals``, who measured it, the family of its model, its device, what it
-    is, the measured and the predicted figure (s or J), and the factor of the interval by its kernels alone."""
+    is, the measured and the predicted figure (s or J), and the factor of the interval that is printed (1: none)."""
 
     key: str
     lab: str
@@ -46,181 +52,208 @@ class Whole(NamedTuple):
     name: str
     measured: float
     predicted: float
+    printed: float
     kernels: float
 
     @property
     def unseen(self) -> bool:
         """Return whether the row has no part in a factor."""
-        text = f"{self.key}|{self.lab}|{self.name}"
-        return sha256(text.encode()).digest()[0] % PARTS == PARTS - 1
+        return sha256(f"{self.lab}|{self.name}".encode()).digest()[0] % PARTS == PARTS - 1
 
 
-def _factor(found: Interval | None, seconds: float) -> float:
-    """The factor of an interval, 1 for none."""
-    return 1.0 if found is None else found.high_s / seconds
-
-
-def inference(data: Path) -> Iterator[Whole]:
-    """NeuSight's networks, eager and fused, on calibrated GPUs and, by the defaults, on the same as if uncalibrated."""
-    for row in rows_of(data / "neusight_model_e2e.csv"):
-        chip, network = gpu_models.DEVICES.get(row["device"]), gpu_models.NETWORKS.get(row["model"])
-        if chip is None or network is None:
-            continue
-        name, seconds = f"{row['model']}, {row['mode']}, batch {row['batch']}, {row['option']}, {chip}", float(row["time_us"]) * 1e-6
-        if row["mode"] == "inf":
-            fusion = "compiled" if row["option"] == "fusion" else "eager"
-            run = simulated(network, chip, "fp32", batch=int(row["batch"]), fusion=fusion, site=EAGER)
-            yield Whole(NETWORK, "NeuSight", _kind(row["model"]), chip, name, seconds, run.seconds, _factor(latency_interval(run), run.seconds))
-        elif row["mode"] == "train":
-            run = simulated(gradients(load_model(network, batch=int(row["batch"]))), chip, "fp32", fusion="eager", site=EAGER)
-            own = without_link_s(run)
-            yield Whole("step: one GPU", "NeuSight", _kind(row["model"]), chip, name, seconds, own, _factor(latency_interval(run), run.seconds))
-
-
-def _kind(model: str) -> str:
-    """The family of a model by its name."""
-    text = model.lower()
-    return next((kind for part, kind in FAMILIES.items() if part in text), "decoder")
-
-
-FAMILIES = {"bert": "encoder", "resnet": "convolutions", "vit": "encoder", "cnn": "convolutions", "mobilenet": "convolutions", "vgg": "convolutions", "efficientnet": "convolutions", "unet": "convolutions", "mlp": "products"}
+FAMILIES: Mapping[str, str] = {
+    "bert": "encoders", "vit": "encoders", "resnet": "convolutions", "cnn": "convolutions", "mobilenet": "convolutions",
+    "vgg": "convolutions", "efficientnet": "convolutions", "unet": "convolutions", "mlp": "products",
+}  # fmt: skip
 """Part of the name of a model -> its family; all others are decoders."""
 
 
-def deep_learning_examples(data: Path) -> Iterator[Whole]:
-    """NVIDIA's published passes of frameworks, kernel by kernel with PyTorch's host."""
-    known: dict[tuple[str, str, int], tuple[float, float]] = {}
+def family(model: str) -> str:
+    """Return the family of a model by its name."""
+    return next((kind for part, kind in FAMILIES.items() if part in model.lower()), "decoders")
+
+
+def row(
+    key: str, who: tuple[str, str, str], name: str, measured: float, predicted: float, found: Interval | None
+) -> Row:
+    """Return a row; ``who``: lab, family of the model, device. ``found``: the interval of its prediction."""
+    factors = (1.0, 1.0) if found is None else (found.factor, found.kernels)
+    return Row(key, *who, name, measured, predicted, *factors)
+
+
+def _passed(run: Run, who: tuple[str, str, str], name: str, measured: float) -> Row:
+    """A pass through a network on one device, whose inputs are there."""
+    return row(key_of(run), who, name, measured, without_link_s(run), latency_interval(run))
+
+
+def neusight(data: Path) -> Iterator[Row]:
+    """NeuSight's networks under PyTorch, and their steps forward and backward."""
+    for line in rows_of(data / "neusight_model_e2e.csv"):
+        chip, network = gpu_models.DEVICES.get(line["device"]), gpu_models.NETWORKS.get(line["model"])
+        if chip is None or network is None:
+            continue
+        batch, training = int(line["batch"]), line["mode"] == "train"
+        name = f"{line['model']}, {line['mode']}, {line['option']}, batch {batch}, {chip}"
+        who, seconds = ("NeuSight", family(line["model"]), chip), float(line["time_us"]) * 1e-6
+        if training:
+            graph = gradients(load_model(network, batch=batch))
+            run = simulated(graph, chip, "fp32", fusion="eager", site=IN_LAB)
+            yield _passed(run, who, name, seconds)._replace(key="step: one GPU")
+        elif line["mode"] == "inf":
+            fusion = "compiled" if line["option"] == "fusion" else "eager"
+            run = simulated(network, chip, "fp32", batch=batch, fusion=fusion, site=IN_LAB)
+            yield _passed(run, who, name, seconds)
+
+
+def frameworks(data: Path) -> Iterator[Row]:
+    """NVIDIA's DeepLearningExamples: passes of four frameworks, with the host of PyTorch."""
+    known: dict[tuple[str, str, int], Run] = {}
     for line in rows_of(data / PUBLISHED):
-        told = gpu_frameworks._told(line)
+        told = gpu_frameworks.told(line)
         if told is None:
             continue
         framework, network, chip, batch, seconds = told
         if (network, chip, batch) not in known:
-            run = simulated(network, chip, "fp16", batch=batch, fusion="eager", site=EAGER)
-            known[network, chip, batch] = without_link_s(run), _factor(latency_interval(run), run.seconds)
-        own, factor = known[network, chip, batch]
-        yield Whole(NETWORK, f"DeepLearningExamples, {framework}", _kind(network), chip, f"{network}, batch {batch}, {chip}", seconds, own, factor)
+            known[network, chip, batch] = simulated(
+                network, chip, "fp16", batch=batch, fusion="eager", site=EAGER
+            )
+        who = (f"DeepLearningExamples, {framework}", family(network), chip)
+        yield _passed(known[network, chip, batch], who, f"{network}, batch {batch}, {chip}", seconds)
 
 
-def mlperf(data: Path) -> Iterator[Whole]:
-    """MLPerf offline, the median of all submissions of a chip."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row in rows_of(data / PUBLISHED):
-        key = (row["workload"], row["chip_id"])
-        offline = row["shape_or_batch"] == "Offline" and row["source"].startswith("MLPerf Inference")
-        if offline and key[0] in gpu_models.SUBMITTED and key[1] in gpu_models.CHIPS:
-            found.setdefault(key, []).append(float(row["per_chip_value"]))
-    for (workload, name), rates in found.items():
-        (network, dtype, batch), chip = gpu_models.SUBMITTED[workload], gpu_models.CHIPS[name]
+def mlperf(data: Path) -> Iterator[Row]:
+    """MLPerf offline, the median of all submissions of a chip, without any number of these."""
+    for (workload, chip), rate in gpu_models.submitted(data).items():
+        network, dtype, batch = gpu_models.SUBMITTED[workload]
         run = simulated(network, chip, gpu_models.format_of(workload, dtype, chip), batch=batch)
-        yield Whole(NETWORK, "MLPerf", _kind(network), chip, f"{workload}, {chip}", batch / float(np.median(rates)), without_link_s(run), _factor(latency_interval(run), run.seconds))
+        yield _passed(run, ("MLPerf", family(network), chip), f"{workload}, {chip}", batch / rate)
 
 
-def own(data: Path) -> Iterator[Whole]:
-    """Own networks on an H200 and an H100, seconds and joules."""
+def own(data: Path) -> Iterator[Row]:
+    """Networks on an H200 and an H100 that were measured for this project: seconds and joules."""
     for device in gpu_own.there():
         with (gpu_own.FOLDER / device / "networks.csv").open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                if row["mode"] == "graph" and row["time_us"]:
-                    fusion, seconds = gpu_own.FUSION[row["attention"]], float(row["time_us"]) * 1e-6
-                    run = simulated(row["model"], gpu_own._in_graphs(device), row["dtype"], batch=int(row["batch"]), fusion=fusion)
-                    name = f"{row['model']}, batch {row['batch']}, {row['dtype']}, {fusion}, {device}"
-                    yield Whole(NETWORK, "own", _kind(row["model"]), device, name, seconds, without_link_s(run), _factor(latency_interval(run), run.seconds))
-                    yield Whole(JOULES, "own", _kind(row["model"]), device, name, float(row["power_W"]) * seconds, gpu_own.on_the_board_J(run), 1.0)
+            lines = [line for line in csv.DictReader(file) if line["mode"] == "graph" and line["time_us"]]
+        for line in lines:
+            run, seconds = gpu_own.simulated_network(device, line), float(line["time_us"]) * 1e-6
+            who, joules = ("this project", family(line["model"]), device), float(line["power_W"]) * seconds
+            name = f"{line['model']}, batch {line['batch']}, {line['dtype']}, {line['attention']}, {device}"
+            yield _passed(run, who, name, seconds)
+            yield row(JOULES, who, name, joules, gpu_own.on_the_board_J(run), None)
 
 
-def wall(data: Path) -> Iterator[Whole]:
-    """MLPerf's power at the wall: the share of the GPU, of the usual share on other chips."""
+def wall(data: Path) -> Iterator[Row]:
+    """MLPerf's power at the wall: what the GPU draws of it, if its share is the usual one of the other chips."""
     rows = list(gpu_power.powered(data))
-    for row in rows:
-        usual = float(np.median([each.share for each in rows if each.chip != row.chip]))
-        yield Whole(JOULES, "MLPerf", _kind(row.name), row.chip, row.name, row.wall_J * usual, row.simulated_J, 1.0)
+    for each in rows:
+        usual = float(np.median([other.share for other in rows if other.chip != each.chip]))
+        who = ("MLPerf", family(each.name), each.chip)
+        yield row(JOULES, who, each.name, each.wall_J * usual, each.simulated_J, None)
 
 
-def _step(lab: str, family: str, device: str, name: str, measured: float, found: StepResult) -> Whole:
-    extent = "one GPU" if found.plan.devices == 1 else "one node" if found.plan.devices <= training_clusters.NODE else "many nodes"
-    return Whole(f"step: {extent}", lab, family, device, name, measured, found.time_s, _factor(found.interval, found.time_s))
+def _stepped(
+    who: tuple[str, str, str], name: str, measured: float, found: StepResult, extent: str = ""
+) -> Row:
+    nodes = -(-found.plan.devices // training_clusters.NODE)
+    return row(
+        f"step: {extent or ('one node' if nodes == 1 else 'many nodes')}", who, name, measured, found.time_s,
+        found.interval,
+    )  # fmt: skip
 
 
-def _of_case(lab: str, case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) -> Whole:
+def _of_case(lab: str, case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) -> Row:
     fleet = training_clusters.fleet(case.plan.devices, changes, host_s)
-    found = train_step(training_clusters.work(case.model), fleet, case.plan, case.batch, training_clusters.OPTIONS)
-    return _step(lab, f"{case.model.hidden}", "a100-80-sxm", case.name, case.seconds, found)
+    work, options = training_clusters.work(case.model), training_clusters.OPTIONS
+    found = train_step(work, fleet, case.plan, case.batch, options)
+    who = (lab, f"{case.model.hidden} wide", "a100-80-sxm")
+    return _stepped(who, case.name, case.seconds, found)
 
 
-def vtrain(data: Path) -> Iterator[Whole]:
-    """vTrain's steps on one node and on several."""
-    cases = enumerate(training_clusters.vtrain(data / "training" / "vtrain_single_a100.csv"))
-    for index, case in cases:
+def vtrain(data: Path) -> Iterator[Row]:
+    """vTrain's steps on one node, but for those that told the time of its host, and on several."""
+    for index, case in enumerate(training_clusters.vtrain(data / "training" / "vtrain_single_a100.csv")):
         if index % training_clusters.FITTED:
             yield _of_case("vTrain", case, host_s=training_clusters.HOST_S)
     for case in training_clusters.vtrain(data / "training" / "vtrain_multi_a100.csv"):
         yield _of_case("vTrain", case, training_clusters.FOUR_CARDS)
 
 
-def mpt(data: Path) -> Iterator[Whole]:
-    """MosaicML's tables of 7 to 70 billion parameters that have told no constant."""
+def mpt(data: Path) -> Iterator[Row]:
+    """MosaicML's table of MPT, but for the rows that told constants."""
     for one in public_training.published():
         if one.common and not one.fitted:
-            found, row = step(one.asked()), one.row
-            seconds = found.batch * found.sample_tokens / int(row["gpus"]) / float(row["tokens_per_s_gpu"])
-            yield _step("MosaicML", row["model"], row["gpu"], f"{row['gpu']}: {row}", seconds, found)
+            found, line = step(one.asked()), one.row
+            tokens = found.batch * found.sample_tokens / int(line["gpus"])
+            name = ", ".join(
+                f"{line[key]} {key}" for key in ("model", "tokens", "gpus", "microbatch", "recompute", "gpu")
+            )
+            who = ("MosaicML", f"MPT {line['model']}", line["gpu"])
+            yield _stepped(who, name, tokens / float(line["tokens_per_s_gpu"]), found)
 
 
-def megatron(data: Path) -> Iterator[Whole]:
+def megatron(data: Path) -> Iterator[Row]:
     """Megatron-LM's tables of 2021, 2022 and 2024, on GPUs as they ship."""
-    for name, layers, hidden, heads, _, batch, stages, chunks, full, selective in training_clusters.TABLE_5:
-        schedule = "interleaved" if chunks > 1 else "1f1b"
-        shape = {"tp": 8, "pp": stages, "chunks": chunks, "microbatches": batch, "schedule": schedule}
-        for recompute, sp, seconds in (("full", False, full), ("selective", True, selective)):
-            plan, model = Plan(**shape, recompute=recompute, sp=sp), training_clusters.gpt(layers, hidden, heads)
-            yield _of_case("Megatron-LM", Case(f"{name}, {recompute}", model, plan, batch, seconds))
-    for case in training_clusters.weak_scaled():
+    for case in (*training_clusters.table_5_cases(), *training_clusters.weak_scaling_cases()):
         yield _of_case("Megatron-LM", case)
     for name, seconds, found in public_training.megatron_steps():
-        yield _step("Megatron-LM", name, "h100-sxm", name, seconds, found)
+        yield _stepped(("Megatron-LM", name, "h100-sxm"), name, seconds, found)
 
 
 MODELS: Mapping[str, str] = {
-    "LLaMA-7B": "llama2-7b", "LLaMA-70B": "llama2-70b",
-    "GPT-J-6B": "gpt?layers=28,hidden=4096,heads=16,kv_heads=16,ffn=16384,vocab=50400",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b", "meta-llama/Llama-3.1-70B": "llama3-70b",
+    "LLaMA-7B": "llama2-7b?", "LLaMA-70B": "llama2-70b?",
+    "GPT-J-6B": "llama?layers=28,hidden=4096,heads=16,kv_heads=16,ffn=10920,vocab=50400,",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b?", "meta-llama/Llama-3.1-70B": "llama3-70b?",
 }  # fmt: skip
-"""Model of the serving tables -> name here."""
-SERVERS: Mapping[str, str] = {"H100": "dgx-h100", "H200": "dgx-h200", "B200": "dgx-b200", "A100-SXM-80": "dgx-a100"}
-FORMATS: Mapping[str, str] = {"": "bf16", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8_e4m3fn"}
+"""Model of the serving tables -> name here. GPT-J is as wide and deep, with as many weights in two matrices."""
+SERVERS: Mapping[str, str] = {
+    "H100": "dgx-h100",
+    "H200": "dgx-h200",
+    "B200": "dgx-b200",
+    "A100-SXM-80": "dgx-a100",
+}
+FORMATS: Mapping[str, str] = {"": "bf16", "fp16": "fp16", "fp8": "fp8_e4m3fn"}
+"""Precision of the tables -> format."""
+LITTLE = 0.05
+"""Share of a generation that prompts may take where the time of a token is compared: in a closed loop it waits for the
+prompts of others."""
 
 
-def generation(data: Path) -> Iterator[Whole]:
-    """TensorRT-LLM's static batches and first tokens."""
-    for row in rows_of(data / "serving" / "serving_public.csv"):
-        if row["load_kind"] not in ("static batch", "batch 1") or row["gpu"] not in SERVERS or row["model"] not in MODELS:
-            continue
-        yield from _served(row, int(row["isl"]), int(row["osl"]), int(row["concurrency"]))
+def generation(data: Path) -> Iterator[Row]:
+    """TensorRT-LLM's static batches and first tokens, and closed loops, where as many prompts and tokens are computed
+    in the life of a request as in a batch of them."""
+    for line in rows_of(data / "serving" / "serving_public.csv"):
+        kinds = ("static batch", "batch 1", "closed-loop concurrency")
+        unclear = line["quality_flag"] and line["load_kind"] != kinds[2]
+        known = line["gpu"] in SERVERS and line["model"] in MODELS and line["precision"] in FORMATS
+        if known and line["load_kind"] in kinds and line["isl"] and not unclear and line["mode"] != "disagg":
+            yield from _served(line)
 
 
-def closed_loop(data: Path) -> Iterator[Whole]:
-    for index, row in enumerate(rows_of(data / "serving" / "serving_public.csv")):
-        if row["load_kind"].startswith("closed") and row["mode"] == "agg" and row["gpu"] in SERVERS and row["model"] in MODELS and row["precision"] in FORMATS and row["isl"]:
-            yield from _served(row, int(row["isl"]), int(row["osl"]), int(row["concurrency"]))
-
-
-def _served(row: Mapping[str, str], prompt: int, new: int, batch: int) -> Iterator[Whole]:
-    devices = int(row["tp"])
-    model = MODELS[row["model"]]
-    text = f"{model}{',' if '?' in model else '?'}prompt={prompt},new={new}"
-    asked = Serving(text, f"{SERVERS[row['gpu']]}?devices={devices}", plan=f"tp={devices}", batch=batch, dtype=FORMATS[row["precision"]], ignore_capacity=True, advice=False)
-    found, _ = served(asked)
-    lab, name = row["source"].split(" (")[0] + ", " + row["engine"], f"{row['model']} {row['precision']} on {devices} {row['gpu']}, {prompt} + {new}, batch {batch}, {row['row_id']}"
+def _served(line: Mapping[str, str]) -> Iterator[Row]:
+    devices, prompt, new, batch = (int(line[key]) for key in ("tp", "isl", "osl", "concurrency"))
+    found, _ = served(
+        Serving(
+            f"{MODELS[line['model']]}prompt={prompt},new={new}", f"{SERVERS[line['gpu']]}?devices={devices}",
+            plan=f"tp={devices}", batch=batch, dtype=FORMATS[line["precision"]], ignore_capacity=True, advice=False,
+        )
+    )  # fmt: skip
+    first, token = (float(line[key] or 0) * 1e-3 for key in ("ttft_mean_ms", "tpot_mean_ms"))
+    who = (line["engine"], line["model"].split("/")[-1], line["gpu"])
+    asked = f"{line['model']}, {line['precision']}, {prompt} + {new}, batch {batch}"
+    name = f"{asked}, {devices} x {line['gpu']}, {line['row_id']}"
     extent = "one GPU" if devices == 1 else "one node"
-    if row["ttft_mean_ms"]:
-        yield Whole(f"first token: {extent}", lab, row["model"], row["gpu"], name, float(row["ttft_mean_ms"]) * 1e-3, found.time_to_first_token_s, _factor(found.first_interval, found.time_to_first_token_s))
-    if row["tpot_mean_ms"] and found.token_s:
-        yield Whole(f"token: {extent}", lab, row["model"], row["gpu"], name, float(row["tpot_mean_ms"]) * 1e-3, found.token_s, _factor(found.token_interval, found.decode.last.period_s))
-    whole = 0.0
-    if row["ttft_mean_ms"] and row["tpot_mean_ms"]:
-        whole = (float(row["ttft_mean_ms"]) + (new - 1) * float(row["tpot_mean_ms"])) * 1e-3
-    elif row["out_tok_s"]:
-        whole = batch * new / (float(row["out_tok_s"]) * devices)
-    if whole:
-        yield Whole(f"generation: {extent}", lab, row["model"], row["gpu"], name, whole, found.total_s, _factor(found.token_interval, found.decode.last.period_s))
+    if first and batch == 1:
+        yield row(
+            f"first token: {extent}", who, name, first, found.time_to_first_token_s, found.first_interval
+        )
+    if token and found.token_s and batch * found.time_to_first_token_s < LITTLE * found.total_s * batch:
+        yield row(f"token: {extent}", who, name, token, found.token_s, found.token_interval)
+    whole = first + (new - 1) * token if token else batch * new / float(line["out_tok_s"] or "nan") / devices
+    if new > 1 and whole == whole:
+        yield row(f"generation: {extent}", who, name, whole, found.total_s, found.total_interval)
+
+
+SETS: tuple[Callable[[Path], Iterator[Row]], ...] = (
+    vtrain, mpt, megatron, own, wall, mlperf, frameworks, generation, neusight,
+)  # fmt: skip
+"""What is compared, the longest last."""

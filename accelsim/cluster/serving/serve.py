@@ -22,7 +22,7 @@ from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError, count_of
-from accelsim.kernels.whole import Interval, Part, together, widened
+from accelsim.kernels.whole import Interval, Part, added, together, widened
 
 Told = Callable[[float], None]
 
@@ -124,6 +124,20 @@ class Served:
         """Return the same of the last token of decoding."""
         last = self.decode.last
         return None if last is None else self._wide(interval(last, last.period_s), last.period_s, "token")
+
+    @property
+    def total_interval(self) -> Interval | None:
+        """Return the same of the whole generation, by the prompts and the last token."""
+        ends = [
+            each
+            for each in (
+                interval(self.prefill, self.time_to_first_token_s),
+                None if self.decode.last is None else interval(self.decode.last, self.decode_s),
+            )
+            if each is not None
+        ]
+        found = added(ends) if ends else None
+        return self._wide(found, self.total_s, "generation")
 
     def _wide(self, found: Interval | None, seconds: float, what: str) -> Interval | None:
         return widened(found, seconds, f"{what}: {self.fleet.extent(self.plan.devices)}")

@@ -181,6 +181,7 @@ class StepResult:
             "devices": self.plan.devices, "batch": self.batch, "microbatch": self.microbatch,
             "microbatches": self.plan.microbatches,
             "time_s": self.time_s, "interval_s": self.interval and [self.interval.low_s, self.interval.high_s],
+            "interval_basis": self.interval and self.interval.basis,
             "parts_s": {name: fs * FS for name, fs in self.parts_fs.items()},
             "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,
             "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,

@@ -1,4 +1,4 @@
-"""Chips, clusters, sites and intervals that were read before, from the user's cache: neither files nor laws are read again."""
+"""Chips, clusters, sites, intervals that were read before, from the user's cache: neither files nor laws are read again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load_site(name_or_path: str | Path) -> Site:
 
 
 def load_intervals(name_or_path: str | Path) -> Intervals:
-    """Return factors of intervals: a file of ``intervals/``, or any file. Raises SpecError with all problems at once."""
+    """Return a table of intervals: a file of ``intervals/``, or any file. Raises SpecError, all problems at once."""
     from accelsim.spec.intervals import Intervals
 
     def read() -> Intervals:

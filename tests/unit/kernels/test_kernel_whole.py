@@ -8,10 +8,12 @@ import pytest
 
 import accelsim
 from accelsim.account.interval import parts
-from accelsim.account.latency import summary
-from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, ENERGY, UNCALIBRATED
-from accelsim.kernels.whole import Part, Width, together
+from accelsim.account.latency import layers, summary
+from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
+from accelsim.kernels.whole import KERNELS, Interval, Part, Width, added, factor, shipped, together, widened
+from accelsim.report.intervals import basis_text
 from accelsim.report.table import energy_text, latency_text
+from accelsim.report.words import sentences
 
 OWN, OTHER = Width(1.2, True), Width(1.5, False)
 
@@ -49,8 +51,9 @@ def test_a_run_on_a_calibrated_gpu_has_a_narrower_one_than_on_another() -> None:
 def test_the_energy_of_a_gpu_has_one_too() -> None:
     facts = summary(accelsim.run("gemm?M=512,N=512,K=512", "h200-sxm", dtype="fp16", values="off"))
     found = facts["energy_interval"]
-    assert found["high_J"] / facts["energy_J"] == pytest.approx(ENERGY, rel=1e-9, abs=0)
-    assert facts["energy_J"] / found["low_J"] == pytest.approx(ENERGY, rel=1e-9, abs=0)
+    assert found["basis"] == "joules"
+    assert found["high_J"] / facts["energy_J"] == pytest.approx(factor("joules"), rel=1e-9, abs=0)
+    assert facts["energy_J"] / found["low_J"] == pytest.approx(factor("joules"), rel=1e-9, abs=0)
     assert " mJ, 90 %: " in energy_text(facts) or " uJ, 90 %: " in energy_text(facts)
 
 
@@ -64,3 +67,45 @@ def test_the_only_kernel_of_a_run_has_the_width_of_its_family() -> None:
     run = accelsim.run("gemm?M=64,N=64,K=64", on="a100-80-sxm", values="off")
     (part,) = parts(run) or ()
     assert part.like == ("MatMul", (64, 64), 64**3)
+
+
+def test_the_family_that_most_of_the_width_comes_of_is_named() -> None:
+    wide, narrow = Part(1.0, Width(2.0, False), "a", "attention"), Part(5.0, Width(1.05, True), "b", "product")
+    assert together([narrow, wide]).family == "attention"
+    assert together([narrow, Part(0.1, Width(2.0, False), "a", "attention")]).family == "product"
+
+
+def test_the_wider_of_kernels_and_wholes_is_printed() -> None:
+    whole = factor("step: many nodes")
+    assert whole > 1
+    narrow = widened(Interval(0.99, 1.01, 1.0, kernels=1.01), 1.0, "step: many nodes")
+    assert narrow is not None and narrow.basis == "step: many nodes"
+    assert (narrow.low_s, narrow.high_s) == pytest.approx((1 / whole, whole)) and narrow.kernels == 1.01
+    wide = Interval(0.1, 10.0, 0.0, family="convolution")
+    assert widened(wide, 1.0, "step: many nodes") is wide and wide.basis == KERNELS
+    assert widened(wide, 1.0, "no such key") is wide and widened(None, 1.0, "network") is None
+
+
+def test_times_one_after_the_other_err_together() -> None:
+    found = added([Interval(1.0, 4.0, 1.0, family="product"), Interval(2.0, 3.0, 0.0, family="decode")])
+    assert (found.low_s, found.high_s, found.family) == (3.0, 7.0, "product")
+    assert 0 < found.calibrated < 1
+
+
+def test_what_is_exact_beside_kernels_narrows_their_interval() -> None:
+    found = Interval(0.5, 2.0, 1.0).scaled(0.5, 10.0, 1.0)
+    assert (found.low_s, found.high_s, found.calibrated) == (7.5, 15.0, 0.5)
+    assert found.factor == pytest.approx(2**0.5) == found.kernels
+
+
+@pytest.mark.parametrize("key", sorted(shipped().wholes))
+def test_what_an_interval_stands_on_can_be_said(key: str) -> None:
+    text = basis_text(key)
+    assert text.startswith("that of ") and shipped().wholes[key].fitted_on in text
+
+
+def test_a_run_says_what_its_interval_stands_on() -> None:
+    run = accelsim.run("mlp?hidden=256", on="a100-80-sxm", dtype="fp16", values="off")
+    facts = summary(run)
+    assert facts["latency_interval"]["basis"] in (*shipped().wholes, KERNELS)
+    assert "The 90 % interval of the latency is that of " in " ".join(sentences(run, layers(run), facts))

@@ -1,0 +1,42 @@
+"""What an interval stands on, in a sentence: measured wholes, or the kernels that carry its width."""
+
+from __future__ import annotations
+
+from accelsim.errors import count_of
+from accelsim.kernels.whole import KERNELS, Interval, shipped
+
+FAMILIES = {
+    "product": "matrix products", "function": "functions of rows", "convolution": "convolutions",
+    "attention": "attention", "layer": "linear layers of a serving stack", "prefill": "attention over prompts",
+    "decode": "attention of single queries", "experts": "mixtures of experts",
+}  # fmt: skip
+"""Kind of kernels -> its name in a sentence."""
+THINGS = {
+    "network": "network", "step": "training step", "generation": "whole generation", "first token": "first token",
+    "token": "token", "joules": "run's joule",
+}  # fmt: skip
+"""First part of a key -> what was measured."""
+WHERE = {
+    "one GPU": "on one GPU", "one node": "on one node", "many nodes": "on many nodes",
+    "eager": "kernel by kernel under frameworks", "eager, this lab": "kernel by kernel in the lab of the chip",
+}  # fmt: skip
+"""Second part of a key -> where it was measured."""
+
+
+def basis_text(key: str, family: str = "") -> str:
+    """Return what an interval of ``key`` stands on, without a subject: 'that of 491 measured training steps (...)'."""
+    if key == KERNELS or key not in shipped().wholes:
+        return f"that of its kernels; {FAMILIES.get(family, 'copies')} carry most of its width"
+    whole, (thing, _, where) = shipped().wholes[key], key.partition(": ")
+    placed = f" {WHERE[where]}" if where else ""
+    return f"that of {count_of(whole.rows, THINGS[thing])} measured{placed}: {whole.fitted_on}"
+
+
+def of_what(what: str, key: str, family: str) -> str:
+    """Return a sentence on the interval of ``what``."""
+    return f"The 90 % interval of {what} is {basis_text(key, family)}."
+
+
+def sentences(found: Interval | None, what: str) -> list[str]:
+    """Return a sentence on the interval of ``what``; nothing where it has none."""
+    return [] if found is None else [of_what(what, found.basis, found.family)]
