@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil, exp
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -74,13 +75,15 @@ def blocks(rows: Sequence[Row]) -> dict[str, list[str]]:
     for key, own in by_key(rows).items():
         seen, out = ([row for row in own if row.unseen is unseen] for unseen in (False, True))
         width = float(f"{factor(seen):.3g}")
-        inside = f", inside: {float(held(out, width).mean()):.3f}" if out else ""
+        figures = {"factor": f"{width:g}", "rows": len(seen), "unseen": len(out)}
+        figures |= {"inside": f"{float(held(out, width).mean()):.3f}"} if out else {}
         many = sorted(Counter(row.lab for row in seen).items(), key=lambda each: -each[1])
         labs = ", ".join(f"{lab} ({count:,})" for lab, count in many)
         found[key] = [
             f"  '{key}':",
-            f"    {{factor: {width:g}, rows: {len(seen)}, unseen: {len(out)}{inside},",
-            f"      fitted_on: '{labs}'}}",
+            *(f"    {name}: {value}" for name, value in figures.items()),
+            "    fitted_on: >-",
+            *(f"      {line}" for line in wrap(labs, 110)),
         ]
     return found
 

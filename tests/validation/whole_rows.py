@@ -213,6 +213,8 @@ SERVERS: Mapping[str, str] = {
 }
 FORMATS: Mapping[str, str] = {"": "bf16", "fp16": "fp16", "fp8": "fp8_e4m3fn"}
 """Precision of the tables -> format."""
+CLOSED = 4
+"""Of so many closed loops, by their number, one is compared."""
 LITTLE = 0.05
 """Share of a generation that prompts may take where the time of a token is compared: in a closed loop it waits for the
 prompts of others."""
@@ -225,7 +227,15 @@ def generation(data: Path) -> Iterator[Row]:
         kinds = ("static batch", "batch 1", "closed-loop concurrency")
         unclear = line["quality_flag"] and line["load_kind"] != kinds[2]
         known = line["gpu"] in SERVERS and line["model"] in MODELS and line["precision"] in FORMATS
-        if known and line["load_kind"] in kinds and line["isl"] and not unclear and line["mode"] != "disagg":
+        sampled = line["load_kind"] != kinds[2] or int(line["row_id"][1:]) % CLOSED == 0
+        if (
+            known
+            and sampled
+            and line["load_kind"] in kinds
+            and line["isl"]
+            and not unclear
+            and line["mode"] != "disagg"
+        ):
             yield from _served(line)
 
 

@@ -1,4 +1,4 @@
-"""Chips, clusters, sites, intervals that were read before, from the user's cache: neither files nor laws are read again."""
+"""Chips, clusters, sites and intervals that were read before, from the cache: neither files nor laws are read again."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 import accelsim
 from accelsim.account.energy import energy_table, total_J
-from accelsim.account.interval import latency_interval
 from accelsim.cli import main
 from accelsim.errors import UsageError
 from accelsim.explore.generation import Call, _between, generation
@@ -252,8 +251,10 @@ def test_on_a_gpu_both_calls_have_intervals() -> None:
     (last,) = [line for line in told.splitlines() if line.startswith("time of the last token")]
     found = accelsim.generate(model, "h100-sxm", dtype="bf16", values="off")
     assert found.decode is not None
-    for line, run in ((first, found.prefill), (last, found.decode)):
-        interval = latency_interval(run)
+    ends = found.intervals
+    for line, run, interval in ((first, found.prefill, ends.first), (last, found.decode, ends.token)):
         assert interval is not None and si(run.seconds, "s") in line and si(interval.low_s, "s") in line
+    assert ends.total is not None and f"{si(ends.total.low_s, 's')} to {si(ends.total.high_s, 's')}" in told
+    assert "The 90 % interval of the whole generation is that of " in told.replace("\n", " ")
     plain = CliRunner().invoke(main, ["run", model, "--on", "neuroncore-v2", "--values", "off"]).output
     assert "90 %" not in plain and "last token" not in plain
