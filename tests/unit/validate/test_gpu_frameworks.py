@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.validation.gpu_frameworks import Measured, _fitted, _pass_s, _told
+from tests.validation.gpu_frameworks import Measured, _fitted, _pass_s, told
 
 
 def row(simulated: float, seconds: float, chip: str = "t4") -> Measured:
@@ -40,6 +40,6 @@ LINE = {
     ],
 )  # fmt: skip
 def test_lines_are_read(changed: dict[str, str], expected: object) -> None:
-    found = _told({**LINE, **changed})
+    found = told({**LINE, **changed})
     assert found == pytest.approx(expected) if found is None else found[:4] == expected[:4]  # type: ignore[index]
     assert found is None or found[4] == pytest.approx(expected[4])  # type: ignore[index]
