@@ -127,7 +127,7 @@ def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
                 kind, name = models[engine].family(step.node), step.node.format or name
                 kernel = models[engine].served(run.program.graph, step.node) if serves else None
                 if kernel is not None:
-                    yield Part(sum(spent.values()) * FS, served_width(kernel), alike)
+                    yield Part(sum(spent.values()) * FS, served_width(kernel), alike, kernel.family)
                     continue
         key = (engine, kind, name)
         if key not in known:

@@ -18,6 +18,7 @@ import numpy as np
 from accelsim.account.interval import JOULES, key_of, latency_interval
 from accelsim.cli.run_cluster_serve import Serving, served
 from accelsim.cluster.step.asked import step
+from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.kernels.whole import Interval
@@ -244,7 +245,7 @@ def _served(line: Mapping[str, str]) -> Iterator[Row]:
     found, _ = served(
         Serving(
             f"{MODELS[line['model']]}prompt={prompt},new={new}", f"{SERVERS[line['gpu']]}?devices={devices}",
-            plan=f"tp={devices}", batch=batch, dtype=FORMATS[line["precision"]], ignore_capacity=True, advice=False,
+            plan=f"tp={devices}", batch=batch, setting=Setting(FORMATS[line["precision"]]), ignore_capacity=True, advice=False,
         )
     )  # fmt: skip
     first, token = (float(line[key] or 0) * 1e-3 for key in ("ttft_mean_ms", "tpot_mean_ms"))
