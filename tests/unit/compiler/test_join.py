@@ -78,7 +78,7 @@ def test_a_cluster_of_one_gives_the_answer_of_its_chip(
     cluster: str, chip: str, dtype: str, kv: str, quantiser: str
 ) -> None:
     """The same calls, but that the chip looks up the embedding as one kernel with others around it."""
-    model = "llama2-7b?layers=2,vocab=1024"
+    model = "llama2-7b?layers=4,vocab=1024"
     alone = generate(
         f"{model},prompt=64,new=3", on=chip, dtype=dtype, values="off", kv_dtype=kv, quantiser=quantiser
     )
