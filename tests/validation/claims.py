@@ -134,6 +134,12 @@ CLAIMS = {
         "mean error and coverage as claimed",
         estimate=LONG,
     ),
+    "generations": Claim(
+        "whole generations on three GPUs against static tables of TensorRT-LLM, as shipped",
+        3,
+        "mean error and coverage as claimed",
+        estimate=LONG,
+    ),
     "gpu-streams": Claim(
         "kernels side by side on an H200 and an H100 that were measured for this project",
         16,

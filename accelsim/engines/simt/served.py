@@ -33,6 +33,8 @@ LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
 """Families of ``serving.KINDS`` that nodes of a run are kernels of."""
 KERNEL = "kernel"
 """How inputs of layers in narrow formats are quantised: by a kernel of its own; else with what comes before."""
+STACKED = {"fp4_e2m1fn": "nvfp4"}
+"""Format of a run -> as a serving stack has it: FP4 with a scale for each block."""
 FEWEST_ROWS = 16
 """Rows of queries without a mask up to which attention is that of single queries: heads that share keys."""
 
@@ -63,9 +65,8 @@ def row_of(graph: Graph, node: Node, quantiser: bool = False) -> Row | None:
     if gemm is None or gemm.conv is not None or gemm.groups > 1 or not graph.tensors[gemm.b].is_constant:
         return None
     weights = graph.tensors[gemm.b].memory_format
-    name = node.format if weights == node.format or served(f"{weights}x{node.format}") is None else (
-        f"{weights}x{node.format}"
-    )  # fmt: skip
+    both = f"{weights}x{node.format}"
+    name = STACKED.get(node.format, node.format) if weights == node.format or served(both) is None else both
     columns = {"M": gemm.M, "K": gemm.K, "N": gemm.N, "layers": 0, "quantiser": quantiser}
     return Row(LAYER, name, columns)
 
