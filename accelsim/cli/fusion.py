@@ -54,7 +54,7 @@ def fusion_options(command: Callable[..., None]) -> Callable[..., None]:
 
 attention_option = click.option(
     "--attention", default="", metavar="flash|memory-efficient|plain",
-    help="With --train, of decoders: flash, one kernel that keeps no scores (FlashAttention 2; the default in 16 bits "
+    help="Of decoders in training: flash, one kernel that keeps no scores (FlashAttention 2; the default in 16 bits "
     "on GPUs that multiply bf16), memory-efficient, such a kernel of the generation before (FlashAttention 1, Triton, "
     "xFormers), 1.4 to 2 times as slow, or plain, products and a softmax of scores in memory.",
 )  # fmt: skip

@@ -13,7 +13,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "dram", "chip", "batches", "data", "steps", "lr", "optimiser", "trace", "memory", "outstanding", "injection",
         "limit", "model", "train", "whole", "tokens", "plan", "schedule", "microbatches", "compare",
         "gradients", "threshold", "cycle", "compression", "gradient-bits", "tune-gradients",
-        "overlap-gather", "attention",
+        "overlap-gather", "attention", "library", "overlap-tensor", "offload-activations",
     ),
     FORMATS: ("dtypes", "format", "precision", "loss-scale", "qat", "keep", "budget"),
     MAPPED: ("page-policy", "cap", "timeout", "window", "refresh"),
