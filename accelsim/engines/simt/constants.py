@@ -13,6 +13,7 @@ from accelsim.engines.simt.writing import around
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import shared_format
+from accelsim.spec.serving import served
 from accelsim.types import Floats
 
 
@@ -45,8 +46,10 @@ class Device:
 
     def named(self, name: str, groups: Sequence[Sequence[str]]) -> Sequence[tuple[str, ...]]:
         """Constants by their names in the spec: of the memory, of the format that stands for a format, of the
-        multiprocessors."""
-        memory, name = f"{self.roles.activations_home}.memory.", shared_format(self.spec.formats, name)
+        multiprocessors. Those of narrower weights (``int4xfp16``) are those of the format that multiplies."""
+        narrow = None if name in self.spec.formats else served(name)
+        multiplied = name if narrow is None else narrow.arithmetic
+        memory, name = f"{self.roles.activations_home}.memory.", shared_format(self.spec.formats, multiplied)
         return [
             tuple(
                 memory + text.removeprefix("memory.")

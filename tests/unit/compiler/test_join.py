@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import accelsim
+from accelsim.account.interval import latency_interval
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.serve import Asked, serve
 from accelsim.cluster.step.costs import Setting
@@ -67,6 +68,17 @@ def test_values_are_those_of_kernels_apart_but_for_rounding(place: str) -> None:
     assert apart.keys() == joined.keys()
     for name, values in apart.items():
         assert np.allclose(values, joined[name], rtol=0.02, atol=0.02 * float(np.abs(values).max()))
+
+
+def test_a_chip_of_calibrated_functions_knows_how_far_off_narrow_weights_are() -> None:
+    """Constants of a format that only weights have are those of the format that multiplies."""
+    model = "llama?layers=1,hidden=64,heads=2,kv_heads=1,ffn=128,vocab=64,prompt=8,new=2"
+    for name, own in (("int4xfp16", "fp16"), ("int8xfp16", "fp16")):
+        narrow, wide = (
+            latency_interval(generate(model, "t4", dtype=each, values="off").prefill) for each in (name, own)
+        )
+        assert narrow is not None and wide is not None and narrow.low_s < narrow.high_s
+        assert narrow.calibrated == pytest.approx(wide.calibrated, abs=0.3)
 
 
 @pytest.mark.parametrize(
