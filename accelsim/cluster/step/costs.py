@@ -13,7 +13,7 @@ from accelsim.account.energy import work_rows
 from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
 from accelsim.cluster.step.passes import Passes, in_format, local, passes
-from accelsim.cluster.step.segments import FLASH, Segment, Split, block, edge
+from accelsim.cluster.step.segments import FLASH, SHORT, Segment, Split, block, edge
 from accelsim.compiler.numbers.formats import SHORT_FLOATS, resolve
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
@@ -228,7 +228,12 @@ class Costs:
         if segment.back is not None:
             forward, back = (in_format(each, self.dtype) for each in (segment.graph, segment.back))
             return Passes(forward, back, back)
-        return passes(segment.graph, segment.of, self.dtype, segment.residual, self.by_kernels)
+        dtype = self.dtype
+        if segment.wide:
+            short, dtype = dtype, WIDE
+            for tensor in segment.graph.tensors.values():
+                tensor.dtype = short if tensor.dtype == SHORT else tensor.dtype
+        return passes(segment.graph, segment.of, dtype, segment.residual, self.by_kernels)
 
     def adam(self, parameters: int) -> Graph | None:
         """The update of so many parameters, None for none."""
@@ -265,6 +270,8 @@ def _kind(graph: Graph) -> Hashable:
     return nodes, tensors, tuple(graph.outputs)
 
 
+WIDE = "fp32"
+"""Format of a loss."""
 FORMATS = ("bf16", "fp16", "fp32")
 """What training computes in, where the preferred format of a chip is none of these: the first that it multiplies."""
 

@@ -26,6 +26,7 @@ from accelsim.workload.zoo.build import Builder
 class Segment:
     """A graph of one result between collectives. ``of``: its activations among the inputs, whose gradients go on.
 
+    ``wide``: what it makes is of FP32, and only what ``SHORT`` says of the format of products.
     ``back``: its backward pass, where no rules of differentiation make it. ``core``: attention whose scores are kept,
     which selective recomputation computes again. ``residual``: its input goes past it as
     well, so that its gradient is a sum. ``times``: so often in a block.
@@ -38,6 +39,7 @@ class Segment:
     residual: bool = False
     times: int = 1
     back: Graph | None = field(default=None, compare=False)
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Split:
         return ceil(self.model.seq / self.tp) if self.sp else self.model.seq
 
 
+SHORT = "bf16"
+"""Format in a graph that is ``wide`` which stands for that of products."""
 Maker = Callable[[Split], Segment]
 
 
@@ -206,15 +210,22 @@ def _embedding(split: Split) -> Segment:
 
 
 def _head(split: Split) -> Segment:
-    """Scores of the own part of the vocabulary, and their logarithms for the cross-entropy."""
+    """Scores of the own part of the vocabulary."""
     model, b, x = split.model, *_builder(split, "head", split.model.hidden)
-    scores = b.project(x, ceil(model.vocab / split.tp), "logits", bias=False)
-    return Segment("head", b.finish(b.op("LogSoftmax", [scores], "log_shares", axis=2)), ("x",))
+    return Segment("head", b.finish(b.project(x, ceil(model.vocab / split.tp), "logits", bias=False)), ("x",))
+
+
+def _loss(split: Split) -> Segment:
+    """Logarithms of the shares for the cross-entropy, in FP32 whatever products compute in."""
+    b = Builder("loss")
+    x = b.input("x", (split.batch, split.model.seq, ceil(split.model.vocab / split.tp)), SHORT)
+    wide = b.op("Cast", [x], "logits", to="fp32")
+    return Segment("loss", b.finish(b.op("LogSoftmax", [wide], "log_shares", axis=2)), ("x",), wide=True)
 
 
 BLOCK: tuple[Maker, ...] = (_norm, _projection, _attention, _out, _sum, _feed_forward)
 """What a block is made of, in no particular order where a piece comes twice."""
-EDGES: Mapping[str, tuple[Maker, ...]] = {"embedding": (_embedding,), "head": (_norm, _head)}
+EDGES: Mapping[str, tuple[Maker, ...]] = {"embedding": (_embedding,), "head": (_norm, _head, _loss)}
 """What the first and the last stage have beside blocks."""
 
 
