@@ -205,4 +205,4 @@ def test_a_generation_says_what_an_emulated_format_is_computed_as(cli: Cli) -> N
         "int4",
         "--emulate",
     )
-    assert "quantise: int4, computed as int8" in cli(*asked).stdout
+    assert "quantise: int4, computed as fp16 and int8" in cli(*asked).stdout
