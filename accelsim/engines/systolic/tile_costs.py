@@ -137,7 +137,7 @@ class Streams(NamedTuple):
     b: bool
     sides: int
     writes: int
-    arrays: int = 1
+    arrays: int
 
 
 def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:

@@ -11,6 +11,7 @@ from accelsim.compiler.state import Options
 from accelsim.program.commands import Program, Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.spec.yaml.load import load_chip
+from accelsim.time import FS
 from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops import base
@@ -177,6 +178,11 @@ def test_a_plain_processor_appends_in_its_own_memory() -> None:
     assert {row.component for row in rows} == {HOST_OWN_MEMORY}
     new_B = sum(2 * run.program.graph.tensors[run.program.steps[i].node.inputs[1]].nbytes for i in appended)
     assert sum(row.count for row in rows) == new_B
+    host = run.chip.host
+    assert host is not None
+    took_fs = sum(end - start for start, end in (run.step_spans[index] for index in appended))
+    expected_s = len(appended) * host.overhead + new_B / host.memory.rate_Bps
+    assert took_fs * FS == pytest.approx(expected_s, rel=1e-9, abs=0)
     assert accelsim.run("llama?layers=1,seq=1,past=7", "haswell-e5-2699v3").energy_J == run.energy_J
 
 

@@ -85,6 +85,21 @@ def test_more_row_tiles_than_any_search_tries_are_said() -> None:
         compile(load_model(f"gemm?M={1 << 28},N=1,K=1"), chip, Options(values="off"))
 
 
+@pytest.mark.parametrize(
+    ("more", "told"), [(0, "accumulators"), (1, "no tiling of 1,048,576 tiles or fewer")]
+)
+def test_as_many_row_tiles_as_a_search_tries_are_not_too_many(more: int, told: str) -> None:
+    """What is missing then is room for four sums."""
+    with pytest.raises(Infeasible, match=told):
+        compiled(sized(accumulators=8), product((1 << 20) + more, 4, 1), tn=4)
+
+
+@pytest.mark.parametrize(("capacity", "slots"), [(2 * 6 * 4 * 4, 2), (2 * 6 * 4 * 4 - 4, 1)])
+def test_sums_have_two_slots_where_both_just_fit(capacity: int, slots: int) -> None:
+    mapping = compiled(sized(accumulators=capacity), tm=6, tn=4, tk=16).steps[0].mapping
+    assert mapping is not None and mapping.y_slots == slots
+
+
 def test_a_pooling_behind_a_product_needs_whole_images() -> None:
     g = Graphs()
     graph = g.finish(g.max_pool(g.conv(g.input("x", (2, 2, 4, 4)), 3, 1, "c"), 2, "pooled"))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import accelsim
 from accelsim.cluster.step.asked import Asked, ready
+from accelsim.engines.simt.convolutions import WINOGRAD_2X2, forms, of_algorithms
+from accelsim.engines.simt.products import Around
 from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import one, several
@@ -93,6 +96,28 @@ def test_each_constant_of_theirs_takes_time() -> None:
     assert taken("strided", 1, stride=2, **small) > 1.5 * taken(stride=2, **small)
     assert taken("strided", 1, **small) == taken(**small)
     assert taken("channels", 64, C_in=16) == pytest.approx(taken(C_in=64), rel=0.2)
+
+
+@pytest.mark.parametrize(("dtype", "gradients"), [("fp32", False), ("fp32", True), ("fp16", False)])
+def test_an_algorithm_takes_its_products_its_transforms_and_its_kernels(dtype: str, gradients: bool) -> None:
+    """Only Winograd's products of one kernel are slower for their transforms; gradients take longer as a whole."""
+    spec = accelsim.load_chip("a100-80-sxm").engines["sm"]
+    ways = spec.convolution.model_copy(
+        update={"fused": 0.5, "transforms": 3.0, "filters": 5.0, "backward": 1.5}
+    )
+    spec = spec.model_copy(update={"convolution": ways, "launch": 1.0, "dispatch": 0.0, "reduction": 7.0})
+    sizes = {"n": 8, "c": 128, "h": 28, "w": 28, "k": 128, "r": 3, "s": 3, "p": 28, "q": 28, "stride": 1,
+             "backward": gradients}  # fmt: skip
+    found = forms(spec, dtype, {name: np.array([float(size)]) for name, size in sizes.items()})
+    taken = of_algorithms(
+        spec, Around(1e9, 1, Fraction(1), 1e3), found, [np.array([21.0])] * len(found.algorithms)
+    )
+    assert len(found.algorithms) > 1
+    for each, seconds in zip(found.algorithms, taken[:, 0].tolist(), strict=True):
+        own = 20 * (2 if each.name == WINOGRAD_2X2 else 1) + each.kernels * 7
+        own += (3 * each.transforms_B[0] + 5 * each.filters_B[0]) / 1e3
+        expected = 1 + float(ways.call) + own * (1.5 if gradients else 1) if each.fits[0] else np.inf
+        assert seconds == pytest.approx(expected, rel=1e-12, abs=0), each.name
 
 
 def test_filters_of_one_place_are_plain_products_unless_they_move_or_reach_beyond_the_image() -> None:

@@ -11,7 +11,7 @@ from accelsim.account.critical_path import by_step
 from accelsim.account.energy import by_category, energy_table
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.simt.writing import LAUNCH, Shares
+from accelsim.engines.simt.writing import DISPATCH, LAUNCH, Shares
 from accelsim.errors import TooLarge, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
@@ -50,6 +50,14 @@ def test_a_kernel_reads_nothing_before_its_launch(cnn: accelsim.Run) -> None:
         elif isinstance(command.work, Transfer) and not command.work.write and command.op in launched:
             assert piece.start >= launched[command.op]
     assert sorted(launched) == list(range(6))
+
+
+def test_what_stands_for_a_moment_holds_nothing() -> None:
+    """Requests of the host and launches are regions that others wait for, without a byte."""
+    run = accelsim.run("cnn", on=A100, values="off", fusion="eager", set=["sm.dispatch=5 us"])
+    written = {use.region for command in run.program.commands if command.label in (LAUNCH, DISPATCH)
+               for use in command.writes}  # fmt: skip
+    assert len(written) > 6 and {run.program.regions[region].size_B for region in written} == {0}
 
 
 def test_time_goes_to_what_kernels_do(cnn: accelsim.Run) -> None:
