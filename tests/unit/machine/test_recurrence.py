@@ -20,10 +20,11 @@ from accelsim.machine.recurrence import recurrence
 from accelsim.machine.replay import Replay, replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.machine.turning import Turning
+from accelsim.machine.turning import Turn, Turning
 from accelsim.machine.unrolling import Unrolling
 from accelsim.program.commands import Program, Wait
 from accelsim.program.repeated import Commands, Repeat
+from accelsim.program.rolled import Loop
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.limits import limited
@@ -203,6 +204,55 @@ def test_laps_that_differ_at_the_cut_are_not_replayed(what: str, behind: int, re
     run = replace(short, slices=list(short.slices), folds=list(short.folds), by_link=set(short.by_link))
     LAPS[what](run, loop.span.end + behind * loop.span.size)
     assert [turn is not None for turn in Turning(run).turns()] == [recurs]
+
+
+def _fresh_laps() -> tuple[Run, Loop, Turn]:
+    """That run to be changed, its only loop, and when the machine is in the same state."""
+    short = _of_laps()
+    (loop,), (turn,) = short.program.loops, Turning(short).turns()
+    assert turn is not None
+    program = replace(
+        short.program, commands=list(short.program.commands), engines=dict(short.program.engines)
+    )
+    return replace(short, program=program, slices=list(short.slices)), loop, turn
+
+
+@pytest.mark.parametrize(("beyond", "recurs"), [(0, True), (1, False)])
+@pytest.mark.parametrize("lap", [0, 1, 3])
+def test_laps_that_are_not_alike_are_done_before_the_moment_that_recurs(
+    lap: int, beyond: int, recurs: bool
+) -> None:
+    """A token before, so that nothing waits for them behind it."""
+    run, loop, turn = _fresh_laps()
+    delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
+    late = loop.first + (lap + 1) * loop.span.size - 1
+    end_fs = turn.at_fs - turn.shift_fs - delay_fs + beyond
+    assert run.slices[late].end < end_fs
+    run.slices[late] = run.slices[late]._replace(end=end_fs)  # type: ignore[index]
+    assert Turning(run).turns() == [turn if recurs else None]
+
+
+@pytest.mark.parametrize(("before", "recurs"), [(0, True), (1, False)])
+def test_engines_beside_the_laps_go_on_no_earlier_than_the_moment_that_recurs(
+    before: int, recurs: bool
+) -> None:
+    """A command behind the laps, on an engine that they do not use, waits for one whose token is there just then."""
+    run, _, turn = _fresh_laps()
+    delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
+    *_, first, last = commands = run.program.commands
+    commands[first.id] = replace(first, engine="host", waits=(Wait(last.id, "done", "full"),))  # type: ignore[index]
+    run.slices[last.id] = run.slices[last.id]._replace(end=turn.at_fs - delay_fs - before)  # type: ignore[index]
+    assert Turning(run).turns() == [turn if recurs else None]
+
+
+def test_laps_follow_each_other_as_they_do_at_the_cut() -> None:
+    """Where all from the last lap before the cut on come a millisecond later, the pace before it is no matter."""
+    run, loop, turn = _fresh_laps()
+    later_fs = 10**12
+    for number in range(loop.span.end - loop.span.size, len(run.slices)):
+        _moved(run, number, start=later_fs, data=later_fs, end=later_fs)
+    (found,) = Turning(run).turns()
+    assert found == turn._replace(at_fs=turn.at_fs + later_fs)
 
 
 def test_spans_of_steps_are_those_of_their_commands() -> None:
