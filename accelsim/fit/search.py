@@ -9,6 +9,7 @@ Several starts are tried: the knobs as they are, and seeded random ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -82,7 +83,8 @@ class Knob(NamedTuple):
     def value(self, share: float) -> float:
         """The value at a share of the range, with ``DIGITS``."""
         value = float(f"{self.low + share * (self.high - self.low):.{DIGITS}g}")
-        return min(max(float(round(value)) if self.whole else value, self.low), self.high)
+        inside = min(max(value, self.low), self.high)
+        return float(min(max(round(inside), ceil(self.low)), floor(self.high))) if self.whole else inside
 
     def share(self, value: float) -> float:
         """Return where in the range a value lies, 0 to 1."""
