@@ -76,7 +76,8 @@ def on_cluster(on: Sequence[str], given: OnCluster) -> bool:
     wrong = [name for name, there in options.items() if there] + given.fused.given
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(on)}"
-        raise UsageError(Problem(what, "--on", "a cluster (see 'accelsim clusters'), or --train"))
+        training = "" if wrong == ["--library"] else ", or --train"
+        raise UsageError(Problem(what, "--on", f"a cluster (see 'accelsim clusters'){training}"))
     return False
 
 

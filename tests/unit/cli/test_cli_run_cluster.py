@@ -68,6 +68,7 @@ def test_json_has_what_would_help() -> None:
         (("run", "gpt", "--on", "edu-4x4", "--plan", "dp=2"), ("--plan on edu-4x4", "a cluster", "or --train")),
         (("run", "gpt", "--on", "edu-4x4", "--train"), ("--values exact with --train", "--values off")),
         (("run", "gpt", "--on", "edu-4x4", "--tokens", "5"), ("--tokens on edu-4x4", "or --train")),
+        (("run", "gpt?prompt=4,new=2", "--on", "edu-4x4", "--library", "nccl"), ("see 'accelsim clusters')\n",)),
         (("run", "digits-cnn", "--on", "4x-edu", "--plan", "dp=4", "--train", "--values", "off", "--tokens", "5"), ("samples of digits-cnn have no tokens", "a language model")),
         (("run", "gpt", "--on", "4x-edu", "--plan", "dp=4", "--train", "--whole", "--values", "off", "--tokens", "5"), ("--tokens", "without --whole")),
         (("run", "gpt5?prompt=4,new=2", "--on", "4x-edu", "--values", "off"), ("no model 'gpt5'", "did you mean 'gpt'")),
