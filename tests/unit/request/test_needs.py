@@ -22,10 +22,12 @@ GEMM = "gemm?M=4,N=4,K=4"
 FEEDS = {"a": np.ones((4, 4), np.float32)}
 WITHOUT: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0},
+    "quantiser": {"quantiser": "kernel"},
     "seed": {"seed": 3, "inputs": FEEDS},
 }
 WITH: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0, "ranges": "percentile-ort"},
+    "quantiser": {"quantiser": "kernel", "fusion": "serving"},
     "seed": {"seed": 3},
 }
 
