@@ -146,6 +146,12 @@ CLAIMS = {
         "mean error as claimed",
         estimate=SHORT,
     ),
+    "gpu-uncalibrated": Claim(
+        "square products of boards without constants of their own against measured times",
+        19,
+        "mean error as claimed",
+        estimate=SHORT,
+    ),
     "gpu-vector": Claim(
         "functions on GPUs as they ship against measured times, rows without part in the fit",
         7,

@@ -63,6 +63,14 @@ MEANING = {
         "first tokens of short prompts wait for the host, and attention of many short caches without shared heads is "
         "bound by blocks in vLLM and by bytes in TensorRT-LLM."
     ),
+    "gpu-uncalibrated": (
+        "Square products of 1,024 to 10,240 that owners of boards timed in PyTorch, on ten GPUs whose products nobody "
+        "fitted here (github.com/zzc0721/torch-performance-test-data; of five boards the fastest alone). They have the "
+        "defaults: a share of the peak, and a clock that falls, or rises, by what the design power leaves. Three "
+        "numbers of that were chosen on these boards; beside each stands its error with the three chosen on the other "
+        "boards. A row is a board and a unit, Tensor Cores or FP32 lanes, and agrees where its mean error is no "
+        "larger than is claimed."
+    ),
     "gpu-own": (
         "Kernels on an H200 and an H100 that were timed for this project with `accelsim measure` (PyTorch 2.11, CUDA "
         "13.0, replayed from CUDA graphs, operands not in the L2 cache; `tests/golden`): sizes at random, 60 % of the "

@@ -57,7 +57,8 @@ class Attending(Streaming):
 
     @cached_property
     def _found(self) -> Attended:
-        return attended(self.step.unit.spec, self._format, self._row)
+        spec = self.step.unit.spec
+        return attended(spec, around(self.layout.roles, spec), self._format, self._row)
 
     def _begin(self) -> float | None:
         return None if self._timed is None else self._timed.launch

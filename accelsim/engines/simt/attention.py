@@ -3,8 +3,10 @@
 A block takes 128 queries of a head and goes over all keys, or those before it (causal): per step two products, and
 between them a softmax, on whose results the second one waits. Causal blocks are as long as they see keys, and the
 longest one begins no later than any other: nothing is shorter than it. Several queries of heads that share keys are one
-block's rows where a sequence has few of them (decode), and where such blocks are fewer than multiprocessors the keys
-are cut among them (split KV), whose parts another kernel joins. Queries, keys, values and results are moved once.
+block's rows where a sequence has few of them (decode). The keys may be cut among blocks (split KV), whose parts another
+kernel joins: into the number of parts that takes the least time. Of few queries (decode) that kernel runs however many
+parts there are: decoding on an H200 takes 2 us longer than one kernel of its blocks. Queries, keys, values and results
+are moved once.
 
 The backward pass computes scores again: a block takes 128 keys of a head and goes over the queries that see them, five
 products per step. It adds the gradients of queries up in FP32, in the memory of the device; a kernel before it sums the
@@ -34,9 +36,8 @@ QUERIES, KEYS = 128, 64
 """Queries of a block, and keys of a step of its loop; fewer queries are rounded up to 16 rows."""
 LEAST_ROWS = 16
 """Rows that a Tensor Core takes at a time."""
-MOST_PARTS, ENOUGH, NEARLY = 128, 0.8, 0.85
-"""Most parts of the keys; share of the multiprocessors from which blocks are not cut; how much of the best filling of
-waves is good enough."""
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Numbers of parts of the keys that are tried."""
 LANE_OPERATIONS = 4
 """Operations of a lane for a score, beside its exponential: largest of a row, scale and difference, sum, rounding."""
 BACKWARD_OPERATIONS = 5
@@ -44,14 +45,14 @@ BACKWARD_OPERATIONS = 5
 AROUND_BACKWARD_B = 12
 """Bytes for each element of a query beside the backward pass itself: its gradient in FP32 set to zero and read again,
 the result and the gradient of the result once more."""
-BEFORE_AND_AFTER = 2
+BEFORE_AND_AFTER = 2.0
 """Kernels around the backward pass."""
 
 
 class Attended(NamedTuple):
     """Attention as columns: blocks, clocks of one of them for multiplying at the peak and for its softmax, how much
     longer than the mean the longest is, parts of its keys; multiplications and bytes of all,
-    elements that all blocks bring into shared memory; whether it is the backward pass."""
+    elements that all blocks bring into shared memory; whether it is the backward pass; kernels beside its own."""
 
     blocks: Floats
     multiplying: Floats
@@ -63,11 +64,12 @@ class Attended(NamedTuple):
     joined_B: Floats
     loaded: Floats
     backward: Bools
+    others: Floats
 
 
-def attended(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
-    """The blocks of attention, whatever the constants."""
-    forward, backward = _forward(spec, name, columns), columns["backward"] > 0
+def attended(spec: Simt, around: Around, name: str, columns: Mapping[str, Floats]) -> Attended:
+    """Return the blocks of attention, its keys cut into the parts that take the least time by the spec's constants."""
+    forward, backward = _cut(spec, around, name, columns), columns["backward"] > 0
     if not backward.any():
         return forward
     both = zip(_backward(spec, name, columns), forward, strict=True)
@@ -88,10 +90,31 @@ def _backward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
         scores * (1 / spec.special + BACKWARD_OPERATIONS / spec.lanes), np.ceil(tokens / KEYS) / steps,
         np.ones(len(batch)), 5 * batch * kv * heads * seen * dim, element_B * (4 * queries + 4 * keys),
         AROUND_BACKWARD_B * queries, blocks * 2 * seen * dim + 2 * keys, np.ones(len(batch), bool),
+        np.full(len(batch), BEFORE_AND_AFTER),
     )  # fmt: skip
 
 
-def _forward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
+def _cut(spec: Simt, around: Around, name: str, columns: Mapping[str, Floats]) -> Attended:
+    """Blocks of queries, with the best of ``PARTS``."""
+    whole, steps = _forward(spec, name, columns)
+    queries = columns["batch"] * columns["tokens"] * columns["heads"] * columns["head_dim"]
+    tried, seconds = [], []
+    for parts in PARTS:
+        share = np.ceil(steps / parts) / steps
+        found = whole._replace(
+            blocks=whole.blocks * parts, multiplying=whole.multiplying * share, softmax=whole.softmax * share,
+            parts=whole.parts * parts, joined_B=2 * parts * queries * 4 * float(parts > 1),
+            others=np.where(columns["tokens"] < LEAST_ROWS, 1.0, float(parts > 1)),
+        )  # fmt: skip
+        fits = parts <= np.minimum(spec.multiprocessors, steps)
+        tried.append(found)
+        seconds.append(np.where(fits, attention_times(spec, around, name, found).seconds, np.inf))
+    best, row = np.argmin(np.stack(seconds), axis=0), np.arange(len(steps))
+    return Attended(*(np.stack(column)[best, row] for column in zip(*tried, strict=True)))
+
+
+def _forward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> tuple[Attended, Floats]:
+    """Blocks of queries that see all of their keys, and the steps of each."""
     batch, tokens, kv, heads, kv_heads, dim = (columns[key] for key in COLUMNS[:6])
     shared = np.where(tokens < LEAST_ROWS, heads / kv_heads, 1.0)
     rows = tokens * shared
@@ -107,30 +130,18 @@ def _forward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
         read = np.where(slides, np.minimum(kv, window + tokens - 1), kv)
         span = np.where(slides, np.minimum(span, window + tall / shared - 1), span)
     steps = np.ceil(span / KEYS)
-    parts = _parts(whole, steps, spec.multiprocessors)
     longest = np.maximum(1.0, np.ceil(np.where(slides, span, kv) / KEYS) / steps)
-    scores = tall * np.ceil(steps / parts) * KEYS
+    scores, none = tall * steps * KEYS, np.zeros(len(batch))
     element_B = max(map(float, operands_B(name)))
     queries, keys = batch * tokens * heads * dim, batch * read * kv_heads * dim
     moved = element_B * 2 * queries + np.where(kv_B > 0, kv_B, element_B) * 2 * keys
-    joined = np.where(parts > 1, 2 * parts * queries * 4, 0.0)
-    return Attended(
-        whole * parts, scores * 2 * dim / float(spec.formats[name].rate),
-        scores * (1 / spec.special + LANE_OPERATIONS / spec.lanes), longest, parts,
-        2 * batch * tokens * heads * seen * dim, moved, joined,
-        whole * 2 * seen * dim + queries, np.zeros(len(batch), bool),
+    found = Attended(
+        whole, scores * 2 * dim / float(spec.formats[name].rate),
+        scores * (1 / spec.special + LANE_OPERATIONS / spec.lanes), longest, none + 1,
+        2 * batch * tokens * heads * seen * dim, moved, none,
+        whole * 2 * seen * dim + queries, np.zeros(len(batch), bool), none,
     )  # fmt: skip
-
-
-def _parts(whole: Floats, steps: Floats, multiprocessors: int) -> Floats:
-    """Into how many parts libraries cut the keys of so many blocks: the fewest that fill waves nearly as well as any
-    do; into none where blocks are most of a wave already (FlashAttention 2, its heuristic for splits)."""
-    tried = np.arange(1, MOST_PARTS + 1.0)
-    fits = tried <= np.minimum(multiprocessors, steps)[..., None]
-    waves = whole[..., None] * tried / multiprocessors
-    filled = np.where(fits, waves / np.ceil(waves), 0.0)
-    fewest = tried[np.argmax(filled >= NEARLY * filled.max(axis=-1, keepdims=True), axis=-1)]
-    return np.where(whole >= ENOUGH * multiprocessors, 1.0, fewest)
+    return found, steps
 
 
 class AttentionTimes(NamedTuple):
@@ -155,7 +166,6 @@ def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> A
     moving = found.bytes / around.dram_Bps
     fits = found.joined_B <= around.l2_B
     joined_Bps = np.where(fits, float(around.l2_width_B) * around.clock_Hz, around.dram_Bps)
-    others = np.where(found.backward, BEFORE_AND_AFTER, found.parts > 1)
-    joining = np.where(others > 0, others * spec.reduction + found.joined_B / joined_Bps, 0.0)
+    joining = found.others * spec.reduction + found.joined_B / joined_Bps
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
     return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -9,8 +9,9 @@ Winograd's need 3 x 3 filters and a stride of 1.
 
 A format with a block ``convolution`` has kernels of implicit GEMM of its own (cuDNN 9 on Hopper), whose blocks never
 share a tile along K and which have a smallest tile, and no Winograd. **FFT.** Where images, channels and results are
-many enough (``fft``), filters larger than 3 x 3 that move by 1 become products of complex numbers, one for each point
-of the transform of a piece of 16 x 16 or 32 x 32, four real ones each; transforms pass memory as Winograd's do.
+many enough (``fft``; fewer images take as long as those that are enough), filters larger than 3 x 3 that move by 1
+become products of complex numbers, one for each point of the transform of a piece of 16 x 16 or 32 x 32, four real ones
+each; transforms pass memory as Winograd's do.
 
 Gradients are convolutions with other sides; ``backward`` says how much longer they take. Those of filters are plain
 products, whose K (places of the results of all images) is cut whatever kernels the format has. Tensor Cores take
@@ -96,8 +97,9 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     if own is None:
         others = _winograd(sizes, first.products, (r == 3) & (s == 3) & moving, element_B)
     elif own.fft is not None:
-        enough = columns["n"] * columns["c"] * columns["k"] >= 1000 * own.fft
-        others = [_fft(sizes, (np.minimum(r, s) > 3) & moving & enough & (columns["backward"] == 0))]
+        enough = np.maximum(n, np.ceil(1000 * own.fft / (columns["c"] * columns["k"])))
+        fits = (np.minimum(r, s) > 3) & moving & (columns["backward"] == 0)
+        others = [_fft({**sizes, "n": enough}, fits)]
     else:
         others = []
     least = np.minimum(FEWEST, _of_fft(columns)) if own and own.fft else FEWEST

@@ -21,28 +21,35 @@ from math import ceil
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Step
 from accelsim.spec.chip import Chip
+from accelsim.spec.multiplying import operands_B
 
 SHARE = 0.8
 """Share of the design power that multiprocessors may have; memory, links and conversion take the rest."""
 WHOLE_J: Mapping[str, Mapping[int, float]] = {
-    "lanes": {28: 40e-12, 16: 25e-12, 14: 25e-12, 12: 14.5e-12, 8: 11e-12, 7: 9.5e-12, 5: 6e-12},
+    "lanes": {28: 40e-12, 16: 20e-12, 14: 25e-12, 12: 14.5e-12, 8: 11e-12, 7: 9.5e-12, 5: 6e-12},
     "tensor": {12: 1.2e-12, 8: 1.1e-12, 7: 1.08e-12, 5: 0.6e-12},
 }
 """Unit -> process node, nm -> energy of an operation of FP32 lanes, or of FP16 Tensor Cores, with everything around
-it, of random numbers, J. Set by eye on the clocks that measured products of eight chips keep (P4, P100, V100, T4, A100,
-H100), 28, 14 and 8 nm between and beside them: no measurements of energy."""
+it, of random numbers, at the stated clock, J. Set by eye on the clocks that measured products of eight chips keep (P4,
+P100, V100, T4, A100, H100), 28, 14 and 8 nm between and beside them, 16 nm also on GTX 1080 Ti and P40: no measurements
+of energy."""
+OF_SIZE_J: Mapping[tuple[int, int], float] = {(5, 512): 1.05e-12, (5, 4096): 0.53e-12}
+"""Process node, nm, and 16-bit multiplications of a multiprocessor's Tensor Cores per clock -> energy of an operation
+of Tensor Cores of this size, J, where a node has several sizes: large ones use an operand more often. Those of 2,048
+per clock are in ``WHOLE_J``. Chosen on square products of boards without constants of their own
+(``accelsim validate gpu-uncalibrated``)."""
 
 
-def droops(chip: Chip, spec: Simt) -> dict[str, float]:
-    """Format -> by how much longer long kernels take, below 0 where the design power leaves some; {} for a chip that
-    states none, or no node."""
+def power(chip: Chip, spec: Simt) -> dict[str, float]:
+    """Format -> what multiplying on all multiprocessors draws at the stated clock, as a share of the power that they
+    may have; {} for a chip that states no design power, or no node."""
     if chip.power is None or chip.power.tdp is None:
         return {}
-    clock, rest = spec.clock or chip.clock, {}
-    for name, whole in whole_J(chip, spec).items():
-        draws_W = float(spec.formats[name].rate) * spec.multiprocessors * clock * whole
-        rest[name] = draws_W / (SHARE * chip.power.tdp) - 1
-    return rest
+    most_W, clock = SHARE * float(chip.power.tdp), float(spec.clock or chip.clock)
+    return {
+        name: float(spec.formats[name].rate) * spec.multiprocessors * clock * whole / most_W
+        for name, whole in whole_J(chip, spec).items()
+    }
 
 
 def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
@@ -52,11 +59,13 @@ def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
     half as much.
     """
     found = re.match(r"(\d+)", chip.process or "")
-    rest = {}
+    node, rest = int(found[1]) if found is not None else 0, {}
     for name, form in spec.formats.items():
-        each_J = WHOLE_J[form.unit].get(int(found[1])) if found is not None else None
+        each_J = WHOLE_J[form.unit].get(node)
         if each_J is not None:
             widest = reference(spec, form.unit)
+            if form.unit == "tensor":
+                each_J = OF_SIZE_J.get((node, _size(spec)), each_J)
             rest[name] = 2 * each_J * widest / float(form.rate) * spec.draws(name)
     return rest
 
@@ -67,6 +76,17 @@ def reference(spec: Simt, unit: str) -> float:
     if form is not None and form.unit == unit:
         return float(form.rate)
     return max(float(other.rate) for other in spec.formats.values() if other.unit == unit)
+
+
+def _size(spec: Simt) -> int:
+    """Return the 16-bit multiplications per clock that Tensor Cores have units for: a board may do fewer of them than
+    its operations of 8 bits show."""
+    wide = (
+        float(form.rate * max(operands_B(name)))
+        for name, form in spec.formats.items()
+        if form.unit == "tensor"
+    )
+    return round(max(wide) / 2)
 
 
 MEASURED = 5

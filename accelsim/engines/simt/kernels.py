@@ -28,6 +28,8 @@ from accelsim.engines.simt.products import (
     Around,
     Candidates,
     Products,
+    alone,
+    at_work,
     behind,
     block_clocks,
     candidates,
@@ -167,7 +169,8 @@ class Kernels:
         shape = shapes(spec, around, name, columns(spec, product), found)
         self._shape, self._cost = shape, timed(spec, around, name, shape)
         self._work = np.ceil(block_clocks(spec, around, name, shape))
-        self._behind = behind(spec, name, shape)
+        self._behind, self._alone = behind(spec, name, shape), alone(spec, name, shape)
+        self._at_work = at_work(spec, name, shape)
 
     def __iter__(self) -> Iterator[Kernel]:
         """Those that the L2 cache has room for, by their seconds, of several those that stand first in the spec."""
@@ -190,12 +193,13 @@ class Kernels:
         times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
         grid = Grid(blocks, spec.multiprocessors, residents, times, spec.softness)
         far, activity = float(shape.far[index]), float(shape.activity[index])
-        computed = clocks(grid) + float(self._behind[index]) * times.work
-        taken = slower(spec, around, product.format, computed / around.clock_Hz, far, activity)
+        computed = clocks(grid) + float(self._behind[index])
+        busy = float(self._at_work[index]) / computed
+        taken = slower(spec, around, product.format, computed / around.clock_Hz, far, activity, busy)
         adds = ceil(float(self._cost.adding[index]) * around.clock_Hz)
         read = read_B(product, panel)
         moving = (read + product.y.nbytes + sum(side.nbytes for side in product.sides)) / around.dram_Bps
-        pieces = min(max(blocks / spec.multiprocessors, FEWEST_PIECES), MOST_PIECES)
+        pieces = min(max(taken * around.clock_Hz / float(self._alone[index]), FEWEST_PIECES), MOST_PIECES)
         core = max(taken, moving) + min(taken, moving) / pieces
         seconds = spec.dispatch + spec.launch + core + adds / around.clock_Hz
         return Kernel(tile, splits, grid, ceil(taken * around.clock_Hz) + adds, adds, panel, read, seconds)

@@ -328,7 +328,7 @@ class AttentionFamily:
 
     def prepared(self, device: Device, name: str, columns: Columns) -> OfAttention:
         """Their blocks."""
-        found = attention.attended(device.spec, name, columns)
+        found = attention.attended(device.spec, device.around, name, columns)
         return OfAttention(device, name, found, columns["tokens"] < attention.LEAST_ROWS)
 
 

@@ -11,8 +11,8 @@ kernels (``droop``), and rows that lie far apart cost a page each (``stride``). 
 
 Operands come from DRAM wave by wave while the wave before is computed. So a kernel takes the longer of computing and
 moving, and a ``pieces``-th of the shorter, which is what the first wave waits for and the last one leaves behind.
-``pieces`` is the number of waves of blocks, 4 at the least, 16 at the most. Blocks that share a tile along K add up
-their sums in a kernel of its own.
+``pieces`` is the time of computing over that of a block, 4 at the least, 16 at the most. Blocks that share a tile along
+K add up their sums in a kernel of its own.
 
 The device needs ``launch`` until it begins. What a framework's host does before and beside that is the same for kernels
 of functions (:mod:`accelsim.engines.simt.functions`).
@@ -42,12 +42,17 @@ DROOP_S = 500e-6
 milliseconds."""
 COOL = 0.3
 """Share of the power that lanes leave from which they keep their clock, though Tensor Cores, for which there is not
-enough, make it fall: H100 and A100 SXM, whose FP32 leaves 0.34 and 0.42."""
-LEFT, ABOVE = 0.4, 0.5
+enough, make it fall: H100 and A100 SXM, whose FP32 leaves 0.34 and 0.42. Where they leave less, it falls by as much as
+they leave less, up to the stated ``droop``."""
+LEFT, ABOVE = 0.4, 1.3
 """Share of its power that a board may have left at its stated clock until it runs faster, and by how much it does for
-the rest: 0.16 where three quarters are left. Servers' boards of 300 W (V100, A40, A6000) have 0.3 to 0.4 left and
-keep their clock. Recalled of RTX 3090 and 4090, whose Tensor Cores have half the rate: 8 to 13 % above their boost
-clocks."""
+the rest: 0.45 where three quarters are left. Servers' boards of 300 W (V100, A40, A6000) have 0.3 to 0.4 left and
+keep their clock. RTX 3090, RTX 4090 and A10G, whose Tensor Cores have half the rate, multiply at 1.0 to 1.1 times their
+stated peak (``accelsim validate gpu-uncalibrated``)."""
+FALLS = 1.6
+"""Exponent of the clock in the power of a multiprocessor whose clock falls: 1 if the voltage stays, 3 if it falls in
+proportion. Chosen on square products of boards without constants of their own
+(``accelsim validate gpu-uncalibrated``)."""
 ALIGNED_B = 16
 """Bytes that a thread, or the copy engine of tiles, moves at once, B."""
 STRIDE_B = 24_000
@@ -63,22 +68,36 @@ KEPT = 1.0
 
 class Around(NamedTuple):
     """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s);
-    ``droop`` of formats where the spec states none, by the power of the chip: below 0 where that leaves some."""
+    ``power``: format -> what multiplying on all multiprocessors draws at the stated clock, as a share of the power that
+    they may have; {} where nothing is known."""
 
     clock_Hz: float
     l2_B: int
     l2_width_B: Fraction
     dram_Bps: float
-    droop: Mapping[str, float] = {}
+    power: Mapping[str, float] = {}
 
-    def droops(self, spec: Simt, name: str) -> float:
-        """Return by how much longer long kernels of a format take; below 0 where its multiplications leave power
-        over."""
-        stated, by_power = spec.droops(name), self.droop.get(name, 0.0)
+    def droops(self, spec: Simt, name: str, busy: F, activity: F) -> F:
+        """Return by how much longer long kernels of a format take; below 0 where its multiplications leave power over.
+
+        ``busy``: share of the multiplications of all multiprocessors that is done; ``activity``: what one draws beside
+        others.
+        """
+        stated, drawn = spec.droops(name), self.power.get(name, 1.0) * busy
         if stated is None:
-            return by_power
-        feeds = spec.formats[name].unit == "lanes" and by_power < -COOL and max(self.droop.values()) > 0
-        return 0.0 if feeds else stated
+            return fallen(drawn * activity)
+        if spec.formats[name].unit != "lanes" or max(self.power.values(), default=0.0) <= 1:
+            return activity * (1 + stated) - 1
+        warm = _positive(drawn - (1 - COOL)) / max(COOL, stated)
+        return activity * (1 + stated * (warm - _positive(warm - 1))) - 1
+
+
+def fallen(drawn: F) -> F:
+    """Return by how much longer a long kernel takes that would draw so much of the power that there is; below 0 where
+    it leaves some."""
+    over = _positive(drawn - 1)
+    found: F = (1 + over) ** (1 / FALLS) - 1 + drawn - 1 - over
+    return found
 
 
 class Products(NamedTuple):
@@ -179,13 +198,13 @@ def _grouped(row: Ints, tile: Ints, splits: Ints) -> Candidates:
 
 
 def candidates(spec: Simt, name: str, products: Products) -> Candidates:
-    """Every tile of the library for a product, with the cuts of K that are worth a trial, in the order of the spec."""
-    several = products.groups > 1
-    parts = [
-        _cuts(spec, name, products, np.flatnonzero(several == batched), tile, None)
-        for batched in (False, True)
-        for tile in spec.tiles_of(name, batched)
-    ]
+    """Every tile of the library for a product, with the cuts of K that are worth a trial, in the order of the spec. One
+    product may be asked for as several are."""
+    one, every = np.flatnonzero(products.groups == 1), np.arange(len(products.m))
+    others = np.flatnonzero(products.groups > 1)
+    plain = bool(products.row_B.all())  # and no convolution
+    rows = {None: every, False: one, True: every if plain else others}
+    parts = [_cuts(spec, name, products, rows[tile.batched], tile, None) for tile in spec.tiles_of(name)]
     return _joined(parts)
 
 
@@ -311,30 +330,24 @@ class Timed(NamedTuple):
 
 def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     """Return how long candidates take."""
-    busiest, waves = _blocks(spec, shape)
-    computing = slower(
-        spec,
-        around,
-        name,
-        _clocks(spec, around, name, shape, busiest) / around.clock_Hz,
-        shape.far,
-        shape.activity,
-    )
+    taken = _clocks(spec, around, name, shape)
+    busy = at_work(spec, name, shape) / taken
+    computing = slower(spec, around, name, taken / around.clock_Hz, shape.far, shape.activity, busy)
     moving = (shape.moved_B + spec.transposed * shape.turned_B) / around.dram_Bps
-    pieces = np.clip(waves, FEWEST_PIECES, MOST_PIECES)
+    pieces = np.clip(computing * around.clock_Hz / alone(spec, name, shape), FEWEST_PIECES, MOST_PIECES)
     adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
-    return Timed(computing, moving, adding, core + adding, waves)
+    return Timed(computing, moving, adding, core + adding, shape.blocks / spec.multiprocessors)
 
 
-def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: F) -> F:
+def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: F, busy: F) -> F:
     """Seconds of the multiprocessors with rows that lie apart, under a clock that falls.
 
-    ``activity``: what a multiplication draws, as a multiple of that which the droop is of. The clock falls in that
-    proportion, but for what the design power leaves. Where that is much, the board runs above its stated clock,
-    but not above its peak.
+    ``activity``: what a multiplication draws, as a multiple of that which the droop is of, and ``busy``: the share of
+    their multiplications that is done. The clock falls by the power that there is not enough of. Where much is left,
+    the board runs above its stated clock, but not above its peak.
     """
-    over = activity * around.droops(spec, name) + (activity - 1)
+    over = around.droops(spec, name, busy, activity)
     most = 1 / spec.formats[name].sustained - 1
     faster = ABOVE * _positive(-LEFT - over)
     faster = faster - _positive(faster - most)
@@ -347,32 +360,58 @@ def _positive(number: F) -> F:
     return (number + abs(number)) / 2
 
 
-def _blocks(spec: Simt, shape: Shapes) -> tuple[Floats, Floats]:
-    """Blocks' work that the busiest multiprocessor does, the last wave as soft as it is; waves of one block each."""
+def busiest(spec: Simt, shape: Shapes) -> Floats:
+    """Blocks' work that the busiest multiprocessor does, the last wave as soft as it is."""
     each = shape.blocks / spec.multiprocessors
     whole = np.ceil(each)
     left = np.where((each > 1) & (whole > each), 1 - (each - np.floor(each)), 0.0)
-    return whole - (1 - spec.softness) * left, each
+    found: Floats = whole - (1 - spec.softness) * left
+    return found
 
 
-def _clocks(spec: Simt, around: Around, name: str, shape: Shapes, busiest: Floats) -> Floats:
+def at_work(spec: Simt, name: str, shape: Shapes) -> Floats:
+    """Clocks of all multiprocessors in which the loops of a kernel would be done if none ever waited."""
+    found: Floats = shape.blocks / spec.multiprocessors * _loop(spec, name, shape)
+    return found
+
+
+def alone(spec: Simt, name: str, shape: Shapes) -> Floats:
+    """Clocks of a block that has a multiprocessor for itself."""
+    found: Floats = _loop(spec, name, shape) + spec.prologue + spec.epilogue + shape.fused
+    return np.maximum(1.0, found)
+
+
+def _clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats:
     """Clocks of the multiprocessors."""
     work = block_clocks(spec, around, name, shape)
     ends = spec.prologue + spec.epilogue + shape.fused
     rounds = np.ceil(shape.busiest(spec.multiprocessors) / shape.residents)
-    found: Floats = (busiest + behind(spec, name, shape)) * work + rounds * ends
+    found: Floats = busiest(spec, shape) * work + behind(spec, name, shape) + rounds * ends
     return found
 
 
 def behind(spec: Simt, name: str, shape: Shapes) -> Floats:
-    """Blocks in whose time operands come that nothing hides."""
+    """Clocks in which operands come that nothing hides."""
     of = kinds(spec, name)
-    found: Floats = np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind]
+    found: Floats = (
+        np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind] * _loop(spec, name, shape)
+    )
     return found
 
 
 def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats:
-    """Clocks of the unit for one block."""
+    """Clocks of the unit for one block: of its loop, or those in which the L2 cache brings the operands of all."""
+    a_B, b_B = map(float, operands_B(name))
+    active = shape.blocks / busiest(spec, shape)
+    brought = (
+        active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
+    )
+    found: Floats = np.maximum(1.0, np.maximum(_loop(spec, name, shape), brought))
+    return found
+
+
+def _loop(spec: Simt, name: str, shape: Shapes) -> Floats:
+    """Clocks of the loop over K of a block."""
     form = spec.formats[name]
     feed = (1 + form.feed * shape.reuse) / (1 + form.feed * shape.best_reuse)
     of, results = kinds(spec, name), shape.m * shape.n
@@ -380,13 +419,7 @@ def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats
         results = np.maximum(results, of.tile[shape.kind]) / of.rate[shape.kind]
     macs = shape.depth * shape.density * results
     narrow = 1 + spec.ragged * spec.pace(name) * shape.ragged if form.unit == "tensor" else 1.0
-    loop = macs * spec.clocks_of_product(name) / form.sustained * feed * narrow
-    a_B, b_B = map(float, operands_B(name))
-    active = np.minimum(shape.blocks, spec.multiprocessors)
-    brought = (
-        active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
-    )
-    found: Floats = np.maximum(1.0, np.maximum(loop, brought))
+    found: Floats = macs * spec.clocks_of_product(name) / form.sustained * feed * narrow
     return found
 
 

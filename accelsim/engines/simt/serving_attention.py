@@ -122,7 +122,8 @@ def decode_cost(of: Decode, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
     further = np.maximum(0.0, steps / parts - 1) * np.where(lone, of.walk, of.step) * wide
     each = of.block * (1 - of.wide + of.wide * wide) + of.query * own + further
     waves = blocks * parts / peak.multiprocessors
-    computing = np.maximum(1.0, blocks / peak.multiprocessors) * each
+    multiplying = 2 * batch * heads * last * columns["head_dim"] / peak.macs_per_s
+    computing = np.maximum(np.maximum(1.0, blocks / peak.multiprocessors) * each, multiplying)
     queries, read, written = moved_B(columns)
     hit = found_in_cache(columns["layers"] * read, of.room * peak.l2_B)
     moving = (queries + read * (1 - hit * (1 - 1 / of.cached)) + written) / (of.memory * peak.dram_Bps)

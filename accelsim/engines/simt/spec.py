@@ -73,18 +73,18 @@ class TileShape(Model):
 class Convolution(Model):
     """Constants of a library's convolutions: what its algorithms take beside their products.
 
-    The defaults are those of convolutions of NeuSight and DeepBench on eight GPUs together, each weighing alike.
+    The defaults are those of convolutions of NeuSight and DeepBench on nine GPUs together, each set weighing alike.
     """
 
     call: Annotated[Seconds, Fitted(0.0, 400e-6, "s", simulated=False)] = Field(
-        4e-6, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
+        8e-6, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
     )
     fused: Annotated[Share, Fitted(0.2, 1.0, simulated=False)] = Field(
         0.42, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
     )
     transforms: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
-        1.0,
-        description="share of what the transforms of inputs and outputs of Winograd F(4x4) move that is from DRAM",
+        1.8,
+        description="bytes from DRAM per byte that the transforms of inputs and outputs of Winograd F(4x4) move",
     )
     filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         4.7, description="bytes from DRAM per byte of its transformed filters"

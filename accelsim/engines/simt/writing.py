@@ -9,7 +9,7 @@ from math import ceil
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import Units
-from accelsim.engines.simt.drawn import droops
+from accelsim.engines.simt.drawn import power
 from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Duration, Effect
@@ -35,8 +35,9 @@ def around(roles: Roles, spec: Simt) -> Around:
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
-    droop = droops(roles.chip, spec)
-    return Around(clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, droop)
+    return Around(
+        clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, power(roles.chip, spec)
+    )
 
 
 def units(step: Lowering) -> Units:

@@ -134,8 +134,14 @@ def test_large_filters_of_many_images_and_channels_are_transformed() -> None:
     assert found.times.regime[0] == "FFT" and without.times.regime[0] == "implicit GEMM"
     assert found.seconds[0] < 0.3 * without.seconds[0]
     assert found.times.bound[0] < found.seconds[0] and found.times.bound[0] < without.times.bound[0]
-    for sizes in ({"B": 2}, {"kernel": 3}, {"stride": 2}):
+    for sizes in ({"B": 1}, {"kernel": 3}, {"stride": 2}):
         assert predicted("fp32", OWN["fp32"], **many | sizes).times.regime[0] == "implicit GEMM"
+
+
+def test_fewer_images_take_no_longer_than_those_that_are_enough_for_a_transform() -> None:
+    sizes = {"C_in": 512, "C_out": 1024, "kernel": 7, "H_W": 56}
+    times = [float(predicted("fp32", OWN["fp32"], B=images, **sizes).seconds[0]) for images in range(1, 12)]
+    assert times == sorted(times) and times[5] == times[2]
 
 
 def test_a_calibration_turns_the_constants_of_such_kernels() -> None:
