@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
+from accelsim.engines.systolic import lower
+from accelsim.engines.systolic.tile_costs import matrix_commands
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -92,6 +95,20 @@ def test_as_many_row_tiles_as_a_search_tries_are_not_too_many(more: int, told: s
     """What is missing then is room for four sums."""
     with pytest.raises(Infeasible, match=told):
         compiled(sized(accumulators=8), product((1 << 20) + more, 4, 1), tn=4)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("resident", [True, False])
+def test_commands_are_counted_before_they_are_written(order: str, resident: bool) -> None:
+    """Loads of streamed operands, products, and what takes the results out, of tiles that divide no side."""
+    pins = {"tm": 7, "tn": 6, "tk": 5, "order": order, "a_resident": resident, "a_whole_k": False}
+    with mock.patch.object(lower, "check_matrix", wraps=lower.check_matrix) as checked:
+        program = compiled(sized(accumulators=4096), **pins)
+    _, gemm, mapping, streams, before = checked.call_args.args
+    own = [command for command in program.commands[before:] if command.op == 0]
+    assert (
+        matrix_commands(gemm, mapping, streams) == len(own) - resident > 4 * 4 * 4
+    )  # a whole operand is one load
 
 
 @pytest.mark.parametrize(("capacity", "slots"), [(2 * 6 * 4 * 4, 2), (2 * 6 * 4 * 4 - 4, 1)])
