@@ -155,7 +155,7 @@ def test_serving_kernels_are_calibrated_from_the_constants_of_another_chip() -> 
         {"M": str(m), "K": str(k), "N": "4096"} for m in (1, 16, 256, 2048) for k in (256, 2048, 8192, 16384)
     ]
     table = several("serving_linear", "bf16", sizes)
-    plain, known = load_chip("a30"), load_chip("a30", ["sm.serving=serving/vllm-a100-80-sxm"])
+    plain, known = load_chip("a10g"), load_chip("a10g", ["sm.serving=serving/vllm-a100-80-sxm"])
     table = replace(table, measured=2.5 * Kernels(table, plain).predicted(plain).seconds)
     with pytest.raises(UsageError, match="has no constants of serving_linear"):
         calibrate(table, plain, "a test", "2026-11")
