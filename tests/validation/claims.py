@@ -44,6 +44,12 @@ CLAIMS = {
         "mean error and coverage as claimed",
         2.0,
     ),
+    "coverage": Claim(
+        "kinds of 90 % intervals against the things that they are made for",
+        1,
+        "85 to 95 %, left out 80 %",
+        estimate=LONG,
+    ),
     "dram-dramsim3": Claim(
         "traces on the bank and the pattern model against DRAMsim3",
         42,

@@ -146,10 +146,10 @@ def shipped(rows: Table, chip: Chip) -> Shipped:
     return Shipped(measured, found.seconds, found.times.regime, inside, interval.high / found.seconds)
 
 
-def in_its_lab(rows: Rows) -> Chip:
-    """The chip that comes with the tool, where it was measured."""
+def in_its_lab(rows: Rows, plain: bool = False) -> Chip:
+    """The chip that comes with the tool, where it was measured; ``plain``: with the defaults that all share."""
     site = load_site(SITE.get(rows.source.host, "calibration-lab"))
-    return with_site(load_chip(rows.chip), site)
+    return with_site(plain_chip(rows.chip) if plain else load_chip(rows.chip), site)
 
 
 def roofline(kernels: Kernels) -> Floats:

@@ -103,8 +103,13 @@ def _row(each: Check) -> list[str]:
 
 
 def _section(each: Check) -> str:
-    details = "".join(f"- {line}\n" for line in each.details)
+    details = "".join(_detail(line) for line in each.details)
     return f"## {each.name}: {each.what}\n\n{MEANING.get(each.name, '')}\n\n{details}"
+
+
+def _detail(line: str) -> str:
+    """A line of a table as it is, another one as a point of a list."""
+    return f"{line}\n" if line.startswith("|") else f"- {line}\n"
 
 
 def _rows(page: str) -> dict[str, list[str]]:

@@ -94,6 +94,16 @@ MEANING = {
         "Kernels that the boards slowed down tell the exponent of the clock in the energy of an operation. A row is "
         "the mean error on a device."
     ),
+    "coverage": (
+        "Every kind of interval that is printed, and the share of what was measured that it holds: of steps, networks, "
+        "generations and joules (`hwspecs/intervals`; the factor is told by two of three rows, by a hash of what they "
+        "are), of single kernels in the lab of their chip, in another, on a chip that nobody measured, and of "
+        "collectives. As shipped: rows without part in any constant or factor. By parts: each fifth of the rows within "
+        "the factor of the others. Left out: a lab, a family of models or a device, by what the others tell; the mean "
+        "of all that are left out, each weighing alike. A dash: there is one alone, or, of kernels, another lab and a "
+        "device without a fit have a row of their own. A row agrees where it holds 85 to 95 % of its rows (of few rows "
+        "within two standard deviations of it), and at least 80 % of what is left out."
+    ),
     "gpu-streams": (
         "32 equal kernels that need nothing of each other on 1, 2, 4, 8 and 16 streams of a CUDA graph, on the same "
         "two GPUs. Two constants of streams are fitted to the products on the H200: how many multiprocessors a block "
