@@ -154,10 +154,10 @@ def _by_others(chip: str, kind: str, found: Sequence[Served]) -> Floats:
 
 def collectives(data: Path) -> Iterator[Kind]:
     """Kinds of intervals of collectives: libraries as they are called."""
-    found = data / "serving" / "kernels"
+
     for case in collectives_served.CASES:
         outcomes = [
-            collectives_served.outcome(machine, case, found) for machine in collectives_served.MACHINES
+            collectives_served.outcome(machine, case, data) for machine in collectives_served.MACHINES
         ]
         many = sum(len(each.inside) for each in outcomes)
         out = _mean([each.inside_other for each in outcomes])
