@@ -83,7 +83,8 @@ def _by_parts(own: Sequence[Row]) -> float | None:
     part, inside = generator(0).permutation(len(own)) % FIFTHS, list[Floats]()
     for number in range(FIFTHS):
         out, rest = (
-            [row for row, p in zip(own, part, strict=True) if (p == number) is mine] for mine in (True, False)
+            [row for row, p in zip(own, part, strict=True) if bool(p == number) is mine]
+            for mine in (True, False)
         )
         inside.append(held(out, factor(rest)))
     return float(np.concatenate(inside).mean())

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.interval import latency_interval
 from accelsim.cli.run_cluster_serve import Serving, served
 from accelsim.cluster.step.costs import Setting
 from accelsim.explore.generation import generation
@@ -79,34 +78,38 @@ def rows(data: Path) -> Iterator[Row]:
             yield Row(row["row_id"], row["gpu"], row["model"], tp, batch, prompt, new, value)
 
 
-def predicted(row: Row) -> Predicted:
-    """A row as a user asks for it: on a chip, or on a node under a plan."""
+def timed(row: Row, node_alone: bool = False) -> tuple[float, Interval]:
+    """Seconds of a row as a user asks for it, on a chip or on a node under a plan, with their interval; ``node_alone``:
+    one device of a node in place of a chip, which says the same sooner."""
     chip, node = CHIPS[row.gpu]
     text = f"{MODELS[row.model]}prompt={row.prompt},new={row.new}"
     dtype, kept = ("fp16", "") if row.gpu.startswith("A100") else ("fp8", "fp8")
-    if row.tp == 1:
+    if row.tp == 1 and not (node_alone and node):
         alone = generation(Request(
             text, chip, dtype=dtype, kv_dtype=kept, values="off", batch=row.batch, ignore_capacity=True,
         ))  # fmt: skip
-        last = alone.decode or alone.prefill
-        return _of(row, alone.total_s, last.seconds, latency_interval(last))
+        ends = alone.intervals
+        return _with(alone.total_s, ends.first if row.new == 1 else ends.total)
     asked = Serving(
         text, f"{node}?devices={row.tp}", (), f"tp={row.tp}", row.batch, Setting(dtype, kv_dtype=kept), "", True,
         False,
     )  # fmt: skip
     found, _ = served(asked)
-    last_s = found.time_to_first_token_s if found.decode.last is None else found.decode.last.period_s
-    return _of(row, found.total_s, last_s, found.token_interval or found.first_interval)
+    return _with(found.total_s, found.first_interval if row.new == 1 else found.total_interval)
 
 
-def _of(row: Row, total_s: float, last_s: float, interval: Interval | None) -> Predicted:
-    """The interval of the last call is that of all of them, in proportion."""
+def _with(seconds: float, interval: Interval | None) -> tuple[float, Interval]:
     assert interval is not None
-    slow, fast = interval.high_s / last_s, interval.low_s / last_s
+    return seconds, interval
+
+
+def predicted(row: Row) -> Predicted:
+    """A row in the unit of the tables."""
+    seconds, ends = timed(row)
     if row.new == 1:
-        return Predicted(total_s, total_s * fast, total_s * slow)
-    rate = row.batch * row.new / total_s
-    return Predicted(rate, rate / slow, rate / fast)
+        return Predicted(seconds, ends.low_s, ends.high_s)
+    tokens = row.batch * row.new
+    return Predicted(tokens / seconds, tokens / ends.high_s, tokens / ends.low_s)
 
 
 class Outcome(NamedTuple):

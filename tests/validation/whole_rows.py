@@ -25,6 +25,7 @@ from accelsim.kernels.whole import Interval
 from accelsim.machine.run import Run
 from accelsim.workload.sources.load import load_model
 from tests.validation import (
+    generations,
     gpu_frameworks,
     gpu_models,
     gpu_own,
@@ -201,70 +202,64 @@ def megatron(data: Path) -> Iterator[Row]:
 
 
 MODELS: Mapping[str, str] = {
-    "LLaMA-7B": "llama2-7b?", "LLaMA-70B": "llama2-70b?",
-    "GPT-J-6B": "llama?layers=28,hidden=4096,heads=16,kv_heads=16,ffn=10920,vocab=50400,",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b?", "meta-llama/Llama-3.1-70B": "llama3-70b?",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b", "meta-llama/Llama-3.1-70B": "llama3-70b",
 }  # fmt: skip
-"""Model of the serving tables -> name here. GPT-J is as wide and deep, with as many weights in two matrices."""
-SERVERS: Mapping[str, str] = {
-    "H100": "dgx-h100",
-    "H200": "dgx-h200",
-    "B200": "dgx-b200",
-    "A100-SXM-80": "dgx-a100",
-}
-FORMATS: Mapping[str, str] = {"": "bf16", "fp16": "fp16", "fp8": "fp8_e4m3fn"}
-"""Precision of the tables -> format."""
+"""Dense model of the closed loops -> name here."""
+SERVERS: Mapping[str, str] = {"H100": "dgx-h100", "H200": "dgx-h200", "B200": "dgx-b200"}
+FORMATS: Mapping[str, str] = {"": "bf16", "fp8": "fp8_e4m3fn"}
+"""Precision of the closed loops -> format."""
 CLOSED = 4
 """Of so many closed loops, by their number, one is compared."""
 LITTLE = 0.05
-"""Share of a generation that prompts may take where the time of a token is compared: in a closed loop it waits for the
-prompts of others."""
+"""Share of a closed loop that prompts may take where the time of a token is compared: it waits for those of others."""
 
 
-def generation(data: Path) -> Iterator[Row]:
-    """TensorRT-LLM's static batches and first tokens, and closed loops, where as many prompts and tokens are computed
-    in the life of a request as in a batch of them."""
+def _extent(devices: int) -> str:
+    return "one GPU" if devices == 1 else "one node"
+
+
+def static(data: Path) -> Iterator[Row]:
+    """TensorRT-LLM's static batches and first tokens."""
+    for each in generations.rows(data):
+        first = each.new == 1
+        if not first and not generations.CHIPS[each.gpu][1]:
+            continue  # a generation on a chip that is on no node takes a minute
+        seconds, found = generations.timed(each, node_alone=True)
+        key = f"{'first token' if first else 'generation'}: {_extent(each.tp)}"
+        measured = each.measured if first else each.batch * each.new / each.measured
+        name = f"{each.batch} x ({each.prompt} + {each.new}), tp {each.tp}, {each.gpu}, {each.name}"
+        yield row(key, ("TensorRT-LLM", each.model, each.gpu), name, measured, seconds, found)
+
+
+def loops(data: Path) -> Iterator[Row]:
+    """Closed loops (InferenceX). As many prompts and tokens are computed in the life of a request as in a batch of as
+    many sequences as there are requests at a time."""
     for line in rows_of(data / "serving" / "serving_public.csv"):
-        kinds = ("static batch", "batch 1", "closed-loop concurrency")
-        unclear = line["quality_flag"] and line["load_kind"] != kinds[2]
+        wanted = line["load_kind"] == "closed-loop concurrency" and line["mode"] == "agg" and line["isl"]
         known = line["gpu"] in SERVERS and line["model"] in MODELS and line["precision"] in FORMATS
-        sampled = line["load_kind"] != kinds[2] or int(line["row_id"][1:]) % CLOSED == 0
-        if (
-            known
-            and sampled
-            and line["load_kind"] in kinds
-            and line["isl"]
-            and not unclear
-            and line["mode"] != "disagg"
-        ):
-            yield from _served(line)
+        if wanted and known and int(line["row_id"][1:]) % CLOSED == 0:
+            yield from _loop(line)
 
 
-def _served(line: Mapping[str, str]) -> Iterator[Row]:
+def _loop(line: Mapping[str, str]) -> Iterator[Row]:
     devices, prompt, new, batch = (int(line[key]) for key in ("tp", "isl", "osl", "concurrency"))
-    found, _ = served(
-        Serving(
-            f"{MODELS[line['model']]}prompt={prompt},new={new}", f"{SERVERS[line['gpu']]}?devices={devices}",
-            plan=f"tp={devices}", batch=batch, setting=Setting(FORMATS[line["precision"]]), ignore_capacity=True, advice=False,
-        )
-    )  # fmt: skip
-    first, token = (float(line[key] or 0) * 1e-3 for key in ("ttft_mean_ms", "tpot_mean_ms"))
+    dtype = FORMATS[line["precision"]]
+    setting = Setting(dtype, kv_dtype=dtype if line["engine"] == "trtllm" and line["precision"] else "")
+    found, _ = served(Serving(
+        f"{MODELS[line['model']]}?prompt={prompt},new={new}", f"{SERVERS[line['gpu']]}?devices={devices}", (),
+        f"tp={devices}", batch, setting, "", True, False,
+    ))  # fmt: skip
+    first, token = float(line["ttft_mean_ms"]) * 1e-3, float(line["tpot_mean_ms"]) * 1e-3
     who = (line["engine"], line["model"].split("/")[-1], line["gpu"])
-    asked = f"{line['model']}, {line['precision']}, {prompt} + {new}, batch {batch}"
-    name = f"{asked}, {devices} x {line['gpu']}, {line['row_id']}"
-    extent = "one GPU" if devices == 1 else "one node"
-    if first and batch == 1:
-        yield row(
-            f"first token: {extent}", who, name, first, found.time_to_first_token_s, found.first_interval
-        )
-    if token and found.token_s and batch * found.time_to_first_token_s < LITTLE * found.total_s * batch:
-        yield row(f"token: {extent}", who, name, token, found.token_s, found.token_interval)
-    whole = first + (new - 1) * token if token else batch * new / float(line["out_tok_s"] or "nan") / devices
-    if new > 1 and whole == whole:
-        yield row(f"generation: {extent}", who, name, whole, found.total_s, found.total_interval)
+    name = f"{batch} x ({prompt} + {new}), {line['precision']}, tp {devices}, {line['gpu']}, {line['row_id']}"
+    assert found.token_s is not None
+    if found.time_to_first_token_s < LITTLE * found.total_s:
+        yield row(f"token: {_extent(devices)}", who, name, token, found.token_s, found.token_interval)
+    whole = first + (new - 1) * token
+    yield row(f"generation: {_extent(devices)}", who, name, whole, found.total_s, found.total_interval)
 
 
 SETS: tuple[Callable[[Path], Iterator[Row]], ...] = (
-    vtrain, mpt, megatron, own, wall, mlperf, frameworks, generation, neusight,
+    vtrain, mpt, megatron, own, wall, mlperf, frameworks, static, loops, neusight,
 )  # fmt: skip
 """What is compared, the longest last."""
