@@ -41,25 +41,25 @@ UNCLAIMED: dict[str, str] = {}
 
 
 class Kind(NamedTuple):
-    """A kind of interval: things without part in it, the share of them that it holds, by parts, and with each thing of
-    ``LEFT`` left out (None: there is nothing to leave out)."""
+    """A kind of interval: its things, the share that it holds of those without part in it, by parts, and with each thing
+    of ``LEFT`` left out (None: there is nothing to leave out). ``unseen``: things without part in it, 0: all."""
 
     name: str
     rows: int
     shipped: float | None
     parts: float | None = None
     left: tuple[float | None, float | None, float | None] = (None, None, None)
+    unseen: int = 0
 
     @property
     def agrees(self) -> bool:
         """Return whether it holds what it is made for."""
-        spread = SPREADS * float(np.sqrt(LEVEL * (1 - LEVEL) / max(1, self.rows)))
         near = [
-            LEAST - spread <= share <= MOST + spread
-            for share in (self.shipped, self.parts)
+            LEAST - _spread(many) <= share <= MOST + _spread(many)
+            for share, many in ((self.shipped, self.unseen or self.rows), (self.parts, self.rows))
             if share is not None
         ]
-        return all(near) and all(share is None or share >= OUT - spread for share in self.left)
+        return all(near) and all(share is None or share >= OUT - _spread(self.rows) for share in self.left)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -68,13 +68,19 @@ class Kind(NamedTuple):
         return (self.name, f"{self.rows:,}", *("-" if each is None else f"{each:.0%}" for each in shares))
 
 
+def _spread(many: int) -> float:
+    """How far off a share of so many rows may be by chance."""
+    return SPREADS * float(np.sqrt(LEVEL * (1 - LEVEL) / max(1, many)))
+
+
 def wholes(found: Sequence[Row]) -> Iterator[Kind]:
     """Kinds of intervals of whole things."""
     for key, own in by_key(found).items():
         unseen = [row for row in own if row.unseen]
         whole = factor([row for row in own if not row.unseen])
         shipped = float(held(unseen, whole).mean()) if unseen else None
-        yield Kind(key, len(own), shipped, _by_parts(own), tuple(_left_out(own, each) for each in LEFT))  # type: ignore[arg-type]
+        lab, model, device = (_left_out(own, each) for each in LEFT)
+        yield Kind(key, len(own), shipped, _by_parts(own), (lab, model, device), len(unseen))
 
 
 def _by_parts(own: Sequence[Row]) -> float | None:
