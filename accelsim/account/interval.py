@@ -69,7 +69,7 @@ def generated(prefill: Run, last: Run | None, decode_s: float) -> Generated:
     from accelsim.kernels.whole import added, together, widened
 
     ends = {
-        what: latency_interval(run, f"{what}: one GPU")
+        what: latency_interval(run, what)
         for what, run in (("first token", prefill), ("token", last))
         if run is not None
     }

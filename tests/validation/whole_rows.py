@@ -225,7 +225,7 @@ def static(data: Path) -> Iterator[Row]:
         if not first and not generations.CHIPS[each.gpu][1]:
             continue  # a generation on a chip that is on no node takes a minute
         seconds, found = generations.timed(each, node_alone=True)
-        key = f"{'first token' if first else 'generation'}: {_extent(each.tp)}"
+        key = "first token" if first else f"generation: {_extent(each.tp)}"
         measured = each.measured if first else each.batch * each.new / each.measured
         name = f"{each.batch} x ({each.prompt} + {each.new}), tp {each.tp}, {each.gpu}, {each.name}"
         yield row(key, ("TensorRT-LLM", each.model, each.gpu), name, measured, seconds, found)
@@ -254,7 +254,7 @@ def _loop(line: Mapping[str, str]) -> Iterator[Row]:
     name = f"{batch} x ({prompt} + {new}), {line['precision']}, tp {devices}, {line['gpu']}, {line['row_id']}"
     assert found.token_s is not None
     if found.time_to_first_token_s < LITTLE * found.total_s:
-        yield row(f"token: {_extent(devices)}", who, name, token, found.token_s, found.token_interval)
+        yield row("token", who, name, token, found.token_s, found.token_interval)
     whole = first + (new - 1) * token
     yield row(f"generation: {_extent(devices)}", who, name, whole, found.total_s, found.total_interval)
 

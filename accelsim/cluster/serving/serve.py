@@ -117,13 +117,13 @@ class Served:
     def first_interval(self) -> Interval | None:
         """Interval of the time to the first token, by its kernels; collectives are taken to be exact. None without
         kernels."""
-        return self._wide(interval(self.prefill, self.prefill.first_s), self.prefill.first_s, "first token")
+        return widened(interval(self.prefill, self.prefill.first_s), self.prefill.first_s, "first token")
 
     @property
     def token_interval(self) -> Interval | None:
         """Return the same of the last token of decoding."""
         last = self.decode.last
-        return None if last is None else self._wide(interval(last, last.period_s), last.period_s, "token")
+        return None if last is None else widened(interval(last, last.period_s), last.period_s, "token")
 
     @property
     def total_interval(self) -> Interval | None:
@@ -137,10 +137,7 @@ class Served:
             if each is not None
         ]
         found = added(ends) if ends else None
-        return self._wide(found, self.total_s, "generation")
-
-    def _wide(self, found: Interval | None, seconds: float, what: str) -> Interval | None:
-        return widened(found, seconds, f"{what}: {self.fleet.extent(self.plan.devices)}")
+        return widened(found, self.total_s, f"generation: {self.fleet.extent(self.plan.devices)}")
 
     def _parts_J(self, devices: float, links: float, seconds: float) -> dict[str, float]:
         return {"devices": devices, "links": links, "static": self.static_W * seconds}
