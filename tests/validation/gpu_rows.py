@@ -21,12 +21,14 @@ PUBLISHED = "published_results.csv"
 
 class Row(NamedTuple):
     """A network on a chip: seconds measured and predicted; ``by_others``: predicted by what all chips share, or by
-    numbers that come of other chips alone (None where a set has no such column)."""
+    numbers that come of other chips alone; ``inside``: whether the interval that is printed holds the measured time
+    (None where a set has no such column)."""
 
     name: str
     measured: float
     predicted: float
     by_others: float | None = None
+    inside: bool | None = None
 
     @property
     def error(self) -> float:

@@ -15,6 +15,9 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
 from accelsim.workload.ops import base
 
+ATTENDED = (*SHORT_FLOATS, "fp8_e4m3fn", "fp8_e5m2", "int8")
+"""Formats in which libraries have such kernels: those in eight bits are of engines for inference (TensorRT with its
+plug-ins for BERT, FlashAttention 3)."""
 SUMS = "fp32"
 """Format of everything between the products: nothing of it leaves the registers."""
 
@@ -23,7 +26,7 @@ def attend(state: State) -> None:
     """Join a product, elementwise functions of its results, a Softmax of their rows, and a product of that, each the
     only reader of the one before, into the first one (its ``epilogue``), on engines that have such a kernel.
 
-    Not with ``options.fusion`` 'eager', nor in other formats than FP16 and BF16.
+    Not with ``options.fusion`` 'eager', nor in other formats than ``ATTENDED``.
     """
     if state.options.fusion == "eager":
         return
@@ -31,7 +34,7 @@ def attend(state: State) -> None:
     able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}
     gone, joined = set[int](), dict[int, Node]()
     for node in graph.nodes:
-        if node.engine in able and node.format in SHORT_FLOATS and is_product(node):
+        if node.engine in able and node.format in ATTENDED and is_product(node):
             chain = list(_chain(graph, readers, node))
             if chain and chain[-1].engine == node.engine and chain[-1].format == node.format:
                 joined[id(chain[-1])] = merged(graph, node, chain)
@@ -81,9 +84,11 @@ def _keeps_rows(graph: Graph, part: Node, shape: tuple[int, ...]) -> bool:
 
 
 def merged(graph: Graph, first: Node, chain: Sequence[Node]) -> Node:
-    """Return all of them as one node; what lies between its parts is not rounded to what memories hold."""
+    """Return all of them as one node; what lies between its parts is not rounded to what memories hold, but to codes of
+    eight bits in a quantised network."""
     behind = [part for node in chain for part in edit.parts(node)]
     node = replace(first, epilogue=[*first.epilogue, *(replace(part, epilogue=[]) for part in behind)])
-    for name in {name for part in edit.parts(node) for name in part.outputs} - set(node.writes):
+    inside = {name for part in edit.parts(node) for name in part.outputs} - set(node.writes)
+    for name in inside if first.format in SHORT_FLOATS else ():
         graph.tensors[name].dtype, graph.tensors[name].stored = SUMS, ""
     return node

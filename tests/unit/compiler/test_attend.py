@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import accelsim
+from accelsim.compiler.graph import attend
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
 from accelsim.formats import codec, dot
@@ -32,6 +33,23 @@ def attention(tokens: int = TOKENS, kv: int = TOKENS, heads: int = HEADS, causal
         mask = np.triu(np.full((tokens, kv), -1e9, np.float32), kv - tokens + 1)
         scores = g.op("Add", [scores, g.constant("mask", mask)], "masked")
     return g.finish(g.matmul(g.op("Softmax", [scores], "shares", axis=3), v, "mixed"))
+
+
+@pytest.mark.parametrize("form", ("int8", "fp8_e4m3fn"))
+def test_a_network_in_eight_bits_has_it_too_with_the_same_values(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codes between the products are rounded alike, and no memory holds scores."""
+    runs = []
+    for formats in (attend.ATTENDED, ()):
+        monkeypatch.setattr(attend, "ATTENDED", formats)
+        runs.append(accelsim.run("bert?layers=1,hidden=64,heads=2,seq=16", on="h100-sxm", dtype=form))
+    fused, apart = runs
+    assert any(is_attention(step.node) for step in fused.program.steps)
+    assert not any(is_attention(step.node) for step in apart.program.steps)
+    assert fused.seconds < apart.seconds
+    for name, values in fused.outputs.items():
+        np.testing.assert_array_equal(values, apart.outputs[name])
 
 
 def attentions(graph: Graph, chip: str = A100, **options: str) -> list[Node]:
