@@ -100,9 +100,13 @@ MEANING = {
         "are), of single kernels in the lab of their chip, in another, on a chip that nobody measured, and of "
         "collectives. As shipped: rows without part in any constant or factor. By parts: each fifth of the rows within "
         "the factor of the others. Left out: a lab, a family of models or a device, by what the others tell; the mean "
-        "of all that are left out, each weighing alike. A dash: there is one alone, or, of kernels, another lab and a "
-        "device without a fit have a row of their own. A row agrees where it holds 85 to 95 % of its rows (of few rows "
-        "within two standard deviations of it), and at least 80 % of what is left out."
+        "of all that are left out, each weighing alike. Uncalibrated products, functions and convolutions are by the "
+        "defaults that ship, without the calibration of the device; those of convolutions were chosen on these same "
+        "GPUs together, so that theirs is no device left out. A dash: there is one alone, or, of kernels, another lab "
+        "and a device without a fit have a row of their own. A row agrees where it holds 85 to 95 % of its rows and at "
+        "least 80 % of what is left out, of few rows within two standard deviations of these. How the two stages are "
+        "combined, how labs are weighed and into which kinds wholes are divided was chosen while all rows were looked "
+        "at."
     ),
     "gpu-streams": (
         "32 equal kernels that need nothing of each other on 1, 2, 4, 8 and 16 streams of a CUDA graph, on the same "
