@@ -59,7 +59,7 @@ CLAIMED: Mapping[tuple[str, str], Mapping[str, float]] = {
 }  # fmt: skip
 """Device and format -> op -> mean error that is claimed: a little more than what it is."""
 OF_NETWORKS: Mapping[tuple[str, str], float] = {
-    ("h200", "seconds"): 0.15, ("h200", "joules"): 0.15, ("h100", "seconds"): 0.13, ("h100", "joules"): 0.11,
+    ("h200", "seconds"): 0.15, ("h200", "joules"): 0.16, ("h100", "seconds"): 0.13, ("h100", "joules"): 0.11,
 }  # fmt: skip
 """The same of networks."""
 
