@@ -1,8 +1,8 @@
 """Intervals of chips that nobody has calibrated: how far off constants of other devices are.
 
 Each device of ``accelsim validate gpu-gemm`` and ``gpu-vector`` was left out, the constants of its group fitted to
-all others together, and its rows predicted by these. An interval holds nine of ten rows of each of these devices:
-of the products of the P100, the oddest, 90 %, of all others 97 to 100 %; of the functions of the P100, whose host takes
+all others together, and its rows predicted by these. An interval holds nine of ten rows of nearly all of these devices:
+of the products of the P100, the oddest, 85 %, of all others 95 to 100 %; of the functions of the P100, whose host takes
 nearly twice as long as the others', 89 %, of all others at least 96 %. It comes of all of them: what the others say of
 the P100 alone (a factor of 1.4 holds nine of ten products of each of them) would hold 60 % of its rows. Where a
 framework asks for kernels one by one, give a site.

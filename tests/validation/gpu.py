@@ -63,7 +63,7 @@ PRODUCTS, FUNCTIONS, CONVOLUTIONS = EAGER
 GEMM = (
     Rows(VIDUR_GEMM, "a100-80-sxm", 0.062, "tensor"), Rows(VIDUR_GEMM, "h100-sxm", 0.082, "tensor"),
     Rows(PRODUCTS, "a100-80-pcie", 0.035, "lanes"), Rows(PRODUCTS, "a100-40-pcie", 0.075, "lanes"),
-    Rows(PRODUCTS, "h100-sxm", 0.073, "lanes"), Rows(PRODUCTS, "v100-pcie", 0.098, "lanes"),
+    Rows(PRODUCTS, "h100-sxm", 0.068, "lanes"), Rows(PRODUCTS, "v100-pcie", 0.098, "lanes"),
     Rows(PRODUCTS, "t4", 0.172, "lanes"), Rows(PRODUCTS, "p100-pcie", 0.165, "lanes"),
     Rows(PRODUCTS, "p4", 0.285), Rows(PRODUCTS, "mi100", 0.195),
     Rows(BENCH[1], "v100-sxm2-16", 0.08, "tensor"), Rows(BENCH[1], "t4", 0.103, "tensor"),

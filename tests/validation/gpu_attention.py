@@ -30,7 +30,7 @@ FILE, OP, DEVICE, DTYPE = "llmservingsim_layers.csv", "attn", "NVIDIA H100", "bf
 CHIP = "h100-sxm"
 HEADS: Mapping[str, tuple[int, int, int]] = {"Llama-3.1-8B": (32, 8, 128), "Llama-3.1-70B": (64, 8, 128)}
 """Model -> heads of queries, of keys, elements of a head (Llama 3 paper, table 3)."""
-CLAIMED = 0.52
+CLAIMED = 0.53
 """Mean error that is claimed."""
 CONSTANTS = (("sm.attention",), ("sm.launch",))
 
