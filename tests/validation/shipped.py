@@ -397,7 +397,7 @@ def _basis(what: Fit) -> str:
                 f"{len(group.rows):,} {group.family}s in {group.format}"
             )
     told = "; ".join(f"{lab}: {', '.join(parts)}" for lab, parts in labs.items())
-    return f"{told}. Two thirds of the rows of each table, by a hash of their sizes (tests/validation/shipped.py)"
+    return f"{told}, two thirds of the rows of each table, by a hash of their sizes (tests/validation/shipped.py)"
 
 
 def _lines(block: Calibration) -> Iterator[str]:
