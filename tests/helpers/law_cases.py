@@ -420,6 +420,7 @@ ELSEWHERE = {
     "dtype": "formats()", "values": "each run has its own", "dataflow": "chips()", "schedule": "chips()", "pinned": "pins()",
     "ranges_from": "the default is drawn data", "seed": "of that data", "percentile": "with its method",
     "cores": "drawn where a law is about them", "scales": "learnt in training", "tuner": "remembers in a file",
+    "quantiser": "of GPUs with constants of a serving stack", "kv_dtype": "the same, without values",
 }  # fmt: skip
 """Options of a compilation that ``options`` does not draw -> who does, or why not."""
 
