@@ -152,23 +152,10 @@ def run(
     """
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
-    from accelsim.request.job import Gather, execute, prepare
+    from accelsim.request.job import Gather
 
-    together = OnCluster(
-        plan,
-        train,
-        out,
-        table,
-        as_json,
-        no_advice,
-        taken(asked),
-        whole,
-        tokens,
-        attention,
-        overlap_tensor,
-        offload,
-        library,
-    )
+    together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens, attention,
+                         overlap_tensor, offload, library)  # fmt: skip
     single = {"--check": check, "--save-mapping": save_mapping, "--save-trace": save_trace}
     if on_cluster(asked["on"], together):
         print_on_cluster(asked, together, {name: bool(given) for name, given in single.items()})
@@ -183,21 +170,31 @@ def run(
         refuse(single)
         _many(request, chosen, files, as_json, gather)
         return
-    with progress(4 - no_advice + check + (out is not None)) as stage:
+    _one(request, gather, files, chosen[0], check, no_advice, layers, as_json)
+
+
+def _one(
+    request: Request, gather: Gather, files: _Files, variant: Variant, check: bool, no_advice: bool,
+    layers: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate one chip, write what was asked for and print the result. Exit code 1 where its values are wrong."""
+    from accelsim.request.job import execute, prepare
+
+    with progress(4 - no_advice + check + (files.out is not None)) as stage:
         stage("read", 0.0)
         job = prepare(request, gather)
         begun = monotonic()
-        result = execute(job, check, stage, save_trace is not None)
+        result = execute(job, check, stage, files.trace is not None)
         took_s = monotonic() - begun
         verdict = _verdict(result, job, stage) if check else None
         changes = None if no_advice else _what_ifs(result, stage)
-        _write(result, changes, files, chosen[0], stage)
+        _write(result, changes, files, variant, stage)
     if as_json:
         _print_json(result, changes, verdict)
     else:
         _print(result, changes, layers, verdict)
         _print_quicker(result, took_s)
-        _print_files(files, f"Report: {out / 'report.html'}" if out is not None else "")
+        _print_files(files, f"Report: {files.out / 'report.html'}" if files.out is not None else "")
     if verdict is not None and verdict.wrong:
         raise click.exceptions.Exit(1)
 

@@ -35,7 +35,7 @@ USED = frozenset(
 )
 """Fields of a request that mean something on a cluster."""
 OF_SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype")
-"""Those that say how devices compute, in a generation."""
+"""Fields that say how devices compute, in a generation."""
 
 
 class OnCluster(NamedTuple):

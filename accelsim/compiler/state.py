@@ -27,7 +27,7 @@ EAGER = ("eager", "sdpa")
 """Of these, where the host asks for every node."""
 
 QUANTISERS = ("fused", "kernel")
-"""How a serving stack quantises inputs of layers in narrow formats: with the kernel before, by static scales, or by a
+"""Ways in which a serving stack quantises inputs of narrow layers: with the kernel before, by static scales, or by a
 kernel of its own, which measures them."""
 
 SCHEMES = ("symmetric", "affine")

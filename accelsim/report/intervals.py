@@ -1,4 +1,4 @@
-"""What an interval stands on, in a sentence: measured wholes, or the kernels that carry its width."""
+"""Return a sentence about the basis of an interval: measured wholes, or the kernels that carry its width."""
 
 from __future__ import annotations
 

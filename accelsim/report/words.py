@@ -73,7 +73,7 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
 
 
 def _interval(summary: dict[str, Any]) -> str:
-    """What the interval of the latency stands on; '' for none."""
+    """Return a sentence about the basis of the interval of the latency; '' for none."""
     found = summary["latency_interval"]
     return "" if found is None else of_what("the latency", found["basis"], found["family"])
 

@@ -1,4 +1,4 @@
-"""How far off whole things are: factors of intervals by what is predicted and where it runs."""
+"""Errors of whole things: factors of intervals by what is predicted and where it runs."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def devices(cluster: ClusterSpec) -> tuple[Chip, ...]:
 
 
 class Share(NamedTuple):
-    """What of its host's memory a device has: bytes per second, bytes."""
+    """Share of a device in the memory of its host: bytes per second, bytes."""
 
     rate_Bps: float
     capacity_B: int

@@ -124,7 +124,7 @@ ATTENTIONS = (FLASH_ATTENTION, FIRST_ATTENTION, PLAIN_ATTENTION)
 """Kinds of attention in training: one kernel that keeps no scores (FlashAttention 2, or one of the generation before),
 or products and a softmax."""
 FIRST_SLOWER = (1.4, 2.0)
-"""How often the time of FlashAttention 2 the kernels of the generation before take, forward and backward:
+"""Multiples of the time of FlashAttention 2 that the kernels of the generation before take, forward and backward:
 FlashAttention 1, its version in Triton, xFormers' in CUTLASS. Their blocks share out keys and not queries among warps,
 and their backward pass has too few blocks. Middle of what the paper of FlashAttention 2 tells of the version in Triton
 (Dao, 2023: 1.3 to 1.5 times forward, about 2 times backward; recalled). No row of ours has told them."""

@@ -190,7 +190,8 @@ class Step:
             raise OutOfMemory(self.planned.work.name, needs)
 
     def _interval(self, parts: Mapping[str, int]) -> Interval | None:
-        """Of the step: the kernels of the stage that computes most are as far off as alone, or all as steps are."""
+        """Return the interval of the step: the kernels of the stage that computes most are as far off as alone, or all
+        as steps are."""
         spent = [
             [piece.costs.forward + piece.costs.inputs + piece.costs.weights + piece.again for piece in stage]
             for stage in self.planned.pieces

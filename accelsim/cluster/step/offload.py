@@ -19,11 +19,11 @@ from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 
 HOST = "host"
-"""What a memory holds that a chip reaches over a link to its host."""
+"""Name of the contents of a memory that a chip reaches over a link to its host."""
 
 
 class ToHost(NamedTuple):
-    """How a device reaches the memory of its host: the link, bytes per second in one direction, bytes of it."""
+    """Way of a device to the memory of its host: the link, bytes per second in one direction, bytes of it."""
 
     link: Link
     rate_Bps: float

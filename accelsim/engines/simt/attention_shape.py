@@ -54,7 +54,7 @@ def causal_mask(graph: Graph, node: Node) -> str:
 
 
 def _scores(graph: Graph, node: Node) -> Tensor:
-    """What the softmax reads."""
+    """Return the operand of the softmax."""
     (soft,) = (part for part in node.epilogue if part.op == "Softmax")
     return graph.tensors[soft.inputs[0]]
 
@@ -68,7 +68,7 @@ def _width(product: Node, shape: tuple[int, ...]) -> int:
 
 
 def _is_causal(mask: Tensor, scores: tuple[int, ...]) -> bool:
-    """Whether a constant hides from each query the keys behind its own, and nothing else."""
+    """Return whether a constant hides from each query the keys behind its own, and nothing else."""
     rows = scores[-2:]
     if not mask.is_constant or len(mask.shape) < 2 or mask.shape[-2:] != rows or mask.elements != prod(rows):
         return False

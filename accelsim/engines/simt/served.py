@@ -32,7 +32,7 @@ from accelsim.workload.nodes import gemm_view, is_attention, is_product
 LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
 """Families of ``serving.KINDS`` that nodes of a run are kernels of."""
 KERNEL = "kernel"
-"""How inputs of layers in narrow formats are quantised: by a kernel of its own; else with what comes before."""
+"""Way in which inputs of narrow layers are quantised: by a kernel of its own; else with what comes before."""
 STACKED = {"fp4_e2m1fn": "nvfp4"}
 """Format of a run -> as a serving stack has it: FP4 with a scale for each block."""
 FEWEST_ROWS = 16

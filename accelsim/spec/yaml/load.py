@@ -330,7 +330,7 @@ def put(tree: Tree, model: type[Any]) -> None:
 
 
 def _sharing(tree: Tree, path: PathTo) -> list[PathTo]:
-    """Where a constant of a format stands in the formats that it stands for."""
+    """Return the place of a constant of a format in the formats that it stands for."""
     if "formats" not in path[:-1]:
         return []
     place = path.index("formats") + 1
