@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.account import critical_path
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run
-from accelsim.program.roles import unit_of, units
+from accelsim.program.roles import HOST, unit_of, units
 from accelsim.spec.chip import Chip
 from accelsim.time import FS
 
@@ -21,8 +21,12 @@ OTHER = "function"
 """The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
 
 
-NETWORK, JOULES = "network", "joules"
-"""Keys of wholes (``accelsim.spec.intervals``): a pass through a network on one device, its energy."""
+NETWORK, JOULES, WATTS = "network", "joules", "watts"
+GENERATION, TOKEN = "generation", "token"
+"""Keys of wholes (``accelsim.spec.intervals``): a pass through a network on one device, its energy, its average power;
+a prompt with or without tokens after it, a token."""
+HOST_BOUND = 0.5
+"""Share of a pass that waits for its host from which on its interval is that of such passes."""
 
 
 class Energies(NamedTuple):
@@ -35,12 +39,13 @@ class Energies(NamedTuple):
 
 def key_of(run: Run) -> str:
     """Return the key of a pass through a network: by whether its host asks for kernels one by one, and in that case by
-    whether the host is that of the lab that measured the chip."""
+    whether the host is that of the lab that measured the chip, and whether the pass mostly waits for it."""
     if not any(getattr(unit.spec, "dispatch", 0.0) for unit in units(run.chip).values()):
         return NETWORK
-    return (
-        f"{NETWORK}: {'eager' if in_any_lab(run.chip) or run.chip.calibration is None else 'eager, this lab'}"
-    )
+    if not in_any_lab(run.chip) and run.chip.calibration is not None:
+        return f"{NETWORK}: eager, this lab"
+    waits = sum(fs for blame, fs in critical_path.by_blame(run).items() if blame.key == HOST)
+    return f"{NETWORK}: eager, {'host' if waits > HOST_BOUND * run.time_fs else 'GPU'}"
 
 
 def latency_interval(run: Run, key: str = "") -> Interval | None:
@@ -70,7 +75,7 @@ def generated(prefill: Run, last: Run | None, decode_s: float) -> Generated:
 
     ends = {
         what: latency_interval(run, what)
-        for what, run in (("first token", prefill), ("token", last))
+        for what, run in ((GENERATION, prefill), (TOKEN, last))
         if run is not None
     }
     alone = [
@@ -78,8 +83,8 @@ def generated(prefill: Run, last: Run | None, decode_s: float) -> Generated:
         for run, seconds in ((prefill, prefill.seconds), (last, decode_s))
         if run is not None and (found := parts(run)) is not None
     ]
-    whole = widened(added(alone), prefill.seconds + decode_s, "generation: one GPU") if alone else None
-    return Generated(ends["first token"], ends.get("token"), whole)
+    whole = widened(added(alone), prefill.seconds + decode_s, GENERATION) if alone else None
+    return Generated(ends[GENERATION], ends.get(TOKEN), whole)
 
 
 def in_any_lab(chip: Chip) -> bool:
@@ -95,11 +100,22 @@ def parts(run: Run) -> list[Part] | None:
 
 def energy_interval(run: Run, total_J: float) -> Energies | None:
     """Return the interval by which measured joules vary around simulated ones; None for a chip without kernels."""
+    found = _of_whole(run, JOULES, total_J)
+    return None if found is None else Energies(*found)
+
+
+def power_interval(run: Run, average_W: float) -> tuple[float, float] | None:
+    """Return the interval by which measured average power varies around simulated, W; None for a chip without
+    kernels."""
+    return _of_whole(run, WATTS, average_W)
+
+
+def _of_whole(run: Run, key: str, figure: float) -> tuple[float, float] | None:
     if not _models(run):
         return None
-    from accelsim.kernels.whole import factor
+    from accelsim.kernels.whole import ends
 
-    return Energies(total_J / factor(JOULES), total_J * factor(JOULES))
+    return ends(key, figure)
 
 
 def _models(run: Run) -> dict[str, KernelModel]:

@@ -13,7 +13,7 @@ from accelsim.account import critical_path, dram, energy, provenance
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
-from accelsim.account.interval import energy_interval, in_any_lab, latency_interval
+from accelsim.account.interval import energy_interval, in_any_lab, latency_interval, power_interval
 from accelsim.account.spans import (
     OUTSIDE,
     ideal_seconds,
@@ -291,12 +291,13 @@ def summary(run: Run) -> dict[str, Any]:
     make no sense for this chip are None. ``latency_interval``: nine of ten runs take that long, where kernels of the
     chip's kind were compared with measured times; ``calibrated``: the share of the time of kernels that were on it;
     ``any_lab``: whether it covers other labs than that which measured the chip.
-    ``energy_interval``: likewise, by measured power of servers.
+    ``throughput_interval_per_s`` is the same, turned over. ``energy_interval`` and ``power_interval_W``: likewise, by
+    measured power of servers.
     """
     rows, interval = energy.energy_table(run), latency_interval(run)
     total_J, seconds = energy.total_J(rows), run.seconds
     batch = batch_size(run.program.graph) * run.program.cores
-    joules = energy_interval(run, total_J)
+    joules, watts = energy_interval(run, total_J), total_J / seconds if seconds else None
     return {
         "tool": "accelsim",
         "tool_version": tool_version(),
@@ -318,10 +319,12 @@ def summary(run: Run) -> dict[str, Any]:
         "latency_interval": interval and interval._asdict() | {"any_lab": in_any_lab(run.chip)},
         "cycles": round(Fraction(run.chip.clock) * run.time_fs / FS_PER_S),
         "throughput_per_s": batch / seconds if seconds else None,
+        "throughput_interval_per_s": interval and list(interval.rates(batch)),
         "energy_J": total_J,
         "energy_interval": None if joules is None else joules._asdict(),
         "energy_per_inference_J": total_J / batch,
-        "power_average_W": total_J / seconds if seconds else None,
+        "power_average_W": watts,
+        "power_interval_W": watts and power_interval(run, watts),
         **_rates(run),
         "array_percent": array_split(run.step_stalls),
         "array_s": array_seconds(run.step_stalls),

@@ -112,7 +112,7 @@ def show_generation(found: Generation) -> None:
     """The calls as a table, the summary, and sentences."""
     from accelsim.report.generation_report import kernels_row
     from accelsim.report.table import text_table
-    from accelsim.report.text import interval_text, si
+    from accelsim.report.text import decoding_text, interval_text, si
 
     headers = ["call", "tokens", "time", "tokens/s", "energy", "per token", "read", "written"]
     show(text_table(headers, list(_rows(found)), width()))
@@ -128,7 +128,7 @@ def show_generation(found: Generation) -> None:
             "time to first token",
             si(found.time_to_first_token_s, "s") + interval_text(found.intervals.first),
         ),
-        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.calls else "none: a single token"),
+        ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
         *_last_call(found),
         ("energy per token", si(found.energy_per_token_J, "J")),
         (

@@ -184,7 +184,7 @@ def _learnt_rows(result: ClusterTraining) -> list[tuple[str, str]]:
 
 
 def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
-    from accelsim.report.text import interval_text, percent, seconds, si
+    from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 
     step = result.step
     rows = [("time per step", si(step.time_s, "s") + interval_text(step.interval))]
@@ -192,7 +192,8 @@ def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
         (f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs
     ]  # fmt: skip
     return [
-        *rows, ("samples per second", si(step.samples_per_s)), ("energy per step", si(step.total_J, "J")),
+        *rows, ("samples per second", si(step.samples_per_s) + ends_text(step.samples_ends_per_s, "")),
+        ("energy per step", si(step.total_J, "J")),
         ("energy per sample", si(step.sample_J, "J")),
     ]  # fmt: skip
 

@@ -111,6 +111,14 @@ class Generation:
         return self.sequences * self.decode_calls / self.decode_s if self.calls else None
 
     @property
+    def tokens_interval_per_s(self) -> tuple[float, float] | None:
+        """Interval of ``tokens_per_s``: that of the time of the last token, turned over; None where it has none."""
+        token, rate = self.intervals.token, self.tokens_per_s
+        if token is None or rate is None or self.decode is None:
+            return None
+        return token.rates(rate * self.decode.seconds)
+
+    @property
     def energy_per_token_J(self) -> float | None:
         """Energy of decoding per token, J; None without any."""
         return self.decode_J / (self.sequences * self.decode_calls) if self.calls else None
@@ -135,6 +143,7 @@ class Generation:
             "time_to_first_token_s": self.time_to_first_token_s,
             "intervals": {name: each and each._asdict() for name, each in self.intervals._asdict().items()},
             "tokens_per_s": self.tokens_per_s,
+            "tokens_interval_per_s": self.tokens_interval_per_s and [*self.tokens_interval_per_s],
             "energy_per_token_J": self.energy_per_token_J,
             "prompt": self.prompt,
             "new": self.new,

@@ -2,8 +2,8 @@
 
 Two stages. The first adds up the intervals of kernels (``together``). Kernels' errors within one model go together more
 than kernels alone tell, and the network, the host and the mechanism have errors of their own: so the second stage takes
-the factor that holds nine of ten whole things that were measured (``hwspecs/intervals``), and what is printed is the
-wider of the two (``widened``).
+the two factors between which nine of ten whole things lie that were measured (``hwspecs/intervals``), and what is
+printed is the wider of the two (``widened``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.intervals import Intervals
 
 SHIPPED = "whole"
-"""File of ``hwspecs/intervals`` that the factors come of."""
+"""Name of the file of ``hwspecs/intervals`` with the factors."""
+PLANS = "plans"
+"""First part of the keys of pairs of plans: how many times as long one takes as another."""
 KERNELS = "kernels"
 """Basis of an interval that is as wide as that of its kernels alone."""
 
@@ -56,10 +58,9 @@ class Interval(NamedTuple):
     family: str = ""
     kernels: float = 1.0
 
-    @property
-    def factor(self) -> float:
-        """Return what a time is divided by and multiplied with."""
-        return sqrt(self.high_s / self.low_s)
+    def rates(self, amount: float) -> tuple[float, float]:
+        """Return the ends of ``amount`` per second: the interval of the time, turned over."""
+        return amount / self.high_s, amount / self.low_s
 
     def scaled(self, share: float, seconds: float, alone_s: float) -> Interval:
         """Return the interval of a time of ``seconds``, ``share`` of which goes to these kernels, which take
@@ -81,16 +82,16 @@ def shipped() -> Intervals:
 def widened(found: Interval | None, seconds: float, key: str) -> Interval | None:
     """Return the interval of a time of ``seconds`` as it is printed: that of its kernels, or that of the wholes of
     ``key`` where it is wider; None for None."""
-    whole = factor(key)
-    if found is None or seconds * whole <= found.high_s:
+    whole = ends(key, seconds)
+    if found is None or whole is None or whole[1] * found.low_s <= whole[0] * found.high_s:
         return found
-    return found._replace(low_s=min(seconds / whole, found.low_s), high_s=seconds * whole, basis=key)
+    return found._replace(low_s=whole[0], high_s=whole[1], basis=key)
 
 
-def factor(key: str) -> float:
-    """Return the factor of wholes of ``key``, 1 where none is known."""
+def ends(key: str, figure: float) -> tuple[float, float] | None:
+    """Return the ends of a figure of wholes of ``key``; None where none of these was measured."""
     known = shipped().wholes.get(key)
-    return 1.0 if known is None else known.factor
+    return None if known is None else (figure / known.below, figure * known.above)
 
 
 def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accelsim.errors import count_of
 from accelsim.kernels.whole import KERNELS, Interval, shipped
+from accelsim.report.text import percent
 
 FAMILIES = {
     "product": "matrix products", "function": "functions of rows", "convolution": "convolutions",
@@ -12,13 +13,15 @@ FAMILIES = {
 }  # fmt: skip
 """Kind of kernels -> its name in a sentence."""
 THINGS = {
-    "network": "network", "step": "training step", "generation": "whole generation", "first token": "first token",
-    "token": "token", "joules": "run's joule",
+    "network": "network", "step": "training step", "generation": "generation", "token": "token",
+    "joules": "run's joule", "watts": "run's power", "plans": "pair of plans",
 }  # fmt: skip
 """First part of a key -> what was measured."""
 WHERE = {
-    "one GPU": "on one GPU", "one node": "on one node", "many nodes": "on many nodes",
-    "eager": "kernel by kernel under frameworks", "eager, this lab": "kernel by kernel in the lab of the chip",
+    "one node": "on one node", "many nodes": "on many nodes",
+    "eager, host": "kernel by kernel under frameworks, bound by the host",
+    "eager, GPU": "kernel by kernel under frameworks, bound by the GPU",
+    "eager, this lab": "kernel by kernel in the lab of the chip",
 }  # fmt: skip
 """Second part of a key -> where it was measured."""
 
@@ -30,6 +33,15 @@ def basis_text(key: str, family: str = "") -> str:
     whole, (thing, _, where) = shipped().wholes[key], key.partition(": ")
     placed = f" {WHERE[where]}" if where else ""
     return f"that of {count_of(whole.rows, THINGS[thing])} measured{placed}: {whole.fitted_on}"
+
+
+def order_text(key: str, factor: float) -> str:
+    """Return how far apart the times of two plans must be for their order to be certain."""
+    whole, placed = shipped().wholes[key], WHERE[key.partition(": ")[2]]
+    return (
+        f"in one of twenty of {count_of(whole.rows, 'measured pair')} of plans {placed} ({whole.fitted_on}), the "
+        f"faster one was predicted to be slower by {percent(factor - 1)} or more"
+    )
 
 
 def of_what(what: str, key: str, family: str) -> str:

@@ -52,11 +52,23 @@ def sentences(found: Found) -> list[str]:
         f"The best of {count_of(total, 'valid plan')} is {best.plan}: {si(best.time_s, 's')} per step"
         f"{interval_text(best.interval)} at {percent(best.mfu)} of the peak."
     ]
-    told += intervals.sentences(best.interval, "the step")
+    told += [*intervals.sentences(best.interval, "the step"), *_alike(found)]
     if found.why:
         reasons = ", ".join(f"{count:,} by {name} ({WHY[name]})" for name, count in found.why.items())
         told.append(f"Why the others lose: {reasons}.")
     return told
+
+
+def _alike(found: Found) -> Iterator[str]:
+    """Which of the first plans cannot be told apart."""
+    many, factor = found.alike
+    if factor > 1:
+        which = (
+            f"Plans 1 to {many} cannot be told apart"
+            if many > 1
+            else "The first plan is faster than the others"
+        )
+        yield f"{which}: {intervals.order_text(found.order, factor)}."
 
 
 def records(found: Found) -> Iterator[dict[str, Any]]:
@@ -75,6 +87,7 @@ def facts(found: Found) -> dict[str, Any]:
     """Return the facts for JSON."""
     return {
         "plans": len(found.looked), "loses_by": found.why, "sentences": sentences(found),
+        "alike": found.alike[0], "alike_within": found.alike[1],
         "best": [result.as_dict() for result in found.best],
     }  # fmt: skip
 

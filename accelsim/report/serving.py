@@ -21,7 +21,7 @@ from accelsim.report import intervals
 from accelsim.report.generation_report import kernels_row
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
-from accelsim.report.text import at_most, interval_text, percent, si
+from accelsim.report.text import at_most, decoding_text, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
 
@@ -43,7 +43,8 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
         "new": found.asked.new, "sequences": found.asked.sequences,
         "time_to_first_token_s": found.time_to_first_token_s,
         "time_to_first_token_interval_s": _ends(found.first_interval), "tokens_per_s": found.tokens_per_s,
-        "token_s": found.token_s, "last_token_interval_s": _ends(found.token_interval),
+        "tokens_interval_per_s": found.tokens_interval_per_s and [*found.tokens_interval_per_s],
+        "token_s": found.token_s, "token_interval_s": _ends(found.token_interval),
         "total_interval_s": _ends(found.total_interval),
         "interval_basis": {
             name: each and each.basis
@@ -129,7 +130,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
         *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype),
         *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
-        ("decoding", f"{si(found.tokens_per_s)} tokens/s" if found.decoded else "none: a single token"),
+        ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
         ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
         ("energy per token", si(found.energy_per_token_J, "J")),
         (

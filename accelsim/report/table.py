@@ -218,10 +218,10 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
         ),
         ("latency", latency_text(summary)),
-        ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s"),
+        ("throughput", _rate(summary)),
         ("energy", energy_text(summary)),
         (f"energy per {COUNTED[summary['counts']]}", si(summary["energy_per_inference_J"], "J", 4)),
-        ("average power", si(summary["power_average_W"], "W")),
+        ("average power", si(summary["power_average_W"], "W") + _ends(summary.get("power_interval_W"), "W")),
         ("achieved", f"{rate}{peak}"),
     ]
     if summary["counts"] == "passes":
@@ -249,26 +249,34 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def _rate(summary: dict[str, Any]) -> str:
+    ends = _ends(summary.get("throughput_interval_per_s"))
+    return f"{si(summary['throughput_per_s'])} {summary['counts']}/s{ends}"
+
+
+def _ends(ends: Sequence[float] | None, unit: str = "") -> str:
+    """', 90 %: 80 to 120', '' for none."""
+    return f", 90 %: {si(ends[0], unit)} to {si(ends[1], unit)}" if ends else ""
+
+
 def latency_text(summary: dict[str, Any]) -> str:
     """'3.21 ms, 90 %: 2.9 ms to 3.6 ms', with 'uncalibrated' where that comes of other chips, else 'in any lab' or 'in
     this lab'."""
     text, interval = si(summary["latency_s"], "s", 4), summary.get("latency_interval")
     if interval is None:
         return text
-    ends = f"{si(interval['low_s'], 's')} to {si(interval['high_s'], 's')}"
+    text += _ends((interval["low_s"], interval["high_s"]), "s")
     share = interval["calibrated"]
     if not share:
-        return f"{text}, 90 %: {ends}, uncalibrated"
+        return f"{text}, uncalibrated"
     lab = " in any lab" if interval["any_lab"] else " in this lab"
-    return f"{text}, 90 %: {ends}{lab}{'' if share == 1 else f', {percent(share)} of it calibrated'}"
+    return f"{text}{lab}{'' if share == 1 else f', {percent(share)} of it calibrated'}"
 
 
 def energy_text(summary: dict[str, Any]) -> str:
     """'2.46 J, 90 %: 1.8 J to 3.4 J' where measured power tells how far off such energies are."""
-    text, interval = si(summary["energy_J"], "J", 4), summary.get("energy_interval")
-    if interval is None:
-        return text
-    return f"{text}, 90 %: {si(interval['low_J'], 'J')} to {si(interval['high_J'], 'J')}"
+    interval = summary.get("energy_interval")
+    return si(summary["energy_J"], "J", 4) + _ends(interval and (interval["low_J"], interval["high_J"]), "J")
 
 
 def cache_text(level: dict[str, Any]) -> str:

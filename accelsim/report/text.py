@@ -144,9 +144,16 @@ def interval_text(found: Interval | None) -> str:
     return ends_text(None if found is None else (found.low_s, found.high_s))
 
 
-def ends_text(ends_s: tuple[float, float] | None) -> str:
+def ends_text(ends: tuple[float, float] | None, unit: str = "s") -> str:
     """' (90 %: 1 ms to 2 ms)', '' for none."""
-    return "" if ends_s is None else f" (90 %: {si(ends_s[0], 's')} to {si(ends_s[1], 's')})"
+    return "" if ends is None else f" (90 %: {si(ends[0], unit)} to {si(ends[1], unit)})"
+
+
+def decoding_text(tokens_per_s: float | None, ends: tuple[float, float] | None) -> str:
+    """'1k tokens/s (90 %: 800 to 1.2k)'."""
+    if tokens_per_s is None:
+        return "none: a single token"
+    return f"{si(tokens_per_s)} tokens/s{ends_text(ends, '')}"
 
 
 def times_as(ratio: float) -> str:

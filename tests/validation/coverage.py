@@ -26,7 +26,7 @@ from tests.validation.serving_fit import set_of
 from tests.validation.serving_rows import SYSTEMS, rows, tables
 from tests.validation.serving_rows import Row as Served
 from tests.validation.shipped import selected, split
-from tests.validation.shipped_whole import by_key, every, factor, held
+from tests.validation.shipped_whole import by_key, every, factors, held
 from tests.validation.whole_rows import Row
 
 LEAST, MOST, OUT = 0.85, 0.95, 0.8
@@ -77,7 +77,7 @@ def wholes(found: Sequence[Row]) -> Iterator[Kind]:
     """Kinds of intervals of whole things."""
     for key, own in by_key(found).items():
         unseen = [row for row in own if row.unseen]
-        whole = factor([row for row in own if not row.unseen])
+        whole = factors([row for row in own if not row.unseen])
         shipped = float(held(unseen, whole).mean()) if unseen else None
         lab, model, device = (_left_out(own, each) for each in LEFT)
         yield Kind(key, len(own), shipped, _by_parts(own), (lab, model, device), len(unseen))
@@ -92,7 +92,7 @@ def _by_parts(own: Sequence[Row]) -> float | None:
             [row for row, p in zip(own, part, strict=True) if bool(p == number) is mine]
             for mine in (True, False)
         )
-        inside.append(held(out, factor(rest)))
+        inside.append(held(out, factors(rest)))
     return float(np.concatenate(inside).mean())
 
 
@@ -103,7 +103,7 @@ def _left_out(own: Sequence[Row], what: str) -> float | None:
         return None
     for name in names:
         out, rest = ([row for row in own if (getattr(row, what) == name) is mine] for mine in (True, False))
-        shares.append(float(held(out, factor(rest)).mean()))
+        shares.append(float(held(out, factors(rest)).mean()))
     return float(np.mean(shares))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from accelsim.account.interval import JOULES
 from accelsim.account.latency import summary
 from accelsim.fit.validation import quantile
-from accelsim.kernels.whole import factor
+from accelsim.kernels.whole import ends
 from tests.validation.base import Check, check
 from tests.validation.gpu_models import CHIPS, SUBMITTED, format_of
 from tests.validation.gpu_rows import PUBLISHED, rows_of, simulated
@@ -83,7 +83,7 @@ def gpu_power() -> Check:
         f"a GPU as simulated has {np.quantile(shares, 0.1):.0%} to {np.quantile(shares, 0.9):.0%} of what its server "
         f"draws for it (the middle 80 % of {len(rows)} submissions; median {np.median(shares):.0%})",
         f"nine of ten are within a factor of {spread(rows):.2f} of the median of the other chips: the interval of the "
-        f"joules of a run has {factor(JOULES):g}",
+        f"joules of a run is {' to '.join(f'{each:.2f}' for each in ends(JOULES, 1.0) or ())} times them",
         f"least {least.share:.0%}: {least.name}; most {most.share:.0%}: {most.name}",
     ]
     kept = int(np.sum((shares >= SHARE[0]) & (shares <= SHARE[1])))

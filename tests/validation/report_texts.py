@@ -96,10 +96,11 @@ MEANING = {
     ),
     "coverage": (
         "Every kind of interval that is printed, and the share of what was measured that it holds: of steps, networks, "
-        "generations and joules (`hwspecs/intervals`; the factor is told by two of three rows, by a hash of what they "
-        "are), of single kernels in the lab of their chip, in another, on a chip that nobody measured, and of "
+        "generations, joules and watts (`hwspecs/intervals`; the factors are told by two of three rows, by a hash of "
+        "what they are), of pairs of plans for one model, batch and number of GPUs (by how much the next slower one is "
+        "slower), of single kernels in the lab of their chip, in another, on a chip that nobody measured, and of "
         "collectives. As shipped: rows without part in any constant or factor. By parts: each fifth of the rows within "
-        "the factor of the others. Left out: a lab, a family of models or a device, by what the others tell; the mean "
+        "the factors of the others. Left out: a lab, a family of models or a device, by what the others tell; the mean "
         "of all that are left out, each weighing alike. Uncalibrated products, functions and convolutions are by the "
         "defaults that ship, without the calibration of the device; those of convolutions were chosen on these same "
         "GPUs together, so that theirs is no device left out. A dash: there is one alone, or, of kernels, another lab "

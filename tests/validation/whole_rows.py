@@ -8,20 +8,21 @@ assume: ``training_clusters``, ``public_training``, ``gpu_models``, ``gpu_framew
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.interval import JOULES, key_of, latency_interval
+from accelsim.account.interval import GENERATION, JOULES, TOKEN, WATTS, key_of, latency_interval
 from accelsim.cli.run_cluster_serve import Serving, served
 from accelsim.cluster.step.asked import step
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
-from accelsim.kernels.whole import Interval
+from accelsim.kernels.whole import PLANS, Interval
 from accelsim.machine.run import Run
 from accelsim.workload.sources.load import load_model
 from tests.validation import (
@@ -45,7 +46,7 @@ PARTS = 3
 
 class Row(NamedTuple):
     """A whole thing: its key in ``hwspecs/intervals``, who measured it, the family of its model, its device, what it
-    is, the measured and the predicted figure (s or J), and the factor of the interval that is printed (1: none)."""
+    is, the measured and the predicted figure (s, J, W or their ratio), and the factor of its kernels alone (1: none)."""
 
     key: str
     lab: str
@@ -54,7 +55,6 @@ class Row(NamedTuple):
     name: str
     measured: float
     predicted: float
-    printed: float
     kernels: float
 
     @property
@@ -79,8 +79,7 @@ def row(
     key: str, who: tuple[str, str, str], name: str, measured: float, predicted: float, found: Interval | None
 ) -> Row:
     """Return a row; ``who``: lab, family of the model, device. ``found``: the interval of its prediction."""
-    factors = (1.0, 1.0) if found is None else (found.factor, found.kernels)
-    return Row(key, *who, name, measured, predicted, *factors)
+    return Row(key, *who, name, measured, predicted, 1.0 if found is None else found.kernels)
 
 
 def _passed(run: Run, who: tuple[str, str, str], name: str, measured: float) -> Row:
@@ -100,7 +99,7 @@ def neusight(data: Path) -> Iterator[Row]:
         if training:
             graph = gradients(load_model(network, batch=batch))
             run = simulated(graph, chip, "fp32", fusion="eager", site=IN_LAB)
-            yield _passed(run, who, name, seconds)._replace(key="step: one GPU")
+            yield _passed(run, who, name, seconds)._replace(key="step: one node")
         elif line["mode"] == "inf":
             fusion = "compiled" if line["option"] == "fusion" else "eager"
             run = simulated(network, chip, "fp32", batch=batch, fusion=fusion, site=IN_LAB)
@@ -141,7 +140,9 @@ def own(data: Path) -> Iterator[Row]:
             who, joules = ("this project", family(line["model"]), device), float(line["power_W"]) * seconds
             name = f"{line['model']}, batch {line['batch']}, {line['dtype']}, {line['attention']}, {device}"
             yield _passed(run, who, name, seconds)
-            yield row(JOULES, who, name, joules, gpu_own.on_the_board_J(run), None)
+            simulated_J = gpu_own.on_the_board_J(run)
+            yield row(JOULES, who, name, joules, simulated_J, None)
+            yield row(WATTS, who, name, float(line["power_W"]), simulated_J / without_link_s(run), None)
 
 
 def wall(data: Path) -> Iterator[Row]:
@@ -153,14 +154,9 @@ def wall(data: Path) -> Iterator[Row]:
         yield row(JOULES, who, each.name, each.wall_J * usual, each.simulated_J, None)
 
 
-def _stepped(
-    who: tuple[str, str, str], name: str, measured: float, found: StepResult, extent: str = ""
-) -> Row:
-    nodes = -(-found.plan.devices // training_clusters.NODE)
-    return row(
-        f"step: {extent or ('one node' if nodes == 1 else 'many nodes')}", who, name, measured, found.time_s,
-        found.interval,
-    )  # fmt: skip
+def _stepped(who: tuple[str, str, str], name: str, measured: float, found: StepResult) -> Row:
+    extent = "one node" if found.plan.devices <= training_clusters.NODE else "many nodes"
+    return row(f"step: {extent}", who, name, measured, found.time_s, found.interval)
 
 
 def _of_case(lab: str, case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) -> Row:
@@ -201,6 +197,19 @@ def megatron(data: Path) -> Iterator[Row]:
         yield _stepped(("Megatron-LM", name, "h100-sxm"), name, seconds, found)
 
 
+def plans(rows: Iterable[Row]) -> Iterator[Row]:
+    """Pairs of plans of vTrain for one model, batch and number of GPUs, each with the next slower one: how many times as
+    long that takes, measured and predicted."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for each in rows:
+        if each.lab == "vTrain":
+            groups.setdefault((each.key, each.name.rpartition(", ")[0]), []).append(each)
+    for (key, name), found in groups.items():
+        for one, other in pairwise(sorted(found, key=lambda each: (each.predicted, each.name))):
+            ratios = (other.measured / one.measured, other.predicted / one.predicted)
+            yield row(key.replace("step", PLANS), (one.lab, one.family, one.device), name, *ratios, None)
+
+
 MODELS: Mapping[str, str] = {
     "meta-llama/Llama-3.1-8B-Instruct": "llama3-8b", "meta-llama/Llama-3.1-70B": "llama3-70b",
 }  # fmt: skip
@@ -214,10 +223,6 @@ LITTLE = 0.05
 """Share of a closed loop that prompts may take where the time of a token is compared: it waits for those of others."""
 
 
-def _extent(devices: int) -> str:
-    return "one GPU" if devices == 1 else "one node"
-
-
 def static(data: Path) -> Iterator[Row]:
     """TensorRT-LLM's static batches and first tokens."""
     for each in generations.rows(data):
@@ -225,10 +230,9 @@ def static(data: Path) -> Iterator[Row]:
         if not first and not generations.CHIPS[each.gpu][1]:
             continue  # a generation on a chip that is on no node takes a minute
         seconds, found = generations.timed(each, node_alone=True)
-        key = "first token" if first else f"generation: {_extent(each.tp)}"
         measured = each.measured if first else each.batch * each.new / each.measured
         name = f"{each.batch} x ({each.prompt} + {each.new}), tp {each.tp}, {each.gpu}, {each.name}"
-        yield row(key, ("TensorRT-LLM", each.model, each.gpu), name, measured, seconds, found)
+        yield row(GENERATION, ("TensorRT-LLM", each.model, each.gpu), name, measured, seconds, found)
 
 
 def loops(data: Path) -> Iterator[Row]:
@@ -254,9 +258,9 @@ def _loop(line: Mapping[str, str]) -> Iterator[Row]:
     name = f"{batch} x ({prompt} + {new}), {line['precision']}, tp {devices}, {line['gpu']}, {line['row_id']}"
     assert found.token_s is not None
     if found.time_to_first_token_s < LITTLE * found.total_s:
-        yield row("token", who, name, token, found.token_s, found.token_interval)
+        yield row(TOKEN, who, name, token, found.token_s, found.token_interval)
     whole = first + (new - 1) * token
-    yield row(f"generation: {_extent(devices)}", who, name, whole, found.total_s, found.total_interval)
+    yield row(GENERATION, who, name, whole, found.total_s, found.total_interval)
 
 
 SETS: tuple[Callable[[Path], Iterator[Row]], ...] = (

@@ -149,10 +149,19 @@ def by_library(
     made = closed(
         topology, kind, nbytes, found.algorithm, members, round(seconds * FS_PER_S), wire_B, LIBRARY
     )
-    inside = len({topology.groups[rank] for rank in members}) == 1
+    return replace(
+        made, protocol=found.protocol, factor=factor_of(topology, software, nbytes, members, called)
+    )
+
+
+def factor_of(
+    topology: Topology, software: Collectives, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
+) -> float | None:
+    """Return the factor of the interval of a library's collective; None where it is not known, as between nodes."""
+    inside = len({topology.groups[rank] for rank in group}) == 1
     known = software.intervals if inside else {}
     width = known.get(EAGER if called.eager else regime(nbytes), known.get(POOLED))
-    return replace(made, protocol=found.protocol, factor=None if width is None else width.factor)
+    return None if width is None else width.factor
 
 
 def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, ...], nbytes: int) -> Ints:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from accelsim.account.energy import static_power_W
+from accelsim.account.interval import GENERATION, TOKEN
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.costs import Devices
 from accelsim.cluster.serving.lines import Line, along
@@ -115,15 +116,20 @@ class Served:
 
     @property
     def first_interval(self) -> Interval | None:
-        """Interval of the time to the first token, by its kernels; collectives are taken to be exact. None without
-        kernels."""
-        return widened(interval(self.prefill, self.prefill.first_s), self.prefill.first_s, "first token")
+        """Interval of the time to the first token, by its kernels or by measured generations; None without kernels."""
+        return widened(interval(self.prefill, self.prefill.first_s), self.prefill.first_s, GENERATION)
 
     @property
     def token_interval(self) -> Interval | None:
-        """Return the same of the last token of decoding."""
-        last = self.decode.last
-        return None if last is None else widened(interval(last, last.period_s), last.period_s, "token")
+        """Return the same of ``token_s``, by the kernels of the last token or by measured tokens."""
+        last, seconds = self.decode.last, self.token_s
+        return None if last is None or seconds is None else widened(interval(last, seconds), seconds, TOKEN)
+
+    @property
+    def tokens_interval_per_s(self) -> tuple[float, float] | None:
+        """Interval of ``tokens_per_s``: that of ``token_s``, turned over; None where it has none."""
+        found = self.token_interval
+        return None if found is None else found.rates(self.asked.sequences)
 
     @property
     def total_interval(self) -> Interval | None:
@@ -136,8 +142,7 @@ class Served:
             )
             if each is not None
         ]
-        found = added(ends) if ends else None
-        return widened(found, self.total_s, f"generation: {self.fleet.extent(self.plan.devices)}")
+        return widened(added(ends) if ends else None, self.total_s, GENERATION)
 
     def _parts_J(self, devices: float, links: float, seconds: float) -> dict[str, float]:
         return {"devices": devices, "links": links, "static": self.static_W * seconds}

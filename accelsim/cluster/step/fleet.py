@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
-from accelsim.cluster.collectives.choice import library_of
+from accelsim.cluster.collectives.choice import factor_of, library_of
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
@@ -30,12 +31,13 @@ SILENT = Collectives.model_construct(title="none: software costs nothing")
 
 class Comm(NamedTuple):
     """A collective of several groups at once: time of the slowest, how long of it wires are taken, joules of all, bytes
-    over all wires by the name of their link."""
+    over all wires by the name of their link; widest factor of an interval (infinity: one is not known)."""
 
     time_fs: int = 0
     taken_fs: int = 0
     energy_J: float = 0.0
     by_link_B: tuple[tuple[str, int], ...] = ()
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,7 @@ class Fleet:
         return len(self.chips)
 
     def extent(self, devices: int) -> str:
-        """Return 'one GPU', 'one node' or 'many nodes': where the first ``devices`` lie."""
-        if devices == 1:
-            return "one GPU"
+        """Return 'one node' or 'many nodes': where the first ``devices`` lie."""
         return "one node" if len(set(self.topology.groups[:devices])) == 1 else "many nodes"
 
     def resized(self, devices: int) -> str:
@@ -155,7 +155,8 @@ class Fleet:
             time, taken, joules = max(time, own), max(taken, busy), joules + energy
             for wire, share in load.items():
                 links[self.topology.wires[wire].link] += round(passed * share)
-        return Comm(time, taken, joules, tuple(sorted(links.items())))
+        factor = max(factor_of(self.topology, self.software, nbytes, group) or inf for group in groups)
+        return Comm(time, taken, joules, tuple(sorted(links.items())), factor)
 
     def _slowest(self, load: Mapping[int, float]) -> float:
         rates = self.topology.rates_Bps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 from accelsim.account.spans import peak_mac_rate
@@ -76,6 +77,7 @@ class Step:
             self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
             *self._flops(), self._peak(), joules, links, self._calibrated(),
             interval=self._interval(parts), dtype=", ".join(self._formats(devices)),
+            parts_ends_s=dict(self._collectives_s(parts, sync)),
         )  # fmt: skip
 
     def _formats(self, devices: Sequence[Device]) -> Iterator[str]:
@@ -204,6 +206,28 @@ class Step:
         share = (parts["compute"] + parts["recompute"]) / time_fs
         found = together(kernels).scaled(share, time_fs * FS, alone_s)
         return widened(found, time_fs * FS, f"step: {self.fleet.extent(self.plan.devices)}")
+
+    def _collectives_s(
+        self, parts: Mapping[str, int], sync: Sequence[Synced]
+    ) -> Iterator[tuple[str, tuple[float, float]]]:
+        """Parts of collectives with the ends of their intervals, where the library was measured: what they take longer
+        or less by the widest factor of theirs on the stage that sends longest, none of it hidden."""
+        stages, many = range(self.plan.pp), self.plan.microbatches
+        tensor = [self.planned.sent_by_tensors(p) for p in stages]
+        data = [self.planned.sent_by_replicas(p) for p in stages]
+        after = [sum(end - start for start, end, _ in each.busy) for each in sync]
+        sent = {
+            "tensor": [(many * each.time_fs, each.factor) for each in tensor],
+            "data": [
+                (many * each.time_fs + late, max(each.factor, one.factor))
+                for each, late, one in zip(data, after, sync, strict=True)
+            ],
+        }
+        for name, found in sent.items():
+            time_fs, factor = (max(each) for each in zip(*found, strict=True))
+            if parts.get(name) and isfinite(factor):
+                low, high = parts[name] - time_fs * (1 - 1 / factor), parts[name] + time_fs * (factor - 1)
+                yield name, (max(0.0, low) * FS, high * FS)
 
     def _flops(self) -> tuple[int, int]:
         """Of the model, and with what is computed again."""

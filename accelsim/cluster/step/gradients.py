@@ -23,8 +23,8 @@ class Synced(NamedTuple):
     """The end of the step on the devices of a stage: when gradients are added up, weights updated, all done.
 
     ``busy``: (start, end, what) of its collectives, in order, of buckets with their copies; ``update_J``, ``energy_J``:
-    of the update on all its devices, of its collectives; ``by_link_B``: bytes of these. With local SGD each step has
-    its share of what is sent once in a period.
+    of the update on all its devices, of its collectives; ``by_link_B``: bytes of these; ``factor``: the widest of their
+    intervals. With local SGD each step has its share of what is sent once in a period.
     """
 
     reduced_fs: int
@@ -34,6 +34,7 @@ class Synced(NamedTuple):
     update_J: float
     energy_J: float
     by_link_B: tuple[tuple[str, int], ...]
+    factor: float = 1.0
 
 
 def synced(planned: Planned, played: Sequence[PlayedSchedule], options: Options) -> list[Synced]:
@@ -158,6 +159,7 @@ class _Stage:
             update_J,
             sum(comm.energy_J for comm in self.comms) / plan.period,
             links,
+            max((comm.factor for comm in self.comms), default=1.0),
         )
 
     def _late_fs(self) -> int:

@@ -96,8 +96,9 @@ def one_by_one(comms: Iterable[Comm]) -> Comm:
     total, links = Comm(), list[tuple[str, int]]()
     for one in comms:
         total = Comm(
-            total.time_fs + one.time_fs, total.taken_fs + one.taken_fs, total.energy_J + one.energy_J
-        )
+            total.time_fs + one.time_fs, total.taken_fs + one.taken_fs, total.energy_J + one.energy_J, (),
+            max(total.factor, one.factor),
+        )  # fmt: skip
         links += one.by_link_B
     return total._replace(by_link_B=tuple(links))
 
@@ -234,6 +235,7 @@ class Planned:
             total = Comm(
                 total.time_fs + one.time_fs * call.times, 0, total.energy_J + one.energy_J * call.times,
                 (*total.by_link_B, *((name, size * call.times) for name, size in one.by_link_B)),
+                max(total.factor, one.factor),
             )  # fmt: skip
         return total
 
@@ -246,6 +248,16 @@ class Planned:
             each = Tensor(beside(alone_fs, hidden_fs), hidden_fs)
             total = total.then(Tensor(each.time_fs * call.times, each.hidden_fs * call.times))
         return total
+
+    def sent_by_tensors(self, stage: int) -> Comm:
+        """Return all collectives of the tensor-parallel group of a stage for one microbatch."""
+        group = self.plan.tp_group(self.plan.rank(stage, 0, 0))
+        return one_by_one(self.comm(calls, group) for piece in self.pieces[stage] for calls in piece.calls)
+
+    def sent_by_replicas(self, stage: int) -> Comm:
+        """Return, with ZeRO 2 and 3, all collectives of the replicas of a stage in the passes of one microbatch."""
+        made = (self.gathers, self.gathers, self.scatters)
+        return one_by_one(each(stage, piece) for piece in self.pieces[stage] for each in made)
 
     def data_groups(self, stage: int) -> list[tuple[int, ...]]:
         """The groups of replicas of a stage, one for each part of its tensors."""

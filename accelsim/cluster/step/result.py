@@ -92,8 +92,9 @@ class StepResult:
     ``calibrated``: chip -> what its constants come of. ``refused``: where the plan left open what is computed again and
     nothing did not fit. ``tried``: samples of the microbatches that were tried, where the plan left them open.
     ``dtype``: number formats of the passes, one for all chips but in mixed clusters.
-    ``interval``: nine of ten steps take no less and no more, by the kernels of the busiest stage,
-    all else taken to be exact; None on chips without kernels.
+    ``interval``: nine of ten steps take no less and no more, by the kernels of the busiest stage or by measured steps;
+    None on chips without kernels. ``parts_ends_s``: part of collectives -> ends of its interval by those of the
+    library, where it was measured.
     """
 
     model: str
@@ -116,6 +117,7 @@ class StepResult:
     tried: tuple[int, ...] = ()
     interval: Interval | None = None
     dtype: str = ""
+    parts_ends_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def time_s(self) -> float:
@@ -141,6 +143,16 @@ class StepResult:
     def tokens_per_s(self) -> float:
         """Tokens per second, 0 for what has none."""
         return self.samples_per_s * self.sample_tokens
+
+    @property
+    def samples_ends_per_s(self) -> tuple[float, float] | None:
+        """Interval of ``samples_per_s``: that of the time, turned over."""
+        return self.interval and self.interval.rates(self.batch)
+
+    @property
+    def tokens_ends_per_s(self) -> tuple[float, float] | None:
+        """Return the same of ``tokens_per_s``."""
+        return self.interval and self.interval.rates(self.batch * self.sample_tokens)
 
     @property
     def total_J(self) -> float:
@@ -183,7 +195,10 @@ class StepResult:
             "time_s": self.time_s, "interval_s": self.interval and [self.interval.low_s, self.interval.high_s],
             "interval_basis": self.interval and self.interval.basis,
             "parts_s": {name: fs * FS for name, fs in self.parts_fs.items()},
+            "parts_interval_s": {name: list(ends) for name, ends in self.parts_ends_s.items()},
             "mfu": self.mfu, "hfu": self.hfu, "samples_per_s": self.samples_per_s, "tokens_per_s": self.tokens_per_s,
+            "samples_interval_per_s": self.samples_ends_per_s and list(self.samples_ends_per_s),
+            "tokens_interval_per_s": self.tokens_ends_per_s and list(self.tokens_ends_per_s),
             "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,
             "by_link_B": dict(self.by_link_B), "calibrated": dict(self.calibrated),
             "microbatches_tried": list(self.tried),

@@ -25,6 +25,7 @@ from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work, recomputes
 from accelsim.errors import Infeasible, Problem, UsageError, count_of
+from accelsim.kernels.whole import PLANS, ends
 
 BEST = 10
 """Plans that are printed."""
@@ -58,11 +59,23 @@ class Looked(NamedTuple):
 @dataclass(frozen=True)
 class Found:
     """The outcome of a search: ``best`` simulated, best first; all plans that were looked at, and ``why`` the others
-    lose (reason -> number of plans)."""
+    lose (reason -> number of plans). ``order``: key of the measured pairs of plans that tell whether the order of their
+    times is certain, '' where none do."""
 
     best: tuple[StepResult, ...]
     looked: tuple[Looked, ...]
     why: dict[str, int]
+    order: str = ""
+
+    @property
+    def alike(self) -> tuple[int, float]:
+        """Number of the first plans that cannot be told apart, and the factor within which their times are: in one of
+        twenty measured pairs, a plan was faster that was predicted to be slower by it. (1, 1) where none is known."""
+        near = ends(self.order, 1.0)
+        if near is None or not self.best:
+            return 1, 1.0
+        limit = self.best[0].time_s / near[0]
+        return sum(each.time_s < limit for each in self.best), 1 / near[0]
 
 
 def legal_plans(work: Work, devices: int, batch: int, widest: int, flash: bool = False) -> Iterator[Plan]:
@@ -151,7 +164,9 @@ def search(
         fresh = {each.plan for each in better}
         results = [*better, *(each for each in results if each.plan not in fresh)]
         results.sort(key=OBJECTIVES[objective])
-    return _found(looked, results[:BEST])
+    found = _found(looked, results[:BEST])
+    timed = objective == "time" and bool(results) and results[0].interval is not None
+    return replace(found, order=f"{PLANS}: {fleet.extent(fleet.size)}" if timed else "")
 
 
 class _Climb(NamedTuple):

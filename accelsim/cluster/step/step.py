@@ -166,7 +166,7 @@ class Steady(Step):
         for p, comm in enumerate(self.sums):
             count = self._parameters(p)
             joules = sum(self.fleet.costs(rank).update(count).energy_J for rank in self._ranks(p))
-            found.append(Synced(end, end, end, (), joules, comm.energy_J, comm.by_link_B))
+            found.append(Synced(end, end, end, (), joules, comm.energy_J, comm.by_link_B, comm.factor))
         return found
 
     def _parts(self, pipelines: Pipelines, sync: Sequence[Synced]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from accelsim.report.page.data import FORMAT, VERSION
 from accelsim.report.page.tables import Section, section
 from accelsim.report.page.thin import deltas, spans, thinned
 from accelsim.report.page.timeline import MOST, Texts
-from accelsim.report.text import interval_text, percent, seconds, si
+from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 from accelsim.time import FS
 from accelsim.units import show
 from accelsim.version import tool_version
@@ -90,7 +90,7 @@ def page_data(
 
 
 def _summary(result: StepResult) -> Section:
-    tokens = [("tokens per second", si(result.tokens_per_s))] if result.sample_tokens else []
+    tokens = si(result.tokens_per_s) + ends_text(result.tokens_ends_per_s, "")
     rows = [
         ("cluster", f"{result.cluster}: {count_of(result.plan.devices, 'device')}"),
         ("plan", str(result.plan)),
@@ -98,8 +98,8 @@ def _summary(result: StepResult) -> Section:
                          f"{result.plan.schedule}"),
         ("batch", f"{result.batch:,} {result.unit}"),
         ("time of a step", si(result.time_s, "s") + interval_text(result.interval)),
-        (f"{result.unit} per second", si(result.samples_per_s)),
-        *tokens,
+        (f"{result.unit} per second", si(result.samples_per_s) + ends_text(result.samples_ends_per_s, "")),
+        *([("tokens per second", tokens)] if result.sample_tokens else []),
         ("MFU: model FLOPs of peak", percent(result.mfu)),
         ("HFU: with recomputation", percent(result.hfu)),
         ("energy of a step", si(result.total_J, "J")),

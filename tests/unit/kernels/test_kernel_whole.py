@@ -7,12 +7,12 @@ from math import log, sqrt
 import pytest
 
 import accelsim
-from accelsim.account.interval import parts
+from accelsim.account.interval import key_of, parts
 from accelsim.account.latency import layers, summary
 from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
-from accelsim.kernels.whole import KERNELS, Interval, Part, Width, added, factor, shipped, together, widened
+from accelsim.kernels.whole import KERNELS, Interval, Part, Width, added, ends, shipped, together, widened
 from accelsim.report.intervals import basis_text
-from accelsim.report.table import energy_text, latency_text
+from accelsim.report.table import energy_text, latency_text, summary_rows
 from accelsim.report.words import sentences
 
 OWN, OTHER = Width(1.2, True), Width(1.5, False)
@@ -52,8 +52,8 @@ def test_the_energy_of_a_gpu_has_one_too() -> None:
     facts = summary(accelsim.run("gemm?M=512,N=512,K=512", "h200-sxm", dtype="fp16", values="off"))
     found = facts["energy_interval"]
     assert found["basis"] == "joules"
-    assert found["high_J"] / facts["energy_J"] == pytest.approx(factor("joules"), rel=1e-9, abs=0)
-    assert facts["energy_J"] / found["low_J"] == pytest.approx(factor("joules"), rel=1e-9, abs=0)
+    assert (found["low_J"], found["high_J"]) == ends("joules", facts["energy_J"])
+    assert facts["power_interval_W"] == ends("watts", facts["power_average_W"])
     assert " mJ, 90 %: " in energy_text(facts) or " uJ, 90 %: " in energy_text(facts)
 
 
@@ -79,11 +79,11 @@ def test_the_family_that_most_of_the_width_comes_of_is_named() -> None:
 
 
 def test_the_wider_of_kernels_and_wholes_is_printed() -> None:
-    whole = factor("step: many nodes")
-    assert whole > 1
+    whole = ends("step: many nodes", 1.0)
+    assert whole is not None and whole[0] < 1 < whole[1] and ends("no such key", 1.0) is None
     narrow = widened(Interval(0.99, 1.01, 1.0, kernels=1.01), 1.0, "step: many nodes")
     assert narrow is not None and narrow.basis == "step: many nodes"
-    assert (narrow.low_s, narrow.high_s) == pytest.approx((1 / whole, whole)) and narrow.kernels == 1.01
+    assert (narrow.low_s, narrow.high_s) == whole and narrow.kernels == 1.01
     wide = Interval(0.1, 10.0, 0.0, family="convolution")
     assert widened(wide, 1.0, "step: many nodes") is wide and wide.basis == KERNELS
     assert widened(wide, 1.0, "no such key") is wide and widened(None, 1.0, "network") is None
@@ -98,7 +98,25 @@ def test_times_one_after_the_other_err_together() -> None:
 def test_what_is_exact_beside_kernels_narrows_their_interval() -> None:
     found = Interval(0.5, 2.0, 1.0).scaled(0.5, 10.0, 1.0)
     assert (found.low_s, found.high_s, found.calibrated) == (7.5, 15.0, 0.5)
-    assert found.factor == pytest.approx(2**0.5) == found.kernels
+    assert found.kernels == pytest.approx(2**0.5)
+
+
+def test_rates_have_the_interval_of_the_time_turned_over() -> None:
+    assert Interval(0.5, 2.0, 1.0).rates(10.0) == (5.0, 20.0)
+    facts = summary(accelsim.run("mlp?hidden=64", on="a100-80-sxm", dtype="fp16", values="off", batch=8))
+    low, high = facts["throughput_interval_per_s"]
+    assert low == 8 / facts["latency_interval"]["high_s"] < facts["throughput_per_s"] < high
+    assert "/s, 90 %: " in dict(summary_rows(facts))["throughput"]
+    assert ", 90 %: " in dict(summary_rows(facts))["average power"]
+
+
+@pytest.mark.parametrize(("batch", "key"), [(1, "network: eager, host"), (65536, "network: eager, GPU")])
+def test_what_waits_for_its_host_is_a_kind_of_its_own(batch: int, key: str) -> None:
+    run = accelsim.run(
+        "mlp?hidden=512", "a100-80-sxm", dtype="fp32", batch=batch, fusion="eager", site="pytorch-eager",
+        values="off", edges="outside",
+    )  # fmt: skip
+    assert key_of(run) == key
 
 
 @pytest.mark.parametrize("key", sorted(shipped().wholes))
