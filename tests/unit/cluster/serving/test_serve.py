@@ -185,6 +185,10 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     assert printed["tokens_per_s"] == pytest.approx(facts(found)["tokens_per_s"])
     low, high = printed["time_to_first_token_interval_s"]
     assert low < printed["time_to_first_token_s"] < high
+    low, high = printed["token_interval_s"]
+    assert low < printed["token_s"] < high
+    assert printed["tokens_interval_per_s"] == [4 / high, 4 / low]
+    assert "tokens/s (90 %: " in dict(summary_rows(found))["decoding"]
 
 
 @pytest.mark.parametrize("figure", [lambda call: call.energy_J, lambda call: call.period_s])

@@ -13,11 +13,11 @@ from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs, Setting
-from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
 from accelsim.cluster.step.ops import BESIDE, beside
 from accelsim.cluster.step.options import FUSED, Options
-from accelsim.cluster.step.search import legal_plans
+from accelsim.cluster.step.search import Found, legal_plans
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.traffic import wire_bytes
@@ -25,6 +25,11 @@ from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B
 from accelsim.errors import UsageError
+from accelsim.kernels.whole import PLANS as PAIRS
+from accelsim.kernels.whole import shipped
+from accelsim.report.plan import facts as plan_facts
+from accelsim.report.step import summary_rows
+from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S
 from tests.helpers.transformer_sizes import first_stage_activation_B
@@ -283,3 +288,36 @@ def test_plans_are_sought_with_chunks_that_leave_layers_over() -> None:
         "full",
     }
     assert {256 // plan.dp // plan.microbatches for plan in found} == {1, 2, 4, 8, 16, 32, 64}
+
+
+@pytest.mark.parametrize("plan", ["tp=2,microbatches=2", "dp=2,zero=1", "dp=2,zero=3", "tp=2,dp=2"])
+def test_times_of_collectives_and_rates_have_intervals(plan: str) -> None:
+    node = fleet_of(load_cluster("dgx-a100"), Setting("fp16")).first(parse_plan(plan).devices)
+    found = train_step(WORK, node, parse_plan(plan), 4, FREE)
+    sent = {name for name in ("tensor", "data") if found.parts_fs.get(name)}
+    assert sent and set(found.parts_ends_s) == sent
+    for name, (low, high) in found.parts_ends_s.items():
+        assert 0 <= low < found.parts_fs[name] / FS_PER_S < high
+    assert found.interval is not None
+    rates = (4 * 32 / found.interval.high_s, 4 * 32 / found.interval.low_s)
+    assert found.tokens_ends_per_s == pytest.approx(rates)
+    assert found.as_dict()["tokens_interval_per_s"] == list(found.tokens_ends_per_s or ())
+    shown = dict(summary_rows(found))
+    assert " (90 %: " in shown["tokens per second"] and all(" (90 %: " in shown[f"  {name}"] for name in sent)
+
+
+def test_between_nodes_no_interval_of_a_collective_is_known() -> None:
+    nodes = fleet_of(load_cluster("2x-dgx-a100"), Setting("fp16"))
+    found = train_step(WORK, nodes, parse_plan("dp=8,tp=2"), 16, FREE)
+    assert found.parts_fs["data"] and set(found.parts_ends_s) == {"tensor"}
+
+
+def test_plans_whose_order_is_uncertain_are_named() -> None:
+    step = train_step(WORK, fleet(1), Plan(microbatches=4), 4, FREE)
+    near = shipped().wholes[f"{PAIRS}: one node"].below
+    times = [round(step.time_fs * factor) for factor in (1, near - 0.01, near + 0.01)]
+    best = tuple(replace(step, time_fs=time) for time in times)
+    assert Found(best, (), {}).alike == (1, 1.0)
+    told = plan_facts(Found(best, (), {}, f"{PAIRS}: one node"))
+    assert (told["alike"], told["alike_within"]) == (2, pytest.approx(near))
+    assert any(text.startswith("Plans 1 to 2 cannot be told apart: ") for text in told["sentences"])
