@@ -75,7 +75,7 @@ def _searches(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What functions of a module remember, whole runs often, goes with its tests."""
+    """Return what functions of a module remember, whole runs often, goes with its tests."""
     yield
     module = request.module
     for value in vars(module).values():

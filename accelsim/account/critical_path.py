@@ -54,7 +54,7 @@ KINDS: dict[str, Reason] = {
 
 
 def _by_operand(reason: Reason) -> list[Reason]:
-    """What stands for a reason in columns and legends: of a transfer what it moves."""
+    """Return what stands for a reason in columns and legends: of a transfer what it moves."""
     if reason.key != "transfer":
         return [reason]
     return [reason._replace(key=name, legend=f"moving {name}", colour=OPERAND_LOOKS[name][0],
@@ -198,7 +198,7 @@ def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: 
 
 
 def _blocks(replay: Replay | Unrolling | None) -> Replay | None:
-    """How blocks were replayed, in numbers of the whole program."""
+    """Return how blocks were replayed, in numbers of the whole program."""
     from accelsim.machine.paced import Paced
     from accelsim.machine.replay import Replay
 

@@ -119,7 +119,7 @@ def _of_whole(run: Run, key: str, figure: float) -> tuple[float, float] | None:
 
 
 def _models(run: Run) -> dict[str, KernelModel]:
-    """What predicts kernels, by engine."""
+    """Return what predicts kernels, by engine."""
     return {
         unit.name: model
         for unit in units(run.chip).values()

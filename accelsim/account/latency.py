@@ -148,7 +148,8 @@ def _layers(run: Run) -> list[Layer]:
 
 
 def _outside(run: Run, traffic: dict[str, tuple[int, int]], joules: dict[str, float]) -> list[Layer]:
-    """What no step causes, as an entry of its own: time, or what DRAM chips draw beside their bursts. Else nothing."""
+    """Return what no step causes, as an entry of its own: time, or what DRAM chips draw beside their bursts. Else
+    nothing."""
     path = critical_path.by_step(run).get(OUTSIDE, {})
     added = sum(path.values())
     if not added and not any(joules.values()):
@@ -238,7 +239,7 @@ def traffic_by_level(run: Run) -> dict[str, dict[str, int]]:
 
 
 def _cached(run: Run, level: str) -> dict[str, Any]:
-    """What a level did as a cache; nothing of one that the compiler manages."""
+    """Return what a level did as a cache; nothing of one that the compiler manages."""
     return run.caches[level].as_dict() if level in run.caches else {}
 
 

@@ -52,7 +52,7 @@ def status_of(chip: Chip, component: str, action: str) -> Status:
 
 
 def _from_table(chip: Chip, unit: str, action: str) -> bool:
-    """Whether a level leaves the energy of an action to the table of SRAMs."""
+    """Return whether a level leaves the energy of an action to the table of SRAMs."""
     return is_level(chip, unit) and getattr(chip.memories[unit].memory, f"{action}_energy") is None
 
 

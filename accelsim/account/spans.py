@@ -45,7 +45,7 @@ def own_fs(run: Run) -> list[int]:
 
 
 def _busy(run: Run) -> Callable[[Sequence[Slice]], dict[tuple[int, str], int]]:
-    """What gives (step, engine or memory) -> how long it worked, for some slices of a run."""
+    """Return what gives (step, engine or memory) -> how long it worked, for some slices of a run."""
     commands = run.program.commands
     starts = {piece.command: piece.data for piece in run.slices}
     streamed = {number: end_fs - starts[number] for number, end_fs in stream_ends_fs(run).items()}

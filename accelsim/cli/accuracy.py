@@ -142,7 +142,7 @@ def _command(arguments: dict[str, Any], out: Path) -> str:
 
 
 def _number_options(options: Options) -> list[str]:
-    """What ``number_options`` was given, as it is typed."""
+    """Return what ``number_options`` was given, as it is typed."""
     given, default = asked_of(options), asked_of(type(options)())
     changed = [name for name in given if OPTIONS[name].shared and given[name] != default[name]]
     return [word for name in changed for word in words(name, given[name])]
@@ -185,7 +185,7 @@ def _check_search(asked: dict[str, Any], out: Path | None) -> None:
 
 
 def _search(arguments: dict[str, Any], keep: str, budget: float, as_json: bool, table: Path | None) -> None:
-    """Which layers to keep wide; one chip and one format."""
+    """Return which layers to keep wide; one chip and one format."""
     from accelsim.explore.mixed import keep_layers
     from accelsim.report.table import text_table
 

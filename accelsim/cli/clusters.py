@@ -183,7 +183,7 @@ def _made_of(cluster: ClusterSpec, topology: Topology) -> dict[str, Any]:
 
 
 def _tell(told: dict[str, Any]) -> None:
-    """What a cluster is made of, for a person."""
+    """Return what a cluster is made of, for a person."""
     from accelsim.report.table import text_table
     from accelsim.report.text import MISSING, si
 

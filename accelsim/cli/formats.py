@@ -80,7 +80,7 @@ def _chips() -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _record(row: Format, chips: list[str]) -> dict[str, Any]:
-    """What is said about one format, in SI or plain numbers."""
+    """Return what is said about one format, in SI or plain numbers."""
     from accelsim.formats.table import bytes_of, get
 
     inner = get(row.element or row.name)
@@ -223,7 +223,7 @@ def _lines(what: Description) -> list[tuple[str, str, str]]:
 
 
 def _bound(what: Description) -> str:
-    """How large the relative error of normal values can be."""
+    """Return how large the relative error of normal values can be."""
     from accelsim.formats.table import get
 
     row = get(what.format)

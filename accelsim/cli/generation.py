@@ -154,7 +154,7 @@ def _emulated(run: Run) -> list[str]:
 
 
 def _last_call(found: Generation) -> list[tuple[str, str]]:
-    """How long the last token takes, where it is known how far off that may be."""
+    """Return how long the last token takes, where it is known how far off that may be."""
     from accelsim.report.text import interval_text, si
 
     interval = found.intervals.token

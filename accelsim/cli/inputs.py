@@ -79,7 +79,7 @@ def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]
 
 
 def _named(value: Any) -> Iterator[Path]:
-    """What may be paths in the value of a parameter: the text, the parts of a list, what follows '='."""
+    """Return what may be paths in the value of a parameter: the text, the parts of a list, what follows '='."""
     if isinstance(value, tuple | list):
         for each in value:
             yield from _named(each)
@@ -91,7 +91,7 @@ def _named(value: Any) -> Iterator[Path]:
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """What is read of a directory; nothing where ``folder`` is none."""
+    """Return what is read of a directory; nothing where ``folder`` is none."""
     with suppress(OSError, ValueError):
         for pattern in READ_IN_FOLDERS:
             for path in sorted(folder.glob(pattern)):

@@ -82,7 +82,7 @@ def link(
 
 
 def _checked(out: Path | None, plot: Path | None, table: Path | None, read: Callable[[], Any]) -> Any:
-    """What ``read`` gives; its problems and those of the directory ``out`` and both files at once."""
+    """Return what ``read`` gives; its problems and those of the directory ``out`` and both files at once."""
     from accelsim.request.job import Gather
 
     gather, made = Gather(), []

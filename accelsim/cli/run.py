@@ -236,7 +236,7 @@ class _Files(NamedTuple):
 
 
 def _check_targets(files: _Files, blind: bool, memory_model: str, gather: Gather) -> None:
-    """What would be found out only after the simulation."""
+    """Return what would be found out only after the simulation."""
     if files.out is not None:
         with gather.also():
             check_report_target(files.out)

@@ -115,7 +115,7 @@ def print_on_cluster(asked: Mapping[str, Any], given: OnCluster, unused: Mapping
 
 
 def _ignores_capacity() -> bool:
-    """Whether --ignore-capacity holds while the command runs."""
+    """Return whether --ignore-capacity holds while the command runs."""
     from accelsim.workload.limits import limits
 
     return limits().ignore_capacity

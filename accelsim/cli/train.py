@@ -238,7 +238,7 @@ def _chip_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
-    """What the numbers mean, above all when the training failed."""
+    """Return what the numbers mean, above all when the training failed."""
     from math import log
 
     chance = log(result.training.graph.tensors["labels"].shape[1])

@@ -70,7 +70,7 @@ def engine() -> str:
 
 @cache
 def _compiles() -> bool:
-    """Whether Numba works: one that does not fit the NumPy of the day does not."""
+    """Return whether Numba works: one that does not fit the NumPy of the day does not."""
     try:
         import_module("accelsim.dram.bank_compiled")
     except ImportError:

@@ -247,7 +247,7 @@ def _bits(geometry: Geometry) -> dict[str, int]:
 
 
 def _of_any_number(order: str, every: str | None, flip: str) -> frozenset[str]:
-    """What need be no power of two: channels that take turns, rows on top of which none is split off."""
+    """Return what need be no power of two: channels that take turns, rows on top of which none is split off."""
     rows = order.startswith(CODES_OF["row"]) and order.count(CODES_OF["row"]) == 1 and flip != "co"
     return frozenset(["channels"] * (every is not None) + ["rows"] * rows)
 

@@ -119,7 +119,7 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 
 def _meta(path: Path, text: Array | None) -> Mapping[str, Any]:
-    """What the run was. ModelError where it is no JSON of an object."""
+    """Return what the run was. ModelError where it is no JSON of an object."""
     if text is None:
         return {}
     try:

@@ -150,7 +150,7 @@ def _plain(cells: list[str]) -> _Row:
 
 
 def _header(cells: list[str]) -> Callable[[list[str]], _Row] | None:
-    """How to read the lines below a header; None when the line is no header but an access."""
+    """Return how to read the lines below a header; None when the line is no header but an access."""
     if not any(cell in COLUMNS for cell in cells) or any(_number(cell) is not None for cell in cells):
         return None
     names = [COLUMNS.get(cell, cell) for cell in cells]

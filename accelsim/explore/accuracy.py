@@ -300,7 +300,7 @@ def _row(program: Program, dtype: str, method: str, share: float) -> Row:
 
 
 def _host_J(chip: Chip, rows: Sequence[EnergyRow], host_s: float) -> float:
-    """What the host uses, and what the rest draws while it waits for the host."""
+    """Return what the host uses, and what the rest draws while it waits for the host."""
     own = [row for row in rows if row.component in ("host", HOST_OWN_MEMORY) or row.action == HOST_IDLE]
     return total_J(own) + host_s * sum(static_power_W(chip).values())
 

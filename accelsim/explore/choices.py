@@ -101,7 +101,7 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
 
 
 def _chooses(graph: Graph, part: Node) -> bool:
-    """Whether a part of a node makes choices from real numbers that a run computed."""
+    """Return whether a part of a node makes choices from real numbers that a run computed."""
     if part.op == "TopK" and not all([*part.outputs, ""][:2]):
         return False  # without indices the result is continuous
     real = [name for name in part.inputs if name and graph.tensors[name].dtype.startswith(("fp", "bf", "tf"))]

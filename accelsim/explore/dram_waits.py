@@ -165,7 +165,7 @@ def _lookup(keys: Array, at: Array, of_keys: Array, of_at: Array, values: Array)
 
 
 def _act_reasons(acts: _Rows, rows: _Rows, device: Device) -> Array:
-    """Which rule held back each activation."""
+    """Return which rule held back each activation."""
     candidates = [
         (earliest, np.full(len(acts.at), list(REASONS).index(reason)))
         for reason, earliest in _act_rules(acts, rows, device)

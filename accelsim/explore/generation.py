@@ -288,7 +288,8 @@ class _Calls:
         return [self._found[past] for past in sorted(self._found)]
 
     def _distance(self, left: int, middle: int, right: int) -> float:
-        """How far time or energy of the call in the middle are from the line between the two, as shares of them."""
+        """Return how far time or energy of the call in the middle are from the line between the two, as shares of
+        them."""
         ends, known = (self._call(left), self._call(right)), self._call(middle)
         figures: tuple[Callable[[Call], float], ...] = (lambda call: call.seconds, lambda call: call.energy_J)
         return max(abs(_between(ends, middle, f) / f(known) - 1) if f(known) else 0.0 for f in figures)

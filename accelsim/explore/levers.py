@@ -185,7 +185,8 @@ def _of_core(view: Chip) -> str:
 
 
 def _given(run: Run, option: str) -> bool:
-    """Whether the user asked for it beside the spec, which an override would not change; '' is never asked for."""
+    """Return whether the user asked for it beside the spec, which an override would not change; '' is never asked
+    for."""
     return bool(option and getattr(getattr(run.job, "request", None), option, ""))
 
 

@@ -127,7 +127,7 @@ def reads_tokens(graph: Graph) -> bool:
 
 
 def _default(graph: Graph | None) -> str:
-    """What a model is trained on where nothing is said."""
+    """Return what a model is trained on where nothing is said."""
     return "sums" if graph is not None and reads_tokens(graph) else "digits"
 
 

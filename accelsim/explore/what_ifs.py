@@ -92,7 +92,7 @@ def best(found: Sequence[WhatIf], most: int = NAMED) -> list[WhatIf]:
 
 
 def _affordable(run: Run, most: int, budget: int) -> int:
-    """How many changes are simulated at most; those that turn out to be impossible do not count."""
+    """Return how many changes are simulated at most; those that turn out to be impossible do not count."""
     work = len(run.program.commands) + SEARCH * len(run.program.steps)
     return max(LEAST, min(most, budget // max(1, work)))
 

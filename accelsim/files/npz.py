@@ -73,7 +73,7 @@ def _arrays(archive: zipfile.ZipFile, where: str, error: type[AccelsimError], ki
 
 
 def _problems(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, kinds: str) -> Iterator[Problem]:
-    """What is wrong with one member, by its header alone."""
+    """Return what is wrong with one member, by its header alone."""
     name = info.filename.removesuffix(".npy")
     if info.flag_bits & 1:
         yield Problem(f"array {name!r} is encrypted", where, "an array that can be read")

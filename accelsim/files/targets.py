@@ -122,7 +122,7 @@ def _kind(path: Path) -> int:
 
 
 def _obstacles(folder: Path, name: str) -> Iterator[Problem]:
-    """What stands where a file, or the directory that it is in, is to go."""
+    """Return what stands where a file, or the directory that it is in, is to go."""
     above = [
         (parent, stat.S_IFDIR, "a directory, or nothing") for parent in reversed(Path(name).parents[:-1])
     ]

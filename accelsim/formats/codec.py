@@ -136,7 +136,7 @@ def _flat(values: Array, row: Format) -> Array:
 
 
 def _is_native(flat: Array, row: Format, rounding: str, policy: str) -> bool:
-    """Whether ml_dtypes rounds so, and faster than the general path."""
+    """Return whether ml_dtypes rounds so, and faster than the general path."""
     return row.name == "bf16" and flat.dtype == np.float32 and (rounding, policy) == ("rne", "inf")
 
 

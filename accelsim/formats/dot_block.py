@@ -253,7 +253,7 @@ def _crossed(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _are_narrow(block: Block, a: Factors, b: Factors, c: Array) -> bool:
-    """Whether ``_Narrow`` is exact: finite operands of few bits and small exponents, and few enough terms."""
+    """Return whether ``_Narrow`` is exact: finite operands of few bits and small exponents, and few enough terms."""
     ends = [(each.powers[each.powers > 0], each) for each in (a, b)]
     if any(
         powers.size and (powers.max() > NARROW_MOST or powers.min() < 1 / NARROW_MOST) for powers, _ in ends

@@ -97,7 +97,7 @@ def integer_reference(
 
 
 def _has_rule(graph: GraphLike, part: NodeLike) -> bool:
-    """Whether the result is defined to the last bit: a rule exists, and products are of integers."""
+    """Return whether the result is defined to the last bit: a rule exists, and products are of integers."""
     if part.op in PRODUCTS:
         sums = graph.tensors[part.outputs[0]].dtype  # a unit of floats may compute with codes too
         return graph.tensors[part.inputs[0]].dtype in LIMITS and sums == "int32"

@@ -47,7 +47,7 @@ class Ask(Protocol):
     """The student's file, wherever it runs."""
 
     def __call__(self, name: str, *args: Any) -> Any:
-        """What the student's function returns. Raises Wrong where there is none, or it raises."""
+        """Return what the student's function returns. Raises Wrong where there is none, or it raises."""
 
     def value(self, name: str) -> Any:
         """Return what the student's file says of a name. Raises Wrong where it says nothing."""

@@ -173,7 +173,8 @@ class _Walk:
         return Point(wait.command, wait.phase)
 
     def _no_earlier_than(self, released: int) -> None:
-        """What a clock edge ends occupies the clock before it, which may begin before its cause: see ``Context``."""
+        """Return what a clock edge ends occupies the clock before it, which may begin before its cause: see
+        ``Context``."""
         while self.segments and self.segments[-1].end <= released:
             self.segments.pop()
         if self.segments and self.segments[-1].start < released:

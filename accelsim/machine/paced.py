@@ -118,7 +118,7 @@ class Paced(Unrolling):
         return list(groups.values())
 
     def _spent(self, span: Span, place: _Place, shifts: int) -> dict[str, Times]:
-        """How the engines spent their time on the laps of a loop, so many shifts later."""
+        """Return how the engines spent their time on the laps of a loop, so many shifts later."""
         found, table = dict[str, Times](), self.table
         later_fs = self.base.shift.fs(shifts) if self.base is not None else 0
         for engine, numbers in table.numbers.items():
@@ -211,7 +211,7 @@ class _Commands(Lazy[Command]):
         )  # fmt: skip
 
     def _meant(self, one: Command, wait: Wait, copied: bool) -> tuple[bool, int, Wait]:
-        """Whether what a command waits for moves with it, and how far it lies before it or where."""
+        """Return whether what a command waits for moves with it, and how far it lies before it or where."""
         if copied and wait.command >= self._laps[one.id].first:
             return True, one.id - wait.command, wait
         return False, self._table.unroller.referred(wait.command, one.id), wait

@@ -66,7 +66,7 @@ def cycles(program: Program, short: Run) -> Iterator[Program]:
 
 
 def _times_recur(replay: Replay) -> bool:
-    """Whether all times of the unit written last are those of the one before, a shift later."""
+    """Return whether all times of the unit written last are those of the one before, a shift later."""
     pieces, unit, size = replay.short.slices, replay.unit, replay.repeat.commands.size
     times: Ints = np.array([piece[4:] for piece in pieces[unit.start - size : unit.stop]], np.int64)
     before, now = times[: len(unit)], times[size:]
@@ -78,13 +78,13 @@ def _times_recur(replay: Replay) -> bool:
 
 
 def _begins_clearly(replay: Replay) -> bool:
-    """Whether no other moment than that at which the unit begins has the same time."""
+    """Return whether no other moment than that at which the unit begins has the same time."""
     begin_fs, cut = replay.begin
     return replay.fractions is None or replay.fractions.moments([begin_fs]) == {begin_fs: cut}
 
 
 def _begins_alike(replay: Replay) -> bool:
-    """Whether only the last unit, and before only the one there, is at work when the next one begins."""
+    """Return whether only the last unit, and before only the one there, is at work when the next one begins."""
     pieces, unit = replay.short.slices, replay.unit
     begin_fs = replay.begin[0]
     before_fs = max((piece.end for piece in pieces[: unit.start - len(unit)]), default=0)
@@ -100,7 +100,7 @@ def whole_edges(program: Program, shift_fs: int) -> bool:
 
 
 def _records_recur(replay: Replay) -> bool:
-    """Whether what the engines noted of a unit is what they noted of the one before, as much later."""
+    """Return whether what the engines noted of a unit is what they noted of the one before, as much later."""
     short, span, records = (
         replay.short,
         replay.repeat.commands,
@@ -121,9 +121,8 @@ def _links_recur(replay: Replay) -> bool:
 
 
 def _settled(replay: Replay) -> bool:
-    """Whether what is older than the unit before the last (behind the copies: than the last unit) was there before
-    anybody who waits for it could have gone on: it may be older in each copy, and must decide about none.
-    """
+    """Return whether what is older than the unit before the last (behind the copies: than the last unit) was there
+    before anybody who waits for it could have gone on: it may be older in each copy, and must decide about none."""
     assert replay.program.repeat is not None
     short, span = replay.short, replay.program.repeat.commands
     pieces, delay_fs = short.slices, Clock(short.chip.clock).at(short.chip.token_delay)

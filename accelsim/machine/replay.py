@@ -164,7 +164,7 @@ def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
 
 
 def _ledger(replay: Replay) -> list[Any]:
-    """What all commands cost, in the order of a ledger of all of them."""
+    """Return what all commands cost, in the order of a ledger of all of them."""
     program, repeat = replay.program, replay.repeat
     commands, span = cast(Any, program.commands), repeat.commands
     totals = costs(commands.before)
@@ -224,7 +224,7 @@ def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]
 
 
 def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Times]:
-    """What happened until the first copy begins, in the time that each copy takes, and behind the copies."""
+    """Return what happened until the first copy begins, in the time that each copy takes, and behind the copies."""
     repeat, begin_fs, cut_fs = replay.repeat, replay.begin[0], replay.end_fs
     unit, behind = repeat.commands.unit, range(repeat.commands.end, len(replay.short.slices))
     clips = {engine: Clips(logs[engine]) for engine in replay.short.program.engines}
@@ -309,7 +309,7 @@ class Part:
 
 
 def _records(replay: Replay) -> Sequence[Any]:
-    """What the engines noted of their commands, those of copies made when somebody asks."""
+    """Return what the engines noted of their commands, those of copies made when somebody asks."""
     short, span = replay.short, replay.repeat.commands
     order = sorted(short.folds, key=lambda record: int(record.command >= span.end))
     commands, engines, chip = short.program.commands, short.program.engines, short.chip

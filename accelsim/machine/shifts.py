@@ -183,8 +183,8 @@ class Fractions:
         return [(port, np.flatnonzero(of_all == place)) for port, place in places.items()]
 
     def _cut_off_data(self, order: Ints, lane: Lane) -> Ints:
-        """What is cut off of the data of the transfers of one port: of those that had to wait for the one before, what
-        is cut off of its."""
+        """Return what is cut off of the data of the transfers of one port: of those that had to wait for the one
+        before, what is cut off of its."""
         asked, data_fs = self.ticks(order, 0), self.times[order, 1]
         own = asked % self.den
         if self.run.memory_model == "ideal":

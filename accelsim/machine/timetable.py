@@ -321,7 +321,7 @@ class Timing:
         return queue.timer.row(command, tokens)
 
     def _laps(self, loop: Loop) -> Iterator[tuple[int, Row]]:
-        """What was left out at a cut: the unit before it again and again."""
+        """Return what was left out at a cut: the unit before it again and again."""
         end, size, times = loop.span
         first = self._unroller.cuts.long(end - 1) + 1 - size
         rows = [self._row(command, loop.first) for command in self._program.commands[end - size : end]]

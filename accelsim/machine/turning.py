@@ -82,14 +82,15 @@ class Turning:
         return min({command.engine: int(times[index, 0]) for index, command in enumerate(unit)}.values())
 
     def _recurs(self, loop: Loop, first: int, last: int, at_fs: int, shift_fs: int) -> bool:
-        """Whether nothing but units ``first`` to ``last`` was at work from ``at_fs`` less ``shift_fs`` to ``at_fs``."""
+        """Return whether nothing but units ``first`` to ``last`` was at work from ``at_fs`` less ``shift_fs`` to
+        ``at_fs``."""
         start, end = loop.first + first * loop.span.size, loop.first + (last + 1) * loop.span.size
         done_fs = int(self._done[start - 1]) + self._delay_fs if start else 0
         idle = end == len(self._commands) or int(self._begun[end]) >= at_fs
         return done_fs <= at_fs - shift_fs and idle and self._others_wait(loop, end, at_fs)
 
     def _others_wait(self, loop: Loop, end: int, at_fs: int) -> bool:
-        """Whether the engines that the loop does not use cannot go on before ``at_fs``."""
+        """Return whether the engines that the loop does not use cannot go on before ``at_fs``."""
         working = {
             command.engine for command in self._commands[loop.span.end - loop.span.size : loop.span.end]
         }
@@ -106,7 +107,7 @@ class Turning:
         return True
 
     def _noted_alike(self, loop: Loop, unit: int, shift_fs: int) -> bool:
-        """Whether what the engines noted of the unit behind ``unit`` is what they noted of it, as much later."""
+        """Return whether what the engines noted of the unit behind ``unit`` is what they noted of it, as much later."""
         run, size = self._run, loop.span.size
         for number in range(loop.first + unit * size, loop.first + (unit + 1) * size):
             if (number in run.by_link) != (number + size in run.by_link):

@@ -250,7 +250,7 @@ def _engine_times(
 
 
 def _of_a_lap(short: Run, turn: Turn, clips: Mapping[str, Clips]) -> dict[str, Times]:
-    """How the engines spent the time that a unit of laps takes."""
+    """Return how the engines spent the time that a unit of laps takes."""
     window = {engine: clip.part(turn.at_fs - turn.shift_fs, turn.at_fs) for engine, clip in clips.items()}
     span = turn.loop.span
     first, last = (bisect_left(short.folds, at, key=_command) for at in (span.end - span.size, span.end))
@@ -282,7 +282,7 @@ def _step_spans(unrolling: Unrolling) -> list[tuple[int, int]]:
 
 
 def _records(unrolling: Unrolling) -> Sequence[Any]:
-    """What the engines noted of their commands, made when somebody asks."""
+    """Return what the engines noted of their commands, made when somebody asks."""
     run, unroller = unrolling.rolled, unrolling.unroller
     spans = list[Span]()
     for loop in unroller.loops:

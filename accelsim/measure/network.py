@@ -199,7 +199,7 @@ class _Place:
 
 
 def _appends(graph: Graph, node: Node) -> bool:
-    """Whether a node makes the next value of a state, which nobody else reads, by putting rows behind it."""
+    """Return whether a node makes the next value of a state, which nobody else reads, by putting rows behind it."""
     if node.op != "Concat" or len(node.inputs) != 2:
         return False
     past = node.inputs[0]
@@ -309,12 +309,12 @@ class _Attention:
         return []
 
     def _alone(self, name: str) -> bool:
-        """Whether a tensor has one reader, and is no result of the graph."""
+        """Return whether a tensor has one reader, and is no result of the graph."""
         readers = self._readers[name]
         return len(readers) == 1 and readers[0].inputs.count(name) == 1 and name not in self._graph.outputs
 
     def _masks(self, groups: int, shape: tuple[int, ...]) -> bool:
-        """Whether the mask, if there is one, is the same for all heads, or has their axes."""
+        """Return whether the mask, if there is one, is the same for all heads, or has their axes."""
         if not self._mask:
             return True
         mask = self._shape(self._mask)
@@ -392,7 +392,7 @@ def _failed(mode: str, why: str) -> dict[str, Any]:
 
 
 def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
-    """What is made, or None and why. Nothing of what failed is held, so that its memory is free again."""
+    """Return what is made, or None and why. Nothing of what failed is held, so that its memory is free again."""
     try:
         return make(), ""
     except Exception as error:  # whatever a library raises, the other networks are still to be measured

@@ -134,7 +134,7 @@ def _conv(site: Site) -> Call:
 
 
 def _fits(window: Window) -> bool:
-    """Whether a pool of PyTorch takes the paddings: alike on both sides, no more than half of the kernel."""
+    """Return whether a pool of PyTorch takes the paddings: alike on both sides, no more than half of the kernel."""
     halves = all(2 * pad <= kernel for pad, kernel in zip(window.before, window.kernel, strict=True))
     return window.before == window.after and halves
 

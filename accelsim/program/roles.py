@@ -146,7 +146,7 @@ class Roles:
 
     @cached_property
     def _results_pass(self) -> bool:
-        """Whether more than streamed operands lies in the buffer of the activations."""
+        """Return whether more than streamed operands lies in the buffer of the activations."""
         unit = self.chip.matrix
         return unit is None or unit.epilogue or self.chip.vector is not None
 

@@ -211,5 +211,5 @@ def _uses(uses: tuple[Use, ...], regions: int) -> tuple[Use, ...]:
 
 
 def _nothing() -> Step:
-    """What a device does that only passes messages on."""
+    """Return what a device does that only passes messages on."""
     return Step("messages", "messages", "", (), Node("messages", "Identity", [], []))

@@ -119,7 +119,7 @@ def laps(
 
 
 def _like(keys: list[tuple[int, ...]]) -> list[int]:
-    """How many places of a loop from each one on, itself among them, have the same key."""
+    """Return how many places of a loop from each one on, itself among them, have the same key."""
     found: list[int] = []
     for key, behind in zip(keys[::-1], [None, *keys[:0:-1]], strict=True):
         found.append(found[-1] + 1 if key == behind else 1)
@@ -134,7 +134,7 @@ def _written(strips: list[list[list[Range]]], like: list[int], depth: int) -> in
 
 
 def _same_places(places: list[list[Range]]) -> int:
-    """How many places of a loop, from the first one on, have tiles of the same size."""
+    """Return how many places of a loop, from the first one on, have tiles of the same size."""
     (first, last), count = places[0][0], len(places[0])
     full = [len(place) == count and place[-1][1] - place[-1][0] == last - first for place in places]
     return full.index(False) if False in full else len(full)

@@ -204,7 +204,7 @@ def _shown(setup: Setup, tile: Tile) -> Shown:
 
 
 def _notes(unit: MatrixUnit, command: Command, setup: Setup, shown: Shown) -> Iterator[str]:
-    """What is not shown, or not as it was, as sentences."""
+    """Return what is not shown, or not as it was, as sentences."""
     tile, work = command.effect.tile, command.work
     assert tile is not None and isinstance(work, Folds)
     groups, size = tile.g1 - tile.g0, (tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)

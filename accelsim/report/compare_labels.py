@@ -55,7 +55,7 @@ def _asked(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _traces(entry: Summary) -> dict[str, str]:
-    """What still tells runs of the same settings apart, the most telling first."""
+    """Return what still tells runs of the same settings apart, the most telling first."""
     record = entry.get("run", {})
     asked = record.get("asked", {})
     return {

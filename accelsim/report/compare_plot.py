@@ -58,7 +58,7 @@ def compare_figure(sources: Sequence[Source]) -> Figure:
 
 
 def _base(values: Sequence[float]) -> tuple[float, str]:
-    """What bars are relative to: the first value, else the largest; and that in words."""
+    """Return what bars are relative to: the first value, else the largest; and that in words."""
     if values[0]:
         return values[0], "relative to the first run"
     return max(values) or 1.0, "relative to the largest"

@@ -50,7 +50,7 @@ def _cells(name: str, stats: DramStats) -> tuple[str, ...]:
 
 
 def _whole_J(joules: Energy) -> float:
-    """What a run is charged, J: dies and I/O."""
+    """Return what a run is charged, J: dies and I/O."""
     return joules.die_J + joules.io_J
 
 

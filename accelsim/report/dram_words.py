@@ -47,7 +47,7 @@ ADVICE = {
 
 
 def _scheduler(found: Replay) -> list[tuple[str, str]]:
-    """What goes next, where that is not the default of the bank model; the others schedule nothing."""
+    """Return what goes next, where that is not the default of the bank model; the others schedule nothing."""
     c = found.device.controller
     if found.model != "bank" or c.scheduler == "bursts":
         return []

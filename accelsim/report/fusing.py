@@ -92,7 +92,7 @@ WHY = ("more buckets pay their latency", "less is hidden by the backward pass")
 
 
 def _sides(name: str, trials: Sequence[Trial], best: Trial, label: Callable[[Trial], str]) -> str:
-    """How much longer the step waits at both ends of what was tried."""
+    """Return how much longer the step waits at both ends of what was tried."""
     ends = []
     for trial, why in zip((trials[0], trials[-1]), WHY, strict=True):
         more_s = (trial.exposed_fs - best.exposed_fs) * FS

@@ -60,7 +60,7 @@ def sentences(found: Found) -> list[str]:
 
 
 def _alike(found: Found) -> Iterator[str]:
-    """Which of the first plans cannot be told apart."""
+    """Return which of the first plans cannot be told apart."""
     many, factor = found.alike
     if factor > 1:
         which = (

@@ -168,7 +168,7 @@ def _goes(call: Step) -> str:
 
 
 def _moved(found: Served, last: Step) -> str:
-    """How near decoding is to the rate of the memories."""
+    """Return how near decoding is to the rate of the memories."""
     moving = 0.0
     for p, stage in enumerate(last.stages):
         chip = found.fleet.chips[found.plan.rank(p, 0, 0)]
@@ -178,7 +178,7 @@ def _moved(found: Served, last: Step) -> str:
 
 
 def _small(found: Served) -> Iterator[str]:
-    """What binds the all-reduce of one token."""
+    """Return what binds the all-reduce of one token."""
     group = found.plan.tp_group(0)
     if len(group) == 1:
         return
@@ -194,7 +194,7 @@ def _small(found: Served) -> Iterator[str]:
 
 
 def _helps(change: Change) -> str:
-    """What a change of the network would bring."""
+    """Return what a change of the network would bring."""
     further = (
         ""
         if change.token is None
@@ -204,7 +204,7 @@ def _helps(change: Change) -> str:
 
 
 def _pipeline(found: Served) -> Iterator[str]:
-    """How full the pipeline is while tokens are decoded."""
+    """Return how full the pipeline is while tokens are decoded."""
     last = found.decode.last or found.prefill
     stages = len(last.stages)
     if stages == 1:

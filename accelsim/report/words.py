@@ -79,7 +79,7 @@ def _interval(summary: dict[str, Any]) -> str:
 
 
 def _conversion(run: Run, layers: Sequence[Layer]) -> str:
-    """How to leave host conversion out, where it takes much of the run; else ''."""
+    """Return how to leave host conversion out, where it takes much of the run; else ''."""
     share = sum(layer.added_fs for layer in layers if layer.edge in ("input", "output")) / run.time_fs
     if share < MUCH_CONVERSION:
         return ""
@@ -90,7 +90,7 @@ def _conversion(run: Run, layers: Sequence[Layer]) -> str:
 
 
 def _cores(run: Run) -> str:
-    """Which core ended last, where they are of several kinds; '' where they are alike."""
+    """Return which core ended last, where they are of several kinds; '' where they are alike."""
     chip = run.chip
     if len(chip.cores) == 1:
         return ""
@@ -128,7 +128,7 @@ def _layer(run: Run, layers: Sequence[Layer]) -> str:
 
 
 def _caches(summary: dict[str, Any]) -> str:
-    """What each cache of the chip kept from the memory behind it."""
+    """Return what each cache of the chip kept from the memory behind it."""
     return " ".join(
         f"The cache {name} hits {percent(level['hit_rate'])} of the lines asked for; {level['memory']} gives "
         f"{si(level['fetched_B'], 'B')} and takes {si(level['written_back_B'] + level['through_B'], 'B')}."

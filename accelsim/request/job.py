@@ -203,7 +203,7 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
 
 
 def _batches(request: Request, chip: Chip | None) -> int | None:
-    """How many batches run side by side; None where the chip could not be read."""
+    """Return how many batches run side by side; None where the chip could not be read."""
     return copies(chip, Options(share=request.share)) if chip is not None else None
 
 
@@ -331,7 +331,7 @@ def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, ga
 
 
 def _kinds(chip: Chip | None) -> list[type[ProductMapping]]:
-    """What the engines of a chip choose of products; of all engine types where it could not be read."""
+    """Return what the engines of a chip choose of products; of all engine types where it could not be read."""
     types = ENGINES if chip is None else {unit.type for unit in units(chip).values()}
     return [kind for name, each in ENGINES.items() if name in types and (kind := each.mapping)]
 
@@ -381,7 +381,7 @@ def _drawn(graph: Graph, seed: int, cores: int) -> dict[str, Array]:
 
 
 def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int | None) -> Iterator[Problem]:
-    """What is wrong with the inputs; without ``cores`` nobody knows how many batches side by side there must be.
+    """Return what is wrong with the inputs; without ``cores`` nobody knows how many batches side by side there must be.
 
     What the model declares and does not use may be given, as other tools ask for it.
     """

@@ -45,7 +45,7 @@ ON_CHIPS = (
 
 
 def _takes_percentile(ranges: str) -> bool:
-    """Whether a method takes one; also of a name that is none, which others refuse."""
+    """Return whether a method takes one; also of a name that is none, which others refuse."""
     from accelsim.formats.ranges.methods import METHODS
 
     return ranges not in METHODS or METHODS[ranges].percentile > 0

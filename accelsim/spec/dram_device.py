@@ -158,7 +158,7 @@ def energy_of(spec: Dram) -> CommandEnergy | None:
 
 
 def _from_currents(spec: Dram, currents: Currents) -> CommandEnergy:
-    """What each command draws above standby (Micron TN-46-03, as in DRAMsim3's src/configuration.cc)."""
+    """Return what each command draws above standby (Micron TN-46-03, as in DRAMsim3's src/configuration.cc)."""
     t, tCK = timing_of(spec), clock_fs(spec) / FS_PER_S
     supply = currents.VDD * devices_per_rank(spec)
     activate = currents.IDD0 * (t["tRAS"] + t["tRP"]) - currents.IDD3N * t["tRAS"] - currents.IDD2N * t["tRP"]

@@ -83,7 +83,7 @@ class Memory(Model):
 
     @model_validator(mode="after")
     def _figures_of_the_dram(self) -> Memory:
-        """What is not stated follows from the DRAM, or is missing."""
+        """Return what is not stated follows from the DRAM, or is missing."""
         stated = [name for name in FROM_DRAM if self.kind != SRAM or name not in FROM_TABLE]
         missing = [name for name in stated if getattr(self, name) is None]
         if not missing:

@@ -95,7 +95,7 @@ def _moved(stated: float, more: float) -> float:
 
 
 def _note(now: Silicon, before: Silicon, more_W: float) -> str:
-    """What was done to the stated power, for the spec and the report."""
+    """Return what was done to the stated power, for the spec and the report."""
     return (
         f"{ESTIMATE}: what is stated for {before.pes:,} PEs and {before.buffers_B / 1024:,.0f} KiB of buffers, "
         f"{'plus' if more_W >= 0 else 'minus'} {abs(more_W):.3g} W for {now.pes:,} PEs and "

@@ -43,7 +43,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(autouse=True)
 def _compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is timed in this process runs compiled, too."""
+    """Return what is timed in this process runs compiled, too."""
     monkeypatch.delenv("ACCELSIM_KERNEL", raising=False)
 
 

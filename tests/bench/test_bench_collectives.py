@@ -40,7 +40,7 @@ def least_s(call: Callable[[], Any]) -> float:
 
 
 def once(benchmark: Any, call: Callable[[], Any]) -> Any:
-    """What is measured repeats by itself; the benchmark only records how long all of it took."""
+    """Return what is measured repeats by itself; the benchmark only records how long all of it took."""
     return benchmark.pedantic(call, rounds=1, iterations=1)
 
 

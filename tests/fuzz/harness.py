@@ -59,7 +59,7 @@ class Tally:
         return [each for each in self.outcomes if each.kind == "failed"]
 
     def count(self, kind: str) -> int:
-        """How many outcomes are of that kind."""
+        """Return how many outcomes are of that kind."""
         return sum(each.kind == kind for each in self.outcomes)
 
     def report(self) -> str:

@@ -69,7 +69,7 @@ def _run(path: Path, rng: random.Random) -> None:
 
 
 def _few_options(path: Path, rng: random.Random) -> Request:
-    """What most users say: a chip, a format, a batch."""
+    """Return what most users say: a chip, a format, a batch."""
     chip, formats = rng.choice(CHIPS)
     values = rng.choice(("off", "fast", "exact"))
     batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))

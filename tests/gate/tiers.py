@@ -173,7 +173,7 @@ def measured(runs: Iterable[Mapping[str, Any]], costs: Costs) -> tuple[dict[str,
 
 
 def _unit(name: str) -> str:
-    """What one shard holds as a whole: a module, whose tests share what it remembers, or a law."""
+    """Return what one shard holds as a whole: a module, whose tests share what it remembers, or a law."""
     return name if directory(name) == "laws" else module(name)
 
 

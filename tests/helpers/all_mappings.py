@@ -54,7 +54,7 @@ class Product:
         self.step = Lowering(layout, 0, node, units(chip)[node.engine], dtype, {}, {}, [], **options)
 
     def clocks(self, mapping: Mapping) -> float:
-        """What the machine takes for a mapping, clocks of the array; infinite where it does not fit."""
+        """Return what the machine takes for a mapping, clocks of the array; infinite where it does not fit."""
         try:
             program = alone(self.step, self.gemm, mapping)
         except Infeasible:

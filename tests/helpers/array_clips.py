@@ -49,7 +49,7 @@ def registers(a: Array, b: Array, setup: Setup) -> Iterator[tuple[dict[str, Word
 
 
 def words(indices: Array, matrix: str, a: Array, b: Array) -> Word:
-    """What registers with these indices hold: [2, ...] of A or B, [4, ...] of sums."""
+    """Return what registers with these indices hold: [2, ...] of A or B, [4, ...] of sums."""
     on, real = indices[0] > 0, indices[0] > 1
     values = np.zeros(on.shape, np.result_type(a, b))
     for place in np.argwhere(real):

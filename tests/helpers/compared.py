@@ -52,7 +52,7 @@ class Watch:
     _choose: Callable[[Lowering, Gemm], Any] = systolic.choose
 
     def __call__(self, step: Lowering, gemm: Gemm) -> Any:
-        """What ``choose`` gives for the recorded mapping."""
+        """Return what ``choose`` gives for the recorded mapping."""
         pinned = step.pinned
         kept = self._choose(step, gemm)
         if pinned:

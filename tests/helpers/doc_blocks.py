@@ -132,7 +132,7 @@ class Page:
         return None
 
     def run(self, command: str, code: int | None = None) -> str:
-        """What ``accelsim ...`` prints, run once per page; ``code``: the exit code that it must have."""
+        """Return what ``accelsim ...`` prints, run once per page; ``code``: the exit code that it must have."""
         if command not in self.printed:
             self.printed[command] = self._run(command, code)
         return self.printed[command]
@@ -216,7 +216,7 @@ def _line(lines: list[str], name: str, start: int) -> int:
 
 
 def _run_python(sources: list[str], folder: Path) -> list[str]:
-    """What each block prints; they share their names. Warnings are errors."""
+    """Return what each block prints; they share their names. Warnings are errors."""
     outputs, scope = [], {"__name__": "__docs__"}
     with chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -264,7 +264,7 @@ def _check(path: Path, kernel: str | None, there: Connection) -> None:
 
 
 def shown(text: str) -> list[str]:
-    """What the outputs of a page's text are made of: each block with its language and marker."""
+    """Return what the outputs of a page's text are made of: each block with its language and marker."""
     return [f"{block.language}|{block.marker}|{block.text}" for block in blocks(text)]
 
 
@@ -316,7 +316,7 @@ def rewrite(paths: Sequence[Path]) -> None:
 
 
 def arguments_of_program() -> argparse.Namespace:
-    """What was asked for."""
+    """Return what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.helpers.doc_blocks", description=rewrite.__doc__)
     parser.add_argument("pages", nargs="*", type=Path, help="README.md, docs/timing.md; default: all pages")
     parser.add_argument(

@@ -39,7 +39,7 @@ class Shown:
 
     @property
     def stale(self) -> bool:
-        """Whether a source changed since."""
+        """Return whether a source changed since."""
         return self.sources != _sources(self.folders)
 
 

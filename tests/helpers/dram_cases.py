@@ -44,7 +44,7 @@ def often_refreshed(base: Device) -> Device:
 
 
 def refreshes(base: Device) -> list[str]:
-    """What its standard knows."""
+    """Return what its standard knows."""
     banks = ["per_bank"] if STANDARDS[base.standard].bank_refresh else []
     return ["all_bank", "staggered", "none", *banks]
 

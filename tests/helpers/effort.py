@@ -22,7 +22,7 @@ def calls(function: Callable[..., Any], *args: Any) -> int:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """What is inside makes few calls and takes little memory."""
+    """Return what is inside makes few calls and takes little memory."""
     profile = cProfile.Profile()
     tracemalloc.start()
     profile.enable()

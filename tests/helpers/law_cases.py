@@ -392,7 +392,7 @@ class Case:
         return run
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What is needed to see what a failing example is, for Hypothesis."""
+        """Return what is needed to see what a failing example is, for Hypothesis."""
         unit = self.chip.matrix
         array = "" if unit is None else f" {unit.rows}x{unit.cols} {unit.dataflow}"
         steps = [f"{s.label} on {s.engine} {s.gemm} {s.mapping}" for s in self.program.steps]

@@ -53,7 +53,7 @@ class Case:
 
 
 def ort(case: Case) -> list[Array]:
-    """What ONNX Runtime says (one thread, no graph optimisation)."""
+    """Return what ONNX Runtime says (one thread, no graph optimisation)."""
     attrs = case.attrs if case.onnx_attrs is None else case.onnx_attrs
     given = list(case.inputs) + list(case.tail)
     names = ["" if value is None else f"x{i}" for i, value in enumerate(given)]
@@ -92,7 +92,7 @@ def _present(case: Case) -> list[Array]:
 
 
 def own(case: Case) -> list[Array]:
-    """What the registry says, with its shape rule checked against its kernel."""
+    """Return what the registry says, with its shape rule checked against its kernel."""
     op = ops.get(case.op)
     results = op.kernel(case.node, list(case.inputs))
     inferred = op.infer(case.node, case.tensors)

@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def unpainted() -> Iterator[None]:
-    """What is saved inside is an empty picture."""
+    """Return what is saved inside is an empty picture."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("matplotlib.figure.Figure.savefig", _saved)
         patch.setattr("accelsim.report.style._write_svg", _saved)

@@ -154,7 +154,7 @@ def _data(device: Device, log: list[Row]) -> Iterator[str]:
 
 
 def places(device: Device, addresses: Array, writes: Array) -> Counter[tuple[Command, int, int]]:
-    """How often each row of each (flat) bank is to be read and written."""
+    """Return how often each row of each (flat) bank is to be read and written."""
     g = device.geometry
     p = decoder(device.controller.mapping, g).decode(addresses)
     flat = ((p.channel.astype(int) * g.ranks + p.rank) * g.groups + p.group) * g.banks + p.bank

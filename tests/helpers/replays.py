@@ -73,7 +73,7 @@ def _whole_of(run: Run) -> dict[str, Any]:
 
 
 def assert_places_agree(run: Run) -> None:
-    """What is asked for by its place is what comes there when all are gone through."""
+    """Return what is asked for by its place is what comes there when all are gone through."""
     for items in (run.slices, run.folds, run.program.commands):
         assert [items[at] for at in range(len(items))] == list(items)
         assert items[-1:] == list(items)[-1:]

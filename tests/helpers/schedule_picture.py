@@ -98,7 +98,7 @@ def _panel(axes: Axes, panel: Panel, scale: float, end: float) -> None:
 
 
 def sentence(played: PlayedSchedule) -> str:
-    """What the picture shows in a line: the share of the bubble, stashes of the first and the last device."""
+    """Return what the picture shows in a line: the share of the bubble, stashes of the first and the last device."""
     first, last = played.peak_stashes[0], played.peak_stashes[-1]
     chunks = max(op.chunk for order in played.orders for op in order) + 1
     what = "activations" + (f" of 1/{chunks} stage each" if chunks > 1 else "")
@@ -107,7 +107,7 @@ def sentence(played: PlayedSchedule) -> str:
 
 
 def _shade(op: Op, chunks: int) -> float:
-    """How much of the colour is left: all in the first chunk, half in the last."""
+    """Return how much of the colour is left: all in the first chunk, half in the last."""
     return 0.85 - 0.5 * op.chunk / max(chunks - 1, 1)
 
 

@@ -15,7 +15,7 @@ Write = Callable[..., Path]
 
 
 def problems(path: Path, overrides: tuple[str, ...] = ()) -> list[Problem]:
-    """What is wrong with a chip, in the order in which it is told; fails where nothing is."""
+    """Return what is wrong with a chip, in the order in which it is told; fails where nothing is."""
     with pytest.raises(SpecError) as error:
         load_chip(path, overrides)
     return list(error.value.problems)

@@ -96,7 +96,7 @@ def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
 
 
 def _meaning(info: FieldInfo) -> str:
-    """What a field says of itself, and whether it is a constant that measurements have to give."""
+    """Return what a field says of itself, and whether it is a constant that measurements have to give."""
     mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
     said = info.description or ""
     if mark is None:
@@ -143,7 +143,7 @@ def _type(annotation: Any) -> str:
 
 
 def _words(annotation: Any) -> str:
-    """How a type calls itself, '' for one that does not: it stands in its JSON schema."""
+    """Return how a type calls itself, '' for one that does not: it stands in its JSON schema."""
     schemas = (getattr(part, "json_schema", None) for part in _parts(annotation))
     return next((str(each["words"]) for each in schemas if isinstance(each, dict) and "words" in each), "")
 

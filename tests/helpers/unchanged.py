@@ -99,7 +99,7 @@ def _values(value: Any) -> str:
 
 
 def differences(case: Case, recorded: Mapping[str, Any], mappings: Mapping[str, Any]) -> list[str]:
-    """What of a case is not as recorded, its mappings pinned; [] where nothing differs."""
+    """Return what of a case is not as recorded, its mappings pinned; [] where nothing differs."""
     found, _ = outcome(case, mappings.get(case.name))
     was = recorded.get(case.name, {})
     return [

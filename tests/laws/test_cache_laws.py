@@ -60,7 +60,7 @@ class Plain:
     held: dict[int, OrderedDict[int, int | None]] = field(default_factory=dict)
 
     def access(self, asked: Access) -> tuple[list[bool], list[int], list[int], list[int]]:
-        """What hit, what was fetched, what was written back, and whose it was."""
+        """Return what hit, what was fetched, what was written back, and whose it was."""
         hits, fetched, back, owners = list[bool](), list[int](), list[int](), list[int]()
         for line, whole in zip(asked.lines, asked.whole, strict=True):
             held = self.held.setdefault(line % self.sets, OrderedDict())

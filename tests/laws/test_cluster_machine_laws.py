@@ -53,7 +53,7 @@ def pipelines(draw: st.DrawFn) -> Plan:
 
 
 def queued(run: Run) -> bool:
-    """Whether a message waited for the one before it, behind which its hand-over hides."""
+    """Return whether a message waited for the one before it, behind which its hand-over hides."""
     ends, commands = {piece.command: piece.end for piece in run.slices}, run.program.commands
     return any(
         piece.start > HAND_OVER + max(ends[wait.command] for wait in commands[piece.command].waits)

@@ -156,7 +156,7 @@ def warm() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked for."""
+    """Return what was asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants", description=(__doc__ or "").split("\n\n")[0]
     )

@@ -40,7 +40,7 @@ class Fault:
 
 
 def count(source: str) -> int:
-    """How many faults a file can have."""
+    """Return how many faults a file can have."""
     return sum(1 for _ in _places(ast.parse(source)))
 
 
@@ -74,7 +74,7 @@ def _body(statement: ast.stmt) -> bool:
 
 
 def _header(statement: ast.stmt) -> ast.AST:
-    """What is shown of a statement: of one with a body only its condition, or what it goes through."""
+    """Return what is shown of a statement: of one with a body only its condition, or what it goes through."""
     for name in ("test", "iter", "args"):
         if isinstance(statement, BLOCKS) and isinstance(getattr(statement, name, None), ast.AST):
             found: ast.AST = getattr(statement, name)

@@ -63,7 +63,7 @@ class Reached:
 
     @classmethod
     def load(cls, path: Path) -> Reached:
-        """What ``save`` wrote."""
+        """Return what ``save`` wrote."""
         made = json.loads(path.read_text(encoding="utf-8"))
         names = [name for name, _ in made["tests"]]
         lines = {

@@ -33,7 +33,7 @@ class Anchor(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the two agree within the bound (which is part of the claim); True where nothing is claimed."""
+        """Return whether the two agree within the bound (which is part of the claim); True where nothing is claimed."""
         return self.bound is None or abs(self.error) <= self.bound
 
     def __str__(self) -> str:

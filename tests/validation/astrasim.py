@@ -55,7 +55,7 @@ Phase = tuple[int, int]
 
 
 def _phases(kind: str, nbytes: int, dimensions: Sequence[Dimension], settings: Settings) -> list[Phase]:
-    """What one split does in which dimension, in order."""
+    """Return what one split does in which dimension, in order."""
     order: list[tuple[str, int]]
     up = range(len(dimensions))
     if kind == "all_reduce" and not settings.baseline:

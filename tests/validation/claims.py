@@ -26,7 +26,7 @@ class Claim(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """How long the check takes, in words."""
+        """Return how long the check takes, in words."""
         if self.seconds is None:
             return self.estimate
         return AT_ONCE if self.seconds < 2 else SHORT if self.seconds <= 60 else LONG

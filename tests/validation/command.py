@@ -119,7 +119,7 @@ def all_checks() -> dict[str, Any]:
 
 
 def _list(checks: dict[str, Any], table: Path | None, as_json: bool) -> None:
-    """What each check compares and how long it takes."""
+    """Return what each check compares and how long it takes."""
     rows = [
         {"name": name, "what": claim.what, "takes": claim.takes, "measured_s": claim.seconds}
         for name, claim in ((name, CLAIMS[name]) for name in checks)
@@ -134,7 +134,7 @@ def _list(checks: dict[str, Any], table: Path | None, as_json: bool) -> None:
 
 
 def _time(claim: Claim) -> str:
-    """How long a check takes of one core, and whether that was measured."""
+    """Return how long a check takes of one core, and whether that was measured."""
     return claim.takes + (", an estimate" if claim.seconds is None else "")
 
 

@@ -69,7 +69,7 @@ class Kind(NamedTuple):
 
 
 def _spread(many: int) -> float:
-    """How far off a share of so many rows may be by chance."""
+    """Return how far off a share of so many rows may be by chance."""
     return SPREADS * float(np.sqrt(LEVEL * (1 - LEVEL) / max(1, many)))
 
 

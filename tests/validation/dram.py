@@ -68,7 +68,7 @@ class Statement(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         return abs(self.error) <= self.bound
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def summary(found: Sequence[Replay], bars: Bars) -> Iterator[Statement]:
 
 
 def single(each: Replay) -> Iterator[Statement]:
-    """What must hold of one run."""
+    """Return what must hold of one run."""
     name, row = f"{each.golden.config}, {each.golden.trace}", each.golden
     if row.trace == CHASE:
         yield Statement(f"{name}: mean latency", each.latency - row.latency, LATENCY_CLOCKS, "clocks")

@@ -100,7 +100,7 @@ def replay(row: Mixed, scheduler: str = "queues") -> Found:
 
 
 def statements(found: tuple[Found, ...]) -> Iterator[Statement]:
-    """What is claimed."""
+    """Return what is claimed."""
     if found:
         median = float(np.median([abs(each.error) for each in found]))
         yield Statement(f"clocks of the bank model, median of {len(found)} mixes", median, MEDIAN)
@@ -126,7 +126,7 @@ def mixes() -> Check:
 
 
 def spread(scheduler: str) -> str:
-    """How far another scheduler is from the rows of two ranks: the sizes, and both signs."""
+    """Return how far another scheduler is from the rows of two ranks: the sizes, and both signs."""
     errors = np.array([each.error for each in replays(scheduler) if each.row.ranks > 1])
     size, last = np.abs(errors), np.quantile(np.abs(errors), 0.9)
     return (

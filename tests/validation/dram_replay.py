@@ -80,7 +80,7 @@ class Golden:
 
     @property
     def compared(self) -> bool:
-        """Whether its errors belong into the sums."""
+        """Return whether its errors belong into the sums."""
         return self.group in COMPARED and (self.simulator, self.config) not in INCONSISTENT
 
 

@@ -99,7 +99,7 @@ def summary_table() -> str:
 
 
 def claims_text(claims: dict[str, list[Statement]]) -> str:
-    """How many claims hold, and those that do not."""
+    """Return how many claims hold, and those that do not."""
     lines = []
     for simulator, found in claims.items():
         broken = [each for each in found if not each.holds]

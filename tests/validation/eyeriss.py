@@ -159,7 +159,8 @@ def _level(chip: Chip, component: str, action: ActionName) -> str:
 
 
 def anchors(facts: dict[str, Any], found: Sequence[Split], run: Run) -> list[Anchor]:
-    """What must agree: the costs of Table IV, the energy that they make of the ledger, FC weights fetched once."""
+    """Return what must agree: the costs of Table IV, the energy that they make of the ledger, FC weights fetched
+    once."""
     priced, words = costs(run.chip), words_by_level(run)
     table = {level: facts["table4"][level] for level in LEVELS}
     rows = [relative(f"cost of {level}", cost, priced[level], 1e-12) for level, cost in table.items()]
@@ -213,7 +214,7 @@ def free(run: Run, *levels: str) -> Run:
 
 
 def remarks(facts: dict[str, Any]) -> list[str]:
-    """What the costs allow and what the systolic array cannot show, with the numbers that say why."""
+    """Return what the costs allow and what the systolic array cannot show, with the numbers that say why."""
     run = alexnet_run(BATCH)
     found = splits(run)
     words = facts["dram_words_per_mac"]
@@ -256,7 +257,7 @@ def bound_in_words() -> str:
 
 
 def _what_remains(run: Run, found: Sequence[Split]) -> str:
-    """What a multiply-accumulate of the fully connected layers costs at each level, and why."""
+    """Return what a multiply-accumulate of the fully connected layers costs at each level, and why."""
     fc = per_mac(found, "FC")
     parts = ", ".join(f"{level} {energy:.2f}" for level, energy in fc.items())
     bare = dram_share(splits(free(run, "register", "network")))

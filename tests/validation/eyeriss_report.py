@@ -128,7 +128,8 @@ def page(found: Sequence[Split], command: str) -> str:
 
 
 def _bounds(shares: dict[int, float]) -> str:
-    """What a weight from DRAM costs each multiply-accumulate, DRAM's share and its bound, as a Markdown table."""
+    """Return what a weight from DRAM costs each multiply-accumulate, DRAM's share and its bound, as a Markdown
+    table."""
     rows = [
         [str(batch), f"{DRAM_COST / batch:g}", percent(share), percent(most_dram_share(batch))]
         for batch, share in shares.items()

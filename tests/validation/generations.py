@@ -137,7 +137,7 @@ class Outcome(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether both are as claimed."""
+        """Return whether both are as claimed."""
         most, least = CLAIMED[self.gpu]
         return self.mean <= most and self.inside >= least * len(self.rows)
 

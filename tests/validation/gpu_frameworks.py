@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 
     @property
     def site(self) -> tuple[str, str]:
-        """What two numbers are of, chip by chip."""
+        """Return what two numbers are of, chip by chip."""
         return self.framework, self.network.split("?")[0]
 
 

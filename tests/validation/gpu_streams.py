@@ -80,7 +80,7 @@ def _size(row: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def on_streams_us(device: str, row: Mapping[str, str]) -> float:
-    """What the kernels of a row take, us: from the launch of the first to the last result."""
+    """Return what the kernels of a row take, us: from the launch of the first to the last result."""
     chip = load_chip(CHIPS[device], [f"sm.streams={row['streams']}"])
     program = accelsim.compile(_graph(row), chip, Options(dtype=FORMAT, values="off"))
     return _span_us(simulate(program, values="off"))

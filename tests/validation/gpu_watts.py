@@ -104,7 +104,7 @@ def _metered(device: str, chip: Chip, cells: Cells, fitted: bool) -> Metered:
 
 
 def _group(run: Run, row: EnergyRow) -> str:
-    """Which of ``GROUPS`` a row is of, "" for none."""
+    """Return which of ``GROUPS`` a row is of, "" for none."""
     if row.action == ACTIVE:
         return "active"
     if row.action.kind != "around":

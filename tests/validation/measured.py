@@ -23,7 +23,7 @@ FILES = (
 
 
 def missing(folder: Path) -> list[str]:
-    """What of ``FILES`` is not in a folder."""
+    """Return what of ``FILES`` is not in a folder."""
     return [name for name in FILES if not (folder / name).is_file()]
 
 

@@ -85,7 +85,7 @@ def peak(facts: dict[str, Any]) -> Iterator[Anchor]:
 
 
 def sustained() -> str:
-    """What a large product reaches; no figure is published for it."""
+    """Return what a large product reaches; no figure is published for it."""
     run = run_shapes(
         load_model("gemm", params=dict.fromkeys("MNK", SIZE)), load_chip("neuroncore-v2"), "bf16"
     )

@@ -46,7 +46,7 @@ def setting(row: Row) -> tuple[Network, Floats, int]:
 
 
 def label(row: Row) -> str:
-    """What a row is about, in words."""
+    """Return what a row is about, in words."""
     return f"{row['topology']} {row['k']} x {row['k']}, {row['traffic']}, packets of {row['packet_flits']}"
 
 
@@ -66,7 +66,7 @@ def noc_zero_load() -> Check:
 
 
 def zero_load_differences(row: Row) -> list[str]:
-    """What of a golden row the formulas do not give."""
+    """Return what of a golden row the formulas do not give."""
     network, traffic, flits = setting(row)
     used = hops(network)[traffic > 0]
     mean = float(zero_load(ROUTER, float(row["mean_link_hops_measured"]), flits))

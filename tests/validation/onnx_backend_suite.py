@@ -124,7 +124,7 @@ def _read(folder: Path, kind: str, infos: Any) -> list[Any]:
 
 
 def compare(outputs: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: float) -> str:
-    """What differs first, by the rules of the suite; '' when nothing does."""
+    """Return what differs first, by the rules of the suite; '' when nothing does."""
     from onnx.backend.test.runner import Runner
 
     try:

@@ -140,7 +140,7 @@ def _spread() -> str:
 
 
 def energy_spread(run: Run) -> str:
-    """What the energy tables say about one and the same ledger."""
+    """Return what the energy tables say about one and the same ledger."""
     joules = {}
     for name in ENERGY_TABLES:
         table = load_chip(SPREAD_CHIP, [f"energy={name}"]).energy

@@ -102,7 +102,7 @@ def words(run: Run) -> dict[str, int]:
 
 
 def measured_words(run: Run) -> dict[str, int]:
-    """What the published tables count, of a simulated run: words between array and buffer, and of DRAM."""
+    """Return what the published tables count, of a simulated run: words between array and buffer, and of DRAM."""
     found = words(run)
     return {
         "glb": found["glb read ifmap"] + found["glb read sums"] + found["glb write sums"],
@@ -133,7 +133,7 @@ def _row(layer: Layer, after: Layer | None) -> Row:
 
 
 def equalities(row: Row) -> Iterator[tuple[str, bool]]:
-    """What the run must have in common with the closed forms, to the last clock and word, and whether it has."""
+    """Return what the run must have in common with the closed forms, to the last clock and word, and whether it has."""
     layer, found = row.layer, measured_words(row.run)
     assert layer.mapping is not None
     closed = counts(layer.conv, layer.mapping).as_dict()
@@ -154,7 +154,7 @@ def energy_shares(run: Run) -> dict[str, float]:
 
 
 def energy_statements() -> Iterator[tuple[str, bool]]:
-    """What ISCA 2016 says of each kind of layer (recalled), with the shares of the run, and whether it holds."""
+    """Return what ISCA 2016 says of each kind of layer (recalled), with the shares of the run, and whether it holds."""
     layers = {row.layer.name: row.run for row in rows()}
     for name, run in layers.items():
         yield _said(name, "registers take the most energy", "register", energy_shares(run))
@@ -219,7 +219,8 @@ def _remarks(told: Sequence[Anchor]) -> list[str]:
 
 
 def _energy_by_level(dram_words: float, known: float) -> str:
-    """What accesses that were published cost by level, beside those of the model; DRAM as words per multiplication."""
+    """Return what accesses that were published cost by level, beside those of the model; DRAM as words per
+    multiplication."""
     cost, macs = published("eyeriss")["table4"], sum(row.layer.conv.macs for row in rows())
     price = cost["buffer"] * 1e6 / WORD_B / macs
     buffer, mine = price * sum(row.layer.glb_MB for row in rows()), price * sum(row.glb_MB for row in rows())

@@ -133,7 +133,7 @@ def llama(data: Path, cluster: str) -> Iterator[Compared]:
 
 
 def _alone_s(chip: Chip) -> float:
-    """What a kernel that is timed by itself takes longer to begin than one of a graph, s."""
+    """Return what a kernel that is timed by itself takes longer to begin than one of a graph, s."""
     spec = chip.engines["sm"]
     assert isinstance(spec, Simt)
     return float(spec.launch - min(spec.follow, spec.launch))

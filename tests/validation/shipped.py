@@ -239,8 +239,8 @@ class Fit:
 
     @cached_property
     def weights(self) -> Floats:
-        """What each row weighs: rows of a kind and format in a file together the square root of their number, times the
-        weight of the kind."""
+        """Return what each row weighs: rows of a kind and format in a file together the square root of their number,
+        times the weight of the kind."""
         found = []
         for each in self.sets:
             weights = balanced(each.rows)
@@ -263,7 +263,8 @@ class Fit:
 
     @cached_property
     def knobs(self) -> list[Knob]:
-        """What is turned. Where all kernels follow each other in graphs, a launch longer than that tells nothing."""
+        """Return what is turned. Where all kernels follow each other in graphs, a launch longer than that tells
+        nothing."""
         hosts = {each.source.host for each in self.sets}
         found = knobs(self.chip, self.groups)
         if hosts == {"graph"}:

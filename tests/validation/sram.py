@@ -16,7 +16,7 @@ BOUNDS = {
 
 @check("sram-fit")
 def sram_fit() -> Check:
-    """Whether the median residual of each node, cell and quantity is within ``BOUNDS``; errors of all points."""
+    """Return whether the median residual of each node, cell and quantity is within ``BOUNDS``; errors of all points."""
     found = residuals(read_points(CACTI))
     return Check(
         name="sram-fit",
@@ -30,7 +30,7 @@ def sram_fit() -> Check:
 
 
 def holds(each: Residual) -> bool:
-    """Whether the median is within its bound."""
+    """Return whether the median is within its bound."""
     return each.quantile(0.5) <= BOUNDS[each.quantity]
 
 

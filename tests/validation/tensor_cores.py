@@ -82,7 +82,7 @@ def product_difference(key: str, rule: str = "", every: int | None = None, round
 
 
 def _title(key: str) -> str:
-    """What was multiplied, in words."""
+    """Return what was multiplied, in words."""
     fmt, K, way = key.rsplit("_", 2)
     added = {"fast": ", fast accumulation", SLOW: ", sums of 128 added in FP32"}.get(way, "")
     parts = f", cut into {int(K) // PARTS[key]} parts" if key in PARTS else ""

@@ -168,7 +168,7 @@ def peak(facts: dict[str, Any]) -> Iterator[Anchor]:
 
 
 def said(run: Run) -> str:
-    """What the words of the report say about a run."""
+    """Return what the words of the report say about a run."""
     from accelsim.report.words import sentences
 
     return f"{run.program.graph.name}: " + " ".join(sentences(run, layers(run), summary(run)))

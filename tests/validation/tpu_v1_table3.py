@@ -82,7 +82,7 @@ def paper_run(name: str, edges: str = "host") -> Run:
 
 
 def bound_by_weights(facts: dict[str, Any]) -> Anchor:
-    """How many layers of MLP0 are bound by the fetch of their weights."""
+    """Return how many layers of MLP0 are bound by the fetch of their weights."""
     rows = layers(paper_run("MLP0"))
     bound = sum(layer.bound_key == "weights" for layer in rows if layer.gemm is not None)
     return relative("MLP0: layers bound by weight fetch", facts["table1"]["MLP0"]["FC"], bound, 0.0)

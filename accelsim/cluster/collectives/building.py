@@ -140,7 +140,7 @@ def _cells(first: Ints, width: Ints) -> tuple[Ints, Ints]:
 
 
 def _occurrences(keys: Ints) -> Ints:
-    """How many equal keys stand before each."""
+    """Return how many equal keys stand before each."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.zeros(0, bool)

@@ -239,7 +239,7 @@ def _affordable(
     topology: Topology, chosen: Collective, kind: str, nbytes: int, members: tuple[int, ...], chunks: int | None,
     most: int,
 ) -> bool:  # fmt: skip
-    """Whether it takes at most so many messages, or a ring that needs no events."""
+    """Return whether it takes at most so many messages, or a ring that needs no events."""
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     if chosen.count(who, _chunks(topology, chosen, kind, nbytes, members, chunks)) <= most:
         return True

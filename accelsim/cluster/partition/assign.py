@@ -177,7 +177,7 @@ def _size(text: str) -> float:
 
 
 def _dropped(name: str, title: str, edges: list[tuple[str, str]]) -> bool:
-    """Whether it is an input, or a result that nobody uses."""
+    """Return whether it is an input, or a result that nobody uses."""
     if title.startswith("Input"):
         return all(target != name for _, target in edges)
     return title.startswith("__getitem__") and all(source != name for source, _ in edges)

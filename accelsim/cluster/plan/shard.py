@@ -184,8 +184,8 @@ class _Pass:
         return any(ready)
 
     def _leads(self, ask: Ask, name: str) -> bool:
-        """Whether a tensor whose placement is free decides how a node is split: weights of products, tables that are
-        read where the data say, states."""
+        """Return whether a tensor whose placement is free decides how a node is split: weights of products, tables that
+        are read where the data say, states."""
         if name in self.old.states:
             return True
         known = ask.node.op == "Gather" and self.old.tensors[ask.node.inputs[1]].is_constant
@@ -223,7 +223,7 @@ class _Pass:
         return left, sent
 
     def _wanted(self, name: str) -> Place | None:
-        """How an output must lie; None where it is free, or no output."""
+        """Return how an output must lie; None where it is free, or no output."""
         if name in self.same:
             return self.places[self.same[name]]
         return None
@@ -335,7 +335,7 @@ class _Pass:
                 self._rename(index, name, want)
 
     def _rename(self, index: int, name: str, want: Place) -> None:
-        """What is sent has the name of the output; what was made, another."""
+        """Return what is sent has the name of the output; what was made, another."""
         made = self._as(name, want, self.maker[name])
         own = f"{name}.own"
         for node in self.nodes:

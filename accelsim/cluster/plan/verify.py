@@ -142,7 +142,7 @@ class _Check:
             self.places[name] = tuple(dict.fromkeys(outs[index] for outs in found))
 
     def _matching(self, node: Node, have: Sequence[Shape], now: tuple[Place, ...]) -> Iterator[Choice]:
-        """What a node may make of operands that lie so, with results of the shapes that a rank has."""
+        """Return what a node may make of operands that lie so, with results of the shapes that a rank has."""
         for ask in self._asked(node, have, now):
             for choice in choices(ask):
                 if choice.ins == now and choice.form in ("", "group") and self._fits(ask, choice, have):
@@ -187,7 +187,7 @@ class _Check:
         return (*shape[:axis], shape[axis] * self.ranks, *shape[axis + 1 :])
 
     def _fits(self, ask: Ask, choice: Choice, have: Sequence[Shape]) -> bool:
-        """Whether a rank's part of the results has the shapes that the graph says."""
+        """Return whether a rank's part of the results has the shapes that the graph says."""
         return all(
             (self._scaled(local, place.axis) if place.kind == "split" else local) == whole
             for whole, place, local in zip(ask.outs, choice.outs, have, strict=True)

@@ -110,7 +110,7 @@ class _Game:
         self.free = [0] * len(orders)
 
     def _wrong(self, device: int) -> Problem | None:
-        """What is wrong with the ops of a device: each F, B (and W) of what is its own once, in this order."""
+        """Return what is wrong with the ops of a device: each F, B (and W) of what is its own once, in this order."""
         stage, m = self.stage_of[device], self.microbatches
         done = bytearray(self.chunks * m)
         expected = "F, B (and W, where there are any) of each microbatch and chunk of this device once, in this order"
@@ -157,7 +157,7 @@ class _Game:
         self._all_done()
 
     def _lanes(self, stage: int) -> dict[Kind, list[_Lane]]:
-        """How each kind of op of each chunk of a stage goes."""
+        """Return how each kind of op of each chunk of a stage goes."""
         found: dict[Kind, list[_Lane]] = {"F": [], "B": [], "W": []}
         for kind, lanes in found.items():
             step = {"F": 1, "B": -1, "W": 0}[kind]

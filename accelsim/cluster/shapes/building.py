@@ -64,7 +64,7 @@ def _wire(
 
 
 def _needed(cluster: ClusterSpec, network: str) -> bool:
-    """Whether a network has anything to join: several nodes, or its site to others."""
+    """Return whether a network has anything to join: several nodes, or its site to others."""
     if not network:
         return False
     count = sum(node.count for node in cluster.nodes.values() if cluster.network_of(node) == network)
@@ -72,7 +72,7 @@ def _needed(cluster: ClusterSpec, network: str) -> bool:
 
 
 def _outside(draft: Draft, node: Node, label: str, own: Sequence[End], shared: list[int]) -> list[End]:
-    """What a node shows to its network: its cards, each with a wire to its devices, or the devices themselves.
+    """Return what a node shows to its network: its cards, each with a wire to its devices, or the devices themselves.
 
     Cards that several devices share are noted in ``shared``.
     """

@@ -258,7 +258,7 @@ def default_batch(work: Work, plan: Plan) -> int:
 
 
 def _updates_each(plan: Plan) -> bool:
-    """Whether each microbatch is a batch of its own, as PipeDream has it."""
+    """Return whether each microbatch is a batch of its own, as PipeDream has it."""
     kind = SCHEDULES.get(plan.schedule)
     return kind is not None and kind.weights.per_update == "microbatch"
 

@@ -78,7 +78,7 @@ class Parts:
         return parts
 
     def _crosses(self, index: int, p: int) -> bool:
-        """Whether there is a piece of that number, on another stage."""
+        """Return whether there is a piece of that number, on another stage."""
         return 0 <= index < self.plan.stages and index % self.plan.pp != p
 
     def _programs(self, op: Op, index: int, rank: int) -> list[Program]:

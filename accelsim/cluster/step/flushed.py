@@ -128,7 +128,7 @@ class Step:
         }  # fmt: skip
 
     def _spent_fs(self, ideal: PlayedSchedule) -> list[int]:
-        """What the ops of the stage that computes most take in a step, by the fields of an ``Op``."""
+        """Return what the ops of the stage that computes most take in a step, by the fields of an ``Op``."""
         busiest = max(range(self.plan.pp), key=lambda p: (ideal.busy_fs[p], -p))
         ops = [op for chunk in self.plain_ops[busiest] for op in chunk]
         return [self.plan.microbatches * sum(taken) for taken in zip(*ops, strict=True)]

@@ -43,7 +43,7 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
 
 
 def _asynchronous(work: Work, plan: Plan) -> Iterator[Problem]:
-    """What needs a pipeline that empties."""
+    """Return what needs a pipeline that empties."""
     kind = SCHEDULES[plan.schedule]
     if kind.synchronous:
         return

@@ -140,7 +140,7 @@ def _check_size(parts: Parts) -> None:
 
 
 def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
-    """What one machine does not do."""
+    """Return what one machine does not do."""
     whole = "as one machine"
     if plan.devices > MOST_DEVICES:
         yield Problem(f"{count_of(plan.devices, 'device')} {whole}", "--whole", f"at most {MOST_DEVICES}")

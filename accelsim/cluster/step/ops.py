@@ -214,7 +214,8 @@ class Planned:
         return taken_fs
 
     def _asked_fs(self, piece: Piece) -> tuple[int, int]:
-        """How long a host takes to ask for the forward and for the backward pass, what is computed again with it."""
+        """Return how long a host takes to ask for the forward and for the backward pass, what is computed again with
+        it."""
         costs, each_s = piece.costs, self.fleet.setting.host_s
         backward = costs.inputs.kernels + costs.weights.kernels + piece.again.kernels
         return round(costs.forward.kernels * each_s * FS_PER_S), round(backward * each_s * FS_PER_S)

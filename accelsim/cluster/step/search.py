@@ -250,7 +250,7 @@ def _found(looked: Sequence[Looked], best: Sequence[StepResult]) -> Found:
 
 
 def _why(bound: Bound, best: Bound | None) -> str:
-    """What a plan loses by: memory, or the part that takes it longest beyond the best plan."""
+    """Return what a plan loses by: memory, or the part that takes it longest beyond the best plan."""
     if not bound.fits or best is None:
         return "memory"
     return max(bound.parts_s, key=lambda part: bound.parts_s[part] - best.parts_s.get(part, 0.0))

@@ -115,7 +115,7 @@ class GraphWork:
         )  # fmt: skip
 
     def _again(self, stage: Stage, kept: Stage, sharded: Sharded) -> Graph:
-        """What recomputation adds to the backward pass."""
+        """Return what recomputation adds to the backward pass."""
         extra = set(kept.again) - set(stage.again)
         nodes = [node for node in kept.backward.nodes if node.name in extra]
         return piece(sharded.graph, nodes, "again", [name for node in nodes for name in node.outputs])

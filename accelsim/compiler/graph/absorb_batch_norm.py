@@ -49,7 +49,7 @@ def absorb_batch_norm(state: State) -> None:
 
 
 def _weighted(graph: Graph, node: Node) -> bool:
-    """Whether the node is a matrix op of an activation with constant weights (and bias)."""
+    """Return whether the node is a matrix op of an activation with constant weights (and bias)."""
     if node.op not in (*_BIASED, "MatMul") or graph.tensors[node.inputs[0]].is_constant:
         return False
     if node.op == "MatMul" and len(graph.tensors[node.inputs[1]].shape) != 2:

@@ -83,7 +83,7 @@ class Baked:
 
 
 def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -> bool:
-    """Whether ``constant`` broadcasts to ``shape`` without growing it and varies along ``axis`` only."""
+    """Return whether ``constant`` broadcasts to ``shape`` without growing it and varies along ``axis`` only."""
     if len(constant) > len(shape):
         return False
     aligned = (1,) * (len(shape) - len(constant)) + constant

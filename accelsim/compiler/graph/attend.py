@@ -76,7 +76,8 @@ def _of_rows(softmax: Node, rank: int) -> bool:
 
 
 def _keeps_rows(graph: Graph, part: Node, shape: tuple[int, ...]) -> bool:
-    """Whether a part works element by element on scores of this shape, or gives them another one with the same rows."""
+    """Return whether a part works element by element on scores of this shape, or gives them another one with the same
+    rows."""
     after = graph.tensors[part.outputs[0]].shape
     if part.op == "Reshape":
         return after[-1] == shape[-1]

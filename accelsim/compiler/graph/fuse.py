@@ -198,7 +198,7 @@ class _Absorbing:
         return _kind(node) in ELEMENTWISE and self._is_elementwise(result, follower)
 
     def _one_engine(self, node: Node, follower: Node) -> bool:
-        """Whether one engine of the chip does all functions of both; where there is only one, it does."""
+        """Return whether one engine of the chip does all functions of both; where there is only one, it does."""
         if len(self.engines) < 2:
             return True
         ops = self._functions(node) | self._functions(follower)
@@ -212,7 +212,7 @@ class _Absorbing:
         return self.functions[id(node)]
 
     def _is_elementwise(self, result: str, follower: Node) -> bool:
-        """Whether ``follower`` maps each element of ``result`` to one in the same place."""
+        """Return whether ``follower`` maps each element of ``result`` to one in the same place."""
         if follower.inputs.count(result) != 1 or self.times[result] != 1:
             return False
         return self._shape(follower) == self.graph.tensors[result].shape
@@ -222,12 +222,12 @@ class _Absorbing:
 
 
 def _one_call(node: Node, follower: Node) -> bool:
-    """Whether both are of the gradient of one function, for which a framework has a kernel of its own."""
+    """Return whether both are of the gradient of one function, for which a framework has a kernel of its own."""
     return bool(node.part_of) and node.part_of == follower.part_of and not is_product(node)
 
 
 def _ends_in_pool(node: Node, end: Node) -> bool:
-    """Whether the last part behind ``node``, which is the last of ``end``, is a pooling."""
+    """Return whether the last part behind ``node``, which is the last of ``end``, is a pooling."""
     last = edit.parts(end)[-1]
     return last is not node and _kind(last) == "pool"
 
@@ -237,7 +237,7 @@ def _kind(node: Node) -> str:
 
 
 def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
-    """Whether the parameters of a step between codes and numbers are one each, or one per channel of ``node``.
+    """Return whether the parameters of a step between codes and numbers are one each, or one per channel of ``node``.
 
     Results leave the accumulators tile by tile, and only channels are cut out of parameters.
     """
@@ -250,7 +250,7 @@ def _along_channels(graph: Graph, node: Node, part: Node) -> bool:
 
 
 def _pools(state: State, node: Node, follower: Node) -> bool:
-    """Whether ``follower`` pools a convolution whose sums of one image fit half of the accumulators."""
+    """Return whether ``follower`` pools a convolution whose sums of one image fit half of the accumulators."""
     if _kind(follower) != "pool" or follower.epilogue or node.op != "Conv":
         return False
     view = gemm_view(state.graph, node)

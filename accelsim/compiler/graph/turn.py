@@ -35,7 +35,7 @@ def turn(state: State) -> None:
 
 
 def _slot(graph: Graph, product: Node, transpose: Node) -> int:
-    """Which operand of a product that reads it either way a transposition is, -1 for none."""
+    """Return which operand of a product that reads it either way a transposition is, -1 for none."""
     name = transpose.outputs[0]
     if product.op not in ("MatMul", "Gemm") or product.inputs.count(name) != 1:
         return -1

@@ -47,8 +47,8 @@ def alike_blocks(graph: Graph, pinned: Mapping[str, Any]) -> Blocks | None:
 
 
 def _written_again(graph: Graph, row: Blocks) -> bool:
-    """Whether a node behind the blocks writes in place to what differs from block to block: states in codes, say, whose
-    conversions are alike."""
+    """Return whether a node behind the blocks writes in place to what differs from block to block: states in codes,
+    say, whose conversions are alike."""
     parts = (part for node in graph.nodes[row.end :] for part in (node, *node.epilogue))
     return any(part.op == "Append" and row.names.moves(part.inputs[0]) for part in parts)
 

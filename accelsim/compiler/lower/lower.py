@@ -91,8 +91,8 @@ def lower(state: State) -> Program:
 
 
 def _least_fs(state: State) -> int:
-    """What the products of the graph take at the least, fs: those of the busiest engine at the peak of its fastest
-    format, on all cores; of several kinds the slowest."""
+    """Return what the products of the graph take at the least, fs: those of the busiest engine at the peak of its
+    fastest format, on all cores; of several kinds the slowest."""
     spent: Counter[str] = Counter()
     for node in state.graph.nodes:
         spent[node.engine] += kept(sparsity(node), node_work(state.graph, node).macs)
@@ -105,8 +105,8 @@ def _least_fs(state: State) -> int:
 
 
 def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
-    """What finds blocks of the model that repeat; None where there are none, values are asked for, or several cores
-    share a level."""
+    """Return what finds blocks of the model that repeat; None where there are none, values are asked for, or several
+    cores share a level."""
     asked = state.options
     alone = state.copies == state.chip.core_count
     may = asked.repeat and asked.values == "off" and alone
@@ -128,9 +128,9 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
 
 
 def _rolls(state: State, builder: Builder) -> bool:
-    """Whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and times of
-    laps follow from those before, or so many clocks are so many femtoseconds, else the machine is hardly ever in the
-    same state again."""
+    """Return whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and
+    times of laps follow from those before, or so many clocks are so many femtoseconds, else the machine is hardly ever
+    in the same state again."""
     asked = state.options
     clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
     whole = all(clock is None or clock.exact for clock in clocks)
@@ -140,7 +140,7 @@ def _rolls(state: State, builder: Builder) -> bool:
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
-    """What begins to stay in the memory of the chip goes there as soon as it is there."""
+    """Return what begins to stay in the memory of the chip goes there as soon as it is there."""
     for name in node.writes:
         if name in kept:
             layout.store_whole(index, name, layout.state_home(name))

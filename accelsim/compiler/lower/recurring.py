@@ -70,7 +70,7 @@ class Snapshot:
         )
 
     def _follow(self, before: Snapshot, chains: Chains) -> bool:
-        """Whether each name is the one that was there before, or its image in the blocks in between."""
+        """Return whether each name is the one that was there before, or its image in the blocks in between."""
         ahead = self.block - before.block
         return all(
             old == new or chains.follows(old, new, ahead)

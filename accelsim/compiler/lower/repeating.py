@@ -77,7 +77,7 @@ class Repeating:
         return index + copies
 
     def _copies(self, index: int) -> int:
-        """How many nodes from node ``index`` on need not be lowered, for they are copies by now."""
+        """Return how many nodes from node ``index`` on need not be lowered, for they are copies by now."""
         block, rest = divmod(index - self._blocks.first, self._blocks.size)
         looked_at = min(self._blocks.number, PATIENCE + self._found)
         if rest or not 0 <= block < looked_at or self.repeat is not None:
@@ -104,7 +104,8 @@ class Repeating:
         return times * self._found * self._blocks.size
 
     def _needed(self, layout: Layout, uses: Uses, index: int) -> Callable[[str], bool]:
-        """Whether a tensor plays a part in what follows; one that only waits in a memory for the end does not."""
+        """Return whether a tensor plays a part in what follows; one that only waits in a memory for the end does
+        not."""
 
         def needed(name: str) -> bool:
             if not uses.needed(name):
@@ -118,7 +119,7 @@ class Repeating:
         return self._seen[block].since(self._seen[block - size], self._blocks.names)
 
     def _look(self, block: int) -> None:
-        """Whether the state is one that was there a few blocks ago."""
+        """Return whether the state is one that was there a few blocks ago."""
         if self._found:
             return
         for size in range(1, min(block, LONGEST) + 1):
@@ -150,7 +151,7 @@ class Repeating:
         )
 
     def _near(self, block: int, fixed: Fixed) -> bool:
-        """Whether the last unit uses nothing that is older than the unit before it and moves on."""
+        """Return whether the last unit uses nothing that is older than the unit before it and moves on."""
         now, before = self._seen[block].counts, self._seen[block - self._found].counts
         oldest = before.regions - (now.regions - before.regions)
         return all(
@@ -170,7 +171,8 @@ class Repeating:
         return all(name in met and chains.reaches(name, times * self._found) for name in newest)
 
     def _ordered(self, block: int, times: int, fixed: frozenset[str]) -> bool:
-        """Whether names that decide which of two equal tensors leaves the chip are in the same order in all copies."""
+        """Return whether names that decide which of two equal tensors leaves the chip are in the same order in all
+        copies."""
         now, before = self._seen[block], self._seen[block - self._found]
         if now.spills == before.spills:
             return True
@@ -263,7 +265,7 @@ def _add_regions(builder: Builder, repeat: Repeat) -> None:
 
 
 def _later(history: History, repeat: Repeat, copy: int) -> History:
-    """What a region has been through, in a copy."""
+    """Return what a region has been through, in a copy."""
     writer = history.writer if history.writer is None else repeat.command_id(history.writer, copy)
     readers = {
         key: (repeat.command_id(reader, copy), phase) for key, (reader, phase) in history.readers.items()

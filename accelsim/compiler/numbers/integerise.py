@@ -172,7 +172,7 @@ class _Integerise:
         return Node(f"{product.node.name}.requantize", "Requantize", [total], [codes.name], attrs)
 
     def _quantised(self, name: str) -> Codes | None:
-        """What the only reader of a tensor makes of it, when that is a Quantize to one scale."""
+        """Return what the only reader of a tensor makes of it, when that is a Quantize to one scale."""
         reader = self.wires.only_reader(name)
         codes = None if reader is None else made_by(reader)
         return codes if codes is not None and codes.plain else None

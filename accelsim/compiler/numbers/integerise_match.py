@@ -82,14 +82,14 @@ class Matcher:
         return all(len(self.graph.tensors[name].shape) > 1 for name in node.inputs[:2])
 
     def _right(self, node: Node, b: Codes) -> bool:
-        """Whether the scales of the second operand are per tensor, or per output channel."""
+        """Return whether the scales of the second operand are per tensor, or per output channel."""
         tensor = self.graph.tensors[b.name]
         if not tensor.is_constant:
             return b.plain and node.op != "Conv"
         return b.axis is None if b.axis is None else b.axis == channels_of(node, tensor)
 
     def _is_bias(self, node: Node, name: str) -> bool:
-        """Whether the tensor is a constant with one value per output channel (or one for all)."""
+        """Return whether the tensor is a constant with one value per output channel (or one for all)."""
         tensor = self.graph.tensors[self.source(name)]
         channels, axis = self.channels(node)
         if not tensor.is_constant or tensor.elements not in (1, channels):
@@ -127,7 +127,7 @@ class Matcher:
         return (other, reader) if same and self._is_bias(node, other) else ("", None)
 
     def _fits(self, product: Product) -> bool:
-        """Whether no sum can leave int32: first by the formats alone, then by the weights."""
+        """Return whether no sum can leave int32: first by the formats alone, then by the weights."""
         if product.node.name in self.wide:
             return False
         b = self.graph.tensors[product.b.name]

@@ -98,7 +98,7 @@ def _settle(state: State, settled: Mapping[str, Operands]) -> None:
 
 
 def _is_coded(graph: Graph, node: Node) -> bool:
-    """Whether the operands of a node are codes already."""
+    """Return whether the operands of a node are codes already."""
     return graph.tensors[node.inputs[0]].dtype not in edit.FLOATS
 
 
@@ -133,7 +133,8 @@ def _note(state: State, formats: Plan) -> str:
 
 
 def _narrow_sums(state: State, operands: Mapping[str, Operands]) -> Iterator[str]:
-    """What to know of each format whose integer sums are narrower than INT32, in which their values are computed."""
+    """Return what to know of each format whose integer sums are narrower than INT32, in which their values are
+    computed."""
     unit = multiplier(state.chip)
     if unit is None or state.options.values == "off":
         return

@@ -265,7 +265,7 @@ class Rewriter:
         return [Node(part.name, "Bias", [total, name], [biased], part.attrs)], rest
 
     def _tail(self, node: Node, total: str, rest: list[Node], scale: Array, axis: int | None) -> list[Node]:
-        """What follows the sums: on codes where only ops that keep their scale follow, else on real numbers."""
+        """Return what follows the sums: on codes where only ops that keep their scale follow, else on real numbers."""
         final = self.codes.get(node.writes[0])
         integers = (
             self.graph.tensors[total].dtype == "int32" and final is not None and is_integer(final.dtype)

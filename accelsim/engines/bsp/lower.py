@@ -107,7 +107,7 @@ class StepWriter:
         return found
 
     def _operand(self, name: str, results: int, whole: bool = False, there: bool = False) -> Operand:
-        """What functions read of a tensor."""
+        """Return what functions read of a tensor."""
         tensor = self.graph.tensors[name]
         elements = tensor.elements if whole else min(tensor.elements, results)
         return Operand(elements, ceil(tensor.element_B), there)
@@ -222,12 +222,12 @@ def _kind(node: Node) -> str:
 
 
 def _needed(reads: dict[str, Operand], shares: Ints) -> list[tuple[str, int]]:
-    """What functions read of each tensor on all tiles, B."""
+    """Return what functions read of each tensor on all tiles, B."""
     return [(name, int(needed(each, shares).sum())) for name, each in reads.items()]
 
 
 def _reads(planned: Planned, block: int) -> list[tuple[str, int]]:
-    """What the multiplication reads of each tensor, B; sums that it adds to belong to none."""
+    """Return what the multiplication reads of each tensor, B; sums that it adds to belong to none."""
     product, parts, read = planned.product, planned.choice.partition, planned.choice.multiply.read
     weights = product.groups * product.K * product.N * parts.m * product.b_B
     again = int(over(product.K, block)) - parts.k

@@ -36,7 +36,7 @@ def lower_vector(layout: Layout, op: int, node: Node, unit: Unit) -> None:
 
 
 def _fits(layout: Layout, node: Node, names: list[str]) -> bool:
-    """Whether all operands and results fit in the activation buffer as they are."""
+    """Return whether all operands and results fit in the activation buffer as they are."""
     tensors = layout.graph.tensors
     missing = [tensors[name].nbytes for name in names if layout.place(name).chip is None]
     outs = [tensor.nbytes for tensor in layout.graph.outs(node)]

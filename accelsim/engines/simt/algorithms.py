@@ -92,12 +92,12 @@ def _as_direct(step: Lowering, product: Product, kernels: list[Kernel]) -> list[
 
 
 def _is_thin(gemm: Gemm) -> bool:
-    """Whether groups have so few channels that a tile would be mostly empty."""
+    """Return whether groups have so few channels that a tile would be mostly empty."""
     return gemm.conv is not None and gemm.groups > 1 and max(gemm.conv.channels, gemm.N) < CHANNELS
 
 
 def _has_others(step: Lowering, product: Product) -> bool:
-    """Whether implicit GEMM is not the only algorithm."""
+    """Return whether implicit GEMM is not the only algorithm."""
     gemm, conv = product.gemm, product.gemm.conv
     if conv is None or gemm.groups > 1 or conv.dilation != ONE or is_of_filters(conv):
         return False

@@ -162,7 +162,7 @@ def _width(command: Command) -> int:
 
 
 def _piece(command: Command) -> str:
-    """What happens in a command, a key of ``words.PIECES``."""
+    """Return what happens in a command, a key of ``words.PIECES``."""
     from accelsim.engines.simt.writing import LAUNCH
 
     if command.label == LAUNCH:

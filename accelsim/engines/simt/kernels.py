@@ -252,7 +252,7 @@ def choose(
 def _too_large(
     spec: Simt, around: Around, product: Product, name: str, cache: str, tiles: Iterable[TileShape]
 ) -> Infeasible:
-    """What the tile that needs the least lacks: room for the steps in flight."""
+    """Return what the tile that needs the least lacks: room for the steps in flight."""
     steps = [((tile.m, tile.n), step_of(spec, tile, product.format)) for tile in tiles]
     panels = [
         smallest(product, shape, step)._replace(depth=min(step, product.gemm.K)) for shape, step in steps

@@ -248,7 +248,7 @@ class ProductStep:
         )  # fmt: skip
 
     def _actions(self, tile: Tile) -> list[Action]:
-        """What a piece costs; most are of the same size, and the last of K alone has steps that are not full."""
+        """Return what a piece costs; most are of the same size, and the last of K alone has steps that are not full."""
         size = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         key = (*size, tile.k1 == self.gemm.K)
         if key not in self.costs:

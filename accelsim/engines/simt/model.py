@@ -155,7 +155,7 @@ def _bytes(products: Products) -> Floats:
 
 
 def _binds(overhead: Floats, computing: Floats, moving: Floats) -> Array:
-    """What takes most of the time."""
+    """Return what takes most of the time."""
     names = np.array(["launch", "products", "memory"], dtype=object)
     found: Array = names[np.argmax(np.stack([overhead, computing, moving]), axis=0)]
     return found

@@ -151,7 +151,7 @@ def smallest(product: Product, shape: tuple[int, int], step: int) -> Panel:
 
 
 def _depth_step(gemm: Gemm, step: int) -> int:
-    """What slices of K are multiples of: steps of the loop, of a convolution whole channels."""
+    """Return what slices of K are multiples of: steps of the loop, of a convolution whole channels."""
     taps = gemm.conv.kernel[0] * gemm.conv.kernel[1] if gemm.conv else 1
     return ceil(step / taps) * taps
 

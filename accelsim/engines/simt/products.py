@@ -298,7 +298,7 @@ def _best_reuse(spec: Simt, name: str, batched: bool) -> float:
 
 
 def _far(products: Products) -> Floats:
-    """How much of a row of operands lies beyond what is no matter, 0 to 1."""
+    """Return how much of a row of operands lies beyond what is no matter, 0 to 1."""
     found: Floats = np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B))
     return found
 

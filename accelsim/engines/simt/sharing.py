@@ -95,7 +95,7 @@ class Multiprocessors:
         del self._kernels[number]
 
     def _pass(self, edge: int) -> None:
-        """What was held until ``edge`` has been used; then they are given out anew."""
+        """Return what was held until ``edge`` has been used; then they are given out anew."""
         for kernel in self._kernels.values():
             kernel.left -= kernel.rate * (edge - self._since)
         self._since = edge

@@ -279,7 +279,7 @@ class Simt(EngineSpec):
     @field_validator("formats", mode="before")
     @classmethod
     def _of_their_units(cls, formats: Any) -> Any:
-        """What measurements say of their units, where nothing else is given."""
+        """Return what measurements say of their units, where nothing else is given."""
         if not isinstance(formats, dict):
             return formats
         return {name: of_its_unit(name, block) for name, block in formats.items()}

@@ -86,7 +86,7 @@ class Streaming:
         return min(PIECES, 1 << max(0, max(sizes).bit_length() - 1))
 
     def _share_B(self) -> int:
-        """What each slot may take of the cache; pieces that are larger stream through."""
+        """Return what each slot may take of the cache; pieces that are larger stream through."""
         cache, tensors = self.layout.roles.activations, len(self.ins) + len(self.outs)
         room = self.layout.spaces[cache].free_B()
         if room < FLIGHT * tensors:

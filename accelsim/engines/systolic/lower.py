@@ -133,7 +133,7 @@ class MatrixStep:
         self._complete()
 
     def _turns(self, sums: dict[tuple[int, int, int], list[int]]) -> Hashable:
-        """Which slots are next, and which sums are open."""
+        """Return which slots are next, and which sums are open."""
         slots = tuple((name, ring.next % len(ring.slots)) for name, ring in self.rings.items())
         return slots, tuple(sums), self.a_to_fetch
 
@@ -360,7 +360,7 @@ class MatrixStep:
         return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:
-        """Whether this tile begins or ends the result, and is the last one."""
+        """Return whether this tile begins or ends the result, and is the last one."""
         result = self.result
         first = result.written == 0
         result.written += (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)

@@ -75,7 +75,7 @@ def lower_shared(step: Lowering, gemm: Gemm) -> Mapped:
 
 
 def _gather(step: Lowering) -> None:
-    """What the first core has in its buffers goes to the memory, where all cores find it."""
+    """Return what the first core has in its buffers goes to the memory, where all cores find it."""
     first, *others = step.cores
     while first.spill(step.index, ()):
         pass
@@ -116,7 +116,7 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
 
 
 def _numbers(cores: int) -> Iterator[int]:
-    """How many cores may share a product: all of them, half of these, ..., two."""
+    """Return how many cores may share a product: all of them, half of these, ..., two."""
     while cores > 1:
         yield cores
         cores //= 2
@@ -141,7 +141,8 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept: li
 
 
 def _pins(step: Lowering, cores: int) -> Iterator[dict[str, Any]]:
-    """What a mapping needs whose reduction cores share: room for the sums of all of them when a tile is complete."""
+    """Return what a mapping needs whose reduction cores share: room for the sums of all of them when a tile is
+    complete."""
     roles, unit = step.layout.roles, step.layout.roles.matrix
     fixed, needed = roles.fixed_slots(roles.sums), unit.count * cores
     if unit.epilogue and (fixed is None or fixed >= needed):
@@ -272,7 +273,7 @@ def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
 
 
 def _tears(gemm: Gemm, axis: Share) -> bool:
-    """Whether parts are rows of the only image: whole ones, since they cut all its strips."""
+    """Return whether parts are rows of the only image: whole ones, since they cut all its strips."""
     return axis == "m" and gemm.conv is not None and gemm.conv.batch == 1
 
 

@@ -205,7 +205,7 @@ class Exact:
             self._held[use.region] += sums
 
     def _is_whole(self, command: Command, index: int) -> bool:
-        """Whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""
+        """Return whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""
         region = self._program.regions[command.effect.operands[index][1]]
         return region.name in self._program.graph.tensors
 

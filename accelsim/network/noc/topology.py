@@ -173,7 +173,8 @@ def _grid(name: str, shape: tuple[int, ...], columns: int, rows: int, wrap: bool
 
 
 def _forward(difference: Ints, size: int, heads: Bools, wrap: bool) -> Bools:
-    """Whether to go in the direction of rising coordinates; ``heads`` decides where both ways are equally long."""
+    """Return whether to go in the direction of rising coordinates; ``heads`` decides where both ways are equally
+    long."""
     if not wrap:
         return np.asarray(difference > 0)
     ahead = difference % size

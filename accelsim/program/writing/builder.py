@@ -97,8 +97,8 @@ class Builder:
         return tuple(dict.fromkeys((*written, *before)))
 
     def _shows(self, region: Region, other: int, written: Sequence[int]) -> bool:
-        """Whether a new region has bytes of an older one that none of those ``written`` later has wholly overwritten;
-        who overwrote them has waited for it."""
+        """Return whether a new region has bytes of an older one that none of those ``written`` later has wholly
+        overwritten; who overwrote them has waited for it."""
         past = self.regions[other]
         start, end = (
             max(past.offset, region.offset),
@@ -184,5 +184,5 @@ class Builder:
                     waits[Wait(writer, "done", why)] = None
 
     def _ordered(self, engine: str, other: str) -> bool:
-        """Whether the two run one after the other anyway."""
+        """Return whether the two run one after the other anyway."""
         return engine == other and self.engines[engine] in self.sequential

@@ -74,7 +74,7 @@ class Laps:
             yield from lap.passes
 
     def _left_out(self, like: int) -> int:
-        """How many laps from this one on are left out, of ``like`` that differ in their place alone."""
+        """Return how many laps from this one on are left out, of ``like`` that differ in their place alone."""
         if like == 1:  # those behind it are others
             self._seen = []
             return 0
@@ -106,7 +106,7 @@ class Laps:
 
 
 def _moved(commands: Sequence[Command], first: int, size: int) -> tuple[Tile, dict[int, int]] | None:
-    """How far tiles, and versions of regions, move on from unit to unit; None where the units are not alike."""
+    """Return how far tiles, and versions of regions, move on from unit to unit; None where the units are not alike."""
     if len(commands) % size:
         return None
     tiles, versions = set[Tile](), dict[int, int]()
@@ -126,7 +126,7 @@ def _moved(commands: Sequence[Command], first: int, size: int) -> tuple[Tile, di
 
 
 def _alike(one: Command, other: Command) -> bool:
-    """Whether two commands differ in numbers and places alone."""
+    """Return whether two commands differ in numbers and places alone."""
     return (
         (one.engine, one.op, one.label, one.work, one.actions, one.effect._replace(tile=None))
         == (other.engine, other.op, other.label, other.work, other.actions, other.effect._replace(tile=None))
@@ -141,7 +141,7 @@ def _touched(uses: Sequence[Use]) -> list[tuple[int, str]]:
 
 
 def _waits_move(one: Command, other: Command, first: int, size: int) -> bool:
-    """Whether each waits for the same of its own laps, or for the same that is older than command ``first``."""
+    """Return whether each waits for the same of its own laps, or for the same that is older than command ``first``."""
     return len(one.waits) == len(other.waits) and all(
         (a.phase, a.why) == (b.phase, b.why)
         and b.command == (a.command if b.command < first else a.command + size)

@@ -80,7 +80,7 @@ def draw(
 
 
 def _said(topology: Topology, made: Layout) -> str:
-    """What there is, and what of it is not drawn."""
+    """Return what there is, and what of it is not drawn."""
     parts = [f"{count_of(len(topology.wires), 'wire')}, a direction each"]
     parts += [others_text(topology)] if len(topology.labels) > topology.ranks else []
     parts += [f"drawn: {made.left_out}"] if made.left_out else []
@@ -97,7 +97,7 @@ def others_text(topology: Topology) -> str:
 
 
 def _pairs(topology: Topology, made: Layout) -> list[_Pair]:
-    """What is joined of what is drawn."""
+    """Return what is joined of what is drawn."""
     found: dict[tuple[int, int], list[int]] = {}
     for number, wire in enumerate(topology.wires):
         if wire.source in made.at and wire.target in made.at:
@@ -187,7 +187,7 @@ def _line(
 
 
 def _between(made: Layout, pair: _Pair) -> bool:
-    """Whether something stands on the straight line between two vertices in a row or column."""
+    """Return whether something stands on the straight line between two vertices in a row or column."""
     (xa, ya), (xb, yb) = made.at[pair.a], made.at[pair.b]
     return any(
         min(xa, xb) - 1e-9 <= x <= max(xa, xb) + 1e-9 and min(ya, yb) - 1e-9 <= y <= max(ya, yb) + 1e-9

@@ -136,7 +136,7 @@ def _article(number: int, entry: Entry, several: bool) -> str:
 
 
 def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
-    """What compares the runs, and the buttons that choose one."""
+    """Return what compares the runs, and the buttons that choose one."""
     buttons = "".join(
         f'<button type="button" data-show="{number}">{escape(entry.label)}</button>'
         for number, entry in enumerate(entries)

@@ -102,7 +102,7 @@ class _Tree:
 
 
 def _named(run: Run, row: EnergyRow) -> str:
-    """What a figure is, with the action of the ledger; what is drawn all the time by whose idle power it is."""
+    """Return what a figure is, with the action of the ledger; what is drawn all the time by whose idle power it is."""
     if row.component == STATIC:
         return f"idle power of {row.action.of}"
     return f"{in_words(run.chip, row.component, row.action)}: {row.action}"

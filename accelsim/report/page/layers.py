@@ -103,7 +103,8 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
 
 
 def _keys(lines: Lines) -> list[str]:
-    """What lines of several runs are matched by: the name in the model, with a number from the second of a name on."""
+    """Return what lines of several runs are matched by: the name in the model, with a number from the second of a name
+    on."""
     seen: dict[str, int] = {}
     found = []
     for layer in lines.shown:

@@ -56,7 +56,7 @@ def timeline(run: Run, lines: Lines) -> dict[str, Any]:
 
 
 def _note(left_out: int, gap: int, what: str) -> list[str]:
-    """What was joined, and by which rule; nothing where nothing was."""
+    """Return what was joined, and by which rule; nothing where nothing was."""
     if not left_out:
         return []
     return [

@@ -184,7 +184,8 @@ def _parts_of(cluster: ClusterSpec, node: Node) -> list[list[str]]:
 
 
 def _outward(cluster: ClusterSpec, node: Node) -> bool:
-    """Whether devices of a node also reach each other over its network, which is built and joins all its ends."""
+    """Return whether devices of a node also reach each other over its network, which is built and joins all its
+    ends."""
     network = cluster.networks.get(cluster.network_of(node))
     alike = sum(
         each.count for each in cluster.nodes.values() if cluster.network_of(each) == cluster.network_of(node)

@@ -50,7 +50,7 @@ SAID = ("source", "as_of", "note")
 
 
 def _is_size(value: Any) -> bool:
-    """Whether a value is a number, or none where one may stand."""
+    """Return whether a value is a number, or none where one may stand."""
     return not isinstance(value, bool | str | dict | list)
 
 

@@ -136,7 +136,8 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
 
 
 def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
-    """Whether a finding is a claim that goes, because its user has changed what it rests on (see ``Finding``)."""
+    """Return whether a finding is a claim that goes, because its user has changed what it rests on (see
+    ``Finding``)."""
     if not finding.claim or finding.path in touched:
         return False
     around = finding.path[:-1]
@@ -245,7 +246,7 @@ def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
 
 
 def _table_findings(table: EnergyTable) -> Iterator[Finding]:
-    """What is wrong with an energy table by itself."""
+    """Return what is wrong with an energy table by itself."""
     yield from laws.table_findings(table)
     for stray in stray_rows(table):
         yield Finding(stray.path, stray.what, stray.expected, stray.near)

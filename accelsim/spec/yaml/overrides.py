@@ -107,8 +107,9 @@ def _starts(name: str, key: str) -> bool:
 
 
 def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
-    """What may stand first in a path without being a field -> the paths that it may mean: names of blocks in tables,
-    and of those in tables of these, alone or behind the outer name; ``cores`` and ``nodes`` for their number."""
+    """Return what may stand first in a path without being a field -> the paths that it may mean: names of blocks in
+    tables, and of those in tables of these, alone or behind the outer name; ``cores`` and ``nodes`` for their
+    number."""
     model, found = model_of(annotation), defaultdict[str, list[str]](list)
     fields = model.model_fields if model is not None and isinstance(value, dict) else ()
     for table, name, inner in _blocks(value, annotation):
@@ -142,7 +143,8 @@ def _choices(value: Any, annotation: Any) -> list[str]:
 
 
 def _meant(value: Any, annotation: Any, name: str, known: list[str]) -> str:
-    """What a path of no field was to be: without its first part, as in older specs, or with the nearest one; or ''."""
+    """Return what a path of no field was to be: without its first part, as in older specs, or with the nearest one; or
+    ''."""
     first, _, rest = name.partition(".")
     return rest if rest and find(value, annotation, rest)[2] is None else _near((), first, known)
 

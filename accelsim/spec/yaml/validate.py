@@ -135,7 +135,7 @@ def _problem(tree: Tree, model: type[Model], path: PathTo, error: dict[str, Any]
 
 
 def _description(tree: Tree, model: type[Model], path: PathTo) -> str:
-    """What the field at ``path`` is, for a message that it is missing."""
+    """Return what the field at ``path`` is, for a message that it is missing."""
     inner = model_of(annotation_at(model, tree.value, path[:-1]))
     info = None if inner is None else inner.model_fields.get(str(path[-1]))
     return "" if info is None else (info.description or "")

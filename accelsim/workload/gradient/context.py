@@ -125,7 +125,7 @@ class Value:
         return self.tensor.dtype
 
     def __bool__(self) -> bool:
-        """Whether the input is there: an absent optional one has no name."""
+        """Return whether the input is there: an absent optional one has no name."""
         return bool(self.name)
 
     def op(self, op: str, *others: Value, **attrs: Any) -> Value:

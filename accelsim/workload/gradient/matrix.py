@@ -147,7 +147,7 @@ def _conv_kernel(node: Node, x: Value, w: Value, g: Value) -> Value:
 
 
 def _unseen(node: Node, x: Value, g: Value, i: int) -> int:
-    """How many of the last elements of spatial axis ``i`` of the padded input no window reaches."""
+    """Return how many of the last elements of spatial axis ``i`` of the padded input no window reaches."""
     a, rank = node.attrs, x.rank - 2
     padded = x.shape[i + 2] + a["pads"][i] + a["pads"][rank + i]
     reach = a["strides"][i] * (g.shape[i + 2] - 1) + a["dilations"][i] * (a["kernel_shape"][i] - 1) + 1

@@ -87,7 +87,7 @@ def pad(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 
 
 def _line(node: Node, op: str, x: Value, axis: int, **attrs: object) -> Array:
-    """Which element of ``axis`` each element of the result comes from, by the op's own kernel on one axis."""
+    """Return which element of ``axis`` each element of the result comes from, by the op's own kernel on one axis."""
     one = Node(node.name, op, ["x"], ["y"], {**node.attrs, **attrs})
     return base.get(op).kernel(one, [np.arange(x.shape[axis])])[0]
 

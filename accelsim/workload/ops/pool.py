@@ -22,7 +22,7 @@ def _infer(node: Node, ins: Ins) -> Infers:
 
 
 def _lowest(x: Array) -> float:
-    """What a maximum starts from: the lowest finite number (all of a window may be padding)."""
+    """Return what a maximum starts from: the lowest finite number (all of a window may be padding)."""
     return float(np.finfo(x.dtype).min) if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
 
 

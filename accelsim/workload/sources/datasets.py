@@ -157,7 +157,7 @@ def _from_arrays(where: str, arrays: dict[str, Array]) -> Dataset:
 
 
 def _set_problems(where: str, arrays: dict[str, Array], sound: dict[str, Array]) -> Iterator[Problem]:
-    """What does not fit together; ``sound`` are the arrays that hold numbers."""
+    """Return what does not fit together; ``sound`` are the arrays that hold numbers."""
     wanted = PARTS if "x_train" in arrays else ("x", "y")
     yield from (Problem(f"{name} is missing", where, FORM) for name in wanted if name not in arrays)
     for x, y in zip(wanted[::2], wanted[1::2], strict=True):

@@ -139,7 +139,7 @@ def parse_topology(text: str, where: str = "topology") -> Topology:
 
 
 def _separator(text: str) -> str:
-    """What separates the cells: what occurs most in the first line that has several of them."""
+    """Return what separates the cells: what occurs most in the first line that has several of them."""
     for line in text.splitlines():
         counts = {each: line.partition("#")[0].count(each) for each in SEPARATORS}
         most = max(counts, key=lambda each: counts[each])
@@ -236,7 +236,7 @@ def _layer(name: str, cells: list[str], header: _Header) -> Layer:
 
 
 def _second_stride(cells: list[str], header: _Header) -> bool:
-    """Whether a number without a column follows the stride: the other stride, as SCALE-Sim reads it."""
+    """Return whether a number without a column follows the stride: the other stride, as SCALE-Sim reads it."""
     place = len(CONV_COLUMNS) + 1
     plain = header.columns == CONV_COLUMNS and not header.extra
     return plain and len(cells) > place and bool(re.fullmatch("[1-9][0-9]{0,17}", cells[place], re.ASCII))
@@ -245,7 +245,7 @@ def _second_stride(cells: list[str], header: _Header) -> bool:
 def _notes(
     separator: str, header: _Header, titles: list[str], rows: list[tuple[int, list[str]]], layers: list[Layer]
 ) -> Iterator[str]:
-    """How what is not in the plain form was read."""
+    """Return how what is not in the plain form was read."""
     if separator != ",":
         yield f"cells are separated by {'tabs' if separator == chr(9) else 'semicolons'}"
     yield from header.notes
@@ -294,7 +294,7 @@ def _add_conv(builder: Builder, layer: Layer, batch: int) -> str:
 
 
 def _beyond(size: int, kernel: int, stride: int) -> int:
-    """How far the last window sticks out of the input."""
+    """Return how far the last window sticks out of the input."""
     return -(size - kernel) % stride
 
 

@@ -159,7 +159,7 @@ def _scale_law(graph: Graph, readers: list[Node]) -> Law:
 
 
 def _is_residual(graph: Graph, node: Node) -> bool:
-    """Whether a node adds activations to activations."""
+    """Return whether a node adds activations to activations."""
     return node.op in ("Sum", "Add") and not any(graph.tensors[name].is_constant for name in node.inputs)
 
 

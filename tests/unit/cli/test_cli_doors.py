@@ -48,7 +48,7 @@ def test_options_are_shown_in_groups(cli: Cli, command: str) -> None:
 
 
 def completions(*words: str) -> list[str]:
-    """What bash would offer for the last word."""
+    """Return what bash would offer for the last word."""
     env = {
         "_ACCELSIM_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(words),

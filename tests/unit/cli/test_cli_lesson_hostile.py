@@ -172,7 +172,7 @@ def _as_expected(row: dict[str, str], said: str) -> bool:
 
 
 def _is_student(process: Path) -> bool:
-    """Whether it is a process that this grader started for a student's file."""
+    """Return whether it is a process that this grader started for a student's file."""
     user = 64_000 + os.getpid() % 1000 if os.geteuid() == 0 else os.geteuid()
     try:
         return process.stat().st_uid == user and b"/lesson/child.py" in (process / "cmdline").read_bytes()

@@ -175,7 +175,7 @@ def test_blocks_fit_where_no_row_does() -> None:
 
 
 def step_of(conv: Conv, rows: tuple[int, int] = (1, 1)) -> Step:
-    """What ``strips`` reads of a step: bytes of one element and geometry."""
+    """Return what ``strips`` reads of a step: bytes of one element and geometry."""
     chip = compiled(wide(), CHIP, "int8")
     gemm = Gemm(1, conv.batch * conv.out[0] * conv.out[1], 8, 9 * conv.channels, "", "", conv)
     assert chip.chip.matrix is not None

@@ -47,7 +47,7 @@ def values(name: str) -> Array:
 
 
 def contains(wide: str, points: Array) -> bool:
-    """Whether each point is a value of format ``wide``, by its definition and not by ``holds``."""
+    """Return whether each point is a value of format ``wide``, by its definition and not by ``holds``."""
     row = table.get(wide)
     if row.bits <= 8:
         return bool(np.isin(points, values(wide)).all())

@@ -135,7 +135,7 @@ def test_reads_and_writes_compete_when_they_have_moved() -> None:
 
 
 def turns(found: Served) -> int:
-    """How often the bus changes its direction."""
+    """Return how often the bus changes its direction."""
     assert found.commands is not None
     kinds = [kind for _, kind, _, _ in found.commands.tolist() if kind in (Command.RD, Command.WR)]
     return sum(before != after for before, after in pairwise(kinds))

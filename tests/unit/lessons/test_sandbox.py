@@ -71,7 +71,7 @@ def student(text: str, seconds: float = 20.0, isolated: bool = False) -> Student
 
 
 def wrong(text: str, seconds: float = 20.0) -> Wrong:
-    """What the check says where 'f' of this text is called."""
+    """Return what the check says where 'f' of this text is called."""
     with pytest.raises(Wrong) as found, student(text, seconds) as ask:
         ask("f")
     return found.value

@@ -51,7 +51,8 @@ def of_the_registry(op: str, *values: Array) -> Array:
 
 
 def takes_two(op: str) -> bool:
-    """Whether the op takes two operands of real numbers of which the second broadcasts to the first, and reads both."""
+    """Return whether the op takes two operands of real numbers of which the second broadcasts to the first, and reads
+    both."""
     x, side, other = whole_numbers((5, 6), 0), whole_numbers((6,), 1), whole_numbers((6,), 2)
     try:
         first, second = of_the_registry(op, x, side), of_the_registry(op, x, other)
@@ -161,7 +162,7 @@ MATMULS = [(a, b) for a in A_SHAPES for b in B_SHAPES if fits(a, b)]
 
 
 def sided(constant: bool, swapped: bool, op: str, shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Whether ONNX knows the op with these operands."""
+    """Return whether ONNX knows the op with these operands."""
     return op not in ONE_SIDED or (not swapped and len(shape) <= len(result))
 
 

@@ -171,7 +171,7 @@ def shown(text: str) -> float:
 
 
 def same(printed: float, exact: float, digits: float = 5e-3) -> bool:
-    """Whether a figure of three digits is the rounded one."""
+    """Return whether a figure of three digits is the rounded one."""
     return abs(printed - exact) <= digits * abs(exact) + 1e-30
 
 

@@ -178,7 +178,7 @@ def test_a_narrower_format_costs_no_more_per_mac(name: str) -> None:
 
 
 def _within(narrow: str, wide: str) -> bool:
-    """Whether each operand has at most the bits of that of ``wide``, in exponent and in mantissa."""
+    """Return whether each operand has at most the bits of that of ``wide``, in exponent and in mantissa."""
     pairs = zip((operand_formats(narrow) or ()) * 2, (operand_formats(wide) or ()) * 2, strict=False)
     return all(
         (low.kind == "float") == (high.kind == "float")

@@ -76,7 +76,7 @@ def cases() -> list[Any]:
 
 
 def covered(case: Any) -> bool:
-    """Whether the case is one node of an op that has a canonical form, of an operator set that can be
+    """Return whether the case is one node of an op that has a canonical form, of an operator set that can be
     imported.
     """
     opset = next((item.version for item in case.model.opset_import if not item.domain), 0)

@@ -37,7 +37,7 @@ def product(**changes: Any) -> onnx.ModelProto:
 
 
 def refused(proto: onnx.ModelProto, folder: Path) -> str:
-    """What the loader says; it says it with little work, and names the file."""
+    """Return what the loader says; it says it with little work, and names the file."""
     path = folder / "bad.onnx"
     path.write_bytes(proto.SerializeToString())
     with at_once(), pytest.raises(AccelsimError) as caught:

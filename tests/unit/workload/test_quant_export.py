@@ -115,7 +115,7 @@ def assert_close(theirs: dict[str, Array], ours: dict[str, Array], graph: Graph,
 
 
 def exact_floats(name: str) -> bool:
-    """Whether the float ops of a model are defined to the last bit (softmax and its like are not)."""
+    """Return whether the float ops of a model are defined to the last bit (softmax and its like are not)."""
     return name.startswith(("mlp", "mobilenet", "digits", "residual"))
 
 

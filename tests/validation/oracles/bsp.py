@@ -119,7 +119,8 @@ def spread(elements: Sequence[Element], tiles: Sequence[int]) -> dict[Element, i
 def gather(
     owner: dict[Element, int], wants: dict[int, list[Element]], element_B: int, own: bool
 ) -> Exchanged:
-    """What is sent once by its owner to all that listen. ``own``: a tile keeps what it owns, and receives the rest."""
+    """Return what is sent once by its owner to all that listen. ``own``: a tile keeps what it owns, and receives the
+    rest."""
     found, listened = Exchanged(), set[Element]()
     for tile, elements in wants.items():
         others = [element for element in elements if not own or owner[element] != tile]

@@ -242,7 +242,7 @@ class Pass:
         return carried.swapaxes(1, 2)[self.filters >= 0], int(free[:, :, -1].max())
 
     def _from_buffer(self) -> Values:
-        """What the foot of each chain adds to, [t, e, p]: psums of the passes before, or zeros."""
+        """Return what the foot of each chain adds to, [t, e, p]: psums of the passes before, or zeros."""
         if self.work.new:
             return np.zeros((*self.pes.shape[:2], self.filters.shape[1]), dtype=self.chip.kind)
         return self.coming[self.filters].swapaxes(1, 2)

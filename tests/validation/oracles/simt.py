@@ -74,7 +74,7 @@ class Chip:
             self.dispatch()
 
     def advance(self, index: int, home: Multiprocessor) -> Iterator[Ran]:
-        """What happens on a multiprocessor now: blocks leave, have had their work, come to the unit."""
+        """Return what happens on a multiprocessor now: blocks leave, have had their work, come to the unit."""
         for block in [block for block, clock in home.leaving.items() if clock == self.now]:
             del home.leaving[block]
             yield Ran(block, index, self.placed[block], self.unit[block], self.now)

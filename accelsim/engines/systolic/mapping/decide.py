@@ -87,7 +87,7 @@ def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
 
 
 def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, most: float) -> _Found | None:
-    """What it takes alone; None where that cannot be told, or is more than ``most`` clocks."""
+    """Return what it takes alone; None where that cannot be told, or is more than ``most`` clocks."""
     mapping = leader.mapping()
     program = _program(step, gemm, mapping)
     clocks = None if program is None else rehearsed(program, step.layout.roles, described, most=most)
@@ -107,7 +107,7 @@ def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
 
 
 def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
-    """What those are compared by that are as fast alone."""
+    """Return what those are compared by that are as fast alone."""
     ahead = rehearsed(found.program, roles, described, True) if described.ahead else found.clocks
     return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
 

@@ -78,7 +78,8 @@ def _streamed_sides(step: Lowering, gemm: Gemm, a_resident: bool) -> list[str]:
 
 
 def _rows(step: Lowering, gemm: Gemm) -> tuple[int, int]:
-    """What tm must be a multiple of: a whole image behind a fused pooling; and whole rows of a streamed convolution."""
+    """Return what tm must be a multiple of: a whole image behind a fused pooling; and whole rows of a streamed
+    convolution."""
     if gemm.conv is None:
         return 1, 1
     pooled = any((op := find(part.op)) is not None and op.kind == "pool" for part in step.node.epilogue)

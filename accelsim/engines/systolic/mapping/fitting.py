@@ -101,12 +101,12 @@ class Fitting:
         return self._roles.fixed_slots(buffer)
 
     def _each(self, c: Candidates) -> tuple[Ints, Ints]:
-        """How many arrays have tiles of their own of A, of B."""
+        """Return how many arrays have tiles of their own of A, of B."""
         working, own = lanes(self._gemm, c), c.own
         return working if own[0] else 0 * working + 1, working if own[1] else 0 * working + 1
 
     def _side_by_side(self, c: Candidates) -> Bools:
-        """Whether fixed slots are enough for a tile of each array."""
+        """Return whether fixed slots are enough for a tile of each array."""
         enough: Bools = np.ones(len(c), np.bool_)
         a, b = self._each(c)
         for buffer, needed, streamed in (
@@ -193,7 +193,7 @@ class Fitting:
         return worst._replace(missing_B=int(missing[at]), tile=f"{tile}: {worst.tile}")
 
     def _shared(self, buffer: str, at: int, shares: Sequence[Share], room: Room) -> Need:
-        """What candidate ``at`` needs of a buffer, and for what."""
+        """Return what candidate ``at`` needs of a buffer, and for what."""
         parts = [(share.what, int(share.size_B[at])) for share in shares if share.buffer == buffer]
         available_B = self._available(buffer, room)
         if buffer == self._roles.activations and room.whole_B:
@@ -203,7 +203,7 @@ class Fitting:
         return Need(0, buffer, sum(size_B for _, size_B in parts), available_B, told, "capacity")
 
     def _in_slot(self, share: Share, at: int) -> Need:
-        """What candidate ``at`` needs of a fixed slot."""
+        """Return what candidate ``at`` needs of a fixed slot."""
         size_B, spec = int(share.size_B[at]), self._roles.buffer(share.buffer)
         slot_B, slots = self._shapes[share.buffer]
         field = "slot_capacity" if spec.slot_capacity else f"capacity / {slots} slots"

@@ -271,8 +271,8 @@ class ProductSearch:
                 yield Option(a_resident, y_resident, Room(room, free_B - room))
 
     def _plans(self, widths: Sequence[int]) -> Iterator[Plan]:
-        """What candidates have in common, for each residency choice; with ``widths`` of strips where activations are
-        streamed."""
+        """Return what candidates have in common, for each residency choice; with ``widths`` of strips where activations
+        are streamed."""
         whole = self._pinned.get("a_whole_k")
         for index, option in enumerate(self.options):
             slab = self._gemm.conv is not None and not option.a_resident
@@ -284,7 +284,7 @@ class ProductSearch:
                     yield Plan(index, a_whole_k, a_slots, split, rows)
 
     def _rows(self, slab: bool, widths: Sequence[int]) -> Iterator[Rows]:
-        """How M may be cut; ``slab``: activations are streamed in whole rows of the image, or of strips of these
+        """Return how M may be cut; ``slab``: activations are streamed in whole rows of the image, or of strips of these
         ``widths``."""
         conv, pinned = self._gemm.conv, int(self._pinned.get("tq", 0))
         if conv is not None and 0 < pinned < conv.out[1]:

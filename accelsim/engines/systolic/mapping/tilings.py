@@ -188,7 +188,7 @@ def _tile_k(gemm: Gemm, c: Candidates) -> Ints:
 
 
 def _pixels(conv: Conv, gemm: Gemm, c: Candidates) -> Ints:
-    """What ``slabs`` tells of each candidate's tiles along M, [N, 3]."""
+    """Return what ``slabs`` tells of each candidate's tiles along M, [N, 3]."""
     extents, which = np.unique(c.tm, return_inverse=True)
     pixels = np.array([slabs(conv, gemm.M, tm) for tm in extents.tolist()], np.int64).reshape(-1, 3)
     found: Ints = pixels[which]

@@ -150,7 +150,7 @@ def vectors(numbers: Numbers, size: int) -> Iterator[tuple[Array, Array, np.floa
 
 
 def _found(numbers: Numbers) -> list[bool]:
-    """Which of sixty steps had an infinite gradient."""
+    """Return which of sixty steps had an infinite gradient."""
     return [bool(each) for each in generator(numbers.seed, 2).random(60) < 0.08] + [
         False
     ] * 2 * numbers.interval

@@ -182,7 +182,8 @@ def _row(place: int, layer: Timed) -> str:
 
 
 def _table(work: Chain) -> tuple[list[list[Any]], float]:
-    """What a student's functions get: (name, accelerator s or None, host s, move s) of each layer; the input's move."""
+    """Return what a student's functions get: (name, accelerator s or None, host s, move s) of each layer; the input's
+    move."""
     return [list(layer) for layer in work.layers], work.move
 
 

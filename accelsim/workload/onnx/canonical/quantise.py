@@ -61,7 +61,8 @@ def is_whole(dtype: str) -> bool:
 
 
 def _is_code(dtype: str, bits: int) -> bool:
-    """Whether tensors of this format hold codes of at most ``bits`` bits: integers, or floats of up to 8 bits."""
+    """Return whether tensors of this format hold codes of at most ``bits`` bits: integers, or floats of up to 8
+    bits."""
     if dtype not in table.FORMATS:
         return False
     row = table.get(dtype)

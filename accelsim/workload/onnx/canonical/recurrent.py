@@ -167,7 +167,7 @@ class _Layer:
         return None if (lengths == self.steps).all() else lengths
 
     def _of(self, index: int, direction: int) -> str:
-        """What input ``index`` has for one direction; '' when the input is absent."""
+        """Return what input ``index`` has for one direction; '' when the input is absent."""
         name = optional(self.raw, index)
         if not name:
             return ""

@@ -49,7 +49,7 @@ def _pads(
     dilations: list[int],
     extra: list[int],
 ) -> tuple[list[int], list[int]]:
-    """What the result loses at the begin and end of each axis (ONNX operator ConvTranspose, total_padding)."""
+    """Return what the result loses at the begin and end of each axis (ONNX operator ConvTranspose, total_padding)."""
     rank, auto = len(size), raw.attrs.get("auto_pad", "NOTSET")
     pads = list(raw.attrs.get("pads") or [0] * 2 * rank)
     wanted = raw.attrs.get("output_shape")

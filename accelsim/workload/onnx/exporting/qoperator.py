@@ -114,14 +114,14 @@ class _Writer:
         return True
 
     def _is_vector(self, part: Node, last: Node) -> bool:
-        """Whether a Bias adds 32-bit constants to the output channels of a product."""
+        """Return whether a Bias adds 32-bit constants to the output channels of a product."""
         bias = self.parts.tensors[last.inputs[1]]
         return (
             bias.is_constant and bias.dtype == "int32" and last.attrs["axis"] == self.parts.channel_axis(part)
         )
 
     def _can(self, part: Node, bias: str, last: Node) -> bool:
-        """Whether a QLinear op has what these nodes need."""
+        """Return whether a QLinear op has what these nodes need."""
         axis, attrs = last.attrs["axis"], part.attrs
         multiplier = np.asarray(last.attrs["multiplier"])
         per_channel = multiplier.ndim <= 1 and axis in (None, self.parts.channel_axis(part))

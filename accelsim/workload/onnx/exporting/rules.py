@@ -159,7 +159,7 @@ def _experts(node: Node, writer: Writer) -> None:
 
 
 def _append(node: Node, writer: Writer) -> None:
-    """What is before the new rows, the new rows, what is behind them."""
+    """Return what is before the new rows, the new rows, what is behind them."""
     (past, new), axis, at = node.inputs, node.attrs["axis"], node.attrs["at"]
     held, end = writer.graph.tensors[past].shape[axis], at + writer.graph.tensors[new].shape[axis]
     parts = []

@@ -263,7 +263,7 @@ def label(node: Any) -> str:
 
 
 def _beside(location: str, path: Path) -> bool:
-    """Whether ``location``, links followed, lies in the folder of the model."""
+    """Return whether ``location``, links followed, lies in the folder of the model."""
     if not location or "\0" in location or Path(location).is_absolute():
         return False
     try:

@@ -114,7 +114,7 @@ def _value(tensor: Tensor, made: Mapping[int, list[Array]]) -> Array:
 
 
 def _behind(last: Computed) -> list[Computed]:
-    """What must be computed for ``last``, and itself, in order; without recursion, for chains may be long."""
+    """Return what must be computed for ``last``, and itself, in order; without recursion, for chains may be long."""
     order: list[Computed] = []
     seen: set[int] = set()
     stack: list[tuple[Computed, bool]] = [(last, False)]

@@ -225,7 +225,7 @@ def _keep(tensors: Iterable[Tensor], name: str, scope: Scope) -> None:
 
 
 def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
-    """Whether the body of a node that the registry lacks was imported in its place.
+    """Return whether the body of a node that the registry lacks was imported in its place.
 
     It is, if the registry knows all that is in the body; else the node goes to the host whole, if the host knows it.
     """

@@ -226,7 +226,7 @@ def _fetch(node: Any, path: Path) -> None:
 
 
 def _stated(kind: Any) -> Stated:
-    """What the file says of the type and the shape of a result."""
+    """Return what the file says of the type and the shape of a result."""
     sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
     return Stated(FORMATS.get(kind.elem_type, ""), tuple(sizes) if kind.HasField("shape") else None)
 

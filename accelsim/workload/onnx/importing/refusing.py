@@ -29,7 +29,7 @@ def refusing(op: str, name: str, ins: Iterable[Tensor | None]) -> Iterator[None]
 
 
 def _said(error: BaseException) -> str:
-    """What the exception says, with its type where that alone would not be understood."""
+    """Return what the exception says, with its type where that alone would not be understood."""
     text = " ".join(str(error).split())
     plain = isinstance(error, (ValueError, RuntimeError)) and text
     return text if plain else f"{type(error).__name__} {text}".rstrip()

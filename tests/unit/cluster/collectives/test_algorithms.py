@@ -30,7 +30,7 @@ def buffers(ranks: int, elements: int) -> list[Array]:
 
 
 def expected(kind: str, given: list[Array]) -> list[Array | None]:
-    """What each device must hold; None for whatever it likes."""
+    """Return what each device must hold; None for whatever it likes."""
     ranks, size, total = len(given), len(given[0]), np.sum(given, 0)
     parts = [part(i, ranks, size) for i in range(ranks)]
     if kind == "all_reduce":

@@ -28,7 +28,7 @@ A100 = load_chip("a100-80-sxm")
 
 
 def board_W(run: Run) -> float:
-    """What the board draws: without host and links."""
+    """Return what the board draws: without host and links."""
     near = [row for row in energy_table(run) if "pcie" not in row.component and row.component != "host"]
     return sum(row.energy_J for row in near if row.action != HOST_IDLE) / run.seconds
 

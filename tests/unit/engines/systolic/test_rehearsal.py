@@ -35,7 +35,7 @@ FRAMING = 1e-3
 
 
 def agrees(program: Program) -> bool:
-    """Whether the rehearsal takes what the machine takes; and no longer with weights that are there."""
+    """Return whether the rehearsal takes what the machine takes; and no longer with weights that are there."""
     roles = Roles(program.chip)
     taken = Rehearsal(program, roles).time_fs()
     ahead = Rehearsal(program, roles, ahead=True).time_fs()
