@@ -1,4 +1,4 @@
-"""What the address mapping makes of one DDR4-3200: bandwidth, what the data bus waited for, energy per bit."""
+"""Effect of the address mapping on one DDR4-3200: bandwidth, what the data bus waited for, energy per bit."""
 
 from __future__ import annotations
 

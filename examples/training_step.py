@@ -1,4 +1,4 @@
-"""What one training step of a language model takes on eight GPUs, by plan and by what overlaps or waits elsewhere."""
+"""Time of one training step of a language model on eight GPUs, by plan and by what overlaps or waits elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a faster clock, a slower memory or another dataflow does to a matrix product, without touching a spec file."""
+"""Effects of a faster clock, a slower memory or another dataflow on a matrix product, without touching a spec file."""
 
 from __future__ import annotations
 

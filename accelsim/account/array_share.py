@@ -1,4 +1,4 @@
-"""How the time of the arrays splits: streaming, shifting weights in, waiting, as papers on accelerators count it."""
+"""Split of the time of the arrays: streaming, shifting weights in, waiting, as papers on accelerators count it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the time of a run goes to: each instant of its critical path is blamed on one resource and one layer.
+"""Blame for the time of a run: each instant of its critical path is blamed on one resource and one layer.
 
 The path itself is the machine's (``machine.critical_path``). Here its pieces get names that a reader knows: what the
 array did while a MatMul streamed, which operand a transfer moved. All parts add up to the time of the run, exactly.

@@ -1,4 +1,4 @@
-"""What the joules of a run rest on, and what keeps those of two runs from being set in one ratio."""
+"""Basis of the joules of a run, and what keeps those of two runs from being set in one ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far off latency and energy of a run may be: intervals, where an engine of the chip runs kernels."""
+"""Intervals of latency, energy and power of a run, where an engine of the chip runs kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run can be trusted: the status of every price, what share of the energy hangs on it, and which constants
+"""Trust in a run: the status of every price, what share of the energy hangs on it, and which constants
 nobody has fitted.
 
 Static power is left out: it is a measured or a missing figure of the whole chip, not the energy of an action.

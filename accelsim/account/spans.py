@@ -1,4 +1,4 @@
-"""What the work of a step asks for: engine and port times, peak rates, bytes per second to compare with."""
+"""Demands of the work of a step: engine and port times, peak rates, bytes per second to compare with."""
 
 from __future__ import annotations
 

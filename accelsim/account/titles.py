@@ -1,4 +1,4 @@
-"""What a layer is, in the words of a paper's table: 'conv 3x3 128->128 @28x28', 'linear 768->3072 x128'."""
+"""Titles of layers, in the words of a paper's table: 'conv 3x3 128->128 @28x28', 'linear 768->3072 x128'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: where tables and progress go, options that are NAME=VALUE, files that can be written."""
+"""Parts that commands share: where tables and progress go, options that are NAME=VALUE, files that can be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands about DRAM share: options that change a spec, and the spec that they make."""
+"""Shared parts of the commands about DRAM: options that change a spec, and the spec that they make."""
 
 from __future__ import annotations
 

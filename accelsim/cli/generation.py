@@ -1,4 +1,4 @@
-"""What ``accelsim run`` prints of a prompt and the tokens behind it."""
+"""Output of ``accelsim run`` for a prompt and the tokens after it."""
 
 from __future__ import annotations
 

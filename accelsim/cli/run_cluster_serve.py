@@ -1,4 +1,4 @@
-"""What ``accelsim run ... --on CLUSTER --plan ...`` prints of a prompt and the tokens behind it."""
+"""Output of ``accelsim run ... --on CLUSTER --plan ...`` for a prompt and the tokens after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the passes hand to each other, and what the user asked for."""
+"""State that the passes hand to each other, and options of the user."""
 
 from __future__ import annotations
 

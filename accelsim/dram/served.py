@@ -1,4 +1,4 @@
-"""What every DRAM model gives back: when it was done, and what it did."""
+"""Result of every DRAM model: when it was done, and what it did."""
 
 from __future__ import annotations
 

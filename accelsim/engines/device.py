@@ -1,4 +1,4 @@
-"""What an engine type sees of a simulation (``Device``) and of the walk along the critical path (``Walk``)."""
+"""View of an engine type on a simulation (``Device``) and of the walk along the critical path (``Walk``)."""
 
 from __future__ import annotations
 

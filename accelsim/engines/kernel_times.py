@@ -1,4 +1,4 @@
-"""What an engine type that runs kernels one by one says about their time, without a program and a simulation.
+"""Times of kernels by an engine type that runs them one by one, without a program and a simulation.
 
 A *family* is a kind of kernel that one closed form describes (products, convolutions, functions of rows, attention).
 Its kernels come as columns, one row each, so that thousands are worked out at a time.

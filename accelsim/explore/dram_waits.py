@@ -1,4 +1,4 @@
-"""What the data bus of a DRAM waited for: every idle clock of it, with the rule that made it idle.
+"""Waits of the data bus of a DRAM: every idle clock of it, with the rule that made it idle.
 
 Read from the commands of a batch. Before the data of a RD or WR there may be a gap on the bus. The command stands where
 it does because one of the rules allows no earlier clock; that rule gets the whole gap. Where the rule is an activation

@@ -1,4 +1,4 @@
-"""What one could change about a chip to make a run shorter: one row per change, from the fields of its spec.
+"""Changes of a chip that make a run shorter: one row per change, from the fields of its spec.
 
 A change is what ``--set`` (or another option of a run) takes, so that anybody can repeat it. Which ones are worth a
 simulation follows from the critical path: a change can help as far as what it improves is on the path. A change after

@@ -1,4 +1,4 @@
-"""What would make a run shorter: one change at a time, each compiled and simulated like a run of its own.
+"""Changes that would make a run shorter: one change at a time, each compiled and simulated like a run of its own.
 
 Nothing here is an estimate. Which changes are worth trying follows from the critical path (``levers``); what they give
 is simulated, with the layers mapped anew, without values (which cost no simulated time). Some make a run longer.

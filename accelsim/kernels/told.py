@@ -1,4 +1,4 @@
-"""What is said of predicted kernels: intervals, and why a kernel takes as long as it does, each computed from its
+"""Explanations of predicted kernels: intervals, and why a kernel takes as long as it does, each computed from its
 times."""
 
 from __future__ import annotations

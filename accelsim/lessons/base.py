@@ -1,4 +1,4 @@
-"""What a lesson is: one folder of ``course`` with a text, a file to edit, a solution, hints and a check."""
+"""A lesson: one folder of ``course`` with a text, a file to edit, a solution, hints and a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulated memories hold: versions of regions, checked at every access, and their values.
+"""Contents of the simulated memories: versions of regions, checked at every access, and their values.
 
 A region has one current version. It is valid from the completion of its last write until the next writer starts.
 A command that reads [from, to) checks at ``to`` that its version was valid all that time; if not, the schedule is

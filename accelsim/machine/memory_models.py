@@ -1,4 +1,4 @@
-"""How long an off-chip memory takes: four levels of detail behind one interface, ``MemoryModel.serve``.
+"""Times of off-chip memories: four levels of detail behind one interface, ``MemoryModel.serve``.
 
 'ideal' and 'bandwidth' know how many bytes move; 'pattern' and 'bank' know which: they turn the addresses of a tile
 into bursts and hand all of them to a DRAM model in one call, so that there is still one event per tile.

@@ -1,1 +1,1 @@
-"""What a GPU of this machine takes for kernels and whole networks: timed and metered with PyTorch."""
+"""Measurements of kernels and whole networks on a GPU of this machine: timed and metered with PyTorch."""

@@ -1,4 +1,4 @@
-"""How long calls of PyTorch take on a GPU: of the kernels alone, or with the host that asks for them."""
+"""Times of calls of PyTorch on a GPU: of the kernels alone, or with the host that asks for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to say of a collective: figures by kind of link, sentences, a table of algorithms, sweeps."""
+"""Report on a collective: figures by kind of link, sentences, a table of algorithms, sweeps."""
 
 from __future__ import annotations
 

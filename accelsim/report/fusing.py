@@ -1,4 +1,4 @@
-"""What a search for threshold and cycle time of fused gradients found: a table, sentences, a picture, JSON."""
+"""Report on a search for threshold and cycle time of fused gradients: a table, sentences, a picture, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one can ask of a run: the fields, and their record, from which a saved run can be told apart and repeated.
+"""Requests for a run: the fields, and their record, from which a saved run can be told apart and repeated.
 
 How it is done (``job``, ``tuning``) imports the whole simulator, so it is asked for by name.
 """

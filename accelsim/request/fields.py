@@ -1,4 +1,4 @@
-"""What one can ask of a run: each field is declared here, once, with all that is said and done with it.
+"""Fields of a request: each is declared here, once, with all that is said and done with it.
 
 The signature of ``accelsim.run``, the options of the command line, the record of a run and the table of
 ``docs/python.md`` are made of these fields. Importing this loads none of the simulator.

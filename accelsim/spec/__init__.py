@@ -1,1 +1,1 @@
-"""What the hardware is: spec files, read into frozen models."""
+"""Hardware: spec files, read into frozen models."""

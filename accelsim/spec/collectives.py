@@ -1,4 +1,4 @@
-"""What software adds to a collective: the named constants of a communication library, fitted or as it ships them."""
+"""Software of collectives: the named constants of a communication library, fitted or as it ships them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many blocks of threads a multiprocessor has room for."""
+"""Number of blocks of threads that a multiprocessor has room for."""
 
 from __future__ import annotations
 

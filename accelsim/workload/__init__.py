@@ -1,1 +1,1 @@
-"""What must be computed: graphs, ops, and where they come from."""
+"""Computations: graphs, ops, and where they come from."""

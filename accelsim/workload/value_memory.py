@@ -1,4 +1,4 @@
-"""What values take of this machine's memory, estimated from the shapes before any is made."""
+"""Memory that values take on this machine, estimated from the shapes before any is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a validation check is, and the list of all checks."""
+"""Validation checks and the list of all of them."""
 
 from __future__ import annotations
 

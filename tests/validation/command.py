@@ -1,4 +1,4 @@
-"""What ``accelsim validate`` does in a checkout: run checks, list them, print, save and draw their outcomes."""
+"""The command ``accelsim validate`` in a checkout: run checks, list them, print, save and draw their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the data is that checks compare with."""
+"""Data that checks compare with."""
 
 from __future__ import annotations
 

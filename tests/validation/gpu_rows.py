@@ -1,4 +1,4 @@
-"""What the sets of ``gpu-models`` share: a measured network with its simulated time."""
+"""Shared rows of the sets of ``gpu-models``: a measured network with its simulated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where measurements of other people lie: they are not part of this project, and read where they are."""
+"""Measurements of other people: they are not part of this project, and read where they are."""
 
 from __future__ import annotations
 

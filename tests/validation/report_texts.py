@@ -1,4 +1,4 @@
-"""What the numbers of reports/accuracy.md and reports/light-models.md mean, in plain words."""
+"""Meanings of the numbers of reports/accuracy.md and reports/light-models.md, in plain words."""
 
 from __future__ import annotations
 

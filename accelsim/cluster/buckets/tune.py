@@ -1,4 +1,4 @@
-"""Which threshold and cycle time are best: neither small buckets (latency) nor large ones (nothing overlaps).
+"""Search for the best threshold and cycle time: neither small buckets (latency) nor large ones (nothing overlaps).
 
 A grid needs nothing more; ``search`` asks Optuna (extra ``sweep``); ``best`` takes what is there.
 """

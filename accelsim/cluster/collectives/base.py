@@ -1,4 +1,4 @@
-"""What an algorithm of collectives is: kinds that it does, with which numbers of devices, and its rounds."""
+"""An algorithm of collectives: kinds that it does, with which numbers of devices, and its rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which algorithm runs a collective: the one named, the fastest on the wires alone, or what the library takes.
+"""Choice of the algorithm of a collective: the one named, the fastest on the wires alone, or what the library takes.
 
 'library' is what software makes of it on this cluster (``software.py``, constants of the cluster's ``collectives:``):
 NCCL's rings and trees with its protocols. 'auto' is the fastest of this package's own algorithms on the idle network,

@@ -1,4 +1,4 @@
-"""What a collective does, round by round, on cells: equal parts of a buffer, however large that is."""
+"""Rounds of a collective on cells: equal parts of a buffer, however large that is."""
 
 from __future__ import annotations
 

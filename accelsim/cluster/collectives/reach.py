@@ -1,4 +1,4 @@
-"""What the rings of a group of devices find on a topology: bytes per second inside nodes and between them, latencies.
+"""Rings of a group of devices on a topology: bytes per second inside nodes and between them, latencies.
 
 A library lays as many rings side by side as a node has devices in the group. All pass the nodes in one order; ring r
 enters each node at its member r, so that every member sends a share of what leaves the node by its own way. The bytes

@@ -1,4 +1,4 @@
-"""What a communication library makes of a collective: time by algorithm and protocol, the least of which it takes.
+"""Model of a communication library: time by algorithm and protocol, the least of which it takes.
 
 A protocol moves the bytes of a step with a share of a link's bandwidth and a latency of its own, inside a node and
 between nodes; these constants stand in the block ``collectives:`` of a cluster and are fitted to measurements. With n

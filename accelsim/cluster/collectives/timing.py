@@ -1,4 +1,4 @@
-"""How long a collective takes on a network, what each wire carries, joules: played, or where that is exact, computed.
+"""Time of a collective on a network, load of each wire, joules: played, or where that is exact, computed.
 
 ``algorithm`` is a name of the registry, or 'auto': the one with the least time of those that can do it.
 """

@@ -1,1 +1,1 @@
-"""Which layers go to which stage: GPipe's balanced blocks, PipeDream's optimiser."""
+"""Assignment of layers to stages: GPipe's balanced blocks, PipeDream's optimiser."""

@@ -1,4 +1,4 @@
-"""What is wrong with a plan for a model, a batch and a number of devices: everything at once."""
+"""Problems of a plan for a model, a batch and a number of devices, all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan cuts up: the loss of one microbatch and every gradient of it, as one graph without an update."""
+"""The graph that a plan cuts: the loss of one microbatch and every gradient of it, as one graph without an update."""
 
 from __future__ import annotations
 

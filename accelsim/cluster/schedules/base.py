@@ -1,4 +1,4 @@
-"""What a pipeline schedule is: the list of ops of each device, which weights each op uses, and what must hold."""
+"""A pipeline schedule: the list of ops of each device, which weights each op uses, and what must hold."""
 
 from __future__ import annotations
 

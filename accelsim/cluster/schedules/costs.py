@@ -1,4 +1,4 @@
-"""How long ops take: numbers, or tables by stage, chunk and microbatch, brought to whole ticks of one length."""
+"""Times of ops: numbers, or tables by stage, chunk and microbatch, brought to whole ticks of one length."""
 
 from __future__ import annotations
 

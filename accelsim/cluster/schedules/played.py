@@ -1,4 +1,4 @@
-"""What came of playing a schedule: when each op ran, the bubble, stashes over time, messages."""
+"""Outcome of a schedule: when each op ran, the bubble, stashes over time, messages."""
 
 from __future__ import annotations
 

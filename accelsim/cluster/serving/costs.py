@@ -1,4 +1,4 @@
-"""What pieces of a call cost on the devices of a cluster: each is simulated once on each kind of chip, then known."""
+"""Costs of pieces of a call on the devices of a cluster: each is simulated once on each kind of chip, then known."""
 
 from __future__ import annotations
 

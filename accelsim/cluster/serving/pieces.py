@@ -1,4 +1,4 @@
-"""What one device of a tensor-parallel group computes of a call of a decoder, between two collectives.
+"""Pieces of a call of a decoder: work of one device of a tensor-parallel group between two collectives.
 
 The layers of the zoo by Megatron's splits (Shoeybi et al., arXiv 1909.08053), the sum with what goes past a block after
 its collective. Keys and values are kept by head, each device those of its heads. One device alone has whole layers.

@@ -1,4 +1,4 @@
-"""What a faster network would change of serving: links, and the library that runs the collectives."""
+"""Effects of a faster network on serving: links, and the library that runs the collectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one asks first about a cluster: how many devices, their bandwidth in a node, between nodes, across the cut."""
+"""Facts about a cluster: how many devices, their bandwidth in a node, between nodes, across the cut."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What parallel training and inference need in closed form: bytes of memory, bytes moved, floating-point operations."""
+"""Needs of parallel training and inference in closed form: bytes of memory, bytes moved, floating-point operations."""

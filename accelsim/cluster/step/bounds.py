@@ -1,4 +1,4 @@
-"""What a plan takes at about, and what it needs, by closed forms: for a search that simulates only the best.
+"""Estimates of the time and the memory of a plan, by closed forms: for a search that simulates only the best.
 
 Pipelines: (m - 1) times the longest stage and once through all of them; interleaved ones fill by chunks; zero-bubble
 ones fill without gradients of weights (facts of the schedules in ``tests.helpers.schedule_forms``). Larger

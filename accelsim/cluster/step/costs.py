@@ -1,4 +1,4 @@
-"""What a device does, from the compiler and the machine of its chip: each piece is simulated once and remembered."""
+"""Costs of work on a device, by compiler and machine of its chip: each piece is simulated once and remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each device of a plan does in a training step, program by program, and what it sends when."""
+"""Programs of each device of a plan in a training step, and its messages."""
 
 from __future__ import annotations
 

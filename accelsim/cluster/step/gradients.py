@@ -1,4 +1,4 @@
-"""What happens when the pipelines have run: gradients of the replicas added up, the embedding's, the update."""
+"""End of a step, after the pipelines: gradients of the replicas added up, the embedding's, the update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a plan for a model and a cluster, all at once."""
+"""Problems of a plan for a model and a cluster, all at once."""
 
 from __future__ import annotations
 

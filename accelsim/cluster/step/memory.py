@@ -1,4 +1,4 @@
-"""What devices of a step hold over time, and the refusal of what does not fit, all devices at once."""
+"""Memory of the devices of a step over time, and the refusal of what does not fit, all devices at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the ops of a pipeline take on the devices of a plan: passes by their pieces, collectives, transfers."""
+"""Times of the ops of a pipeline on the devices of a plan: passes by their pieces, collectives, transfers."""
 
 from __future__ import annotations
 

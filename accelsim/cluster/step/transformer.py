@@ -1,4 +1,4 @@
-"""What a decoder of the zoo is made of, as far as its parallel training asks: sizes, and the bytes that follow."""
+"""Shape of a decoder of the zoo for parallel training: sizes, and the bytes that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would make a step shorter: changes of plan and cluster, each simulated before anything is said of it."""
+"""Changes that would make a step shorter: changes of plan and cluster, each simulated before anything is said of it."""
 
 from __future__ import annotations
 

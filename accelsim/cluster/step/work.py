@@ -1,4 +1,4 @@
-"""What is trained, cut by a plan: for each piece of the model what a device computes, sends, keeps and learns."""
+"""A training cut by a plan: for each piece of the model what a device computes, sends, keeps and learns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a plan computes: every device of it, step by step, with collectives that carry the data."""
+"""Values under a plan: every device of it, step by step, with collectives that carry the data."""

@@ -1,4 +1,4 @@
-"""What a stage of any network costs a device: its graphs, as the plan cuts them, simulated on the chip once."""
+"""Costs of a stage of any network on a device: its graphs, as the plan cuts them, simulated on the chip once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be in each off-chip memory at one time: weights, states, and activations while somebody needs them.
+"""Needs of each off-chip memory at one time: weights, states, and activations while somebody needs them.
 
 Checked twice. Before anything is lowered, what stays for the whole run (weights and states) is compared with each
 memory, so that a model that can never fit is refused at once; its activations are then counted from the graph, as if

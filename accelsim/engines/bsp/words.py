@@ -1,4 +1,4 @@
-"""What the time and the energy of a machine of tiles go to, in words."""
+"""Words for the uses of time and energy of a machine of tiles."""
 
 from __future__ import annotations
 

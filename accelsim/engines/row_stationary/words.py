@@ -1,4 +1,4 @@
-"""What the time and the energy of a row-stationary array go to, in words."""
+"""Words for the uses of time and energy of a row-stationary array."""
 
 from __future__ import annotations
 

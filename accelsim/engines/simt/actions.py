@@ -1,4 +1,4 @@
-"""What the commands of a kernel cost: entries of the ledger."""
+"""Costs of the commands of a kernel: entries of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long fused attention takes, in closed form (FlashAttention 2: Dao, 2023).
+"""Time of fused attention, in closed form (FlashAttention 2: Dao, 2023).
 
 A block takes 128 queries of a head and goes over all keys, or those before it (causal): per step two products, and
 between them a softmax, on whose results the second one waits. Causal blocks are as long as they see keys, and the

@@ -1,4 +1,4 @@
-"""How long convolutions take, in closed form: the algorithms that cuDNN has, and the one of them that takes the least.
+"""Times of convolutions, in closed form: the algorithms that cuDNN has, and the one of them that takes the least.
 
 **Implicit GEMM.** The product of n p q rows, k columns and c r s of K, whose operands come from the tensors as they
 are. **Winograd F(2x2, 3x3), fused.** The same with 4/9 of the multiplications, at a share (``fused``) of the rate.

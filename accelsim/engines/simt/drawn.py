@@ -1,4 +1,4 @@
-"""What multiprocessors draw beside the arithmetic, registers and memories of the energy table.
+"""Power of multiprocessors beside the arithmetic, registers and memories of the energy table.
 
 Two things: what busy multiprocessors draw as long as a kernel runs, whatever it does, even where they wait for memory
 (``active``), and what an operation has around it, the fetching and scheduling of instructions and the collecting of

@@ -1,4 +1,4 @@
-"""How long kernels of functions on rows take, in closed form: elementwise ones, softmax, norms, copies.
+"""Times of kernels of functions on rows, in closed form: elementwise ones, softmax, norms, copies.
 
 Such a kernel streams: it takes what it moves at the usable bandwidth of the memory, or its special functions where
 these take longer. Where a function needs the elements of a row again (``passes``), they come from the L2 cache while

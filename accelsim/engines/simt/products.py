@@ -1,4 +1,4 @@
-"""How long kernels of products take, in closed form, for any number of products, tiles and cuts of K at a time.
+"""Times of kernels of products, in closed form, for any number of products, tiles and cuts of K at a time.
 
 A block computes a tile of ``m x n`` results. Its loop over K takes, per step, the multiplications of the tile at the
 sustained rate of the format (on lanes that could fill every slot of their schedulers, what the loads of operands leave

@@ -1,4 +1,4 @@
-"""How long the attention of a serving stack takes in a graph of kernels, in closed form: of prompts, of single queries.
+"""Time of the attention of a serving stack in a graph of kernels, in closed form: of prompts, of single queries.
 
 Writing the new keys and values to their cache is a kernel before it, and part of its time unless ``cache_write`` is 0.
 

@@ -1,4 +1,4 @@
-"""How long a mixture of experts takes on one device of a serving stack, in closed form.
+"""Time of a mixture of experts on one device of a serving stack, in closed form.
 
 In one graph: routing, two grouped products, activation, quantising where the format is narrow, and the sum over the
 experts of a token. Weights come of those experts of the device alone that have a token; products and weights overlap.

@@ -1,4 +1,4 @@
-"""How long a linear layer of a serving stack takes in a graph of kernels, in closed form.
+"""Time of a linear layer of a serving stack in a graph of kernels, in closed form.
 
 The product takes the fastest of seven tiles and, of 16-bit inputs, of five cuts of the loop over K: blocks run in
 waves, of which the last one is soft, and each block takes its multiplications at a share of the peak, its operands at a

@@ -1,4 +1,4 @@
-"""What the time and the energy of multiprocessors go to, in words."""
+"""Words for the uses of time and energy of multiprocessors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a step of many devices looks like: page, trace, pictures."""
+"""Views of a step of many devices: page, trace, pictures."""

@@ -1,4 +1,4 @@
-"""What an op is: a shape rule, its algorithmic work, a NumPy kernel, and how it looks to a matrix unit."""
+"""An op: a shape rule, its algorithmic work, a NumPy kernel, and how it looks to a matrix unit."""
 
 from __future__ import annotations
 

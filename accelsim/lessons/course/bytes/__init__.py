@@ -1,1 +1,1 @@
-"""What a byte costs: DRAM against arithmetic."""
+"""Costs of a byte: DRAM against arithmetic."""

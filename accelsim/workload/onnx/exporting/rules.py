@@ -1,4 +1,4 @@
-"""How each canonical op is written in ONNX."""
+"""ONNX nodes of each canonical op."""
 
 from __future__ import annotations
 
