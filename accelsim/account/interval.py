@@ -61,30 +61,29 @@ def latency_interval(run: Run, key: str = "") -> Interval | None:
 
 
 class Generated(NamedTuple):
-    """Intervals of a generation on one device: of its prompts, of its last token (None: the prompts give all), and of
-    all of it; None for a chip without kernels."""
+    """Intervals of a generation on one device: of its prompts, of the mean time of a decode step (None: the prompts
+    give all), and of all of it; None for a chip without kernels."""
 
     first: Interval | None
     token: Interval | None
     total: Interval | None
 
 
-def generated(prefill: Run, last: Run | None, decode_s: float) -> Generated:
-    """Return the intervals of a generation of prompts and, after them, ``decode_s`` of calls like the ``last`` one."""
+def generated(prefill: Run, last: Run | None, decode_s: float, steps: int) -> Generated:
+    """Return the intervals of a generation of prompts and, after them, ``decode_s`` of so many ``steps`` of decoding,
+    whose kernels are those of the ``last`` one."""
     from accelsim.kernels.whole import added, together, widened
 
-    ends = {
-        what: latency_interval(run, what)
-        for what, run in ((GENERATION, prefill), (TOKEN, last))
-        if run is not None
-    }
-    alone = [
-        together(found).scaled(1.0, seconds, run.seconds)
+    first = latency_interval(prefill, GENERATION)
+    if last is None or first is None:
+        return Generated(first, None, first and widened(first, prefill.seconds, GENERATION))
+    prompts, decoding = (
+        together(parts(run) or ()).scaled(1.0, seconds, run.seconds)
         for run, seconds in ((prefill, prefill.seconds), (last, decode_s))
-        if run is not None and (found := parts(run)) is not None
-    ]
-    whole = widened(added(alone), prefill.seconds + decode_s, GENERATION) if alone else None
-    return Generated(ends[GENERATION], ends.get(TOKEN), whole)
+    )
+    each = widened(decoding.scaled(1.0, decode_s / steps, decode_s), decode_s / steps, TOKEN)
+    whole = widened(added([prompts, decoding]), prefill.seconds + decode_s, GENERATION)
+    return Generated(first, each, whole)
 
 
 def in_any_lab(chip: Chip) -> bool:

@@ -129,7 +129,7 @@ def show_generation(found: Generation) -> None:
             si(found.time_to_first_token_s, "s") + interval_text(found.intervals.first),
         ),
         ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
-        *_last_call(found),
+        *_per_token(found),
         ("energy per token", si(found.energy_per_token_J, "J")),
         (
             "whole generation",
@@ -141,9 +141,9 @@ def show_generation(found: Generation) -> None:
     show_notes([*found.prefill.job.notes, *_emulated(found.prefill)])
 
 
-def _kernels(run: Run) -> tuple[str, str]:
-    """Fusion, and the format of keys and values where it was asked for."""
-    return run.job.options.fusion, run.job.options.kv_dtype
+def _kernels(run: Run) -> tuple[str, str, str]:
+    """Fusion, and the format of keys and values and the serving stack where they were asked for."""
+    return run.job.options.fusion, run.job.options.kv_dtype, run.job.request.stack
 
 
 def _emulated(run: Run) -> list[str]:
@@ -153,14 +153,13 @@ def _emulated(run: Run) -> list[str]:
     return [note for note in run.program.notes if note.startswith("quantise:")]
 
 
-def _last_call(found: Generation) -> list[tuple[str, str]]:
-    """Return how long the last token takes, where it is known how far off that may be."""
+def _per_token(found: Generation) -> list[tuple[str, str]]:
+    """Return the mean time of a decode step, where there is one."""
     from accelsim.report.text import interval_text, si
 
-    interval = found.intervals.token
-    if found.decode is None or interval is None:
+    if found.token_s is None:
         return []
-    return [("time of the last token", si(found.decode.seconds, "s") + interval_text(interval))]
+    return [("time per token", si(found.token_s, "s") + interval_text(found.intervals.token))]
 
 
 def _rows(found: Generation) -> Any:

@@ -34,7 +34,7 @@ USED = frozenset(
     {"model", "on", "set", "batch", "dtype", "fusion", "site", "values", "ignore_capacity", "param", "seed"}
 )
 """Fields of a request that mean something on a cluster."""
-OF_SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype")
+OF_SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype", "stack")
 """Fields that say how devices compute, in a generation."""
 
 

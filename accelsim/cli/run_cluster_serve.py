@@ -105,7 +105,7 @@ def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -
     assert model is not None  # a generation is of a decoder
     plan = parse_plan(asked.plan) if asked.plan else Plan()
     cluster = load_cluster(asked.cluster, asked.overrides)
-    library = serving_library(cluster, asked.library, asked.setting.fusion)
+    library = serving_library(cluster, asked.library, asked.setting)
     fleet = fleet_of(cluster, asked.setting, library)
     sequences = asked.batch or SEQUENCES * plan.dp
     wanted = Asked(sequences, prompt, new, asked.ignore_capacity)

@@ -34,6 +34,8 @@ from accelsim.workload.zoo import ZOO
 
 SIMULATED = 33
 """Decode calls that are simulated at the most, where values are off."""
+FEW = 4
+"""Decode calls up to which all of them are simulated."""
 CLOSE = 0.002
 """Between two simulated calls nothing more is simulated when the one in the middle is so near to the line between."""
 Told = Callable[[float], None]
@@ -87,8 +89,8 @@ class Generation:
 
     @cached_property
     def intervals(self) -> Generated:
-        """Intervals of the time to the first token, of the last token and of the whole."""
-        return generated(self.prefill, self.decode, self.decode_s)
+        """Intervals of the time to the first token, of the time per token and of the whole."""
+        return generated(self.prefill, self.decode, self.decode_s, self.decode_calls)
 
     @property
     def decode_calls(self) -> int:
@@ -106,17 +108,20 @@ class Generation:
         return sum(self._along(lambda call: call.energy_J))
 
     @property
+    def token_s(self) -> float | None:
+        """Time per token: mean time of a decode step, s; None without any."""
+        return self.decode_s / self.decode_calls if self.calls else None
+
+    @property
     def tokens_per_s(self) -> float | None:
         """Tokens of all sequences per second of decoding; None without any."""
         return self.sequences * self.decode_calls / self.decode_s if self.calls else None
 
     @property
     def tokens_interval_per_s(self) -> tuple[float, float] | None:
-        """Interval of ``tokens_per_s``: that of the time of the last token, turned over; None where it has none."""
-        token, rate = self.intervals.token, self.tokens_per_s
-        if token is None or rate is None or self.decode is None:
-            return None
-        return token.rates(rate * self.decode.seconds)
+        """Interval of ``tokens_per_s``: that of ``token_s``, turned over; None where it has none."""
+        token = self.intervals.token
+        return None if token is None else token.rates(self.sequences)
 
     @property
     def energy_per_token_J(self) -> float | None:
@@ -142,6 +147,7 @@ class Generation:
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
             "intervals": {name: each and each._asdict() for name, each in self.intervals._asdict().items()},
+            "token_s": self.token_s,
             "tokens_per_s": self.tokens_per_s,
             "tokens_interval_per_s": self.tokens_interval_per_s and [*self.tokens_interval_per_s],
             "energy_per_token_J": self.energy_per_token_J,
@@ -190,10 +196,16 @@ def generate(request: Request) -> Generation:
     return generation(request)
 
 
-def generation(request: Request, told: Told = lambda share: None, simulated: int = SIMULATED) -> Generation:
+def generation(
+    request: Request,
+    told: Told = lambda share: None,
+    simulated: int = SIMULATED,
+    close: float = CLOSE,
+) -> Generation:
     """The generation that a request asks for; ``told`` hears the share that is done. See ``generate``.
 
-    ``simulated``: decode calls to simulate at the most, where values are off.
+    Where values are off, ``simulated`` decode calls are simulated at the most, and none between two where the one in
+    their middle is within ``close`` of the line between them (a share; below 0: all are simulated).
     """
     asked = generation_of(str(request.model), request.param)
     if asked is None:
@@ -202,7 +214,7 @@ def generation(request: Request, told: Told = lambda share: None, simulated: int
     maker = _Maker(replace(request, model=name, param=params, fusion=request.fusion or SERVING))
     told(0.0)
     prefill = maker.run(0, prompt)
-    calls = _Calls(maker, prompt, new - 1, told, simulated)
+    calls = _Calls(maker, prompt, new - 1, told, simulated, close)
     found = calls.all() if request.values != "off" else calls.enough()
     batch = prefill.program.graph.tensors["tokens"].shape[0]
     return Generation(
@@ -251,14 +263,16 @@ def _named(caches: list[str]) -> Iterator[tuple[str, str]]:
 class _Calls:
     """Decode calls behind a prompt: ``count`` of them, simulated where it takes them.
 
-    Ends first, then halves: where the call in the middle of two is farther than ``CLOSE`` from the line between them,
+    Ends first, then halves: where the call in the middle of two is farther than ``close`` from the line between them,
     both halves are looked at, the worst first, until ``simulated`` calls were. ``error`` is the largest distance from a
     line at a middle whose halves were not looked at any more.
     """
 
-    def __init__(self, maker: _Maker, first: int, count: int, told: Told, simulated: int) -> None:
+    def __init__(
+        self, maker: _Maker, first: int, count: int, told: Told, simulated: int, close: float
+    ) -> None:
         self._maker, self._first, self._count, self._most = maker, first, count, simulated
-        self._told = told
+        self._told, self._close = told, close
         self._found: dict[int, Call] = {}
         self.error = 0.0
         self.last: Run | None = None
@@ -269,7 +283,7 @@ class _Calls:
 
     def enough(self) -> list[Call]:
         """Simulate as many calls as the lines between them need."""
-        if self._count <= self._most:
+        if self._count <= FEW:
             return self.all()
         last = self._first + self._count - 1
         self._call(self._first), self._call(last)
@@ -278,7 +292,7 @@ class _Calls:
             _, left, right = heappop(waiting)
             middle = (left + right) // 2
             off = self._distance(left, middle, right)
-            if off > CLOSE:
+            if off > self._close:
                 for half in ((left, middle), (middle, right)):
                     if half[1] - half[0] > 1:
                         heappush(waiting, (-off, *half))

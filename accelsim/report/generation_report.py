@@ -42,11 +42,12 @@ FUSED = {
 """Fusion -> what kernels are then."""
 
 
-def kernels_row(chip: Chip, fusion: str, kv_dtype: str = "") -> list[tuple[str, str]]:
-    """Name and value of what a generation says of its kernels, and of its keys and values where their format is not
-    that of attention; nothing of chips without fused kernels."""
+def kernels_row(chip: Chip, fusion: str, kv_dtype: str = "", stack: str = "") -> list[tuple[str, str]]:
+    """Name and value of what a generation says of its kernels, of the serving stack where one was asked for, and of its
+    keys and values where their format is not that of attention; nothing of chips without fused kernels."""
     fuses = any(ENGINES[unit.type].attends for unit in units(chip).values())
     rows = [("kernels", f"{FUSED[fusion]} (--fusion {fusion})")] if fuses else []
+    rows += [("serving stack", f"{stack} (--stack {stack})")] if stack else []
     return rows + ([("keys and values", kv_dtype)] if kv_dtype else [])
 
 

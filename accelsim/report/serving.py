@@ -104,7 +104,7 @@ PARTS = ("compute_s", "collectives_s", "transfer_s")
 
 
 def call_rows(found: Served) -> Iterator[tuple[str, ...]]:
-    """Cells of the table of calls: the prefill, the first and the last token of decoding."""
+    """Cells of the table of calls: the prefill, the first and the last step of decoding."""
     _, rows = records(found)
     for row in rows[:2] + rows[2:][-1:]:
         name, past, tokens, seconds, rate, compute, collectives, transfer, joules, links, _ = row
@@ -127,11 +127,13 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             "model",
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
-        *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype),
+        *kernels_row(
+            found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack
+        ),
         *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
         ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
-        ("time of a token", si(found.token_s, "s") + interval_text(found.token_interval)),
+        ("time per token", si(found.token_s, "s") + interval_text(found.token_interval)),
         ("energy per token", si(found.energy_per_token_J, "J")),
         (
             "whole generation",
@@ -148,7 +150,7 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
     if last is not None:
         told.append(
             f"Decoding then produces {si(found.tokens_per_s)} tokens per second at {si(found.energy_per_token_J, 'J')} "
-            f"each. The last token takes {si(last.period_s, 's')}. {_goes(last)}."
+            f"each. The last decode step takes {si(last.period_s, 's')}. {_goes(last)}."
         )
         told += [_moved(found, last), *_small(found)]
     told += intervals.sentences(found.total_interval, "the whole generation")

@@ -159,6 +159,11 @@ class Request:
         page="language-models.md",
         python="Where kernels are those of a serving stack, inputs of layers in narrow formats are quantised by the "
         "kernel before, with static scales ('fused'), or by a kernel of their own ('kernel'); default: 'fused'."))
+    stack: str = field(default="", metadata=option(
+        "With --fusion serving, the stack whose kernels and host these are: vllm, tensorrt-llm; default: that of the "
+        "chip, vllm.", MAPPED, metavar="STACK", page="language-models.md",
+        python="Where kernels are those of a serving stack: which one ('vllm', 'tensorrt-llm'); default: that of the "
+        "chip, 'vllm'."))
     kv_dtype: str = field(default="", metadata=option(
         "Number format of keys and values in memory, under attention in 16 bits: fp8, int8; with --values off; "
         "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype", page="language-models.md",

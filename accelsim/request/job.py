@@ -247,8 +247,12 @@ def _overrides(request: Request) -> list[str]:
 
 
 def _as_asked(chip: Chip, request: Request) -> Chip:
-    """With the streams of the request, at its site."""
+    """With the streams and the serving stack of the request, at its site."""
     chip = chip if request.streams is None else with_streams(chip, request.streams)
+    if request.stack:
+        from accelsim.spec.yaml.stacks import with_stack
+
+        chip = with_stack(chip, request.stack)
     if request.site is None:
         return chip
     from accelsim.spec.site import with_site

@@ -28,6 +28,7 @@ class Need(NamedTuple):
 BESIDE = (
     Need("percentile", lambda asked: _takes_percentile(asked["ranges"]), "--ranges percentile or percentile-ort"),
     Need("quantiser", lambda asked: asked.get("fusion") == "serving", "--fusion serving, or a model with prompt="),
+    Need("stack", lambda asked: asked.get("fusion") == "serving", "--fusion serving, or a model with prompt="),
     Need("seed", lambda asked: asked.get("inputs") is None, "inputs that are drawn, so no --inputs"),
 )  # fmt: skip
 """Options that need others; ``there`` is asked about the fields."""

@@ -165,6 +165,11 @@ class Decode(Measured):
         description="whether each query head has a block of its own that no part of the keys is cut from, where "
         "a window is given or heads do not share keys (FlashAttention 2)",
     )
+    stream: Times = Field(
+        0.0,
+        description="bytes of keys and values that a multiprocessor reads per clock where a block has one query head "
+        "and reads all its keys, shared or not (masked multi-head attention on lanes); 0: blocks have Tensor Cores",
+    )
     walk: Annotated[Seconds, found_in(0.0, 6e-6, "s")] = Field(1.4e-6, description="`step` of such a block")
     packing: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
         0.5e-6, description="where `lone`, of heads that share keys: more of a launch"
@@ -214,6 +219,10 @@ class Serving(Model):
 
     title: Words = Field(description="stack and version")
     device: Name = Field(description="the chip that was measured; on others the constants are not calibrated")
+    host: Annotated[Seconds, Field(ge=0, le=1)] = Field(
+        0.0,
+        description="time of the host for a kernel, where it asks for them one by one; 0: a graph has them",
+    )
     layers: dict[str, Layer] = Field({}, description="format -> constants of linear layers")
     prefill: dict[str, Prefill] = Field({}, description="format of keys and values -> those of prompts")
     decode: dict[str, Decode] = Field({}, description="format of keys and values -> those of single queries")
@@ -228,6 +237,15 @@ class Served(NamedTuple):
     activation_B: float
     arithmetic: str
     quantises: bool
+
+
+FAMILIES = ("layers", "prefill", "decode", "experts")
+"""Fields of ``Serving`` that hold constants by key."""
+
+
+def merged(of: Serving, rest: Serving) -> Serving:
+    """Return a stack with the constants that it does not state from another one."""
+    return of.model_copy(update={name: {**getattr(rest, name), **getattr(of, name)} for name in FAMILIES})
 
 
 GROUP, SCALE_B = 128, 2.0

@@ -64,7 +64,7 @@ NOT_DRAWN = {
     "inputs": "drawn with the seed", "ranges_from": "the default is drawn data", "mapping": "laws of pins draw it",
     "pinned": "laws of pins draw it", "scales": "learnt in training", "energy": "no part of time", "site": "of GPUs, which the chips here are not",
     "streams": "of GPUs: test_simt_run_laws draws them",
-    "quantiser": "of GPUs with constants of a serving stack", "kv_dtype": "the same, without values",
+    "quantiser": "of GPUs with constants of a serving stack", "kv_dtype": "the same, without values", "stack": "the same",
     "limit_commands": "ends a run", "limit_bytes": "ends a run", "cores": "drawn from SPEC",
     "schedule": "array_timing of a request", "tune": "writes a file", "tune_cache": "no file", "tuner": "writes a file", "prompt": "of language models", "new": "of language models",
 }  # fmt: skip

@@ -56,12 +56,11 @@ MEANING = {
         "they were timed with their host."
     ),
     "generations": (
-        "Whole generations, as `accelsim run 'MODEL?prompt=P,new=N'` says them, against tables that NVIDIA published "
-        "for TensorRT-LLM 0.5: batches of equal prompts, and first tokens of one prompt. No constant comes of these "
-        "rows, and the kernels are another stack's, vLLM's, on the same GPUs. A row is a GPU: it agrees where its mean "
-        "error is no larger than is claimed and as many rows lie within their intervals. On the H100 none is claimed: "
-        "first tokens of short prompts wait for the host, and attention of many short caches without shared heads is "
-        "bound by blocks in vLLM and by bytes in TensorRT-LLM."
+        "Whole generations, as `accelsim run 'MODEL?prompt=P,new=N' --stack tensorrt-llm` says them, against tables that "
+        "NVIDIA published for TensorRT-LLM 0.5 and 0.6: batches of equal prompts, and first tokens of one prompt. Six "
+        "rows of the H100 told the constants of single queries and of the host; linear layers and prompts are another "
+        "stack's, vLLM's, on the same GPUs. A row is a GPU: it agrees where the mean error of rows that told no "
+        "constant is no larger than is claimed and as many of them lie within their intervals."
     ),
     "gpu-uncalibrated": (
         "Square products of 1,024 to 10,240 that owners of boards timed in PyTorch, on ten GPUs whose products nobody "

@@ -22,13 +22,15 @@ from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.yaml.stacks import with_stack, without_host
 from accelsim.time import FS
+from accelsim.workload.nodes import ELSEWHERE
 
 
 class PieceCost(NamedTuple):
     """A piece on one device: time, joules beside static power, bytes that its memories move, multiply-accumulates;
     ``products_s``: the time of its products with weights (of attention not); bytes of what it needs beside weights and
-    caches; what its kernels add, with the width of their intervals (None: no kernels)."""
+    caches; what its kernels add, with the width of their intervals (None: no kernels); how many kernels these are."""
 
     seconds: float
     energy_J: float
@@ -37,16 +39,18 @@ class PieceCost(NamedTuple):
     products_s: float
     working_B: int
     parts: tuple[Part, ...] | None
+    kernels: int
 
 
 VLLM = "vllm"
 """The library of a cluster whose all-reduce is that of a serving stack, in a graph of kernels."""
 
 
-def serving_library(cluster: ClusterSpec, library: str, fusion: str) -> str:
-    """Return the library that runs the collectives of a generation: the one that is asked for, else a serving stack's
-    where kernels are those of one and the cluster knows it ('': its own)."""
-    return library or (VLLM if (fusion or SERVING) == SERVING and VLLM in cluster.libraries else "")
+def serving_library(cluster: ClusterSpec, library: str, setting: Setting) -> str:
+    """Return the library that runs the collectives of a generation: the one that is asked for, else vLLM's where
+    kernels are those of vLLM and the cluster knows it ('': its own)."""
+    served = (setting.fusion or SERVING) == SERVING and setting.stack in ("", VLLM)
+    return library or (VLLM if served and VLLM in cluster.libraries else "")
 
 
 class Widths(NamedTuple):
@@ -88,13 +92,24 @@ class Devices:
         """Bytes of elements on the first chip."""
         return widths(self.fleet.chips[0], self.setting)
 
+    @cached_property
+    def chips(self) -> tuple[Chip, ...]:
+        """The chips of all ranks with the kernels of the stack, and a host that takes no time."""
+        made = {id(chip): _kernels_of(chip, self.setting) for chip in self.fleet.chips}
+        return tuple(made[id(chip)][0] for chip in self.fleet.chips)
+
+    @cached_property
+    def host_s(self) -> float:
+        """Time of a host for each kernel that it asks for: no call takes less than all of these, s."""
+        return _kernels_of(self.fleet.chips[0], self.setting)[1]
+
     def message_B(self, elements: int) -> int:
         """Bytes of so many activations."""
         return ceil(elements * self.widths.activation)
 
     def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
         """A piece on the chip of a rank, at the pace of the chip."""
-        chip = self.fleet.chips[rank]
+        chip = self.chips[rank]
         shapes = tuple((name, tensor.shape) for name, tensor in piece.graph.tensors.items())
         key = (chip.name, id(chip), piece.name, shapes)
         if key not in self.known:
@@ -104,11 +119,18 @@ class Devices:
 
     def _run(self, piece: Piece, rank: int) -> Run:
         request = Request(
-            piece.graph, self.fleet.chips[rank], dtype=self.dtype, values="off", edges="outside",
+            piece.graph, self.chips[rank], dtype=self.dtype, values="off", edges="outside",
             ignore_capacity=True, fusion=self.setting.fusion or SERVING, site=self.setting.site,
             quantiser=self.setting.quantiser, kv_dtype=self.setting.kv_dtype,
         )  # fmt: skip
         return execute(prepare(request))
+
+
+def _kernels_of(chip: Chip, setting: Setting) -> tuple[Chip, float]:
+    """A chip with the kernels of a serving stack, without its host; seconds of that for each kernel."""
+    if not setting.stack:
+        return chip, 0.0
+    return without_host(with_stack(chip, setting.stack))
 
 
 def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
@@ -122,6 +144,7 @@ def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
     return PieceCost(
         run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),
         max(0, held - weights - kept), None if found is None else tuple(found),
+        sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps),
     )  # fmt: skip
 
 

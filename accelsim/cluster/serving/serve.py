@@ -87,7 +87,7 @@ class Served:
 
     @property
     def token_s(self) -> float | None:
-        """Mean time from one token of a sequence to the next, s; None without any."""
+        """Time per token: mean time of a decode step, from one token of a sequence to the next, s; None without any."""
         return self.decode_s / (self.asked.new - 1) if self.decoded else None
 
     @property
@@ -121,7 +121,7 @@ class Served:
 
     @property
     def token_interval(self) -> Interval | None:
-        """Return the same of ``token_s``, by the kernels of the last token or by measured tokens."""
+        """Return the same of ``token_s``, by the kernels of the last decode step or by measured tokens."""
         last, seconds = self.decode.last, self.token_s
         return None if last is None or seconds is None else widened(interval(last, seconds), seconds, TOKEN)
 
@@ -133,7 +133,7 @@ class Served:
 
     @property
     def total_interval(self) -> Interval | None:
-        """Return the same of the whole generation, by the prompts and the last token."""
+        """Return the same of the whole generation, by the prompts and the last decode step."""
         ends = [
             each
             for each in (

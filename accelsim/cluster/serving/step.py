@@ -53,7 +53,8 @@ class Layout(NamedTuple):
 @dataclass(frozen=True)
 class Stage:
     """One stage with one group of sequences, in s: what its devices compute, their collectives, the transfer to the
-    next stage. ``products_s``: products with weights, of what they compute. ``energy_J``: of all its devices in all
+    next stage; what they compute includes waiting for a host that asks for each kernel and each collective.
+    ``products_s``: products with weights, of what they compute. ``energy_J``: of all its devices in all
     replicas, ``links_J`` of the collectives and the transfer. ``moved_B``: by the memories of one device."""
 
     compute_s: float
@@ -131,7 +132,7 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     ranks = [rank for group in groups for rank in group]
     compute = products = joules = links = 0.0
     parts: list[Part] | None = []
-    moved = macs = collectives = 0
+    moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
         costs = {rank: devices.piece(call, piece, rank) for rank in ranks}
         slowest = max(ranks, key=lambda rank: costs[rank].seconds / fleet.speeds[rank])
@@ -145,7 +146,9 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
             fleet.collective(piece.kind, devices.message_B(piece.elements), groups) if piece.kind else Comm()
         )
         collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
+        asked += times * (cost.kernels + bool(comm.time_fs))
     sent = _sent(devices, layout, call, index)
+    compute = max(compute, asked * devices.host_s - collectives * FS)
     return Stage(
         compute, collectives * FS, sent.time_fs * FS, products, joules, links + sent.energy_J, moved, macs,
         None if parts is None else tuple(parts),

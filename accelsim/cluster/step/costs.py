@@ -105,8 +105,8 @@ class Setting:
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
     sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``); ``offload``: activations wait in
-    the memory of the host (see ``accelsim.cluster.step.offload``); ``quantiser``, ``kv_dtype``: of serving, as
-    ``Options`` has them."""
+    the memory of the host (see ``accelsim.cluster.step.offload``); ``quantiser``, ``kv_dtype``, ``stack``: of serving,
+    as ``Request`` has them."""
 
     dtype: str = ""
     fusion: str = ""
@@ -117,6 +117,7 @@ class Setting:
     offload: bool = False
     quantiser: str = ""
     kv_dtype: str = ""
+    stack: str = ""
 
 
 PLAIN_ATTENTION, FLASH_ATTENTION, FIRST_ATTENTION = "plain", "flash", "memory-efficient"

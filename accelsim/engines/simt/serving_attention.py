@@ -130,6 +130,11 @@ def decode_cost(of: Decode, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
     packed = np.where((kv_heads > 1) & (batch > 1), of.packing + of.copying, of.packing)
     launch = of.launch + np.where(lone | (not of.lone), 0.0, packed)
     launch = launch + np.where((kv > STEP) & ~lone, of.join, 0.0)
+    if of.stream:
+        blocks, parts, launch = batch * heads, parts * 0 + 1, launch * 0 + of.launch
+        waves = blocks / peak.multiprocessors
+        own_B = 2 * last * columns["head_dim"] * columns["kv_B"]
+        computing = np.maximum(1.0, waves) * own_B / (of.stream * peak.clock_Hz)
     seconds = launch + overlapped(computing, moving)
     none = np.zeros(len(batch))
     return Cost(seconds, launch, computing, moving, waves, none, none, parts)

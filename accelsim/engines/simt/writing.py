@@ -21,7 +21,7 @@ from accelsim.time import FS_PER_S
 LAUNCH = "launch"
 """Label of the command that launches a kernel."""
 DISPATCH = "dispatch"
-"""Label of the host's request for a kernel, where a framework makes them one by one."""
+"""Label of the host's request for a kernel, where a framework or a serving stack makes them one by one."""
 
 
 def clock_Hz(roles: Roles, spec: Simt) -> float:
@@ -64,7 +64,7 @@ def launch(
     returns what its loads have to wait for. The kernels of a graph follow each other sooner. ``width``: multiprocessors
     that it has blocks for. ``begin``: seconds of a launch in a graph where it is not that of any kernel."""
     layout, spec = step.layout, step.unit.spec
-    asked = _dispatch(step, float(spec.dispatch) + call)
+    asked = _dispatch(step, _asking_s(step, call))
     if begin is None or step.eager:
         begin = spec.launch if step.eager else min(spec.follow, spec.launch)
     clocks = ceil(Fraction(begin) * Fraction(clock_Hz(layout.roles, spec)))
@@ -79,10 +79,18 @@ def launch(
     return [launched]
 
 
+def _asking_s(step: Lowering, call: float) -> float:
+    """Time of a host that asks for every kernel: of a framework, or of a serving stack without graphs; 0 for none."""
+    spec: Simt = step.unit.spec
+    if step.eager:
+        return float(spec.dispatch) + call
+    return float(spec.serving.host) if step.serving and spec.serving is not None else 0.0
+
+
 def _dispatch(step: Lowering, seconds: float) -> list[int]:
     """The host's request for a kernel: it runs ahead of the device, one request after the other."""
     layout = step.layout
-    if not step.eager or not seconds or layout.roles.chip.host is None:
+    if not seconds or layout.roles.chip.host is None:
         return []
     asked = layout.off_chip(layout.roles.host_home, f"{step.node.name} asked for", 0)
     layout.builder.emit(

@@ -82,26 +82,29 @@ def test_a_chip_of_calibrated_functions_knows_how_far_off_narrow_weights_are() -
 
 
 @pytest.mark.parametrize(
-    ("cluster", "chip", "dtype", "kv", "quantiser"),
-    [("dgx-a100", A100, "fp16", "", ""), ("dgx-a100", A100, "int4xfp16", "", ""),
-     ("dgx-h100", "h100-sxm", "fp8", "fp8", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel")],
+    ("cluster", "chip", "dtype", "kv", "quantiser", "stack"),
+    [("dgx-a100", A100, "fp16", "", "", ""), ("dgx-a100", A100, "int4xfp16", "", "", ""),
+     ("dgx-h100", "h100-sxm", "fp8", "fp8", "", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel", ""),
+     ("dgx-h100", "h100-sxm", "fp8", "fp8", "", "tensorrt-llm")],
 )  # fmt: skip
 def test_a_cluster_of_one_gives_the_answer_of_its_chip(
-    cluster: str, chip: str, dtype: str, kv: str, quantiser: str
+    cluster: str, chip: str, dtype: str, kv: str, quantiser: str, stack: str
 ) -> None:
-    """The same calls, but that the chip looks up the embedding as one kernel with others around it."""
+    """The same calls, but that the chip looks up the embedding as one kernel with others around it; and where a host
+    asks for kernels, the energy of a chip has the idle power of that host, and no power of multiprocessors that wait."""
     model = "llama2-7b?layers=4,vocab=1024"
     alone = generate(
-        f"{model},prompt=64,new=3", on=chip, dtype=dtype, values="off", kv_dtype=kv, quantiser=quantiser
-    )
+        f"{model},prompt=64,new=3", on=chip, dtype=dtype, values="off", kv_dtype=kv, quantiser=quantiser,
+        stack=stack,
+    )  # fmt: skip
     found = transformer_of(model)
     assert found is not None
-    setting = Setting(dtype, kv_dtype=kv, quantiser=quantiser)
+    setting = Setting(dtype, kv_dtype=kv, quantiser=quantiser, stack=stack)
     fleet = fleet_of(load_cluster(cluster, ["nodes.node.devices.gpu.count=1"]), setting)
     served = serve(found, fleet, Plan(), Asked(1, 64, 3))
     assert served.time_to_first_token_s == pytest.approx(alone.time_to_first_token_s, rel=0.02)
     assert served.decode_s == pytest.approx(alone.decode_s, rel=0.02)
-    assert served.total_J == pytest.approx(alone.total_J, rel=0.02, abs=0)
+    assert served.total_J == pytest.approx(alone.total_J, rel=0.06 if stack else 0.02, abs=0)
 
 
 def test_products_of_one_operand_are_one_product() -> None:

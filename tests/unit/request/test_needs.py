@@ -23,11 +23,13 @@ FEEDS = {"a": np.ones((4, 4), np.float32)}
 WITHOUT: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0},
     "quantiser": {"quantiser": "kernel"},
+    "stack": {"stack": "vllm"},
     "seed": {"seed": 3, "inputs": FEEDS},
 }
 WITH: dict[str, dict[str, Any]] = {
     "percentile": {"percentile": 99.0, "ranges": "percentile-ort"},
     "quantiser": {"quantiser": "kernel", "fusion": "serving"},
+    "stack": {"stack": "vllm", "fusion": "serving"},
     "seed": {"seed": 3},
 }
 
@@ -44,7 +46,7 @@ def test_the_table_names_options_that_exist() -> None:
 @pytest.mark.parametrize("option", WITHOUT)
 def test_an_option_that_another_one_leaves_without_effect_is_refused(option: str) -> None:
     with pytest.raises(UsageError) as caught:
-        accelsim.run(GEMM, "edu-4x4", **WITHOUT[option])
+        accelsim.run(GEMM, "h100-sxm" if option == "stack" else "edu-4x4", **WITHOUT[option])
     (problem,) = caught.value.problems
     assert problem.what == f"--{option.replace('_', '-')} has no effect here" and problem.expected
     check_needs(vars(Request(GEMM, "edu-4x4", **WITH[option])))

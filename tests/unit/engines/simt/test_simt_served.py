@@ -122,6 +122,37 @@ def test_a_quantising_kernel_takes_time_of_its_own() -> None:
         simulated(PROMPT, "fp8_e4m3fn", quantiser="none")
 
 
+def of_stack(place: str, kv: str = "fp8", batch: int = 8, heads: int = 8) -> Run:
+    """A call of TensorRT-LLM's kernels."""
+    return execute(prepare(Request(
+        f"{MODEL.replace('kv_heads=8', f'kv_heads={heads}')},{place}", H100, dtype="fp8", values="off",
+        fusion="serving", kv_dtype=kv, batch=batch, stack="tensorrt-llm",
+    )))  # fmt: skip
+
+
+def _attending_s(run: Run) -> float:
+    spent = critical_path.by_step(run)
+    return FS * sum(
+        sum(spent[index].values()) for index, step in enumerate(run.program.steps) if is_attention(step.node)
+    )
+
+
+def test_lanes_read_the_keys_of_every_query_head() -> None:
+    """Half the heads of keys take the same time, and as many bytes as clocks of the multiprocessors give."""
+    own, shared = (_attending_s(of_stack("seq=1,past=8191", heads=heads, batch=64)) for heads in (16, 8))
+    elements = 64 * 16 * 8192 * 128 * 2
+    least = elements / (18 * 132 * 1.83e9)
+    assert least < shared <= own < 1.6 * least
+
+
+def test_a_host_that_asks_for_every_kernel_bounds_short_calls() -> None:
+    short = of_stack("seq=16", batch=1)
+    kernels = sum(step.node.engine != "alias" for step in short.program.steps)
+    assert short.seconds == pytest.approx(20e-6 * kernels, rel=0.1)
+    long = of_stack("seq=4096", batch=8)
+    assert long.seconds == pytest.approx(simulated("seq=4096", "fp8", kv="fp8").seconds, rel=0.02)
+
+
 def test_intervals_are_those_of_the_rows_that_kernels_take() -> None:
     run = simulated(DECODING, "bf16")
     (unit,) = (unit for unit in units(run.chip).values() if unit.type == "simt")
