@@ -36,11 +36,11 @@ def basis_text(key: str, family: str = "") -> str:
 
 
 def order_text(key: str, factor: float) -> str:
-    """Return how far apart the times of two plans must be for their order to be certain."""
+    """Return how well the times of two plans are predicted relative to each other."""
     whole, placed = shipped().wholes[key], WHERE[key.partition(": ")[2]]
     return (
-        f"in one of twenty of {count_of(whole.rows, 'measured pair')} of plans {placed} ({whole.fitted_on}), the "
-        f"faster one was predicted to be slower by {percent(factor - 1)} or more"
+        f"of {count_of(whole.rows, 'measured pair')} of plans {placed} ({whole.fitted_on}), nine of ten differ from "
+        f"each other as predicted within {percent(factor - 1)}"
     )
 
 

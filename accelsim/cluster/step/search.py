@@ -69,8 +69,8 @@ class Found:
 
     @property
     def alike(self) -> tuple[int, float]:
-        """Number of the first plans that cannot be told apart, and the factor within which their times are: in one of
-        twenty measured pairs, a plan was faster that was predicted to be slower by it. (1, 1) where none is known."""
+        """Number of the first plans that cannot be told apart, and the factor within which their times are: that of the
+        errors of measured pairs of plans, relative to each other. (1, 1) where none is known."""
         near = ends(self.order, 1.0)
         if near is None or not self.best:
             return 1, 1.0
