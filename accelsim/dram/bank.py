@@ -11,51 +11,22 @@ import importlib.util
 import os
 from functools import cache
 from importlib import import_module
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 
-from accelsim.dram import bank_state
-from accelsim.dram.bank_state import (
-    BANK,
-    BUS,
-    CLOSED_AT,
-    COMING,
-    CONTROLLERS,
-    END,
-    EVERY,
-    FIRST,
-    HELD,
-    INJECTED,
-    LOGGED,
-    N_ACT,
-    N_REF,
-    N_REFPB,
-    NEVER,
-    NEXT_REF,
-    NOW,
-    OPEN_BANKS,
-    OPEN_CLOCKS,
-    OPENED,
-    PER_BANK,
-    PER_RANK,
-    QUEUE,
-    RANK,
-    REACH,
-    TIMEOUT,
-    Requests,
-    State,
-)
-from accelsim.dram.device import Device
+from accelsim.dram.device import PAGE_POLICIES, SCHEDULERS, Device
+from accelsim.dram.link import linked
 from accelsim.dram.mapping import decoder
+from accelsim.dram.records import Memory, Requests, fresh, stretches
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Array
 
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
-LOOPS = {"bursts": "bank_kernel", "commands": "bank_commands", "queues": "bank_queues"}
-"""Scheduler -> where its inner loop is, in plain Python."""
+PARTS = ("row_policy", "rows", "schedule_bursts")
+"""Modules with the functions of the loop, callees first; a scheduler or a row policy of its own comes on top."""
 
 
 def engine() -> str:
@@ -72,19 +43,24 @@ def engine() -> str:
 def _compiles() -> bool:
     """Return whether Numba works: one that does not fit the NumPy of the day does not."""
     try:
-        import_module("accelsim.dram.bank_compiled")
+        import_module("accelsim.dram.compiled")
     except ImportError:
         return False
     return True
 
 
-def inner_loop(kind: str, scheduler: str = "bursts", buses: bool = False) -> Any:
-    """Return what has the inner loop ``run`` of a scheduler: compiled by numba or as it is; ``buses``: with command
-    buses."""
-    plain = import_module(f"accelsim.dram.{LOOPS[scheduler]}")
-    if kind == "python":
-        return plain
-    return import_module("accelsim.dram.bank_compiled").variant(plain, buses)
+@cache
+def inner_loop(compiled: bool, scheduler: str, page_policy: str, buses: bool) -> SimpleNamespace:
+    """Return the functions of the loop of a scheduler and a row policy, compiled by numba or as they are.
+
+    ``buses``: with command buses.
+    """
+    own = (SCHEDULERS[scheduler].module, PAGE_POLICIES[page_policy].module)
+    parts = [import_module(f"accelsim.dram.{name}") for name in dict.fromkeys((*PARTS, *filter(None, own)))]
+    around = {"__name__": __name__, "BUSES": buses}
+    if not compiled:
+        return SimpleNamespace(**linked(parts, around))
+    return SimpleNamespace(**import_module("accelsim.dram.compiled").compiled(parts, around, counted=False))
 
 
 class Bank:
@@ -106,17 +82,11 @@ class Bank:
                 if count is not None and not 1 <= count <= MOST_AT_ONCE
             )
         self.device = device
-        self._kind = kernel or engine()
-        rules = bank_state.rules(device, injection or device.geometry.channels, outstanding or 0)
-        self._rules = self._as_run(rules)
-        self._state = State(*[self._as_run(each) for each in bank_state.fresh(device, rules)])
-        self._loop = inner_loop(self._kind, device.controller.scheduler, bool(rules[BUS]))
-        self._decode = decoder(device.controller.mapping, device.geometry).decode
-
-    def _as_run(self, values: Any) -> Any:
-        """As the inner loop wants it: int64 array or list."""
-        array = np.asarray(values, np.int64)
-        return array if self._kind == "numba" else array.tolist()
+        self._compiled = (kernel or engine()) == "numba"
+        c = device.controller
+        self._loop = inner_loop(self._compiled, c.scheduler, c.page_policy, c.act_clocks > 0)
+        self._memory = fresh(device, injection or device.geometry.channels, outstanding or 0, self._compiled)
+        self._decode = decoder(c.mapping, device.geometry).decode
 
     def serve(
         self,
@@ -140,85 +110,46 @@ class Bank:
                 f"addresses {addresses.dtype} of shape {addresses.shape}, writes of shape {np.shape(writes)}"
             )
             raise UsageError(Problem(what, self.device.name, "integers [n], and one bool or bools [n]"))
-        at_state, n = self._state.at, len(addresses)
-        requests = self._requests(addresses, writes, record, commands)
-        before = list(at_state[N_ACT:])
-        self._idle_until(at, requests)
-        open_before = self.open_clocks(at)
-        at_state[NOW], at_state[INJECTED], at_state[COMING] = at, 0, 0
-        at_state[END], at_state[FIRST], at_state[HELD] = at, -NEVER, at
+        memory, loop, n = self._batch(addresses, writes, record, commands), self._loop, len(addresses)
+        open_before, before = loop.begin(memory, at)
         logged: list[Array] = []
-        while self._loop.run(self._rules, *self._state, *requests):
-            logged.append(self._drain_log(requests))
-        end = int(at_state[END])
-        self._idle_until(end, requests)  # ranks that nobody addressed are refreshed too
+        while loop.run(memory):
+            logged.append(self._drain_log(memory))
+        end, first, open_after, after = loop.finish(memory)
         if commands:
-            logged.append(self._drain_log(requests))
+            logged.append(self._drain_log(memory))
+        requests = memory.requests
         return Served(
             begin=at,
             end=end,
-            counts={name: int(b - a) for name, a, b in zip(COUNTS, before, at_state[N_ACT:], strict=True)},
-            open_clocks=self.open_clocks(end) - open_before,
+            counts={name: b - a for name, a, b in zip(COUNTS, before, after, strict=True)},
+            open_clocks=open_after - open_before,
             bus_clocks=n * self.device.burst,
             arrived=np.asarray(requests.arrived, np.int64) if record else None,
             done=np.asarray(requests.done, np.int64) if record else None,
             commands=_in_order(logged) if commands else None,
-            first=int(at_state[FIRST]) if n else at,
+            first=first if n else at,
         )
 
-    def open_clocks(self, at: int) -> int:
-        """Clocks until ``at`` in which any bank of a rank was open, added up over all ranks."""
-        rank, total = self._state.rank, 0
-        for r in range(0, len(rank), RANK):
-            opened, closed = int(rank[r + OPENED]), int(rank[r + CLOSED_AT])
-            total += int(rank[r + OPEN_CLOCKS])
-            if rank[r + OPEN_BANKS]:
-                total += max(0, at - opened)
-            else:  # the last precharge may lie behind ``at``
-                total -= max(0, closed - max(at, opened))
-        return total
-
-    def _idle_until(self, at: int, requests: Requests) -> None:
-        """Rows that were closed, and refreshes that fell due, since the last call.
-
-        The first round of refreshes closes the banks, the last one counts for what follows; those in between are only
-        counted.
-        """
-        p, state = self._rules, self._state
-        every, turn = int(p[EVERY]), int(p[PER_RANK]) if p[PER_BANK] else 1
-        refresh, expire = self._loop.refresh, self._loop.expire
-        for k in range(len(state.bank) // BANK if p[TIMEOUT] else 0):
-            expire(p, state.bank, state.rank, state.at, requests.log, k, at)
-        for r in range(len(state.rank) // RANK if every else 0):
-            missed = (at - int(state.rank[RANK * r + NEXT_REF])) // every + 1
-            skipped = max(0, missed - 2 * turn) // turn * turn
-            for k in range(missed - skipped):
-                if k == turn:
-                    state.rank[RANK * r + NEXT_REF] += skipped * every
-                    state.at[N_REFPB if p[PER_BANK] else N_REF] += skipped
-                refresh(
-                    p, state.bank, state.group, state.rank, state.ring, state.slot, state.at, requests.log, r
-                )
-
-    def _requests(self, addresses: Array, writes: Array | bool, record: bool, commands: bool) -> Requests:
-        g = self.device.geometry
+    def _batch(self, addresses: Array, writes: Array | bool, record: bool, commands: bool) -> Memory:
+        """Return the memory with requests for the loop, in order."""
+        g, c = self.device.geometry, self.device.controller
         place = self._decode(addresses)
-        flat = (
-            (place.channel.astype(np.int64) * g.ranks + place.rank) * g.groups + place.group
-        ) * g.banks + place.bank
-        row = place.row.astype(np.int64)
-        base = place.channel.astype(np.int64) % int(self._rules[CONTROLLERS]) * (2 * int(self._rules[QUEUE]))
+        channel, row = place.channel.astype(np.int64), place.row.astype(np.int64)
+        flat = ((channel * g.ranks + place.rank) * g.groups + place.group) * g.banks + place.bank
         write = np.broadcast_to(np.asarray(writes), row.shape).astype(np.int64)
-        runs = bank_state.stretches(flat, row, write)
+        controllers = g.channels // c.shared
         kept = np.zeros(len(row) if record else 0, np.int64)
-        log = np.zeros(4 * max(LOG_ROWS, 4 * int(self._rules[REACH])) if commands else 0, np.int64)
-        columns = (base, flat, row, write, *runs, np.zeros(len(row), np.int64), kept, kept.copy(), log)
-        return Requests(*columns) if self._kind == "numba" else Requests(*[each.tolist() for each in columns])
+        rows = max(LOG_ROWS, 2 * g.channels * (3 * g.ranks * g.banks_per_rank + 8)) if commands else 0
+        runs, slots = stretches(flat, row, write), np.zeros(len(row), np.int64)
+        log = np.zeros(4 * rows, np.int64)
+        columns = (channel % controllers, flat, row, write, *runs, slots, kept, kept.copy(), log)
+        each = columns if self._compiled else [column.tolist() for column in columns]
+        return self._memory._replace(requests=Requests(*each))
 
-    def _drain_log(self, requests: Requests) -> Array:
-        rows = int(self._state.at[LOGGED])
-        self._state.at[LOGGED] = 0
-        return np.array(requests.log[: 4 * rows], np.int64).reshape(rows, 4)
+    def _drain_log(self, memory: Memory) -> Array:
+        rows = self._loop.empty_log(memory)
+        return np.array(memory.requests.log[: 4 * rows], np.int64).reshape(rows, 4)
 
 
 def _in_order(logged: list[Array]) -> Array:

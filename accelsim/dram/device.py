@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from accelsim.time import FS
 
@@ -63,25 +64,47 @@ class Geometry:
         return self.channels * self.ranks * self.banks_per_rank * self.rows * self.row_B
 
 
+class Choice(NamedTuple):
+    """A scheduler or a row policy: what it does, and the module of this package with functions of its own, if any."""
+
+    text: str
+    module: str = ""
+
+
 SCHEDULERS = {
-    "bursts": "the request whose data can come first, with all its commands; rows are opened behind the data of others",
-    "commands": "the command that can go first, of the oldest request: ACT, PRE, RD and WR in the order of time",
-    "queues": "a command of the bank whose turn it is; each has a queue of ``depth`` requests, reads beside writes",
+    "bursts": Choice(
+        "the request whose data can come first, with all its commands; rows are opened behind the data of others"
+    ),
+    "commands": Choice(
+        "the command that can go first, of the oldest request: ACT, PRE, RD and WR in the order of time",
+        "schedule_commands",
+    ),
+    "queues": Choice(
+        "a command of the bank whose turn it is; each has a queue of ``depth`` requests, reads beside writes",
+        "schedule_queues",
+    ),
 }
-"""What a controller of the bank model chooses next: name -> what that is."""
+"""What a controller of the bank model chooses next, by name."""
+
+PAGE_POLICIES = {
+    "open": Choice("a row stays open until another is wanted"),
+    "closed": Choice("every access closes it"),
+    "capped": Choice("closed after ``cap`` accesses while another row of the bank is wanted"),
+    "timeout": Choice("closed after ``timeout`` clocks without access"),
+}
+"""When a row is closed, by name."""
 
 
 @dataclass(frozen=True)
 class Controller:
     """The memory controller.
 
-    ``mapping``: text of ``accelsim.dram.mapping``. ``page_policy``: 'open' (a row stays open until another is
-    wanted), 'closed' (every access closes it), 'capped' (closed after ``cap`` accesses while another row of the
-    bank is wanted), 'timeout' (closed after ``timeout`` clocks without access). ``window``: requests of one direction
-    that are reordered; 1 is in order. Writes are drained from ``high`` of the window down to ``low``. ``refresh``:
-    'all_bank' (every rank at the same time), 'staggered' (whole ranks, one after the other), 'per_bank' (one bank at a
-    time), 'none'. ``refresh_waits``: a refresh that is due waits until the rows that were opened for a request have
-    served it; otherwise they are closed unused. ``shared``: channels that share one queue (two pseudo-channels, say).
+    ``mapping``: text of ``accelsim.dram.mapping``. ``page_policy``: a row of ``PAGE_POLICIES``. ``window``: requests
+    of one direction that are reordered; 1 is in order. Writes are drained from ``high`` of the window down to ``low``.
+    ``refresh``: 'all_bank' (every rank at the same time), 'staggered' (whole ranks, one after the other), 'per_bank'
+    (one bank at a time), 'none'. ``refresh_waits``: a refresh that is due waits until the rows that were opened for a
+    request have served it; otherwise they are closed unused. ``shared``: channels that share one queue (two
+    pseudo-channels, say).
     ``act_clocks``: clocks that an ACT holds the command bus, PRE, RD and WR one each; 0: no command waits for it. The
     channels of a queue have one bus, or one for rows and one for columns where the standard has two.
     ``handover``: clocks from an access to the request that takes its place in the window, 0 or 1. ``scheduler``: what
