@@ -25,7 +25,7 @@ from accelsim.types import Array
 
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
-PARTS = ("row_policy", "rows", "schedule_bursts")
+PARTS = ("accelsim.dram.row_policy", "accelsim.dram.rows", "accelsim.dram.schedule_bursts")
 """Modules with the functions of the loop, callees first; a scheduler or a row policy of its own comes on top."""
 
 
@@ -56,7 +56,7 @@ def inner_loop(compiled: bool, scheduler: str, page_policy: str, buses: bool) ->
     ``buses``: with command buses.
     """
     own = (SCHEDULERS[scheduler].module, PAGE_POLICIES[page_policy].module)
-    parts = [import_module(f"accelsim.dram.{name}") for name in dict.fromkeys((*PARTS, *filter(None, own)))]
+    parts = [import_module(name) for name in (*PARTS, *filter(None, own))]
     around = {"__name__": __name__, "BUSES": buses}
     if not compiled:
         return SimpleNamespace(**linked(parts, around))
@@ -130,6 +130,10 @@ class Bank:
             commands=_in_order(logged) if commands else None,
             first=first if n else at,
         )
+
+    def open_clocks(self, at: int) -> int:
+        """Return the clocks until ``at`` in which any bank of a rank was open, added up over all ranks."""
+        return int(self._loop.open_clocks(self._memory, at))
 
     def _batch(self, addresses: Array, writes: Array | bool, record: bool, commands: bool) -> Memory:
         """Return the memory with requests for the loop, in order."""

@@ -65,7 +65,7 @@ class Geometry:
 
 
 class Choice(NamedTuple):
-    """A scheduler or a row policy: what it does, and the module of this package with functions of its own, if any."""
+    """A scheduler or a row policy: what it does, and the module with functions of its own, if any."""
 
     text: str
     module: str = ""
@@ -77,11 +77,11 @@ SCHEDULERS = {
     ),
     "commands": Choice(
         "the command that can go first, of the oldest request: ACT, PRE, RD and WR in the order of time",
-        "schedule_commands",
+        "accelsim.dram.schedule_commands",
     ),
     "queues": Choice(
         "a command of the bank whose turn it is; each has a queue of ``depth`` requests, reads beside writes",
-        "schedule_queues",
+        "accelsim.dram.schedule_queues",
     ),
 }
 """What a controller of the bank model chooses next, by name."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from accelsim.dram.device import PAGE_POLICIES, SCHEDULERS
 from accelsim.dram.standards import STANDARDS
 from accelsim.spec.base import Model
 from accelsim.spec.counts import NonNegativeInt, PositiveInt, Words
@@ -27,8 +28,12 @@ from accelsim.spec.status import Status
 
 if TYPE_CHECKING:
     StandardName = str
+    PagePolicy = str
+    Scheduler = str
 else:
-    StandardName = Literal[tuple(STANDARDS)]
+    StandardName, PagePolicy, Scheduler = (
+        Literal[tuple(each)] for each in (STANDARDS, PAGE_POLICIES, SCHEDULERS)
+    )
 
 
 MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
@@ -144,9 +149,7 @@ class MemoryController(Model):
     mapping: str = Field(
         "rorabachcobg", description="address mapping: fields from the highest to the lowest bits, or a name"
     )
-    page_policy: Literal["open", "closed", "capped", "timeout"] = Field(
-        "open", description="when a row is closed"
-    )
+    page_policy: PagePolicy = Field("open", description="when a row is closed")
     cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way to another")
     timeout: PositiveInt = Field(
         100, le=MOST, description="clocks without access after which a row is closed"
@@ -176,7 +179,7 @@ class MemoryController(Model):
         le=1,
         description="clocks from an access to the request that takes its place in the window; 0: in the same clock",
     )
-    scheduler: Literal["bursts", "commands", "queues"] = Field(
+    scheduler: Scheduler = Field(
         "bursts",
         description="what the model 'bank' chooses next: the burst whose data can come first; the command (ACT, PRE, "
         "RD, WR) that can go first, oldest request first; or a command of the bank whose turn it is, from queues of "

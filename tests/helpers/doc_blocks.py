@@ -218,13 +218,17 @@ def _line(lines: list[str], name: str, start: int) -> int:
 def _run_python(sources: list[str], folder: Path) -> list[str]:
     """Return what each block prints; they share their names. Warnings are errors."""
     outputs, scope = [], {"__name__": "__docs__"}
-    with chdir(folder), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for source in sources:
-            text = io.StringIO()
-            with redirect_stdout(text):
-                exec(compile(source, "<block>", "exec"), scope)
-            outputs.append(text.getvalue())
+    sys.path.insert(0, str(folder))  # as of a script that lies there
+    try:
+        with chdir(folder), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for source in sources:
+                text = io.StringIO()
+                with redirect_stdout(text):
+                    exec(compile(source, "<block>", "exec"), scope)
+                outputs.append(text.getvalue())
+    finally:
+        sys.path.remove(str(folder))
     return outputs
 
 
