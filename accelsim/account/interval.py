@@ -104,9 +104,9 @@ def energy_interval(run: Run, total_J: float) -> Energies | None:
 
 
 def power_interval(run: Run, average_W: float) -> tuple[float, float] | None:
-    """Return the interval by which measured average power varies around simulated, W; None for a chip without
-    kernels."""
-    return _of_whole(run, WATTS, average_W)
+    """Return the interval by which measured average power of networks varies around simulated, W; None for a chip
+    without kernels, and for single products."""
+    return None if run.program.graph.products else _of_whole(run, WATTS, average_W)
 
 
 def _of_whole(run: Run, key: str, figure: float) -> tuple[float, float] | None:

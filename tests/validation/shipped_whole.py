@@ -32,6 +32,8 @@ AS_OF = "2026-11"
 APART, NARROWER = 40, 0.8
 """Rows from which on both ends may have factors of their own; how wide an interval of these may be at most, as a share of
 that of one factor, in logarithms: where a prediction is hardly biased, one factor is the steadier."""
+CHOSEN = 2
+"""Rows more that an interval with two factors has to hold, since the narrowest of many flatters: one for each end."""
 Ends = tuple[float, float]
 """What a prediction is divided by and multiplied with, for the ends of its interval."""
 NEVER_PREDICT = ("claims", "coverage", "shipped_whole", "report", "report_texts")
@@ -77,9 +79,12 @@ def factors(rows: Sequence[Row]) -> Ends:
     """Return the factors between which nine of ten rows lie, each lab weighing the square root of its number."""
     found, many = logs(rows), Counter(row.lab for row in rows)
     weights = np.array([many[row.lab] ** -0.5 for row in rows])
-    share = min(1.0, ceil((len(rows) + 1) * LEVEL) / len(rows)) * weights.sum() - 1e-12
-    _, both = _shortest(np.abs(found), weights, share, first=1)
-    low, high = _shortest(found, weights, share)
+
+    def share(more: int = 0) -> float:
+        return min(1.0, (ceil((len(rows) + 1) * LEVEL) + more) / len(rows)) * float(weights.sum()) - 1e-12
+
+    _, both = _shortest(np.abs(found), weights, share(), first=1)
+    low, high = _shortest(found, weights, share(CHOSEN))
     if len(rows) < APART or max(0.0, -low) + max(0.0, high) > NARROWER * 2 * both:
         return exp(both), exp(both)
     return exp(max(0.0, -low)), exp(max(0.0, high))

@@ -53,6 +53,8 @@ def test_the_energy_of_a_gpu_has_one_too() -> None:
     found = facts["energy_interval"]
     assert found["basis"] == "joules"
     assert (found["low_J"], found["high_J"]) == ends("joules", facts["energy_J"])
+    assert facts["power_interval_W"] is None
+    facts = summary(accelsim.run("mlp?hidden=64", "h200-sxm", dtype="fp16", values="off"))
     assert facts["power_interval_W"] == ends("watts", facts["power_average_W"])
     assert " mJ, 90 %: " in energy_text(facts) or " uJ, 90 %: " in energy_text(facts)
 
