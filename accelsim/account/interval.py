@@ -21,10 +21,10 @@ OTHER = "function"
 """The kind of kernel whose interval stands in for copies over links and work of the host, which move bytes too."""
 
 
-NETWORK, JOULES, WATTS = "network", "joules", "watts"
+NETWORK, JOULES, WATTS, WALL = "network", "joules", "watts", "joules: wall"
 GENERATION, TOKEN = "generation", "token"
-"""Keys of wholes (``accelsim.spec.intervals``): a pass through a network on one device, its energy, its average power;
-a prompt with or without tokens after it, a token."""
+"""Keys of wholes (``accelsim.spec.intervals``): a pass through a network on one device, its energy, its average power,
+the energy of servers at the wall; a prompt with or without tokens after it, a token."""
 HOST_BOUND = 0.5
 """Share of a pass that waits for its host from which on its interval is that of such passes."""
 
@@ -99,22 +99,23 @@ def parts(run: Run) -> list[Part] | None:
 
 def energy_interval(run: Run, total_J: float) -> Energies | None:
     """Return the interval by which measured joules vary around simulated ones; None for a chip without kernels."""
-    found = _of_whole(run, JOULES, total_J)
+    found = joules_ends(total_J) if _models(run) else None
     return None if found is None else Energies(*found)
+
+
+def joules_ends(joules: float, key: str = JOULES) -> tuple[float, float] | None:
+    """Return the ends of joules of devices that run kernels, or of their servers at the wall (``WALL``)."""
+    from accelsim.kernels.whole import ends
+
+    return ends(key, joules)
 
 
 def power_interval(run: Run, average_W: float) -> tuple[float, float] | None:
     """Return the interval by which measured average power of networks varies around simulated, W; None for a chip
     without kernels, and for single products."""
-    return None if run.program.graph.products else _of_whole(run, WATTS, average_W)
-
-
-def _of_whole(run: Run, key: str, figure: float) -> tuple[float, float] | None:
-    if not _models(run):
-        return None
     from accelsim.kernels.whole import ends
 
-    return ends(key, figure)
+    return None if run.program.graph.products or not _models(run) else ends(WATTS, average_W)
 
 
 def _models(run: Run) -> dict[str, KernelModel]:

@@ -37,7 +37,11 @@ MARKS = {"secondary": "quoted", "recalled": "recalled", "guess": "guess"}
 
 @click.group(epilog=example("accelsim energy table", "accelsim energy eyeriss --out reports/eyeriss-alexnet"))
 def energy() -> None:
-    """Show the energy of each action, its source, and how far to trust it."""
+    """Show the energy of each action, its source, and how far to trust it.
+
+    A run on a chip adds these up. A run on a cluster does so of its devices and links, and tells apart what their
+    servers draw at the wall.
+    """
 
 
 @energy.command(epilog=example(

@@ -112,7 +112,7 @@ def show_generation(found: Generation) -> None:
     """The calls as a table, the summary, and sentences."""
     from accelsim.report.generation_report import kernels_row
     from accelsim.report.table import text_table
-    from accelsim.report.text import decoding_text, interval_text, si
+    from accelsim.report.text import decoding_text, ends_text, interval_text, si
 
     headers = ["call", "tokens", "time", "tokens/s", "energy", "per token", "read", "written"]
     show(text_table(headers, list(_rows(found)), width()))
@@ -130,7 +130,7 @@ def show_generation(found: Generation) -> None:
         ),
         ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
         *_per_token(found),
-        ("energy per token", si(found.energy_per_token_J, "J")),
+        ("energy per token", si(found.energy_per_token_J, "J") + ends_text(found.energy_interval_J, "J")),
         (
             "whole generation",
             f"{si(found.total_s, 's')}{interval_text(found.intervals.total)}, {si(found.total_J, 'J')}",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.account.energy import energy_table, total_J
-from accelsim.account.interval import Generated, generated
+from accelsim.account.interval import Generated, generated, joules_ends
 from accelsim.account.latency import traffic_by_memory
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError
@@ -129,6 +129,12 @@ class Generation:
         return self.decode_J / (self.sequences * self.decode_calls) if self.calls else None
 
     @property
+    def energy_interval_J(self) -> tuple[float, float] | None:
+        """Interval of the energy of a token; None without any, or on a chip without kernels."""
+        each_J = self.energy_per_token_J
+        return None if each_J is None or self.intervals.first is None else joules_ends(each_J)
+
+    @property
     def total_s(self) -> float:
         """Time of the whole generation, s."""
         return self.time_to_first_token_s + self.decode_s
@@ -151,6 +157,7 @@ class Generation:
             "tokens_per_s": self.tokens_per_s,
             "tokens_interval_per_s": self.tokens_interval_per_s and [*self.tokens_interval_per_s],
             "energy_per_token_J": self.energy_per_token_J,
+            "energy_per_token_interval_J": self.energy_interval_J and list(self.energy_interval_J),
             "prompt": self.prompt,
             "new": self.new,
             "sequences": self.sequences,

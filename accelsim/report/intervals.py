@@ -18,7 +18,7 @@ THINGS = {
 }  # fmt: skip
 """First part of a key -> what was measured."""
 WHERE = {
-    "one node": "on one node", "many nodes": "on many nodes",
+    "one node": "on one node", "many nodes": "on many nodes", "wall": "at the wall",
     "eager, host": "kernel by kernel under frameworks, bound by the host",
     "eager, GPU": "kernel by kernel under frameworks, bound by the GPU",
     "eager, this lab": "kernel by kernel in the lab of the chip",

@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.serving.costs import widths
 from accelsim.cluster.serving.serve import Served
@@ -21,7 +22,7 @@ from accelsim.report import intervals
 from accelsim.report.generation_report import kernels_row
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
-from accelsim.report.text import at_most, decoding_text, interval_text, percent, si
+from accelsim.report.text import at_most, decoding_text, ends_text, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
 
@@ -50,7 +51,11 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
             name: each and each.basis
             for name, each in zip(("first_token", "token", "total"), _intervals(found), strict=True)
         },
-        "energy_per_token_J": found.energy_per_token_J, "total_s": found.total_s, "total_J": found.total_J,
+        "energy_per_token_J": found.energy_per_token_J,
+        "energy_per_token_interval_J": _listed(found.ends_J(found.energy_per_token_J)),
+        "wall_per_token_J": found.wall_per_token_J,
+        "wall_per_token_interval_J": _listed(found.ends_J(found.wall_per_token_J, WALL)),
+        "total_s": found.total_s, "total_J": found.total_J, "wall_J": found.wall_J,
         "prefill_J": found.prefill_J, "decode_J": found.decode_J, "decode_s": found.decode_s,
         "decode_calls": found.asked.new - 1, "decode_calls_simulated": len(found.decode.found),
         "largest_interpolation_error": found.decode.error,
@@ -71,6 +76,10 @@ def _intervals(found: Served) -> tuple[Interval | None, Interval | None, Interva
 
 def _ends(found: Interval | None) -> list[float] | None:
     return None if found is None else [found.low_s, found.high_s]
+
+
+def _listed(ends: tuple[float, float] | None) -> list[float] | None:
+    return None if ends is None else list(ends)
 
 
 def _call(call: Step) -> dict[str, Any]:
@@ -134,12 +143,25 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
         ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
         ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
         ("time per token", si(found.token_s, "s") + interval_text(found.token_interval)),
-        ("energy per token", si(found.energy_per_token_J, "J")),
+        (
+            "energy per token",
+            si(found.energy_per_token_J, "J") + ends_text(found.ends_J(found.energy_per_token_J), "J"),
+        ),
         (
             "whole generation",
             f"{si(found.total_s, 's')}{interval_text(found.total_interval)}, {si(found.total_J, 'J')}",
         ),
+        *_wall_rows(found),
     ]
+
+
+def _wall_rows(found: Served) -> list[tuple[str, str]]:
+    """What servers draw, where the cluster states it: per token, or of all where none is decoded."""
+    if found.wall_J is None:
+        return []
+    each = found.wall_per_token_J
+    joules, of = (found.wall_J, "generation") if each is None else (each, "token")
+    return [(f"at the wall, per {of}", si(joules, "J") + ends_text(found.ends_J(joules, WALL), "J"))]
 
 
 def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:

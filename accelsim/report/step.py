@@ -53,8 +53,7 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
         *([("tokens per second", tokens)] if result.sample_tokens else []),
         ("MFU (without recomputation)", percent(result.mfu)),
         ("HFU (with recomputation)", percent(result.hfu)),
-        ("energy of a step", si(result.total_J, "J")),
-        ("energy of a sample", si(result.sample_J, "J")),
+        *energy_rows(result),
     ]  # fmt: skip
 
 
@@ -64,12 +63,28 @@ def _part(result: StepResult, name: str, fs: int) -> str:
     return f"{si(fs * FS, 's')}{ends}, {percent(fs / result.time_fs)}: {PARTS[name]}"
 
 
+def energy_rows(result: StepResult) -> list[tuple[str, str]]:
+    """The energy of devices and links, and that of their servers where the cluster states what these draw."""
+    rows = [
+        ("energy of a step", si(result.total_J, "J") + ends_text(result.ends_J, "J")),
+        ("energy of a sample", si(result.sample_J, "J")),
+    ]
+    if result.wall_J is None:
+        return rows
+    watts = si(result.wall_J / result.time_s, "W")
+    return [
+        *rows,
+        ("at the wall, of a step", f"{si(result.wall_J, 'J')}{ends_text(result.wall_ends_J, 'J')}, {watts}"),
+    ]
+
+
 def lasting_rows(whole: Lasting) -> list[tuple[str, str]]:
     """A whole training in figures."""
     return [
         ("tokens", f"{si(whole.tokens)}, in {count_of(whole.steps, 'step')}"),
         ("time", _days(whole)),
         ("energy", si(whole.joules / HOUR, "Wh")),
+        *([] if whole.wall_J is None else [("at the wall", si(whole.wall_J / HOUR, "Wh"))]),
     ]
 
 

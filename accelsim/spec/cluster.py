@@ -31,6 +31,8 @@ ShapeName = Literal[
 ]
 Speed = Annotated[float, Field(ge=0.001, le=1000)]
 """Pace of a device, 0.001 to 1,000 times that of its chip."""
+Passed = Annotated[float, Field(ge=0.1, le=1)]
+"""What is left of what goes in, 0.1 to 1."""
 Ratio = Annotated[float, Field(ge=1, le=1000)]
 """How many times more one side has than the other, 1 to 1,000."""
 Label = Annotated[str, Field(pattern=NAME, max_length=200)]
@@ -143,10 +145,14 @@ class Nics(Model):
 
 
 class NodePower(Model):
-    """Power of what is not a chip."""
+    """Power of what is no device of a node. Each device that takes part has an even share of it."""
 
-    idle: Watts | None = Field(
-        None, description="of host, switches and cards together; absent: not known, and not charged"
+    idle: Watts = Field(
+        description="of host, fans, switches and cards together, of the whole node, all the time"
+    )
+    supply: Passed = Field(
+        1.0,
+        description="share of what is drawn at the wall that the power supplies pass on; the rest is lost",
     )
 
 
@@ -168,7 +174,9 @@ class Node(Model):
     host: HostMemory | None = Field(
         None, description="memory of the host; absent: that of each chip, see its memory that holds 'host'"
     )
-    power: NodePower | None = Field(None, description="power of host, switches and cards")
+    power: NodePower | None = Field(
+        None, description="power of what is no device; absent: not known, and nothing is said of the wall"
+    )
 
     @property
     def size(self) -> int:

@@ -126,10 +126,10 @@ CLAIMS = {
         estimate=SHORT,
     ),
     "gpu-power": Claim(
-        "joules of GPUs against the wall power of their servers (MLPerf)",
-        30,
-        "50% to 150% of the wall",
-        estimate=SHORT,
+        "joules at the wall of servers of GPUs (MLPerf)",
+        2,
+        "mean 10%, 90% within 30% of the wall",
+        estimate=LONG,
     ),
     "gpu-watts": Claim(
         "watts of kernels on an H200 and an H100 that were measured for this project",

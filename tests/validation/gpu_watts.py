@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.account.energy import STATIC, EnergyRow, energy_table
-from accelsim.engines.simt.drawn import VOLTAGE
+from accelsim.engines.simt.drawn import shipped
 from accelsim.machine.run import Run
 from accelsim.program.actions import ACTIVE, TRANSFER
 from accelsim.spec.chip import Chip, Power
@@ -192,7 +192,7 @@ def gpu_watts() -> Check:
     told.append(
         f"energy of an operation by the clock, of {len(powers)} kernels that their boards slowed down: exponent "
         f"{np.median(powers):.1f} in the middle, {np.quantile(powers, 0.1):.1f} to {np.quantile(powers, 0.9):.1f} of "
-        f"eight in ten (shipped: {VOLTAGE:g})"
+        f"eight in ten (shipped: {shipped().exponent:g})"
     )
     return Check("gpu-watts", what, len(there()), kept, np.concatenate(every), told, "mean error as claimed")
 

@@ -169,11 +169,11 @@ MEANING = {
         "longer sequences are a set of their own."
     ),
     "gpu-power": (
-        "Simulated joules of an inference against what the servers of MLPerf drew at the wall, for each of their GPUs. "
-        "A server also feeds its host, its fans and the losses of its supply, but it had limited the power of its GPUs "
-        "(MaxQ), which the simulation does not. A row is a submission; it passes where the simulated GPU has half to "
-        "one and a half of what is drawn, which says that chips and networks are alike, and not how much is right: "
-        "that is `gpu-own-models`. No constant comes of these rows."
+        "Simulated joules of an inference at the wall, of GPU, host, fans and the losses of supplies, against what the "
+        "servers of MLPerf drew. They had limited the power of their GPUs to where an inference takes the least energy "
+        "(MaxQ), by how much they do not say: simulated is that of a few clocks at which the joules at the wall are "
+        "least. What a host draws, 300 W, comes of half of the submissions, by a hash, those in the middle of which it "
+        "makes right; the others are compared. No constant of a GPU comes of any."
     ),
     "systolic": (
         "Random products on random arrays, in every dataflow and schedule: the closed forms that time the "

@@ -14,9 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from accelsim.account.interval import GENERATION, JOULES, TOKEN, WATTS, key_of, latency_interval
+from accelsim.account.interval import GENERATION, JOULES, TOKEN, WALL, WATTS, key_of, latency_interval
 from accelsim.cli.run_cluster_serve import Serving, served
 from accelsim.cluster.step.asked import step
 from accelsim.cluster.step.costs import Setting
@@ -146,12 +144,12 @@ def own(data: Path) -> Iterator[Row]:
 
 
 def wall(data: Path) -> Iterator[Row]:
-    """MLPerf's power at the wall: what the GPU draws of it, if its share is the usual one of the other chips."""
-    rows = list(gpu_power.powered(data))
-    for each in rows:
-        usual = float(np.median([other.share for other in rows if other.chip != each.chip]))
-        who = ("MLPerf", family(each.name), each.chip)
-        yield row(JOULES, who, each.name, each.wall_J * usual, each.simulated_J, None)
+    """MLPerf's power at the wall, but for the submissions that told what a host draws."""
+    server = gpu_power.server()
+    for each in gpu_power.powered(data):
+        if not each.fitted:
+            who = ("MLPerf", family(each.name), each.chip)
+            yield row(WALL, who, each.name, each.wall_J, each.simulated_J(server), None)
 
 
 def _stepped(who: tuple[str, str, str], name: str, measured: float, found: StepResult) -> Row:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from accelsim.account.energy import static_power_W
-from accelsim.account.interval import GENERATION, TOKEN
+from accelsim.account.interval import GENERATION, JOULES, TOKEN, joules_ends
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.costs import Devices
 from accelsim.cluster.serving.lines import Line, along
@@ -42,7 +42,7 @@ class Asked:
 class Served:
     """What came of it. ``prefill``: the call on the prompts; ``decode``: the calls behind it that were simulated, with
     lines between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are there; ``room_B`` of
-    the device of each stage that has least. ``static_W``: of all devices, and hosts, all the time."""
+    the device of each stage that has least. ``static_W``: of all devices, all the time."""
 
     model: Transformer
     fleet: Fleet
@@ -111,8 +111,26 @@ class Served:
 
     @property
     def total_J(self) -> float:
-        """Energy of the whole generation, J."""
+        """Energy of the whole generation, J: devices and links."""
         return sum(self.prefill_J.values()) + sum(self.decode_J.values())
+
+    @property
+    def wall_J(self) -> float | None:
+        """The same of the servers at the wall; None where the cluster does not state what these draw."""
+        wall = self.fleet.wall
+        return wall and wall.joules(self.total_J, self.fleet.size, self.total_s)
+
+    @property
+    def wall_per_token_J(self) -> float | None:
+        """Energy of decoding per token at the wall, J; None without any."""
+        wall = self.fleet.wall
+        if wall is None or not self.decoded:
+            return None
+        return wall.joules(sum(self.decode_J.values()), self.fleet.size, self.decode_s) / self.decoded
+
+    def ends_J(self, joules: float | None, key: str = JOULES) -> tuple[float, float] | None:
+        """Interval of one of these energies, at the wall by its ``key``; None for None, or where times have none."""
+        return None if joules is None or self.first_interval is None else joules_ends(joules, key)
 
     @property
     def first_interval(self) -> Interval | None:
@@ -192,7 +210,7 @@ def serve(
         min(capacity_B(fleet.chips[plan.rank(p, d, t)]) for d in range(plan.dp) for t in range(plan.tp))
         for p in range(plan.pp)
     ]
-    watts = sum(sum(static_power_W(chip).values()) for chip in fleet.chips) + fleet.host_W
+    watts = sum(sum(static_power_W(chip).values()) for chip in fleet.chips)
     return Served(
         model, fleet, plan, devices.dtype, asked, prefill, calls,
         tuple(needs(devices, layout, asked.prompt, asked.new)), tuple(rooms), watts,

@@ -125,9 +125,7 @@ class Bounds:
     def __post_init__(self) -> None:
         self.lines = Lines(self.work)
         self.room_B = min(capacity_B(chip) for chip in self.fleet.chips)
-        self.static_W = (
-            sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips) + self.fleet.host_W
-        )
+        self.static_W = sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips)
 
     def of(self, plan: Plan) -> Bound:
         """About what a plan takes."""

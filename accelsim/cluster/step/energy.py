@@ -23,8 +23,8 @@ def energies(
     sync: Sequence[Synced],
     time_fs: int,
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """(joules by what draws them, bytes over all wires by link) of a whole step."""
-    plan, fleet = planned.plan, planned.fleet
+    """(joules of devices and links by what draws them, bytes over all wires by link) of a whole step."""
+    plan = planned.plan
     found = dict.fromkeys(("forward", "backward", "recompute", "optimiser", "links"), 0.0)
     busy_W_fs, links = 0.0, list[Links]()
     devices = _Devices(planned)
@@ -50,7 +50,6 @@ def energies(
     idle_W = sum(devices.static_W(rank) for rank in range(plan.devices))
     found["static, computing"] = busy_W_fs * FS
     found["static, waiting"] = idle_W * time_fs * FS - busy_W_fs * FS
-    found["hosts"] = fleet.host_W * plan.devices / fleet.size * time_fs * FS
     return found, merged_links(links)
 
 

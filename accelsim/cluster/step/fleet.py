@@ -29,6 +29,18 @@ SILENT = Collectives.model_construct(title="none: software costs nothing")
 """A library that costs nothing."""
 
 
+class Wall(NamedTuple):
+    """What servers draw beside their devices: ``each_W`` of host, fans, switches and cards for each device that takes
+    part, and the share of what is drawn at the wall that supplies pass on."""
+
+    each_W: float
+    supply: float
+
+    def joules(self, boards_J: float, devices: int, seconds: float) -> float:
+        """Return what devices that draw ``boards_J`` together draw at the wall, with their share of the rest."""
+        return (boards_J + self.each_W * devices * seconds) / self.supply
+
+
 class Comm(NamedTuple):
     """A collective of several groups at once: time of the slowest, how long of it wires are taken, joules of all, bytes
     over all wires by the name of their link; widest factor of an interval (infinity: one is not known)."""
@@ -43,8 +55,8 @@ class Comm(NamedTuple):
 @dataclass(frozen=True)
 class Fleet:
     """Devices by rank, what joins them, and how they compute. ``speeds``: pace of each as a share of its chip's;
-    ``host_W``: idle power of hosts, switches and cards of all nodes; ``hosts``: by rank the share in the memory of its
-    host, () or None where that is the chip's."""
+    ``wall``: what servers draw beside them, None where a node does not say; ``hosts``: by rank the share in the memory
+    of its host, () or None where that is the chip's."""
 
     name: str
     title: str
@@ -52,7 +64,7 @@ class Fleet:
     chips: tuple[Chip, ...]
     speeds: tuple[float, ...]
     software: Collectives = SILENT
-    host_W: float = 0.0
+    wall: Wall | None = None
     setting: Setting = PLAIN
     hosts: tuple[Share | None, ...] = ()
 
@@ -204,12 +216,19 @@ def _fs(seconds: float) -> int:
 def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN, library: str = "") -> Fleet:
     """The devices of a cluster; ``library``: what runs their collectives ('': the cluster's own). Raises SpecError for
     chips that cannot be read, UsageError for a library that it does not have."""
-    watts = sum(
-        float(node.power.idle or 0.0) * node.count
-        for node in cluster.nodes.values()
-        if node.power is not None
-    )
     return Fleet(
         cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster),
-        library_of(cluster, library), watts, setting, hosts(cluster),
+        library_of(cluster, library), wall_of(cluster), setting, hosts(cluster),
     )  # fmt: skip
+
+
+def wall_of(cluster: ClusterSpec) -> Wall | None:
+    """Return what the nodes of a cluster draw beside their devices, the mean of kinds that differ; None where one of
+    them does not say."""
+    watts = lost = 0.0
+    for node in cluster.nodes.values():
+        if node.power is None:
+            return None
+        watts += float(node.power.idle) * node.count
+        lost += node.count * node.size / node.power.supply
+    return Wall(watts / cluster.size, cluster.size / lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
+from math import fsum, isfinite
 from typing import NamedTuple
 
 from accelsim.account.spans import peak_mac_rate
@@ -72,12 +72,14 @@ class Step:
         parts, sync, devices = self.timed()
         time_fs = sum(parts.values())
         joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
+        wall = self.fleet.wall
         return StepResult(
             self.planned.work.name, self.fleet.name, self.plan, self.batch, self.planned.samples,
             self.planned.work.unit, self.planned.work.sample_tokens, time_fs, parts, tuple(devices),
             *self._flops(), self._peak(), joules, links, self._calibrated(),
             interval=self._interval(parts), dtype=", ".join(self._formats(devices)),
             parts_ends_s=dict(self._collectives_s(parts, sync)),
+            wall_J=wall and wall.joules(fsum(joules.values()), self.plan.devices, time_fs * FS),
         )  # fmt: skip
 
     def _formats(self, devices: Sequence[Device]) -> Iterator[str]:

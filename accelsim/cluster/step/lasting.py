@@ -15,7 +15,8 @@ KWH = 3.6e6
 
 class Lasting(NamedTuple):
     """A training: its tokens, steps, seconds (with what nine of ten take no less and no more than, where that is known)
-    and joules. Nothing but steps: no evaluation, no checkpoints, no failures."""
+    and joules of devices and links, and at the wall where that is known. Nothing but steps: no evaluation, no
+    checkpoints, no failures."""
 
     tokens: int
     steps: int
@@ -23,6 +24,7 @@ class Lasting(NamedTuple):
     low_s: float | None
     high_s: float | None
     joules: float
+    wall_J: float | None = None
 
     @property
     def days(self) -> float:
@@ -49,5 +51,5 @@ def lasting(step: StepResult, tokens: int) -> Lasting:
     return Lasting(
         tokens, steps, steps * step.time_s,
         None if interval is None else steps * interval.low_s, None if interval is None else steps * interval.high_s,
-        steps * step.total_J,
+        steps * step.total_J, None if step.wall_J is None else steps * step.wall_J,
     )  # fmt: skip

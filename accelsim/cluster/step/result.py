@@ -8,6 +8,7 @@ from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple
 
+from accelsim.account.interval import WALL, joules_ends
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.memory import MemoryTrace
 from accelsim.kernels.whole import Interval
@@ -88,7 +89,8 @@ class StepResult:
 
     ``parts_fs``: see ``PARTS``. ``devices``: those that differ. ``flops``: of the model, nothing twice;
     ``flops_done``: what is computed again too; ``peak_flops``: of all devices together in the format of the products.
-    ``energy_J``: by what draws it. ``by_link_B``: bytes over all wires, by the name of their link.
+    ``energy_J``: of devices and links, by what draws it; ``wall_J``: of their servers at the wall, None where the
+    cluster does not state what these draw. ``by_link_B``: bytes over all wires, by the name of their link.
     ``calibrated``: chip -> what its constants come of. ``refused``: where the plan left open what is computed again and
     nothing did not fit. ``tried``: samples of the microbatches that were tried, where the plan left them open.
     ``dtype``: number formats of the passes, one for all chips but in mixed clusters.
@@ -118,6 +120,7 @@ class StepResult:
     interval: Interval | None = None
     dtype: str = ""
     parts_ends_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    wall_J: float | None = None
 
     @property
     def time_s(self) -> float:
@@ -156,8 +159,18 @@ class StepResult:
 
     @property
     def total_J(self) -> float:
-        """Energy of the step, J."""
+        """Energy of the step, J: devices and links."""
         return fsum(self.energy_J.values())
+
+    @property
+    def ends_J(self) -> tuple[float, float] | None:
+        """Interval of that energy; None where the time has none."""
+        return None if self.interval is None else joules_ends(self.total_J)
+
+    @property
+    def wall_ends_J(self) -> tuple[float, float] | None:
+        """Interval of the energy at the wall; None where that or the time has none."""
+        return None if self.interval is None or self.wall_J is None else joules_ends(self.wall_J, WALL)
 
     @property
     def sample_J(self) -> float:
@@ -200,6 +213,8 @@ class StepResult:
             "samples_interval_per_s": self.samples_ends_per_s and list(self.samples_ends_per_s),
             "tokens_interval_per_s": self.tokens_ends_per_s and list(self.tokens_ends_per_s),
             "energy_J": {**self.energy_J, "total": self.total_J}, "sample_J": self.sample_J,
+            "energy_interval_J": self.ends_J and list(self.ends_J),
+            "wall_J": self.wall_J, "wall_interval_J": self.wall_ends_J and list(self.wall_ends_J),
             "by_link_B": dict(self.by_link_B), "calibrated": dict(self.calibrated),
             "microbatches_tried": list(self.tried),
             "without_recompute": None if self.refused is None else self.refused._asdict(),

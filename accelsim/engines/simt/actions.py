@@ -13,13 +13,16 @@ from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, Acti
 from accelsim.program.commands import Tile
 from accelsim.program.tiles import kept
 from accelsim.spec.multiplying import operands_B
+from accelsim.workload.graph import Node
+from accelsim.workload.ops import find
 
 WARP = 32
 """Threads that go together."""
 
 
-AROUND, OPERATION = "around", "op"
-"""What a multiply-accumulate (of a format), or an operation of the lanes, draws besides its arithmetic."""
+AROUND, OPERATION, FUSED = "around", "op", "fused"
+"""What a multiply-accumulate (of a format), an operation of a function, or one on what is in registers already, draws
+besides its arithmetic."""
 
 
 class Units(NamedTuple):
@@ -94,13 +97,26 @@ def warps(tile: TileShape) -> tuple[int, int]:
     return min(ways, key=lambda way: (tile.m * way[1] + tile.n * way[0], way))
 
 
+SIMPLE = frozenset({"arithmetic", "quantisation", "conversions", "Relu", "LeakyRelu", "Clip"})
+"""Families of operators, and operators, whose operations are an instruction each but for loads and stores."""
+
+
+def is_simple(part: Node) -> bool:
+    """Return whether each operation of a function is an instruction on what is in registers, once it is fused."""
+    found = find(part.op)
+    return found is not None and not SIMPLE.isdisjoint({found.family, part.op})
+
+
 def function_actions(
-    units: Units, reads: dict[str, int], writes: dict[str, int], operations: int
+    units: Units, reads: dict[str, int], writes: dict[str, int], operations: int, fused: int = 0
 ) -> list[Action]:
-    """Entries of what is no product: bytes of tensors from and to L2, arithmetic on the lanes."""
+    """Entries of what is no product: bytes of tensors from and to L2, operations of functions, and operations on what
+    is in registers already."""
     entries = [Action(units.cache, READ, name, count) for name, count in reads.items()]
     entries += [Action(units.cache, WRITE, name, count) for name, count in writes.items()]
     entries += [
-        Action(units.engine, name, "", operations) for name in (op("fp32"), ActionName(AROUND, OPERATION))
+        Action(units.engine, op("fp32"), "", operations + fused),
+        Action(units.engine, ActionName(AROUND, OPERATION), "", operations),
+        Action(units.engine, ActionName(AROUND, FUSED), "", fused),
     ]
     return [entry for entry in entries if entry.count]

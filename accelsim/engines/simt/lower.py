@@ -12,7 +12,7 @@ from math import ceil
 
 from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
-from accelsim.engines.simt.actions import function_actions, product_actions
+from accelsim.engines.simt.actions import function_actions, is_simple, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
 from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
@@ -269,12 +269,13 @@ class ProductStep:
         spec, shape, blocks = self.step.unit.spec, self.kernel.tile, self._blocks(tile)
         shared_B = blocks * sums_B(spec, shape, self.product.format) if self.kernel.splits > 1 else 0
         reads[out.name], written = shared_B, {out.name: out_B + shared_B}
+        behind, simple = self.node.epilogue, sum(map(is_simple, self.node.epilogue))
         layout.builder.emit(
             "Vector", self.queue, self.op, self.node.name, Cycles(self.end, width=self._width(blocks)),
             Effect("epilogue", tile, tuple(sides.items()), out.name, last),
             [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
             [(slot, "whole")],
-            function_actions(self.units, reads, written, count * len(self.node.epilogue)),
+            function_actions(self.units, reads, written, count * (len(behind) - simple), count * simple),
         )  # fmt: skip
         store = Effect("store", tile, ((out.name, slot),), out.name, last)
         home = layout.places[out.name].home

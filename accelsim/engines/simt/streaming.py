@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil, prod
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.kernel_times import ROW_CLOCKS
-from accelsim.engines.simt.actions import function_actions
+from accelsim.engines.simt.actions import function_actions, is_simple
 from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
@@ -111,9 +112,7 @@ class Streaming:
         """Lane operations of one function: its arithmetic, at least one per element of the result."""
         graph = self.layout.graph
         outs = sum(graph.tensors[name].elements for name in part.outputs if name)
-        return max(
-            outs, node_work(graph, Node(part.name, part.op, part.inputs, part.outputs, part.attrs)).ops
-        )
+        return max(outs, self._ops(part))
 
     def _parameters(self, launched: list[int]) -> list[int]:
         """Constants; of a table only the rows that are gathered."""
@@ -156,12 +155,24 @@ class Streaming:
 
     def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
         """Entries of a piece that moves so many bytes of each tensor."""
-        work = node_work(self.layout.graph, self.node).ops
-        operations = work * (piece + 1) // pieces - work * piece // pieces
+        operations, fused = (work * (piece + 1) // pieces - work * piece // pieces for work in self.work)
         reads = {name: moved[name] for name in self.ins}
         return function_actions(
-            self.units, reads, {out.name: moved[out.name] for out in self.outs}, operations
+            self.units, reads, {out.name: moved[out.name] for out in self.outs}, operations, fused
         )
+
+    @cached_property
+    def work(self) -> tuple[int, int]:
+        """Operations of functions, and those on what is in registers already: the first on each element brings it
+        there."""
+        ops = [(part, self._ops(part)) for part in (self.node, *self.node.epilogue)]
+        every, simple = sum(work for _, work in ops), sum(work for part, work in ops if is_simple(part))
+        functions = min(every, max(every - simple, *(out.elements for out in self.outs)))
+        return functions, every - functions
+
+    def _ops(self, part: Node) -> int:
+        alone = Node(part.name, part.op, part.inputs, part.outputs, part.attrs)
+        return node_work(self.layout.graph, alone).ops
 
     def _store(self, piece: int, pieces: int, out: Tensor, target: int) -> None:
         slot, last = self.rings[out.name][piece % FLIGHT], piece == pieces - 1

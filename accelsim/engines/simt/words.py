@@ -47,8 +47,8 @@ PIECES = (
 def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
     """Return the prices of multiplications by format, of operations of lanes, of what instructions draw around both, of
     bytes of registers and of shared memory, at the clock that the chip keeps."""
-    from accelsim.engines.simt.actions import AROUND, OPERATION
-    from accelsim.engines.simt.drawn import active_W, around_J, around_operation_J, at_clock
+    from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
+    from accelsim.engines.simt.drawn import active_W, around_fused_J, around_J, around_operation_J, at_clock
 
     table = chip.energy
     found = (
@@ -61,8 +61,9 @@ def prices(chip: Chip, unit: Unit) -> dict[str, Price]:
             ActionName("register", way): register,
             ActionName("shared", way): Price(energy, SHARED, SHARED, sram_status(table)),
         }
-    draws = around_J(chip, unit.spec) | {OPERATION: around_operation_J(chip, unit.spec)}
-    for name in (*table.mac, OPERATION):
+    draws = around_J(chip, unit.spec)
+    draws |= {OPERATION: around_operation_J(chip), FUSED: around_fused_J(chip)}
+    for name in (*table.mac, OPERATION, FUSED):
         found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
     active_J = active_W(chip, unit.spec) * float(unit.spec.sustained_clock) * FS
     found[ACTIVE] = Price(active_J, INSTRUCTIONS, "busy multiprocessors", "guess")

@@ -15,6 +15,7 @@ from accelsim.report.page.data import FORMAT, VERSION
 from accelsim.report.page.tables import Section, section
 from accelsim.report.page.thin import deltas, spans, thinned
 from accelsim.report.page.timeline import MOST, Texts
+from accelsim.report.step import energy_rows
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 from accelsim.time import FS
 from accelsim.units import show
@@ -102,8 +103,7 @@ def _summary(result: StepResult) -> Section:
         *([("tokens per second", tokens)] if result.sample_tokens else []),
         ("MFU: model FLOPs of peak", percent(result.mfu)),
         ("HFU: with recomputation", percent(result.hfu)),
-        ("energy of a step", si(result.total_J, "J")),
-        ("energy of a sample", si(result.sample_J, "J")),
+        *energy_rows(result),
     ]  # fmt: skip
     return section("Summary", ("", ""), rows)
 

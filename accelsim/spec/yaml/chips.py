@@ -12,6 +12,7 @@ from accelsim.spec.yaml import where
 
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
+    from accelsim.spec.gpu_power import GpuPower
     from accelsim.spec.intervals import Intervals
     from accelsim.spec.site import Site
 
@@ -54,6 +55,18 @@ def load_intervals(name_or_path: str | Path) -> Intervals:
         return load_part(name_or_path, "intervals", Intervals)
 
     return kept(Intervals, [str(name_or_path)], read)
+
+
+def load_power(name_or_path: str | Path) -> GpuPower:
+    """Return a table of what GPUs draw: a file of ``power/``, or any file. Raises SpecError, all problems at once."""
+    from accelsim.spec.gpu_power import GpuPower
+
+    def read() -> GpuPower:
+        from accelsim.spec.yaml.parts import load_part
+
+        return load_part(name_or_path, "power", GpuPower)
+
+    return kept(GpuPower, [str(name_or_path)], read)
 
 
 def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:

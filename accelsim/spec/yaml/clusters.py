@@ -195,6 +195,8 @@ def _counted(named: Named) -> Iterator[str]:
         what = f"{_told(named)}: its node has {len(node.devices)} kinds of devices"
         raise SpecError(Problem(what, str(named.file), "--set DEVICE.count=..., for each of them"))
     yield f"{at}.devices.{next(iter(node.devices))}.count={count}"
+    if node.power is not None:
+        yield f"{at}.power.idle={float(node.power.idle) * count / node.size!r} W"
     if node.nics is not None and "devices" in named.counts:
         yield f"{at}.nics.count={-(-node.nics.count * count // node.size)}"
     for name, fabric in node.fabrics.items():

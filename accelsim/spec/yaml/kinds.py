@@ -13,6 +13,7 @@ from accelsim.spec.collectives import Collectives
 from accelsim.spec.derived_energy import Arithmetic
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
+from accelsim.spec.gpu_power import GpuPower
 from accelsim.spec.intervals import Intervals
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
@@ -35,6 +36,7 @@ KINDS: dict[str, type[Model]] = {
     "collectives": Collectives,
     "sites": Site,
     "intervals": Intervals,
+    "power": GpuPower,
     "serving": Serving,
 }
 """Kinds of spec files: the folder that they are in and what they hold."""
@@ -51,6 +53,7 @@ ONE = {
     "collectives": "a communication library",
     "sites": "a site",
     "intervals": "a table of intervals",
+    "power": "a table of what GPUs draw",
     "serving": "a serving stack on a GPU",
 }
 """Kind -> what one file of it is called."""

@@ -46,6 +46,12 @@ def test_a_number_before_a_name_counts_nodes_or_devices() -> None:
     assert (pod.size, pod.fabrics["ici"].dims) == (16, [2, 2, 4])
 
 
+def test_fewer_devices_keep_their_share_of_what_a_node_draws() -> None:
+    whole, one = (load_cluster(name).nodes["node"] for name in ("dgx-a100", "dgx-a100?devices=1"))
+    assert whole.power is not None and one.power is not None
+    assert one.power.idle == whole.power.idle / 8 and one.power.supply == whole.power.supply < 1
+
+
 def test_another_number_takes_the_place_of_one_in_the_name() -> None:
     assert load_cluster("4x-edu").size == 4
     assert load_cluster("8x-edu").size == 8

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import accelsim
 from accelsim.cli.run_cluster_serve import Outputs, Serving, is_serving, print_serving, served
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
@@ -40,6 +41,40 @@ def model(text: str = SMALL) -> Transformer:
 def small(plan: str, sequences: int = 4, new: int = 3, cluster: str = "dgx-a100", devices: int = 4) -> Served:
     loaded = load_cluster(cluster, [f"nodes.node.devices.gpu.count={devices}"])
     return serve(model(), fleet_of(loaded), parse_plan(plan), Asked(sequences, 64, new))
+
+
+def test_at_the_wall_each_device_has_its_share_of_the_host() -> None:
+    """Boards and an even share of what the node draws beside them, divided by what supplies pass on."""
+    fleet = fleet_of(load_cluster("dgx-a100?devices=2"))
+    found = serve(model(), fleet, parse_plan("tp=2"), Asked(4, 64, 3))
+    assert fleet.wall is not None and fleet.wall == fleet_of(load_cluster("dgx-a100")).wall
+    beside_J = 2 * fleet.wall.each_W * found.total_s
+    assert found.wall_J == pytest.approx((found.total_J + beside_J) / fleet.wall.supply, rel=1e-9, abs=0)
+    assert found.wall_per_token_J is not None and found.energy_per_token_J is not None
+    assert found.energy_per_token_J < found.wall_per_token_J < 2 * found.energy_per_token_J
+    told, all_of = dict(summary_rows(found)), facts(found)
+    assert "90 %" in told["energy per token"] and "90 %" in told["at the wall, per token"]
+    low_J, high_J = all_of["wall_per_token_interval_J"]
+    assert low_J < all_of["wall_per_token_J"] == found.wall_per_token_J < high_J
+
+
+def test_nothing_is_said_of_the_wall_where_nodes_do_not_state_it() -> None:
+    fleet = fleet_of(load_cluster("4x-a100-nvlink"))
+    found = serve(model(), fleet, parse_plan("tp=4"), Asked(4, 64, 2))
+    assert fleet.wall is None and found.wall_J is None and facts(found)["wall_per_token_J"] is None
+    assert not any("wall" in name for name, _ in summary_rows(found))
+
+
+def test_a_chip_and_its_cluster_of_one_take_the_same_joules() -> None:
+    """Within 2 %, whatever the host of the server draws."""
+    alone = accelsim.generate(
+        f"{SMALL},prompt=256,new=3", "a100-80-sxm", dtype="fp16", values="off", batch=4, fusion="serving"
+    )
+    one = serve(model(), fleet_of(load_cluster("dgx-a100?devices=1")), parse_plan("tp=1"), Asked(4, 256, 3))
+    assert alone.energy_per_token_J is not None
+    assert one.total_J == pytest.approx(alone.total_J, rel=0.02)
+    assert one.energy_per_token_J == pytest.approx(alone.energy_per_token_J, rel=0.02)
+    assert alone.energy_interval_J is not None and alone.energy_interval_J[0] < alone.energy_per_token_J
 
 
 @pytest.mark.parametrize("plan", ["tp=4", "tp=2,pp=2", "tp=2,dp=2", "pp=4", "dp=4"])

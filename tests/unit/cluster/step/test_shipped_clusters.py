@@ -8,6 +8,7 @@ from accelsim.account.energy import STATIC, energy_table, total_J
 from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.asked import Asked, ready, step
 from accelsim.cluster.step.costs import Costs, cost_of
+from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.memory import bandwidth_Bps, capacity_B
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.transformer import transformer_of
@@ -15,7 +16,8 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import UsageError
 from accelsim.machine.simulate import simulate
-from accelsim.spec.yaml.clusters import clusters
+from accelsim.report.step import energy_rows
+from accelsim.spec.yaml.clusters import clusters, load_cluster
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder
@@ -35,6 +37,20 @@ def test_a_step_runs_on_every_cluster(name: str) -> None:
     assert 0 < result.mfu < 1
     assert result.parts_fs["compute"] > 0 and result.parts_fs["optimiser"] > 0 and result.parts_fs["data"] > 0
     assert result.energy_J["forward"] > 0 and sum(result.by_link_B.values()) > 0
+
+
+def test_a_step_tells_boards_and_the_wall_apart() -> None:
+    found = step(Asked("digits-mlp?hidden=16,layers=2", "dgx-h100"))
+    server = fleet_of(load_cluster("dgx-h100")).wall
+    assert server is not None and found.wall_J == pytest.approx(
+        server.joules(found.total_J, 8, found.time_s), rel=1e-9, abs=0
+    )
+    assert found.wall_ends_J is not None and found.wall_ends_J[0] < found.wall_J < found.wall_ends_J[1]
+    told, facts = dict(energy_rows(found)), found.as_dict()
+    assert told["at the wall, of a step"].endswith("W") and facts["wall_J"] == found.wall_J
+    tiny = step(Asked("digits-mlp?hidden=16,layers=2", "4x-edu"))
+    assert tiny.wall_J is None and tiny.as_dict()["wall_interval_J"] is None
+    assert all("wall" not in name for name, _ in energy_rows(tiny))
 
 
 def test_a_chip_without_memory_of_its_own_keeps_all_on_its_tiles() -> None:

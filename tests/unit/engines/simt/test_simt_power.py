@@ -7,20 +7,23 @@ import pytest
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import HOST_IDLE, energy_table
 from accelsim.engines.simt import words
+from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
 from accelsim.engines.simt.drawn import (
-    AROUND_J,
-    WHOLE_J,
     active_W,
+    around_fused_J,
     around_J,
     around_operation_J,
+    operation_J,
+    shipped,
     whole_J,
 )
 from accelsim.engines.simt.spec import Simt
 from accelsim.machine.run import Run
-from accelsim.program.actions import ACTIVE, mac
+from accelsim.program.actions import ACTIVE, ActionName, mac
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.zoo.build import Builder
 from tests.helpers.chips import GPUS
 from tests.validation.gpu_rows import simulated
 
@@ -40,28 +43,35 @@ def sm(chip: Chip) -> Simt:
     return found
 
 
+def energy(unit: str, node: int) -> float:
+    """Of an operation on a node that is known."""
+    found = operation_J(node, unit)
+    assert found is not None
+    return found
+
+
 def test_formats_of_twice_the_rate_draw_half_as_much() -> None:
     whole = whole_J(A100, sm(A100))
     assert (
         whole["fp16"]
-        == 2 * WHOLE_J["tensor"][7]
+        == 2 * energy("tensor", 7)
         == 2 * whole["int8"]
         == 4 * whole["int4"]
         == whole["tf32"] / 2
     )
-    assert whole["fp32"] == 2 * WHOLE_J["lanes"][7]
+    assert whole["fp32"] == 2 * energy("lanes", 7)
 
 
 def test_what_is_around_arithmetic_is_that_of_the_measured_node_by_the_ratio_of_nodes() -> None:
     around = around_J(A100, sm(A100))
-    ratio = {unit: WHOLE_J[unit][7] / WHOLE_J[unit][5] for unit in WHOLE_J}
+    ratio = {unit: energy(unit, 7) / energy(unit, 5) for unit in ("lanes", "tensor")}
     assert (
         around["fp16"]
-        == pytest.approx(ratio["tensor"] * AROUND_J["tensor"], rel=1e-9, abs=0)
+        == pytest.approx(ratio["tensor"] * shipped().around_tensor, rel=1e-9, abs=0)
         == pytest.approx(2 * around["int8"], rel=1e-9, abs=0)
     )
-    assert around["fp32"] == pytest.approx(ratio["lanes"] * AROUND_J["lanes"], rel=1e-9, abs=0)
-    assert around_operation_J(A100, sm(A100)) > around["fp32"] > 5 * around["fp16"]
+    assert around["fp32"] == pytest.approx(ratio["lanes"] * shipped().around_lanes, rel=1e-9, abs=0)
+    assert around_operation_J(A100) > around["fp32"] > 5 * around["fp16"]
 
 
 def test_a_board_that_would_draw_more_than_it_may_lowers_its_voltage() -> None:
@@ -77,12 +87,40 @@ def test_a_board_that_would_draw_more_than_it_may_lowers_its_voltage() -> None:
     assert drawn_W["limited"] == pytest.approx(700, rel=0.01)
 
 
-def test_half_the_clock_takes_a_quarter_of_the_energy_of_an_operation() -> None:
-    """And an eighth of the power of busy multiprocessors: voltage falls with the clock."""
-    chip, half = load_chip("h100-sxm"), load_chip("h100-sxm", ["sm.sustained_clock=0.5"])
-    whole, less = (words.prices(each, Unit("sm", "simt", sm(each))) for each in (chip, half))
-    assert whole[mac("fp16")].energy_J == pytest.approx(4 * less[mac("fp16")].energy_J, rel=1e-9, abs=0)
-    assert whole[ACTIVE].energy_J == pytest.approx(8 * less[ACTIVE].energy_J, rel=1e-9, abs=0)
+@pytest.mark.parametrize(("clock", "energy"), [(0.8, 0.64), (0.5, 0.48), (0.3, 0.48)])
+def test_voltage_falls_with_the_clock_until_it_is_at_its_lowest(clock: float, energy: float) -> None:
+    """An operation takes the square of the clock, busy multiprocessors draw the cube."""
+    chips = [load_chip("h100-sxm", [f"sm.sustained_clock={each}"]) for each in (1.0, clock)]
+    whole, less = (words.prices(each, Unit("sm", "simt", sm(each))) for each in chips)
+    assert less[mac("fp16")].energy_J == pytest.approx(energy * whole[mac("fp16")].energy_J, rel=1e-9, abs=0)
+    assert less[ACTIVE].energy_J == pytest.approx(energy * clock * whole[ACTIVE].energy_J, rel=1e-9, abs=0)
+
+
+def test_operations_behind_a_product_take_what_an_instruction_has_around_it() -> None:
+    """Those of a function bring its elements from the cache and back, or are several instructions."""
+    count: dict[str, int] = {}
+    for row in simulated("cnn?resolution=32", "a100-80-sxm", "int8", batch=4).ledger:
+        if row.action.kind == AROUND:
+            count[row.action.of] = count.get(row.action.of, 0) + row.count
+    assert count[FUSED] > 0
+    assert around_fused_J(A100) < around_operation_J(A100) / 4
+
+
+def test_the_first_operation_on_each_element_brings_it_into_registers() -> None:
+    """An addition alone is one operation of a function; of two in one kernel the second is on what is there."""
+    build = Builder("sums")
+    names = [build.input(name, (64, 64)) for name in "abc"]
+    sums = build.op("Add", [build.op("Add", names[:2], "s"), names[2]], "y")
+    counts = {}
+    for fusion in ("eager", "compiled"):
+        run = simulated(build.finish(sums), "a100-80-sxm", "fp16", fusion=fusion)
+        for of in (OPERATION, FUSED):
+            of_kind = [row.count for row in run.ledger if row.action == ActionName(AROUND, of)]
+            counts[fusion, of] = sum(of_kind)
+    assert counts == {
+        ("eager", OPERATION): 2 * 64**2, ("eager", FUSED): 0,
+        ("compiled", OPERATION): 64**2, ("compiled", FUSED): 64**2,
+    }  # fmt: skip
 
 
 def test_active_power_is_that_of_the_spec_or_a_share_of_the_design_power() -> None:
@@ -109,9 +147,7 @@ def test_busy_multiprocessors_are_charged_while_they_work_and_not_while_they_are
 
 def test_a_node_that_is_not_known_has_only_its_table() -> None:
     chip = A100.model_copy(update={"process": "3 nm"})
-    assert (
-        whole_J(chip, sm(chip)) == {} == around_J(chip, sm(chip)) and around_operation_J(chip, sm(chip)) == 0
-    )
+    assert whole_J(chip, sm(chip)) == {} == around_J(chip, sm(chip)) and around_operation_J(chip) == 0
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -1,0 +1,59 @@
+"""What GPUs draw beside the arithmetic, registers and memories of the energy table, by process node."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from accelsim.spec.base import Model
+from accelsim.spec.counts import Name, Parts
+from accelsim.spec.declaring import Field
+from accelsim.spec.quantity import Joules
+
+Share = Annotated[float, Field(ge=0.001, le=1)]
+"""A share of what there is, 0.001 to 1."""
+Exponent = Annotated[float, Field(ge=0, le=4)]
+"""Of the clock in the energy of an operation."""
+
+
+class NodeEnergies(Model):
+    """Energies of an operation on one process node."""
+
+    nm: Parts = Field(description="process node, nm")
+    lanes: Joules | None = Field(
+        None, description="an FP32 operation on lanes, with all around it; absent: unknown"
+    )
+    tensor: Joules | None = Field(None, description="the same in FP16 on Tensor Cores")
+    sizes: dict[Name, Joules] = Field(
+        {},
+        description="the same of other sizes: 16-bit multiplications of a multiprocessor per clock -> energy",
+    )
+
+
+class GpuPower(Model):
+    """What multiprocessors draw at the highest clock, and how that falls with the clock."""
+
+    name: Name = Field(description="what the table is called")
+    nodes: list[NodeEnergies] = Field(
+        min_length=1,
+        description="process nodes; what is around an operation on others is by the ratio of these energies",
+    )
+    measured: Parts = Field(description="process node of the GPUs whose watts were measured, nm")
+    around_lanes: Joules = Field(
+        description="what a multiply-accumulate in FP32 on lanes has around it there; also an operation on what is in "
+        "registers already"
+    )
+    around_tensor: Joules = Field(description="the same in FP16 on Tensor Cores")
+    around_function: Joules = Field(
+        description="the same of an operation of a function: loads, stores and addresses are instructions too"
+    )
+    active: Share = Field(
+        description="active power of a chip that states none, as a share of what its design power has beyond idle power"
+    )
+    elements: Parts = Field(description="elements of a function for which a multiprocessor is busy")
+    exponent: Exponent = Field(description="of the clock in the energy of an operation")
+    lowest: Share = Field(
+        description="energy of an operation at the lowest voltage, relative to that at the highest clock"
+    )
+    design_share: Share = Field(
+        description="of the design power that multiprocessors may have; memory, links and conversion take the rest"
+    )
