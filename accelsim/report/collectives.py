@@ -69,7 +69,7 @@ def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_
         f"{who} takes {si(found.seconds, 's')}{ends_text(found.interval_s)} {by}: algorithm bandwidth "
         f"{si(found.alg_Bps, 'B/s')}, bus bandwidth {si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
     )
-    return [text, *_elsewhere(found, software), *_host(found, software, called), binding(found)]
+    return [text, *_width(found, software), *_host(found, software, called), binding(found)]
 
 
 def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
@@ -83,14 +83,16 @@ def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[
     return [f"The time includes {software.includes}."] if software.includes else []
 
 
-def _elsewhere(found: CollectiveTime, software: Collectives) -> list[str]:
-    """Return whether the interval is that of chips that were not measured."""
-    other = any(each is software.elsewhere for each in software.intervals.values())
-    return (
-        ["The interval is that of chips on which the library was not measured."]
-        if other and found.factor
-        else []
-    )
+def _width(found: CollectiveTime, software: Collectives) -> list[str]:
+    """Return whether the interval is that of chips that were not measured, or why there is none."""
+    if found.played != LIBRARY:
+        return []
+    if found.factor:
+        other = any(each is software.elsewhere for each in software.intervals.values())
+        return ["The interval is that of chips on which the library was not measured."] if other else []
+    if not software.intervals:
+        return ["It has no interval: no measured times were left out of the fit of this library's constants."]
+    return ["It has no interval: those of the library are of collectives inside a node."]
 
 
 def binding(found: CollectiveTime) -> str:

@@ -176,7 +176,7 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
         )
         told += [_moved(found, last), *_small(found)]
     told += intervals.sentences(found.total_interval, "the whole generation")
-    told += [_helps(change) for change in changes]
+    told += _helps(changes)
     told += [*_pipeline(found), _held(found)]
     if last is not None:
         told.append(_simulated(found))
@@ -217,14 +217,28 @@ def _small(found: Served) -> Iterator[str]:
     )
 
 
-def _helps(change: Change) -> str:
-    """Return what a change of the network would bring."""
-    further = (
-        ""
-        if change.token is None
-        else f", and each further token takes {percent(max(0.0, change.token))} less time"
-    )
-    return f"With {change.words}, the first token appears {percent(max(0.0, change.first))} earlier{further}."
+LEAST = 0.0005
+"""Share from which it shows that something gets faster: 0.1 %, rounded."""
+
+
+def _helps(changes: Sequence[Change]) -> Iterator[str]:
+    """Return what changes of the network would bring; one sentence for those that bring nothing."""
+    idle = [change.words for change in changes if max(change.first, change.token or 0.0) < LEAST]
+    for change in changes:
+        if change.words not in idle:
+            yield _helped(change)
+    if idle:
+        yield f"With {' or '.join(idle)}, nothing gets faster."
+
+
+def _helped(change: Change) -> str:
+    """Return what a change brings to the first token and to those after it, where it brings anything."""
+    found = []
+    if change.first >= LEAST:
+        found.append(f"the first token appears {percent(change.first)} earlier")
+    if change.token is not None and change.token >= LEAST:
+        found.append(f"each further token takes {percent(change.token)} less time")
+    return f"With {change.words}, {', and '.join(found)}."
 
 
 def _pipeline(found: Served) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 * **MPT** (llm-foundry, ``scripts/train/benchmarking/README.md`` at 061f2c7c): PyTorch's FSDP in bf16 on 8 to 128 GPUs,
   microbatches and recomputation as published. Of the rows of 7 billion parameters and more and up to 8,192 tokens every
-  second one (of the file, from the first) has told two constants: ``cluster.step.ops.BESIDE``, and on Hopper
-  ``attention_backward``. The rest are compared. Its attention was a kernel of the first generation (Triton, for ALiBi),
+  second one (of the file, from the first) has told constants: ``cluster.step.ops.FSDP``, ``loaded`` of A100 SXM, and on
+  Hopper ``attention_backward``. The rest are compared. Its attention was a kernel of the first generation (Triton, for ALiBi),
   ``--attention memory-efficient``; smaller models and longer sequences are a set of their own.
 * **Megatron-LM** (README of 2024, H100, sequences of 4,096, vocabulary of 131,072): no row has told anything. Sizes of
   microbatches and chunks of its pipelines are not published; the tool finds the first, the second are layers. It

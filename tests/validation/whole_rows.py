@@ -167,9 +167,8 @@ def _of_case(lab: str, case: Case, changes: tuple[str, ...] = (), host_s: float 
 
 def vtrain(data: Path) -> Iterator[Row]:
     """vTrain's steps on one node, but for those that told the time of its host, and on several."""
-    for index, case in enumerate(training_clusters.vtrain(data / "training" / "vtrain_single_a100.csv")):
-        if index % training_clusters.FITTED:
-            yield _of_case("vTrain", case, host_s=training_clusters.HOST_S)
+    for case in training_clusters.one_node_cases(data):
+        yield _of_case("vTrain", case, host_s=training_clusters.HOST_S)
     for case in training_clusters.vtrain(data / "training" / "vtrain_multi_a100.csv"):
         yield _of_case("vTrain", case, training_clusters.FOUR_CARDS)
 

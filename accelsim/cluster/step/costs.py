@@ -152,6 +152,13 @@ class Costs:
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
 
+    @cached_property
+    def multiprocessors(self) -> int:
+        """The multiprocessors of a GPU, 0 for other chips."""
+        return max(
+            (getattr(unit.spec, "multiprocessors", 0) for unit in units(self.chip).values()), default=0
+        )
+
     @property
     def flash(self) -> bool:
         """Return whether attention is one kernel in training: where asked for, else on multiprocessors that multiply

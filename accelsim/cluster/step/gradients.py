@@ -11,7 +11,7 @@ from accelsim.cluster.buckets.overlap import overlap
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.memory import bandwidth_Bps
-from accelsim.cluster.step.ops import Planned
+from accelsim.cluster.step.ops import Planned, beside
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import units_of
 
@@ -77,6 +77,10 @@ class _Stage:
         for bucket in found.buckets:
             comm = fleet.collective(kind, bucket.sent_B, groups)
             self._send(bucket.start_fs, comm, kind, bucket.copy_fs)
+        copies = sum(bucket.copy_fs for bucket in found.buckets)
+        hidden = max(0, found.busy_fs - copies - found.exposed_fs)
+        share = self.planned.taken(self.plan.rank(self.p, 0, 0))
+        self.reduced = max(self.end, self.reduced) + beside(hidden, hidden, share)
 
     def _scatter_last(self) -> None:
         """The rest with ZeRO 2 and 3: the gradients of the first unit of layers, which the last pass makes last,

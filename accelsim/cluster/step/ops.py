@@ -54,14 +54,27 @@ class Replica(NamedTuple):
     ops: tuple[tuple[Ops, ...], ...]
 
 
-BESIDE = 0.5
-"""Seconds by which a pass takes longer for each second of ZeRO's collectives that it hides, for they take
-multiprocessors and memory bandwidth from its kernels. Fitted, see ``tests.validation.public_training``."""
+FSDP = 0.9
+"""Seconds by which a pass takes longer for each second of the collectives of ZeRO 3 that it hides: they take
+multiprocessors and memory bandwidth from its kernels, and FSDP copies weights and gradients of each unit into buffers
+and out of them. Fitted, see ``tests.validation.public_training``."""
+TENSOR = 0.5
+"""The same for collectives of a tensor-parallel group, whose products run in chunks: a guess, no row has told it."""
+EXPOSED = 0.55
+"""Share of the time in which a host asks for the kernels of a pass that the pass waits for its host, however long its
+kernels take: they are issued in bursts, between which the device runs dry. Fitted together with the time of a kernel,
+see ``tests.validation.training_clusters``."""
 
 
-def beside(collectives_fs: int, hidden_fs: int) -> int:
-    """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them."""
-    return max(0, collectives_fs - hidden_fs) + round(BESIDE * min(collectives_fs, hidden_fs))
+def awaited(asked_fs: int, own_fs: int) -> int:
+    """Return how long a pass waits for a host that takes ``asked_fs`` to ask for its kernels, which take ``own_fs``."""
+    return max(asked_fs - own_fs, round(EXPOSED * asked_fs))
+
+
+def beside(collectives_fs: int, hidden_fs: int, share: float) -> int:
+    """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them, each second of these
+    for ``share`` of a second."""
+    return max(0, collectives_fs - hidden_fs) + round(share * min(collectives_fs, hidden_fs))
 
 
 class Compute(NamedTuple):
@@ -164,8 +177,8 @@ class Planned:
         compute = Compute(*(slowest(part) for part in ("forward", "again", "inputs", "weights")))
         first, second = self._with_tensor(stage, piece, group, compute)
         asked = self._asked_fs(piece)
-        first = first._replace(host_fs=max(0, asked[0] - first.time_fs))
-        second = second._replace(host_fs=max(0, asked[1] - second.time_fs - compute.weights))
+        first = first._replace(host_fs=awaited(asked[0], first.time_fs))
+        second = second._replace(host_fs=awaited(asked[1], second.time_fs + compute.weights))
         if piece.offloaded_B:
             away = self._away_fs(stage, piece, group[0])
             first = first._replace(offload_fs=max(0, away - first.time_fs))
@@ -189,13 +202,14 @@ class Planned:
         first = Op(compute.forward, 0, forward.time_fs)
         second = Op(compute.inputs, compute.again, again.time_fs + backward.time_fs)
         if self.plan.shares_gradients:
+            share = FSDP if self.plan.zero == 3 else self.taken(group[0])
             gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
             hidden = (
                 self._hidden_fs(stage, compute.forward, forward),
                 self._hidden_fs(stage, compute.backward, again.then(backward)),
             )
-            first = first._replace(data_fs=beside(gathers, hidden[0]))
-            second = second._replace(data_fs=beside(gathers + scatters, hidden[1]))
+            first = first._replace(data_fs=beside(gathers, hidden[0], share))
+            second = second._replace(data_fs=beside(gathers + scatters, hidden[1], share))
         return first, second
 
     def _away_fs(self, stage: int, piece: Piece, rank: int) -> int:
@@ -228,6 +242,12 @@ class Planned:
         pace = Fraction(self.fleet.speeds[rank]).limit_denominator(EXACT)
         return -(-time * pace.denominator // pace.numerator)
 
+    def taken(self, rank: int) -> float:
+        """Return the share of a device's multiprocessors that a collective keeps from kernels beside it: one for each
+        channel of the library. 0 for devices without multiprocessors."""
+        have = self.fleet.costs(rank).multiprocessors
+        return min(1.0, self.fleet.software.channels / have) if have else 0.0
+
     def comm(self, calls: Calls, group: Sequence[int]) -> Comm:
         """Collectives of a tensor-parallel group, one after the other."""
         total = Comm()
@@ -246,7 +266,7 @@ class Planned:
         for call in calls:
             alone_fs = self.fleet.collective(call.kind, call.nbytes, [tuple(group)]).time_fs
             hidden_fs = alone_fs - call.exposed_fs(alone_fs) if hide else 0
-            each = Tensor(beside(alone_fs, hidden_fs), hidden_fs)
+            each = Tensor(beside(alone_fs, hidden_fs, TENSOR), hidden_fs)
             total = total.then(Tensor(each.time_fs * call.times, each.hidden_fs * call.times))
         return total
 

@@ -156,9 +156,12 @@ def test_links_help_long_calls_and_a_quick_library_short_ones() -> None:
     links, library = what_ifs(found, Devices(found.fleet, found.fleet.setting))
     assert 0 <= links.first < 1 and links.token is not None and library.token is not None
     assert library.token > links.token and library.token > 0
-    told = sentences(found, [links, library])
-    assert any(text.startswith("With links twice as fast, the first token appears ") for text in told)
-    assert "each further token takes" in " ".join(told)
+    told = " ".join(sentences(found, [links, library]))
+    assert "With links twice as fast, " in told and "each further token takes" in told
+    assert "nothing gets faster" not in told
+    replicas = small("dp=4", 4, 3)
+    told = " ".join(sentences(replicas, what_ifs(replicas, Devices(replicas.fleet, replicas.fleet.setting))))
+    assert "With links twice as fast or half the latency of the library, nothing gets faster." in told
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
-from accelsim.cluster.step.ops import BESIDE, beside
+from accelsim.cluster.step.ops import EXPOSED, FSDP, Planned, awaited, beside
 from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.search import Found, legal_plans
 from accelsim.cluster.step.segments import Split, block
@@ -233,11 +233,37 @@ def test_zero_sends_the_gradients_of_every_microbatch() -> None:
 
 
 def test_collectives_of_zero_make_the_passes_that_hide_them_longer() -> None:
-    assert beside(10, 0) == 10 and beside(10, 4) == 6 + round(4 * BESIDE) and beside(0, 4) == 0
+    assert (
+        beside(10, 0, FSDP) == 10 and beside(10, 4, FSDP) == 6 + round(4 * FSDP) and beside(0, 4, FSDP) == 0
+    )
     hidden = Options(ignore_capacity=True)
     plan = Plan(dp=2, microbatches=2, zero=3)
     quick, slow = (train_step(WORK, fleet(2), plan, 4, options) for options in (hidden, FREE))
     assert 0 < quick.parts_fs["data"] < slow.parts_fs["data"]
+
+
+def test_collectives_take_multiprocessors_whatever_the_stage_of_zero() -> None:
+    """Reduce-scatters of stages 1 and 2 keep as much from the pass that hides them where there is one microbatch."""
+    devices = replace(fleet(2), software=fleet(2).software.model_copy(update={"channels": 27}))
+    taken = Planned(WORK, devices, Plan(dp=2), 2, FREE).taken(0)
+    assert taken == 27 / 108 and Planned(WORK, fleet(2), Plan(dp=2), 2, FREE).taken(0) == 1 / 108
+    large = transformer_of("llama2-7b?layers=4,seq=2048")
+    assert large is not None
+    quick = replace(devices, topology=network(2, 10**12))
+    first, second = (
+        train_step(DecoderWork(large), quick, Plan(dp=2, zero=zero), 2, Options(ignore_capacity=True))
+        for zero in (1, 2)
+    )
+    assert second.time_fs == pytest.approx(first.time_fs, rel=0.02)
+    plain = train_step(DecoderWork(large), replace(quick, software=fleet(2).software), first.plan, 2)
+    assert (
+        first.parts_fs["data"] > plain.parts_fs["data"]
+        and first.parts_fs["compute"] == plain.parts_fs["compute"]
+    )
+
+
+def test_a_host_is_exposed_however_long_kernels_take() -> None:
+    assert awaited(100, 40) == 60 and awaited(100, 900) == round(100 * EXPOSED) and awaited(0, 5) == 0
 
 
 def test_new_weights_may_come_while_the_next_step_begins() -> None:
