@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, Recompute
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Setting
@@ -111,7 +111,7 @@ def predicted(case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) ->
     return Row(case.name, case.seconds, step.time_s)
 
 
-def vtrain(path: Path, recompute: str = "full") -> Iterator[Case]:
+def vtrain(path: Path, recompute: Recompute = "full") -> Iterator[Case]:
     """Rows of vTrain; columns from the GPUs on are those of both files."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accelsim.cluster.plan.plan import Recompute
 from accelsim.workload.zoo.amoebanet import stages
 from tests.validation.horovod import efficiencies
 from tests.validation.measured import ABSENT, folder
@@ -37,7 +38,7 @@ def test_175_billion_parameters_on_64_gpus(index: int) -> None:
     ],
 )
 def test_some_rows_of_vtrain(
-    file: str, recompute: str, changes: tuple[str, ...], host_s: float, rows: slice, bound: float
+    file: str, recompute: Recompute, changes: tuple[str, ...], host_s: float, rows: slice, bound: float
 ) -> None:
     data = folder()
     if data is None or not (data / "training" / file).is_file():
