@@ -250,8 +250,18 @@ def merged(of: Serving, rest: Serving) -> Serving:
 
 GROUP, SCALE_B = 128, 2.0
 """Weights narrower than 8 bits that share a scale, and bytes of it (AWQ, GPTQ: 128 and FP16)."""
+FP4 = "fp4_e2m1fn"
+FP4_BLOCKS: Mapping[str, int] = {"nvfp4": 16, "mxfp4": 32}
+"""Format of blocks of ``FP4`` -> elements that share a scale of one byte."""
+
+
+def fp4_B(name: str) -> float:
+    """Return the bytes of an element of a format of ``FP4_BLOCKS`` with its share of the scale."""
+    return (4 + 8 / FP4_BLOCKS[name]) / 8
+
+
 SPECIAL: Mapping[str, Served] = {
-    "nvfp4": Served(4.5 / 8, 4.5 / 8, "fp4_e2m1fn", True),
+    "nvfp4": Served(fp4_B("nvfp4"), fp4_B("nvfp4"), FP4, True),
     "fp8_block": Served(1.0, 1 + 4 / 128, "fp8_e4m3fn", True),
 }
 """Formats that are no row of the table of formats: FP4 with a scale in FP8 for each 16, FP8 with a scale for each block

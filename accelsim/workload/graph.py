@@ -20,7 +20,7 @@ class _Bytes(dict[str, float]):
 
 
 FORMAT_BYTES = _Bytes(
-    {name: bytes_of(name) for name in FORMATS}, uint32=4.0, uint64=8.0, bool=1.0, string=0.0
+    {name: bytes_of(name) for name in FORMATS}, uint32=4.0, uint64=8.0, bool=1.0, string=0.0, nvfp4=4.5 / 8
 )
 """Bytes of one element of each format a tensor may have."""
 

@@ -22,8 +22,10 @@ from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.serving import FP4_BLOCKS
 from accelsim.spec.yaml.stacks import with_stack, without_host
 from accelsim.time import FS
+from accelsim.workload.graph import FORMAT_BYTES
 from accelsim.workload.nodes import ELSEWHERE
 
 
@@ -65,13 +67,11 @@ def widths(chip: Chip, setting: Setting) -> Widths:
     """Return the bytes of elements of a decoder on a chip: beside narrow layers of a serving stack activations have 16
     bits. Scales of groups are left out: 1/128 of 16 bits for each weight of 4."""
     dtype = setting.dtype or format_of(chip)
-    weights, activations = pair(dtype)
+    weights, activations = (dtype, dtype) if dtype in FP4_BLOCKS else pair(dtype)
     if serves_narrow(chip, setting.fusion or SERVING, dtype):
         activations = short_float(chip)
     kept = get(setting.kv_dtype).name if setting.kv_dtype else activations
-    return Widths(
-        *(Fraction(get(memory_format(name)).storage_bits) / 8 for name in (weights, activations, kept))
-    )
+    return Widths(*(Fraction(FORMAT_BYTES[memory_format(name)]) for name in (weights, activations, kept)))
 
 
 @dataclass

@@ -17,6 +17,7 @@ from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
+from accelsim.spec.serving import FP4, FP4_BLOCKS
 from accelsim.spec.yaml.where import chips_with
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base
@@ -76,8 +77,11 @@ def is_integer(name: str) -> bool:
 def pair(name: str) -> tuple[str, str]:
     """Formats of weights and activations that a request names, aliases resolved.
 
-    Raises UsageError with the nearest name for a format that does not exist.
+    Blocks of FP4 with scales (``FP4_BLOCKS``) are FP4 to everything but memories. Raises UsageError with the nearest
+    name for a format that does not exist.
     """
+    if name in FP4_BLOCKS:
+        return FP4, FP4
     for at in (i for i, letter in enumerate(name) if letter == "x"):
         halves = name[:at], name[at + 1 :]
         if all(_exists(half) for half in halves):
@@ -115,6 +119,9 @@ def check_formats(state: State) -> None:
         for name in state.options.layers
         if name not in names
     ]
+    if state.options.values != "off" and (blocks := in_blocks(state)):
+        what = f"{blocks} with values {state.options.values}"
+        problems.append(Problem(what, "dtype", "values off: scales of blocks are counted, and not computed"))
     for request in dict.fromkeys([state.dtype, *state.options.layers.values()]):
         try:
             resolve(state.chip, request, state.options.emulate)
@@ -122,6 +129,12 @@ def check_formats(state: State) -> None:
             problems += error.problems
     if problems:
         raise UsageError(problems)
+
+
+def in_blocks(state: State) -> str:
+    """Return the format of blocks of FP4 that was asked for, of which a run has one; '' for none."""
+    asked = [state.dtype, *state.options.layers.values()]
+    return next((name for name in asked if name in FP4_BLOCKS), "")
 
 
 def canonical(name: str) -> str:

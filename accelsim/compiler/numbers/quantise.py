@@ -11,6 +11,7 @@ from accelsim.compiler.numbers.correction import input_means
 from accelsim.compiler.numbers.formats import (
     Operands,
     attends,
+    in_blocks,
     is_code,
     memory_format,
     operands_of,
@@ -23,6 +24,7 @@ from accelsim.compiler.state import State
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.formats.table import FORMATS, get
 from accelsim.program.roles import multiplier
+from accelsim.spec.serving import FP4
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
 
@@ -75,6 +77,7 @@ def quantise(state: State) -> None:
             and graph.tensors[node.inputs[1]].is_constant
         ):
             weights.round_alone(node, operands[node.name])
+    _in_blocks(state)
     _narrow_caches(state)
     if any(entry != FP32 for entry in operands.values()):
         state.notes.append(_note(state, formats))
@@ -201,6 +204,14 @@ def _narrow_caches(state: State) -> None:
     state.notes.append(
         f"quantise: {count_of(len(found), 'tensor')} of keys and values kept as {get(kept).name}"
     )
+
+
+def _in_blocks(state: State) -> None:
+    """Keep FP4 with the scales of its blocks in memory, where that was asked for."""
+    kept = in_blocks(state)
+    for tensor in state.graph.tensors.values() if kept else ():
+        if tensor.memory_format == FP4:
+            tensor.stored = kept
 
 
 def _store(state: State) -> None:

@@ -24,7 +24,7 @@ from accelsim.engines.simt.serving import KINDS, OfServing, ServingFamily, row
 from accelsim.engines.simt.serving_layers import overlapped
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
-from accelsim.spec.serving import served
+from accelsim.spec.serving import FP4, FP4_BLOCKS, served
 from accelsim.types import Floats
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
@@ -33,7 +33,7 @@ LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
 """Families of ``serving.KINDS`` that nodes of a run are kernels of."""
 KERNEL = "kernel"
 """Way in which inputs of narrow layers are quantised: by a kernel of its own; else with what comes before."""
-STACKED = {"fp4_e2m1fn": "nvfp4"}
+STACKED = {FP4: "nvfp4"}
 """Format of a run -> as a serving stack has it: FP4 with a scale for each block."""
 FEWEST_ROWS = 16
 """Rows of queries without a mask up to which attention is that of single queries: heads that share keys."""
@@ -65,8 +65,10 @@ def row_of(graph: Graph, node: Node, quantiser: bool = False) -> Row | None:
     if gemm is None or gemm.conv is not None or gemm.groups > 1 or not graph.tensors[gemm.b].is_constant:
         return None
     weights = graph.tensors[gemm.b].memory_format
-    both = f"{weights}x{node.format}"
-    name = STACKED.get(node.format, node.format) if weights == node.format or served(both) is None else both
+    both, alike = f"{weights}x{node.format}", weights == node.format
+    name = STACKED.get(node.format, node.format) if alike or served(both) is None else both
+    if node.format == FP4 and weights in FP4_BLOCKS:
+        name = weights
     columns = {"M": gemm.M, "K": gemm.K, "N": gemm.N, "layers": 0, "quantiser": quantiser}
     return Row(LAYER, name, columns)
 
