@@ -77,11 +77,8 @@ def is_integer(name: str) -> bool:
 def pair(name: str) -> tuple[str, str]:
     """Formats of weights and activations that a request names, aliases resolved.
 
-    Blocks of FP4 with scales (``FP4_BLOCKS``) are FP4 to everything but memories. Raises UsageError with the nearest
-    name for a format that does not exist.
+    Raises UsageError with the nearest name for a format that does not exist.
     """
-    if name in FP4_BLOCKS:
-        return FP4, FP4
     for at in (i for i, letter in enumerate(name) if letter == "x"):
         halves = name[:at], name[at + 1 :]
         if all(_exists(half) for half in halves):
@@ -148,13 +145,18 @@ def memory_format(name: str) -> str:
     return "fp32" if name == "tf32" else name
 
 
-def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
-    """Return how this chip computes in the requested format.
+def multiplied(request: str) -> str:
+    """Return the request as it is multiplied: blocks of FP4 with scales are FP4 to everything but memories."""
+    return FP4 if request in FP4_BLOCKS else request
+
+
+def resolve(chip: Chip, asked: str, emulate: bool = False) -> Operands:
+    """Return how this chip computes in the format that is asked for.
 
     Raises UsageError, with the formats that the chip has, for a format that does not exist, or that the chip does not
     have and may or can not emulate.
     """
-    known = supported(chip)
+    known, request = supported(chip), multiplied(asked)
     expected = "one of " + ", ".join(known)
     if not _is_format(request):
         what = f"{chip.name} does not compute in {request!r}, which is no number format"
@@ -167,7 +169,7 @@ def resolve(chip: Chip, request: str, emulate: bool = False) -> Operands:
         mac = wider if emulate else ""
     if not mac:
         hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
-        what, others = f"{chip.name} does not compute in {request!r}", chips_with(canonical(request))
+        what, others = f"{chip.name} does not compute in {asked!r}", chips_with(canonical(request))
         hint = (f"; chips that have it: {others}" if others else "") + hint
         raise UsageError(Problem(what, "dtype", expected + hint, begun(request, known)))
     stored_weights, stored_activations = pair(mac)
@@ -241,7 +243,7 @@ def serves_narrow(chip: Chip, fusion: str, request: str) -> bool:
     """Return whether layers in a narrow format stand beside others in 16 bits, as in serving stacks: products of two
     activations, as in attention, and what no layer reads, on an engine that has attention in one kernel."""
     return (
-        fusion == SERVING and attends(chip) and is_code(pair(request)[1]) and bool(short_float(chip))
+        fusion == SERVING and attends(chip) and is_code(pair(multiplied(request))[1]) and bool(short_float(chip))
     )  # fmt: skip
 
 

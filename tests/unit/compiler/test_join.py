@@ -85,7 +85,8 @@ def test_a_chip_of_calibrated_functions_knows_how_far_off_narrow_weights_are() -
     ("cluster", "chip", "dtype", "kv", "quantiser", "stack"),
     [("dgx-a100", A100, "fp16", "", "", ""), ("dgx-a100", A100, "int4xfp16", "", "", ""),
      ("dgx-h100", "h100-sxm", "fp8", "fp8", "", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel", ""),
-     ("dgx-h100", "h100-sxm", "fp8", "fp8", "", "tensorrt-llm")],
+     ("dgx-h100", "h100-sxm", "fp8", "fp8", "", "tensorrt-llm"), ("dgx-b200", "b200-sxm", "nvfp4", "", "", ""),
+     ("dgx-b200", "b200-sxm", "mxfp4", "fp8", "kernel", "")],
 )  # fmt: skip
 def test_a_cluster_of_one_gives_the_answer_of_its_chip(
     cluster: str, chip: str, dtype: str, kv: str, quantiser: str, stack: str

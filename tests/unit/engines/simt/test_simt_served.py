@@ -23,7 +23,7 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import is_attention
 from accelsim.workload.sources.load import load_model
 
-H100, TPU = "h100-sxm", "tpu-v4"
+H100, B200, TPU = "h100-sxm", "b200-sxm", "tpu-v4"
 MODEL = "llama?layers=1,hidden=2048,heads=16,kv_heads=8,ffn=5632,vocab=512"
 SMALL = "llama?layers=1,hidden=64,heads=2,kv_heads=1,ffn=128,vocab=64"
 DECODING, PROMPT = "seq=1,past=1024", "seq=512"
@@ -113,6 +113,37 @@ def test_weights_alone_are_narrow_in_memory_and_multiplied_in_16_bits() -> None:
     assert times == sorted(times, reverse=True) and times[0] > 1.25 * times[-1]
     moved = [simulated(DECODING, dtype, batch=1).program for dtype in ("bf16", "int4xbf16")]
     assert moved[0].needs["hbm"].weights_B > 3.5 * moved[1].needs["hbm"].weights_B
+
+
+@pytest.mark.parametrize(("name", "element_B"), [("nvfp4", 4.5 / 8), ("mxfp4", 4.25 / 8)])
+def test_blocks_of_fp4_are_kept_with_their_scales(name: str, element_B: float) -> None:
+    """Weights and inputs of layers, beside 16 bits of everything else; multiplied as FP4."""
+    graph = after(PROMPT, name, chip=B200)
+    layers = [node for node in graph.nodes if node.format == "fp4_e2m1fn"]
+    assert len(layers) == 5
+    assert {graph.tensors[each].element_B for node in layers for each in node.inputs[:2]} == {element_B}
+    assert {node.format for node in graph.nodes if is_attention(node)} == {"fp16"}
+    run = simulated(DECODING, name, chip=B200)
+    found = (row_of(run.program.graph, step.node) for step in run.program.steps)
+    assert {each.format for each in found if each is not None and each.family == LAYER} == {name}
+    weights = sum(
+        tensor.elements for tensor in run.program.graph.tensors.values() if tensor.memory_format == name
+        and tensor.is_constant
+    )  # fmt: skip
+    embedding_B = 512 * 2048 * 2
+    assert run.program.needs["hbm"].weights_B == pytest.approx(weights * element_B + embedding_B, rel=0.001)
+    assert run.seconds < simulated(DECODING, "fp8", chip=B200).seconds
+
+
+@pytest.mark.parametrize(
+    ("chip", "values", "words"),
+    [("b200-sxm", "fast", "values off"), (H100, "off", "does not compute in 'nvfp4'")],
+)
+def test_blocks_of_fp4_are_refused_with_values_and_where_no_unit_multiplies_them(
+    chip: str, values: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        after(PROMPT, "nvfp4", chip=chip, values=values)
 
 
 def test_a_quantising_kernel_takes_time_of_its_own() -> None:
