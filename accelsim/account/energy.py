@@ -10,7 +10,7 @@ its design power.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from math import fsum
+from math import fsum, inf
 from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
@@ -124,8 +124,10 @@ def energy_table(run: Run) -> list[EnergyRow]:
     return [*work_rows(run), *_static_rows(run), *_host_rows(run)]
 
 
-def work_rows(run: Run) -> list[EnergyRow]:
+def work_rows(run: Run, limited: bool = True) -> list[EnergyRow]:
     """Every ledger row with its energy, then engines that draw power as long as they work: all but static power.
+
+    ``limited``: no board draws more than its design power on the average of the run, see ``within_design_power``.
 
     Raises UnpricedAction for a component or action that the spec of the chip has no energy for.
     """
@@ -137,7 +139,7 @@ def work_rows(run: Run) -> list[EnergyRow]:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
         rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
     active = list(_active_rows(run, prices))
-    return within_design_power(run, [*rows, *active]) if active else rows
+    return within_design_power(run, [*rows, *active]) if active and limited else [*rows, *active]
 
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
@@ -163,12 +165,18 @@ def within_design_power(run: Run, rows: Sequence[EnergyRow]) -> list[EnergyRow]:
     drawn_J = fsum(row.energy_J for row, near in zip(rows, on_board, strict=True) if near)
     if power is None or power.tdp is None or not drawn_J:
         return list(rows)
-    left_W = max(0.0, float(power.tdp) - sum(static_power_W(run.chip).values()))
-    share = min(1.0, left_W * run.seconds / drawn_J)
+    share = min(1.0, left_W(run.chip) * run.seconds / drawn_J)
     return [
         row._replace(energy_J=row.energy_J * share) if near else row
         for row, near in zip(rows, on_board, strict=True)
     ]
+
+
+def left_W(chip: Chip) -> float:
+    """Return what the design power of a board leaves beside its static power, W; infinity where none is stated."""
+    if chip.power is None or chip.power.tdp is None:
+        return inf
+    return max(0.0, float(chip.power.tdp) - sum(static_power_W(chip).values()))
 
 
 def _is_on_board(chip: Chip, row: EnergyRow) -> bool:

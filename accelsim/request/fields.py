@@ -36,7 +36,10 @@ class Request:
         RUNS, "chips", "CHIP", file=True, python="A name of 'accelsim chips', a YAML file, or a chip."))
     _: KW_ONLY
     dtype: str = field(default="", metadata=option(
-        "Operand format of the matrix unit; default: the chip's preferred one.", FORMATS, compiled="dtype"))
+        "Operand format of the matrix unit; nvfp4 and mxfp4 (blocks of FP4 with scales) need --values off; "
+        "default: the chip's preferred one.", FORMATS, compiled="dtype",
+        python="Operand format of the matrix unit; 'nvfp4' and 'mxfp4' (blocks of FP4 with scales) need values 'off'; "
+        "default: the chip's preferred one."))
     values: str = field(default="exact", metadata=option(
         "Compute tile by tile as the hardware does, layer by layer, or nothing.",
         COMPUTED, metavar="exact|fast|off", compiled="values",

@@ -30,7 +30,8 @@ from accelsim.workload.nodes import ELSEWHERE
 
 
 class PieceCost(NamedTuple):
-    """A piece on one device: time, joules beside static power, bytes that its memories move, multiply-accumulates;
+    """A piece on one device: time, joules beside static power (the design power of a board limits those of a
+    call, not of a piece), bytes that its memories move, multiply-accumulates;
     ``products_s``: the time of its products with weights (of attention not); bytes of what it needs beside weights and
     caches; what its kernels add, with the width of their intervals (None: no kernels); how many kernels these are."""
 
@@ -134,7 +135,7 @@ def _kernels_of(chip: Chip, setting: Setting) -> tuple[Chip, float]:
 
 
 def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
-    cost, found = cost_of(run), parts(run)
+    cost, found = cost_of(run, limited=False), parts(run)
     weights = ceil(piece.learnt * of.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)

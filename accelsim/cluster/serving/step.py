@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.costs import Devices, PieceCost
 from accelsim.cluster.serving.pieces import Call, Piece, pieces
@@ -130,7 +131,8 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     plan, fleet = layout.plan, devices.fleet
     groups = [plan.tp_group(plan.rank(index, d, 0)) for d in range(plan.dp)]
     ranks = [rank for group in groups for rank in group]
-    compute = products = joules = links = 0.0
+    compute = products = links = 0.0
+    joules = dict.fromkeys(ranks, 0.0)
     parts: list[Part] | None = []
     moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
@@ -139,7 +141,8 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         cost, speed = costs[slowest], fleet.speeds[slowest]
         compute += times * cost.seconds / speed
         products += times * cost.products_s / speed
-        joules += times * sum(each.energy_J for each in costs.values())
+        for rank, each in costs.items():
+            joules[rank] += times * each.energy_J
         moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
         parts = _with(parts, cost, times / speed)
         comm = (
@@ -149,8 +152,10 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         asked += times * (cost.kernels + bool(comm.time_fs))
     sent = _sent(devices, layout, call, index)
     compute = max(compute, asked * devices.host_s - collectives * FS)
+    seconds = compute + collectives * FS
+    drawn = sum(min(each, left_W(fleet.chips[rank]) * seconds) for rank, each in joules.items())
     return Stage(
-        compute, collectives * FS, sent.time_fs * FS, products, joules, links + sent.energy_J, moved, macs,
+        compute, collectives * FS, sent.time_fs * FS, products, drawn, links + sent.energy_J, moved, macs,
         None if parts is None else tuple(parts),
     )  # fmt: skip
 

@@ -294,11 +294,14 @@ def format_of(chip: Chip) -> str:
     return FORMATS[-1]
 
 
-def cost_of(run: Run, loads: bool = True) -> Cost:
-    """Return what a run took, without static power, which goes on whatever a device does. ``loads``: with what it loads
-    from memories off the chip and stores into them; else its engines work one after the other on what is there."""
+def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
+    """Return what a run took, without static power, which goes on whatever a device does.
+
+    ``loads``: with what it loads from memories off the chip and stores into them; else its engines work one after the
+    other on what is there. ``limited``: energy is limited by the design power of the board.
+    """
     off_chip = frozenset[str]() if loads else _off_chip(run)
-    joules = fsum(row.energy_J for row in work_rows(run) if row.component not in off_chip)
+    joules = fsum(row.energy_J for row in work_rows(run, limited) if row.component not in off_chip)
     moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values()) if loads else 0
     return Cost(
         run.time_fs if loads else _worked_fs(run), joules,

@@ -84,7 +84,7 @@ def test_a_chip_of_calibrated_functions_knows_how_far_off_narrow_weights_are() -
 @pytest.mark.parametrize(
     ("cluster", "chip", "dtype", "kv", "quantiser", "stack"),
     [("dgx-a100", A100, "fp16", "", "", ""), ("dgx-a100", A100, "int4xfp16", "", "", ""),
-     ("dgx-h100", "h100-sxm", "fp8", "fp8", "", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel", ""),
+     ("dgx-h100", "h100-sxm", "int4xfp16", "", "", ""), ("dgx-h100", "h100-sxm", "fp8", "fp8", "", ""), ("dgx-h100", "h100-sxm", "fp8", "", "kernel", ""),
      ("dgx-h100", "h100-sxm", "fp8", "fp8", "", "tensorrt-llm"), ("dgx-b200", "b200-sxm", "nvfp4", "", "", ""),
      ("dgx-b200", "b200-sxm", "mxfp4", "fp8", "kernel", "")],
 )  # fmt: skip
