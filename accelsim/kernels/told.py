@@ -11,7 +11,7 @@ import numpy as np
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.calibrate import regimes
 from accelsim.kernels.predict import Kernels, Prediction
-from accelsim.kernels.uncalibrated import UNCALIBRATED, in_other_labs
+from accelsim.kernels.uncalibrated import in_other_labs, uncalibrated
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated, outdated
 from accelsim.spec.site import FIELDS
@@ -45,7 +45,7 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
     own &= np.isin(family.astype(str), kinds)
     elsewhere = block is not None and block.elsewhere
     by_name = {
-        (name, kind, mine): _factor(known, name, kind, elsewhere) if mine else UNCALIBRATED[kind]
+        (name, kind, mine): _factor(known, name, kind, elsewhere) if mine else uncalibrated(kind)
         for name, kind, mine in set(zip(names.tolist(), family.tolist(), own.tolist(), strict=True))
     }
     factor = np.array(

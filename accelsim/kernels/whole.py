@@ -16,7 +16,7 @@ from typing import NamedTuple
 from accelsim.engines.kernel_times import KernelModel, ServingKernel
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.told import calibrated
-from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED, in_other_labs
+from accelsim.kernels.uncalibrated import correlation, in_other_labs, uncalibrated
 from accelsim.spec.chip import Chip
 from accelsim.spec.intervals import Intervals
 
@@ -107,14 +107,14 @@ def width(chip: Chip, model: KernelModel, family: str, name: str) -> Width:
         assert block is not None
         factor = block.intervals.get(family, block.intervals[POOLED]).factor
         return Width(in_other_labs(family, factor) if block.elsewhere else factor, True)
-    return Width(UNCALIBRATED[family], False)
+    return Width(uncalibrated(family), False)
 
 
 def served_width(kernel: ServingKernel) -> Width:
     """Return the width for a kernel of a serving stack: by its own constants, in any lab and stack; linear layers vary
     from lab to lab as products do."""
     if not kernel.factor:
-        return Width(UNCALIBRATED[kernel.family], False)
+        return Width(uncalibrated(kernel.family), False)
     like = "product" if kernel.family == "layer" else "attention"
     return Width(in_other_labs(like, kernel.factor), True)
 
@@ -138,7 +138,7 @@ def together(parts: Iterable[Part]) -> Interval:
     if not total:
         return Interval(0.0, 0.0, 0.0)
     shares = [weighted / total for weighted in groups.values()]
-    r = CORRELATION_OWN if own > total / 2 else CORRELATION_OTHER
+    r = correlation(own > total / 2)
     half = sqrt(r * sum(shares) ** 2 + (1 - r) * sum(share**2 for share in shares))
     widest = max(families, key=lambda name: families[name])
     return Interval(total * exp(-half), total * exp(half), own / total, family=widest, kernels=exp(half))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, Parts
-from accelsim.spec.declaring import Field
+from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.quantity import Joules
 
 Share = Annotated[float, Field(ge=0.001, le=1)]
@@ -57,3 +57,13 @@ class GpuPower(Model):
     design_share: Share = Field(
         description="of the design power that multiprocessors may have; memory, links and conversion take the rest"
     )
+
+    @model_validator(mode="after")
+    def _measured_is_known(self) -> GpuPower:
+        """Ratios of nodes are those to the one that was measured."""
+        known = [each.nm for each in self.nodes if each.lanes is not None and each.tensor is not None]
+        if self.measured not in known:
+            raise ValueError(
+                f"measured: {self.measured} is no node with energies of lanes and tensor; expected {known}"
+            )
+        return self

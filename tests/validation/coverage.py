@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.fit.validation import LEVEL
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import uncalibrated
 from accelsim.seeds import generator
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats
@@ -155,7 +155,7 @@ def _by_others(chip: str, kind: str, found: Sequence[Served]) -> Floats:
     for key in dict.fromkeys(each.key for each in found):
         own = set_of(load_chip(chip), kind, [row for row in found if row.key == key])
         seconds = own.seconds(gpu_serving.without(chip, kind), np.arange(len(own.measured)))
-        shares.append(np.abs(np.log(seconds / own.measured)) <= np.log(UNCALIBRATED[kind]))
+        shares.append(np.abs(np.log(seconds / own.measured)) <= np.log(uncalibrated(kind)))
     return np.concatenate(shares).astype(float)
 
 

@@ -22,7 +22,7 @@ from accelsim.kernels.calibrate import PARTS, calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import Table
 from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import uncalibrated
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
@@ -76,7 +76,7 @@ CONV = (
     Rows(BENCH[3], "t4", 0.275),
 )  # fmt: skip
 KIND = {"tensor": "product", "lanes": "product", "vector": "function"}
-"""Group -> kind of kernels, a key of ``UNCALIBRATED``."""
+"""Group -> kind of kernels, as in ``hwspecs/intervals/kernels.yaml``."""
 VECTOR = tuple(
     Rows(FUNCTIONS, chip, claimed, "vector")
     for chip, claimed in (
@@ -187,7 +187,7 @@ def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[Shared | N
         ]
         kept = KEPT[group]
         for index, device, seconds in zip(places, devices, by_others(devices, kept), strict=True):
-            found[index] = _shared(seconds, device.kernels.table.measured, UNCALIBRATED[KIND[group]])
+            found[index] = _shared(seconds, device.kernels.table.measured, uncalibrated(KIND[group]))
     return found
 
 

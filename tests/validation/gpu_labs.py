@@ -2,7 +2,7 @@
 
 A place is a chip whose kernels a second lab measured: another board and cooler, driver, library, way of timing and
 operands. All of its rows are predicted by the constants that ship, without a site, and so with the interval that covers
-the spread between labs (``accelsim.kernels.uncalibrated.LABS``). The T4 was fitted to two labs together; here it is
+the spread between labs (``hwspecs/intervals/kernels.yaml``). The T4 was fitted to two labs together; here it is
 fitted to each of them alone and compared with the other. V100 and A100 SXM boards have the constants of the PCIe board
 of the same die where they have none of their own kernels, the H100 those of the H200.
 
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.kernels.table import Table, several
-from accelsim.kernels.uncalibrated import LABS
+from accelsim.kernels.uncalibrated import lab_spread
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
 from accelsim.spec.site import with_site
@@ -206,7 +206,7 @@ def gpu_labs() -> Check:
     kinds = spreads(data)
     told = [
         f"{each.kind}s at {each.places} places: {each.held:.1%} within their intervals, {each.out:.1%} with the spread "
-        f"that the other places tell; spread by all x {each.spread:.2f}, used x {LABS[each.kind]:g}"
+        f"that the other places tell; spread by all x {each.spread:.2f}, used x {lab_spread(each.kind):g}"
         for each in kinds
     ]
     agree = sum(min(each.held, each.out) >= KEPT for each in kinds)

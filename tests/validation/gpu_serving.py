@@ -22,7 +22,7 @@ from accelsim.fit.validation import left_out, residuals
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import read_table
 from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import uncalibrated
 from accelsim.spec.serving import Measured
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Array, Floats
@@ -162,7 +162,7 @@ def _again(chip: str, found: Sequence[Row]) -> tuple[float, float, float]:
         plain = without(chip, kind)
         defaults.append(each.seconds(plain, np.arange(len(each.measured))) / each.measured)
     ratios, plain_ratios = np.concatenate(errors), np.concatenate(defaults)
-    held = np.abs(np.log(plain_ratios)) <= np.log(UNCALIBRATED[kind])
+    held = np.abs(np.log(plain_ratios)) <= np.log(uncalibrated(kind))
     return float(np.abs(ratios - 1).mean()), float(np.abs(plain_ratios - 1).mean()), float(held.mean())
 
 

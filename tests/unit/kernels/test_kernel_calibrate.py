@@ -14,7 +14,7 @@ from accelsim.kernels.calibrate import balanced, calibrate, regimes
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import joined, read_table, several
 from accelsim.kernels.told import ends, sentences
-from accelsim.kernels.uncalibrated import UNCALIBRATED, in_other_labs
+from accelsim.kernels.uncalibrated import in_other_labs, uncalibrated
 from accelsim.spec.constants import constants, is_calibrated, with_values
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
@@ -98,7 +98,7 @@ def test_intervals_are_those_of_the_calibration_else_of_other_chips(tmp_path: Pa
     found = plain.predicted(CHIP)
     wide = ends(plain, found)
     assert not wide.calibrated.any()
-    assert np.allclose(wide.high / found.seconds, [UNCALIBRATED[kind] for kind in found.family])
+    assert np.allclose(wide.high / found.seconds, [uncalibrated(kind) for kind in found.family])
     chip = calibrate(table, CHIP, "made up", "2026-11").chip
     own = Kernels(table, chip)
     narrow = ends(own, own.predicted(chip))

@@ -16,7 +16,7 @@ from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import one, several
 from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import UNCALIBRATED
+from accelsim.kernels.uncalibrated import uncalibrated
 from accelsim.spec.serving import served
 from accelsim.spec.yaml.load import load_chip
 
@@ -127,7 +127,7 @@ def test_constants_are_those_of_the_library_and_of_the_chip_that_was_measured() 
         found = ends(kernels, made)
         assert bool(found.calibrated[0]) is own, (chip, dtype)
         factor = float(found.high[0] / made.seconds[0])
-        assert (1 < factor < 1.6) if own else factor == pytest.approx(UNCALIBRATED["layer"])
+        assert (1 < factor < 1.6) if own else factor == pytest.approx(uncalibrated("layer"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import accelsim
 from accelsim.account.interval import key_of, parts
 from accelsim.account.latency import layers, summary
-from accelsim.kernels.uncalibrated import CORRELATION_OTHER, CORRELATION_OWN, UNCALIBRATED
+from accelsim.kernels.uncalibrated import correlation, uncalibrated
 from accelsim.kernels.whole import KERNELS, Interval, Part, Width, added, ends, shipped, together, widened
 from accelsim.report.intervals import basis_text
 from accelsim.report.table import energy_text, latency_text, summary_rows
@@ -25,7 +25,7 @@ def test_kernels_of_one_shape_err_together() -> None:
     assert several == pytest.approx(one)
 
 
-@pytest.mark.parametrize(("width", "r"), [(OWN, CORRELATION_OWN), (OTHER, CORRELATION_OTHER)])
+@pytest.mark.parametrize(("width", "r"), [(OWN, correlation(True)), (OTHER, correlation(False))])
 def test_others_average_out_as_far_as_they_do_not_go_together(width: Width, r: float) -> None:
     found = together([Part(1.0, width, number) for number in range(100)])
     half = log(width.factor) * sqrt(r + (1 - r) / 100)
@@ -43,7 +43,7 @@ def test_a_run_on_a_calibrated_gpu_has_a_narrower_one_than_on_another() -> None:
         for on in ("a100-80-sxm", "h100-pcie")
     )
     width = [facts["latency_interval"]["high_s"] / facts["latency_s"] for facts in (own, other)]
-    assert width[0] < width[1] <= UNCALIBRATED["product"] * (1 + 1e-9)
+    assert width[0] < width[1] <= uncalibrated("product") * (1 + 1e-9)
     assert own["latency_interval"]["calibrated"] > 0.5 and other["latency_interval"]["calibrated"] == 0
     assert latency_text(other).endswith("uncalibrated") and "90 %: " in latency_text(own)
 
