@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     default="time",
     show_default=True,
     metavar="time|energy",
-    help="What the best plan minimises.",
+    help="What the best plan minimises: energy is that of devices and links, without their hosts.",
 )
 @click.option(
     "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field of the cluster. Repeatable."

@@ -7,12 +7,14 @@ from typing import Annotated
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Name, Parts
 from accelsim.spec.declaring import Field, model_validator
-from accelsim.spec.quantity import Joules
+from accelsim.spec.quantity import Joules, Seconds
 
 Share = Annotated[float, Field(ge=0.001, le=1)]
 """A share of what there is, 0.001 to 1."""
-Exponent = Annotated[float, Field(ge=0, le=4)]
-"""Of the clock in the energy of an operation."""
+Above = Annotated[float, Field(ge=0, le=10)]
+"""Of the clock, for a share of the power that is left."""
+Exponent = Annotated[float, Field(ge=0.1, le=4)]
+"""Of the clock in an energy or a power."""
 
 
 class NodeEnergies(Model):
@@ -27,6 +29,24 @@ class NodeEnergies(Model):
         {},
         description="the same of other sizes: 16-bit multiplications of a multiprocessor per clock -> energy",
     )
+
+
+class ClockRules(Model):
+    """How the clock of a chip without a measured one follows what multiplying would draw of the power that there is."""
+
+    falls: Exponent = Field(
+        description="exponent of the clock in the power of a multiprocessor whose clock falls: 1 if the voltage stays, "
+        "3 if it falls in proportion"
+    )
+    half_droop: Seconds = Field(description="a kernel as long as this feels half of the droop")
+    cool: Share = Field(
+        description="share of the power that lanes leave from which they keep their clock, though Tensor Cores, for "
+        "which there is not enough, make it fall; where they leave less, it falls by as much, up to the stated `droop`"
+    )
+    left: Share = Field(
+        description="share of its power that a board may have left at its stated clock until it runs faster"
+    )
+    above: Above = Field(description="by how much faster it runs for the rest that is left")
 
 
 class GpuPower(Model):
@@ -57,6 +77,7 @@ class GpuPower(Model):
     design_share: Share = Field(
         description="of the design power that multiprocessors may have; memory, links and conversion take the rest"
     )
+    clock: ClockRules = Field(description="how the clock follows the power")
 
     @model_validator(mode="after")
     def _measured_is_known(self) -> GpuPower:

@@ -53,7 +53,7 @@ CLAIMED: Mapping[tuple[str, str], float] = {
 }
 """Board and unit -> mean error that is claimed: a little more than what it is."""
 GRID = tuple(product((1.0, 1.3, 1.6, 2.0, 2.5), (0.6e-12, 0.9e-12, 1.05e-12, 1.2e-12), (0.5, 1.0, 1.3)))
-"""``FALLS``, energy on Tensor Cores of 512 multiplications at 5 nm, ``ABOVE``."""
+"""``falls``, energy on Tensor Cores of 512 multiplications at 5 nm, ``above`` (``hwspecs/power/gpu.yaml``)."""
 
 
 class Board(NamedTuple):
@@ -105,14 +105,18 @@ def by_roofline() -> list[Floats]:
 
 def by_others() -> list[Floats]:
     """The same by the point of the grid that is best for all boards but this one."""
-    tried, newest = [], drawn.nodes()[5]
+    tried, table = [], drawn.shipped()
     for falls, small_J, above in GRID:
-        other = newest.model_copy(update={"sizes": newest.sizes | {"512": small_J}})
-        nodes = {**drawn.nodes(), 5: other}
+        clock = table.clock.model_copy(update={"falls": falls, "above": above})
+        newest = drawn.nodes()[5]
+        nodes = {
+            **drawn.nodes(),
+            5: newest.model_copy(update={"sizes": newest.sizes | {"512": small_J}}),
+        }
+        other = table.model_copy(update={"clock": clock})
         with (
-            patch.object(products, "FALLS", falls),
+            patch.object(products, "shipped", lambda other=other: other),
             patch.object(drawn, "nodes", lambda nodes=nodes: nodes),
-            patch.object(products, "ABOVE", above),
         ):
             tried.append(by_defaults())
     means = np.array([[float(np.abs(errors).mean()) for errors in each] for each in tried])

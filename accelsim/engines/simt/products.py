@@ -29,6 +29,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from accelsim.engines.simt.drawn import shipped
 from accelsim.engines.simt.spec import Simt, TileShape
 from accelsim.spec.multiplying import operands_B, storage_B
 from accelsim.types import Bools, Floats, Ints
@@ -37,22 +38,6 @@ F = TypeVar("F", float, Floats)
 
 FEWEST_PIECES, MOST_PIECES = 4, 16
 """Into how many pieces, at least and at most, a kernel is cut, so that moving and computing overlap."""
-DROOP_S = 500e-6
-"""A kernel as long as this feels half of the droop, s: measured on a T4, whose clock falls in kernels of
-milliseconds."""
-COOL = 0.3
-"""Share of the power that lanes leave from which they keep their clock, though Tensor Cores, for which there is not
-enough, make it fall: H100 and A100 SXM, whose FP32 leaves 0.34 and 0.42. Where they leave less, it falls by as much as
-they leave less, up to the stated ``droop``."""
-LEFT, ABOVE = 0.4, 1.3
-"""Share of its power that a board may have left at its stated clock until it runs faster, and by how much it does for
-the rest: 0.45 where three quarters are left. Servers' boards of 300 W (V100, A40, A6000) have 0.3 to 0.4 left and
-keep their clock. RTX 3090, RTX 4090 and A10G, whose Tensor Cores have half the rate, multiply at 1.0 to 1.1 times their
-stated peak (``accelsim validate gpu-uncalibrated``)."""
-FALLS = 1.6
-"""Exponent of the clock in the power of a multiprocessor whose clock falls: 1 if the voltage stays, 3 if it falls in
-proportion. Chosen on square products of boards without constants of their own
-(``accelsim validate gpu-uncalibrated``)."""
 ALIGNED_B = 16
 """Bytes that a thread, or the copy engine of tiles, moves at once, B."""
 STRIDE_B = 24_000
@@ -88,7 +73,8 @@ class Around(NamedTuple):
             return fallen(drawn * activity)
         if spec.formats[name].unit != "lanes" or max(self.power.values(), default=0.0) <= 1:
             return activity * (1 + stated) - 1
-        warm = _positive(drawn - (1 - COOL)) / max(COOL, stated)
+        cool = shipped().clock.cool
+        warm = _positive(drawn - (1 - cool)) / max(cool, stated)
         return activity * (1 + stated * (warm - _positive(warm - 1))) - 1
 
 
@@ -96,7 +82,7 @@ def fallen(drawn: F) -> F:
     """Return by how much longer a long kernel takes that would draw so much of the power that there is; below 0 where
     it leaves some."""
     over = _positive(drawn - 1)
-    found: F = (1 + over) ** (1 / FALLS) - 1 + drawn - 1 - over
+    found: F = (1 + over) ** (1 / shipped().clock.falls) - 1 + drawn - 1 - over
     return found
 
 
@@ -349,10 +335,11 @@ def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: 
     """
     over = around.droops(spec, name, busy, activity)
     most = 1 / spec.formats[name].sustained - 1
-    faster = ABOVE * _positive(-LEFT - over)
+    clock = shipped().clock
+    faster = clock.above * _positive(-clock.left - over)
     faster = faster - _positive(faster - most)
     seconds = seconds * (1 + spec.stride * far) / (1 + faster)
-    return seconds * (1 + _positive(over) * seconds / (seconds + DROOP_S))
+    return seconds * (1 + _positive(over) * seconds / (seconds + clock.half_droop))
 
 
 def _positive(number: F) -> F:
