@@ -214,7 +214,7 @@ MODELS: Mapping[str, str] = {
 SERVERS: Mapping[str, str] = {"H100": "dgx-h100", "H200": "dgx-h200", "B200": "dgx-b200"}
 FORMATS: Mapping[str, str] = {"": "bf16", "fp8": "fp8_e4m3fn"}
 """Precision of the closed loops -> format."""
-CLOSED = 4
+CLOSED = 2
 """Of so many closed loops, by their number, one is compared."""
 LITTLE = 0.05
 """Share of a closed loop that prompts may take where the time of a token is compared: it waits for those of others."""
