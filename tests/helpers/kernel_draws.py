@@ -52,6 +52,15 @@ def _convolution(draw: Draw) -> Sizes:
     }  # fmt: skip
 
 
+def _gradient(draw: Draw) -> Sizes:
+    taps, stride, side = draw.one_of(1, 3, 5, 7), draw.one_of(1, 1, 2), draw.size(112)
+    return {
+        "n": draw.size(512), "c": draw.size(1024), "k": draw.size(1024), "filter_w": taps, "filter_h": taps,
+        "w": stride * side, "h": stride * side, "out_w": side, "out_h": side, "stride_w": stride, "stride_h": stride,
+        "pad_w": taps // 2, "pad_h": taps // 2, "direction": ("bwd_inputs", "bwd_params")[draw.one_of(0, 1)],
+    }  # fmt: skip
+
+
 def _heads(draw: Draw) -> dict[str, int | str]:
     kv_heads = draw.size(16)
     return {
@@ -122,6 +131,7 @@ KINDS: Mapping[str, Kind] = {
     **{op: Kind(op, _function, "rows") for op in ("add", "gelu", "relu", "softmax", "layernorm", "rmsnorm")},
     "copy": Kind("copy", _copy, "bytes"),
     "conv2d": Kind("conv2d", _convolution, "B"),
+    "gradient": Kind("conv", _gradient, "n"),
     "attention": Kind("attention", _attention, "batch"),
     "attention, backward": Kind("attention", _backward, "batch"),
     "serving_linear": Kind("serving_linear", _layer, "M"),

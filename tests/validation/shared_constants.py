@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.fit.chips import knobs
-from accelsim.fit.search import ROBUST, Knob, Values, fit
+from accelsim.fit.search import ROBUST, Knob, Misfit, Values, fit
 from accelsim.kernels.calibrate import LIKELY
 from accelsim.kernels.predict import Kernels
 from accelsim.seeds import generator
@@ -27,7 +27,9 @@ class Measured(NamedTuple):
     kernels: Kernels
 
 
-def shared(devices: Sequence[Measured], kept: Sequence[int], seed: int = 0) -> list[float]:
+def shared(
+    devices: Sequence[Measured], kept: Sequence[int], misfit: Misfit = ROBUST, seed: int = 0
+) -> list[float]:
     """Values of the constants at these places of ``Kernels.constants`` that all devices share."""
     draw = generator(seed)
     rows = [_drawn(each, draw) for each in devices]
@@ -46,7 +48,7 @@ def shared(devices: Sequence[Measured], kept: Sequence[int], seed: int = 0) -> l
             ]
         )
 
-    found = fit(model, measured, turned, seed, ROBUST, near=True)
+    found = fit(model, measured, turned, seed, misfit, near=True)
     return [found[str(place)] for place in kept]
 
 
@@ -61,11 +63,23 @@ def at(each: Measured, kept: Sequence[int], values: Mapping[str, float]) -> Chip
     return with_values(each.chip, named)
 
 
-def left_out(devices: Sequence[Measured], kept: Sequence[int]) -> list[Floats]:
-    """Predictions of each device by constants that the others share, s."""
+def left_out(
+    devices: Sequence[Measured], kept: Sequence[int], misfit: Misfit = ROBUST, dies: bool = False
+) -> list[Floats]:
+    """Predictions of each set by constants that the others share, s; ``dies``: that those of other dies share."""
     found = []
     for index, each in enumerate(devices):
-        values = shared([*devices[:index], *devices[index + 1 :]], kept)
+        others = [
+            other
+            for place, other in enumerate(devices)
+            if place != index and not (dies and die(other.chip) == die(each.chip))
+        ]
+        values = shared(others, kept, misfit)
         named = dict(zip(map(str, kept), values, strict=True))
         found.append(each.kernels.predicted(at(each, kept, named)).seconds)
     return found
+
+
+def die(chip: Chip) -> str:
+    """Return what boards of one die have in common of their names: 'v100' of PCIe and SXM."""
+    return chip.name.split("-")[0]

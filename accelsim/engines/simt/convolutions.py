@@ -3,8 +3,9 @@
 **Implicit GEMM.** The product of n p q rows, k columns and c r s of K, whose operands come from the tensors as they
 are. **Winograd F(2x2, 3x3), fused.** The same with 4/9 of the multiplications, at a share (``fused``) of the rate.
 **Winograd F(4x4, 3x3).** 36 products of one group each of a quarter of the results, with kernels before and behind
-that transform inputs, filters and outputs through memory (Lavin and Gray, 2016): ``transforms`` says how much of what
-these move comes from DRAM, ``filters`` the same of the filters, whose transform reaches over all channels. Both of
+that transform inputs, filters and outputs through memory (Lavin and Gray, 2016). The transforms of inputs and outputs
+are bound by the multiprocessors, which hold few threads for their many registers: ``transforms`` clocks of a lane for
+an element that they move. That of filters reaches over all channels and is bound by memory (``filters``). Both of
 Winograd's need 3 x 3 filters and a stride of 1.
 
 A format with a block ``convolution`` has kernels of implicit GEMM of its own (cuDNN 9 on Hopper), whose blocks never
@@ -13,8 +14,12 @@ many enough (``fft``; fewer images take as long as those that are enough), filte
 become products of complex numbers, one for each point of the transform of a piece of 16 x 16 or 32 x 32, four real ones
 each; transforms pass memory as Winograd's do.
 
-Gradients are convolutions with other sides; ``backward`` says how much longer they take. Those of filters are plain
-products, whose K (places of the results of all images) is cut whatever kernels the format has. Tensor Cores take
+Gradients are convolutions with other sides; ``backward`` says how much longer their implicit GEMM takes, Winograd's
+algorithms take as long as forward. Those of filters are plain products, whose K (places of the results of all images)
+is cut whatever kernels the format has, and which wait longer for operands (``OF_FILTERS_LONGER``). Those of inputs
+that 1 x 1 filters read by steps are zeros at most places, some of which kernels multiply (``OF_STEPS_LONGER``). Inputs
+of few channels would leave tiles empty: **columns**, the product of results and filters, one column for each channel
+and place of the filter, are added up to gradients by a second kernel. Tensor Cores take
 channels by eights; where there are fewer, each place of the filter is a step of the loop over K of its own, most of it
 empty. A library's heuristic chooses by its own estimate, here the model's.
 """
@@ -35,6 +40,7 @@ COLUMNS = ("n", "c", "h", "w", "k", "r", "s", "p", "q", "stride", "backward")
 """Images, channels, their height and width, filters and their height and width, height and width of results, stride;
 0: forward, 1: gradient of the inputs, 2: of the filters."""
 IMPLICIT, WINOGRAD_2X2, WINOGRAD_4X4, FFT = "implicit GEMM", "Winograd 2x2", "Winograd 4x4", "FFT"
+ADDED = "columns"
 CHANNELS = 8
 """Tensor Cores take so many channels at a time."""
 SAVED_2X2 = 4 / 9
@@ -50,30 +56,38 @@ PIECE, SMALL_PIECE = 32, 16
 """Sides of the pieces of an image that are transformed: the small one where the whole image fits in."""
 COMPLEX = 4
 """Real multiplications of a complex one."""
-COMPLEX_B = 8
-"""Bytes of a complex number of two FP32."""
+COMPLEX_B, ELEMENT_B = 8, 4
+"""Bytes of a complex number of two FP32, and of one of them."""
 
 
 class Algorithm(NamedTuple):
-    """One way to compute convolutions: its products, where it applies, what its transforms move, in bytes: of inputs
-    and outputs, and of filters; how many kernels they are."""
+    """One way to compute convolutions: its products, where it applies, elements that its transforms of inputs and
+    outputs move, and bytes that those of filters do; how many kernels they are; bytes that a kernel after the products
+    moves."""
 
     name: str
     products: Products
     fits: Bools
-    transforms_B: Floats
+    elements: Floats
     filters_B: Floats
     kernels: int = 0
+    after_B: Floats | float = 0.0
+
+    @property
+    def moves_once(self) -> bool:
+        """Whether its products read and write the tensors themselves, each byte once."""
+        return self.name in (IMPLICIT, WINOGRAD_2X2)
 
 
 class Forms(NamedTuple):
     """Convolutions as the products of each algorithm, the first of which always applies; the least multiplications that
-    any algorithm needs; whether they are gradients; multiplications of the convolution; distinct bytes with what
-    channels are filled up to, and without it and without what strides leave out."""
+    any algorithm needs; what gradients take by implicit GEMM, 1 being those of inputs, and 0 for what is no gradient;
+    multiplications of the convolution; distinct bytes with what channels are filled up to, and without it and without
+    what strides leave out."""
 
     algorithms: tuple[Algorithm, ...]
     fewest: Floats
-    gradients: Bools
+    gradients: Floats
     macs: Floats
     bytes: Floats
     least_B: Floats
@@ -96,6 +110,8 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     moving = columns["stride"] == 1
     if own is None:
         others = _winograd(sizes, first.products, (r == 3) & (s == 3) & moving, element_B)
+        few = (columns["backward"] == OF_INPUTS) & (columns["c"] < CHANNELS)
+        others += [_columns(columns, few, element_B)] if few.any() else []
     elif own.fft is not None:
         enough = np.maximum(n, np.ceil(1000 * own.fft / (columns["c"] * columns["k"])))
         fits = (np.minimum(r, s) > 3) & moving & (columns["backward"] == 0)
@@ -105,9 +121,7 @@ def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
     least = np.minimum(FEWEST, _of_fft(columns)) if own and own.fft else FEWEST
     fewest = np.where((r > 1) & (s > 1) & moving, least, 1.0)
     elements = n * c * h * w + k * c * r * s + n * k * p * q
-    return Forms(
-        (first, *others), fewest * macs, columns["backward"] > 0, macs, elements * element_B, least_B
-    )
+    return Forms((first, *others), fewest * macs, _gradients(columns), macs, elements * element_B, least_B)
 
 
 CALL = 5.0
@@ -115,8 +129,20 @@ CALL = 5.0
 by PyTorch take 2.4 to 5.2 of its shortest additions, on five GPUs, and others of a few hundred microseconds more."""
 
 
-OF_FILTERS = 2
-"""``backward`` of gradients of filters, which are plain products: their K is cut."""
+OF_INPUTS, OF_FILTERS = 1, 2
+"""``backward`` of gradients of inputs, and of filters, which are plain products: their K is cut."""
+OF_FILTERS_LONGER, OF_STEPS_LONGER = 1.25, 2.0
+"""How much longer than other gradients of inputs those of filters take by implicit GEMM, and those of inputs that 1 x 1
+filters read by steps above 1: where all places were multiplied, and not each that some result reads, it would be 4.
+Both in the middle of DeepBench's gradients on V100, T4, P100 and MI25, in FP32 and FP16."""
+
+
+def _gradients(columns: Mapping[str, Floats]) -> Floats:
+    """What gradients take by implicit GEMM, those of inputs being 1; 0 for what is none."""
+    way, steps = columns["backward"], (columns["r"] * columns["s"] == 1) & (columns["stride"] > 1)
+    of_inputs = np.where(steps, OF_STEPS_LONGER, 1.0)
+    found: Floats = np.where(way == OF_FILTERS, OF_FILTERS_LONGER, of_inputs) * (way > 0)
+    return found
 
 
 def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Products:
@@ -148,11 +174,20 @@ def _winograd(
         np.choose(way, (outputs, inputs, filters)), POINTS_4X4,
     )  # fmt: skip
     fused = implicit._replace(density=implicit.density * SAVED_2X2)
-    moved = (n * c * h * w + n * k * p * q) * element_B + inputs + outputs
+    moved = n * c * h * w + n * k * p * q + (inputs + outputs) / element_B
     return [
         Algorithm(WINOGRAD_2X2, fused, fits, none, none),
         Algorithm(WINOGRAD_4X4, large, fits, moved, filters, KERNELS_4X4 - 1),
     ]
+
+
+def _columns(sizes: Mapping[str, Floats], fits: Bools, element_B: float) -> Algorithm:
+    """Gradients of inputs: results by filters, a column for each channel and place, which a second kernel adds up."""
+    n, c, h, w, k, r, s, p, q = (sizes[key] for key in COLUMNS[:9])
+    y, weights, wide = n * k * p * q * element_B, k * c * r * s * element_B, n * p * q * c * r * s * element_B
+    found = _products(n * p * q, c * r * s, k, y, weights, wide)
+    none = np.zeros(len(n))
+    return Algorithm(ADDED, found, fits, none, none, 1, wide + n * c * h * w * element_B)
 
 
 def _fft(sizes: Mapping[str, Floats], fits: Bools) -> Algorithm:
@@ -162,7 +197,12 @@ def _fft(sizes: Mapping[str, Floats], fits: Bools) -> Algorithm:
     inputs, outputs, filters = (points * COMPLEX_B * size for size in (n * pieces * c, n * pieces * k, c * k))
     found = _products(n * pieces, k, c, inputs, filters, outputs, COMPLEX * points)
     return Algorithm(
-        FFT, found._replace(kind=found.kind + 1), fits, inputs + outputs, filters, KERNELS_4X4 - 1
+        FFT,
+        found._replace(kind=found.kind + 1),
+        fits,
+        (inputs + outputs) / ELEMENT_B,
+        filters,
+        KERNELS_4X4 - 1,
     )
 
 
@@ -195,13 +235,15 @@ def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: Sequence[Fl
     """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
     products (with launch)."""
     ways, rows = spec.convolution, []
+    lanes = spec.lanes * spec.multiprocessors * around.clock_Hz
+    longer = np.where(found.gradients > 0, ways.backward * found.gradients, 1.0)
     for each, taken in zip(found.algorithms, seconds, strict=True):
-        moved = ways.transforms * each.transforms_B + ways.filters * each.filters_B
-        own = (taken - spec.launch) / (ways.fused if each.name == WINOGRAD_2X2 else 1.0)
-        own = own + moved / around.dram_Bps + each.kernels * spec.reduction
-        rows.append(np.where(each.fits, own, np.inf))
-    longer = np.where(found.gradients, ways.backward, 1.0)
-    result: Floats = spec.launch + called(spec) + np.stack(rows) * longer
+        own = (taken - spec.launch) * (longer if each.name == IMPLICIT else 1.0)
+        own = own / (ways.fused if each.name == WINOGRAD_2X2 else 1.0)
+        own = own + ways.transforms * each.elements / lanes
+        own = own + (ways.filters * each.filters_B + each.after_B) / around.dram_Bps
+        rows.append(np.where(each.fits, own + each.kernels * spec.reduction, np.inf))
+    result: Floats = spec.launch + called(spec) + np.stack(rows)
     return result
 
 

@@ -240,7 +240,7 @@ class OfConvolutions:
     @property
     def constants(self) -> Sequence[tuple[str, ...]]:
         """And how much longer gradients take, or the feed."""
-        last = "convolution.backward" if self.found.gradients.any() else "format.feed"
+        last = "convolution.backward" if (self.found.gradients > 0).any() else "format.feed"
         own = self.device.spec.formats[self.format].convolution
         return self.device.named(self.format, [*(CONVOLUTION if own is None else IMPLICIT), (last,)])
 
@@ -282,10 +282,11 @@ class ConvolutionFamily:
         found, spec = convolutions.forms(device.spec, name, columns), device.spec
         tiles = spec.tiles_of(name, batched=False)
         parts = []
-        for products in (algorithm.products for algorithm in found.algorithms):
+        for algorithm in found.algorithms:
+            products = algorithm.products
             chosen = cut(device.spec, name, products, tiles, None)
             shape = _shape(device, name, products, chosen)
-            if products.groups[0] == 1:
+            if algorithm.moves_once:
                 shape = shape._replace(moved_B=found.bytes[chosen.row])
             parts.append(OfProducts(device, name, products, chosen, shape, np.zeros(len(products.m))))
         return OfConvolutions(device, name, found, tuple(parts))

@@ -45,7 +45,7 @@ def test_the_a100_has_what_was_fitted() -> None:
     assert chip.memories["hbm"].memory.efficiency != stated, "over that of the memory"
 
 
-MADE = "calibration={{fitted_on: x, mechanism: 2, rows: 3, residual: {{rows: 3, median: 0.1, p90: 0.2}}, values: {{{}}}}}"
+MADE = "calibration={{fitted_on: x, mechanism: 3, rows: 3, residual: {{rows: 3, median: 0.1, p90: 0.2}}, values: {{{}}}}}"
 """An override: a calibration with these values."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import accelsim
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.engines.simt.convolutions import WINOGRAD_2X2, forms, of_algorithms
+from accelsim.engines.simt.convolutions import IMPLICIT, WINOGRAD_2X2, forms, of_algorithms
 from accelsim.engines.simt.products import Around
 from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels, Prediction
@@ -100,7 +100,7 @@ def test_each_constant_of_theirs_takes_time() -> None:
 
 @pytest.mark.parametrize(("dtype", "gradients"), [("fp32", False), ("fp32", True), ("fp16", False)])
 def test_an_algorithm_takes_its_products_its_transforms_and_its_kernels(dtype: str, gradients: bool) -> None:
-    """Only Winograd's products of one kernel are slower for their transforms; gradients take longer as a whole."""
+    """Only Winograd's products of one kernel are slower for their transforms; gradients by implicit GEMM take longer."""
     spec = accelsim.load_chip("a100-80-sxm").engines["sm"]
     ways = spec.convolution.model_copy(
         update={"fused": 0.5, "transforms": 3.0, "filters": 5.0, "backward": 1.5}
@@ -109,15 +109,38 @@ def test_an_algorithm_takes_its_products_its_transforms_and_its_kernels(dtype: s
     sizes = {"n": 8, "c": 128, "h": 28, "w": 28, "k": 128, "r": 3, "s": 3, "p": 28, "q": 28, "stride": 1,
              "backward": gradients}  # fmt: skip
     found = forms(spec, dtype, {name: np.array([float(size)]) for name, size in sizes.items()})
+    clock_Hz = 1e3 / (spec.lanes * spec.multiprocessors)
     taken = of_algorithms(
-        spec, Around(1e9, 1, Fraction(1), 1e3), found, [np.array([21.0])] * len(found.algorithms)
+        spec, Around(clock_Hz, 1, Fraction(1), 1e3), found, [np.array([21.0])] * len(found.algorithms)
     )
     assert len(found.algorithms) > 1
     for each, seconds in zip(found.algorithms, taken[:, 0].tolist(), strict=True):
         own = 20 * (2 if each.name == WINOGRAD_2X2 else 1) + each.kernels * 7
-        own += (3 * each.transforms_B[0] + 5 * each.filters_B[0]) / 1e3
-        expected = 1 + float(ways.call) + own * (1.5 if gradients else 1) if each.fits[0] else np.inf
+        own *= 1.5 if gradients and each.name == IMPLICIT else 1
+        own += (3 * each.elements[0] + 5 * each.filters_B[0]) / 1e3
+        expected = 1 + float(ways.call) + own if each.fits[0] else np.inf
         assert seconds == pytest.approx(expected, rel=1e-12, abs=0), each.name
+
+
+def gradient_s(channels: int, taps: int, stride: int, direction: str) -> float:
+    """Seconds of a gradient of 8 images of 56 x 56 and 64 results on a P100, in FP32."""
+    side = 56 // stride
+    cells = {"w": 56, "h": 56, "c": channels, "n": 8, "k": 64, "filter_w": taps, "filter_h": taps, "pad_w": taps // 2,
+             "pad_h": taps // 2, "stride_w": stride, "stride_h": stride, "out_w": side, "out_h": side}  # fmt: skip
+    row = {**{name: str(value) for name, value in cells.items()}, "direction": direction}
+    chip = accelsim.load_chip("p100-pcie", ["calibration=null"])
+    return float(Kernels(several("conv", "fp32", [row]), chip).predicted(chip).seconds[0])
+
+
+def test_gradients_of_inputs_of_few_channels_are_columns_added_up() -> None:
+    """Products of one column would leave tiles empty: what eight channels take would be the least of all."""
+    assert gradient_s(1, 7, 2, "bwd_inputs") < 0.5 * gradient_s(8, 7, 2, "bwd_inputs")
+
+
+def test_gradients_of_inputs_read_by_steps_multiply_zeros() -> None:
+    """Of a quarter of the multiplications a filter of one place, read by steps of 2, takes more than half of the time."""
+    whole, steps = (gradient_s(512, 1, stride, "bwd_inputs") for stride in (1, 2))
+    assert 0.3 * whole < steps < whole
 
 
 def test_filters_of_one_place_are_plain_products_unless_they_move_or_reach_beyond_the_image() -> None:
