@@ -20,10 +20,9 @@ from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.values.parallel import Batch, Parallel
 from accelsim.cluster.values.work import GraphWork
-from accelsim.errors import AccelsimError, count_of, known
+from accelsim.errors import AccelsimError, Gather, count_of, known
 from accelsim.explore.training import accuracy
 from accelsim.explore.training_inputs import BATCH, Setup, prepare, trained_model
-from accelsim.request.job import Gather
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.threads import one_blas_thread

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -227,3 +230,33 @@ def known(what: str, name: str, valid: Iterable[str]) -> str:
         expected = f"one of {', '.join(names)}"
         raise UsageError(Problem(f"unknown {what} {name!r}", "", expected, nearest(name, names)))
     return name
+
+
+class Gather:
+    """Collects the problems of independent checks, so that all are told at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[AccelsimError] = []
+
+    @contextmanager
+    def also(self) -> Iterator[None]:
+        """An error of the block is kept for later."""
+        try:
+            yield
+        except AccelsimError as error:
+            self._errors.append(error)
+
+    def done(self) -> None:
+        """Raise what was collected: a single error as it is, several as one UsageError."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise UsageError(problem for error in self._errors for problem in error.problems)
+
+    def read(self, made: Callable[[], T]) -> T:
+        """What ``made`` returns. Raises its problems and all that were collected, at once."""
+        found: list[T] = []
+        with self.also():
+            found.append(made())
+        self.done()
+        return found[0]

@@ -102,7 +102,7 @@ def _arguments(
     asked: dict[str, Any], out: Path | None, keep: str, plot: Path | None, table: Path | None
 ) -> dict[str, Any]:
     from accelsim.compiler.state import Options
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
     gather = Gather()
     given = numbers(asked, gather)

@@ -150,9 +150,8 @@ def _checked(
     """The cluster, its library, sizes and the devices of the group; all problems at once."""
     from accelsim.cluster.collectives.base import KINDS
     from accelsim.cluster.collectives.choice import LIBRARY, library_of
-    from accelsim.errors import known
+    from accelsim.errors import Gather, known
     from accelsim.formats.table import get
-    from accelsim.request.job import Gather
     from accelsim.spec.yaml.clusters import load_cluster
 
     gather = Gather()

@@ -107,8 +107,9 @@ def _simulated(
     models: Sequence[str], chips: Sequence[str], dtype: str, batch: int | None
 ) -> tuple[Source, ...]:
     """A model on each chip. Raises UsageError for several models, and all that a chip refuses."""
+    from accelsim.errors import Gather
     from accelsim.request import Request
-    from accelsim.request.job import Gather, execute, prepare
+    from accelsim.request.job import execute, prepare
 
     gather, jobs = Gather(), []
     with gather.also():

@@ -132,8 +132,8 @@ def _checked(
     name: str, trace: str, memory: str, rest: tuple[str, ...], asked: dict[str, Any]
 ) -> tuple[Dram, tuple[int, int] | None]:
     """The spec and the window of the picture; every problem of the command line at once."""
+    from accelsim.errors import Gather
     from accelsim.explore import dram_replay
-    from accelsim.request.job import Gather
 
     gather, specs = Gather(), dict[str, Any]()
     with gather.also():

@@ -75,9 +75,9 @@ def compare(
     names: tuple[str, ...], as_json: bool, out: Path | None, table: Path | None, plot: Path | None, **asked: Any
 ) -> None:  # fmt: skip
     """Replay traces on several DRAMs (default: one of each kind): share of the peak, latency, energy per bit."""
+    from accelsim.errors import Gather
     from accelsim.explore import dram_compare
     from accelsim.explore.dram_replay import checked_model
-    from accelsim.request.job import Gather
 
     gather, specs = Gather(), dict[str, Any]()
     for name in dict.fromkeys(names or OF_EACH_KIND):

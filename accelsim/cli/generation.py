@@ -14,10 +14,10 @@ from accelsim.errors import Problem, UsageError, count_of
 from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
+    from accelsim.errors import Gather
     from accelsim.explore.generation import Call, Generation
     from accelsim.machine.run import Run
     from accelsim.request import Request
-    from accelsim.request.job import Gather
 
 SEVERAL = "several --on or --set"
 

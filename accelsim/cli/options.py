@@ -15,9 +15,9 @@ from accelsim.request.option import Kind, Option
 from accelsim.request.recording import flag
 
 if TYPE_CHECKING:
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
-Command = Callable[..., None]
+Command = Callable[..., Any]
 Callback = Callable[[click.Context, click.Parameter, Any], None]
 
 SETTINGS: dict[Kind, dict[str, Any]] = {

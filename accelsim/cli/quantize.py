@@ -90,7 +90,7 @@ def quantize(
     Prints each layer's formats, scales and error against the float model on these data.
     """
     from accelsim import quantise_api
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
     gather = Gather()
     with gather.also():

@@ -41,11 +41,12 @@ from accelsim.cli.run_many import (
 from accelsim.errors import Problem, UsageError, count_of
 
 if TYPE_CHECKING:
+    from accelsim.errors import Gather
     from accelsim.explore.against_reference import Verdict
     from accelsim.explore.what_ifs import WhatIf
     from accelsim.machine.run import Run
     from accelsim.request import Request
-    from accelsim.request.job import Gather, Job
+    from accelsim.request.job import Job
 
 LAYERS = 10
 """Layers that the table shows unless asked for more."""
@@ -152,7 +153,7 @@ def run(
     """
     from accelsim.cli.generation import SEVERAL, Outputs, print_generation
     from accelsim.cli.run_cluster import OnCluster, on_cluster, print_on_cluster
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
     together = OnCluster(plan, train, out, table, as_json, no_advice, taken(asked), whole, tokens, attention,
                          overlap_tensor, offload, library)  # fmt: skip

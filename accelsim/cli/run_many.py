@@ -19,9 +19,9 @@ from accelsim.files import write_file
 from accelsim.files.reading import exists
 
 if TYPE_CHECKING:
+    from accelsim.errors import Gather
     from accelsim.machine.run import Run
     from accelsim.request import Request
-    from accelsim.request.job import Gather
 
 
 class Variant(NamedTuple):

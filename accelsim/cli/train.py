@@ -170,7 +170,7 @@ def _number(value: float) -> float | None:
 
 
 def _check_targets(out: Path | None, plot: Path | None, table: Path | None) -> None:
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
     gather = Gather()
     for target, suffixes in ((out, ()), (plot, PICTURES), (table, ())):

@@ -64,7 +64,7 @@ def run(
     """Train, write the files, print the figures."""
     from accelsim.cluster.plan.plan import Plan
     from accelsim.cluster_training import train_on_cluster
-    from accelsim.request.job import Gather
+    from accelsim.errors import Gather
 
     gather = Gather()
     with gather.also():

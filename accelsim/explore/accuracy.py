@@ -15,7 +15,7 @@ from accelsim.account.latency import batch_size
 from accelsim.compiler.numbers.formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options, check_choices
-from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.errors import Gather, Infeasible, Problem, UsageError
 from accelsim.explore.training import accuracy as share_right
 from accelsim.explore.training import evaluate, train
 from accelsim.explore.training_inputs import BATCH, labelled
@@ -24,7 +24,6 @@ from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
-from accelsim.request.job import Gather
 from accelsim.seeds import of_ranges
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.chips import load_chip

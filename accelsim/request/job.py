@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options, copies
 from accelsim.engines.registry import ENGINES
-from accelsim.errors import AccelsimError, Problem, UsageError, brief, known, nearest
+from accelsim.errors import Gather, Problem, UsageError, brief, known, nearest
 from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
@@ -67,28 +67,6 @@ class Job:
     asked: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
     notes: list[str] = field(default_factory=list)
-
-
-class Gather:
-    """Collects the problems of independent checks, so that all are told at once."""
-
-    def __init__(self) -> None:
-        self._errors: list[AccelsimError] = []
-
-    @contextmanager
-    def also(self) -> Iterator[None]:
-        """An error of the block is kept for later."""
-        try:
-            yield
-        except AccelsimError as error:
-            self._errors.append(error)
-
-    def done(self) -> None:
-        """Raise what was collected: a single error as it is, several as one UsageError."""
-        if len(self._errors) == 1:
-            raise self._errors[0]
-        if self._errors:
-            raise UsageError(problem for error in self._errors for problem in error.problems)
 
 
 def execute(

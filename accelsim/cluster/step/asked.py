@@ -23,8 +23,7 @@ from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
-from accelsim.errors import Problem, UsageError, known
-from accelsim.request.job import Gather
+from accelsim.errors import Gather, Problem, UsageError, known
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
 

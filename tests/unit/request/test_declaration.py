@@ -16,11 +16,10 @@ from accelsim.cli.groups import GROUPS
 from accelsim.cli.options import READ, SETTINGS, limit_options, number_options, read, run_options
 from accelsim.cli.run import run as command
 from accelsim.compiler.state import Options
-from accelsim.errors import UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.machine import memory_models
 from accelsim.request import Request, recording, repeated
 from accelsim.request.fields import DEFAULTS, MAPPINGS, OPTIONS, asked_of, compiled, declared
-from accelsim.request.job import Gather
 from accelsim.request.option import BY_NAME, KEY, Choices, Option
 from accelsim.result import Call
 from accelsim.workload.limits import Limits, limited, limits

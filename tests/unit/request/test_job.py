@@ -11,10 +11,10 @@ import pytest
 
 import accelsim
 from accelsim.compiler.numbers.ranges import synthetic
-from accelsim.errors import AccelsimError, Infeasible, ModelError, SpecError, UsageError
+from accelsim.errors import AccelsimError, Gather, Infeasible, ModelError, SpecError, UsageError
 from accelsim.program.mapping_file import save_mappings
 from accelsim.request import Request
-from accelsim.request.job import Gather, prepare
+from accelsim.request.job import prepare
 from tests.helpers.onnx_models import model, node
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))

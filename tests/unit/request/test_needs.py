@@ -10,12 +10,11 @@ import pytest
 
 import accelsim
 from accelsim.cli.options import numbers
-from accelsim.errors import UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.quantise_api import check_choices
 from accelsim.request import OPTIONS, Request
 from accelsim.request.fields import DEFAULTS
-from accelsim.request.job import Gather
 from accelsim.request.needs import BESIDE, ON_CHIPS, check_needs
 
 GEMM = "gemm?M=4,N=4,K=4"

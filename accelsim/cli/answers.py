@@ -1,0 +1,94 @@
+"""Commands that answer: their functions return an ``Answer``, which is shown, printed as JSON, or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from accelsim import files
+from accelsim.cli.common import OUT, check_folder, check_outputs, example, paragraphs, show, width
+from accelsim.errors import Gather
+
+if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
+
+Made = TypeVar("Made", bound=click.Command)
+
+HELP = {
+    "out": "Directory for the figures and the pictures.",
+    "csv": "Write the table to this CSV file, with all digits.",
+    "plot": "Draw the picture: FILE.png or FILE.svg.",
+    "json": "Print the figures as JSON, and nothing else, on stdout.",
+}
+"""What a command may be asked for beside what it prints -> its help."""
+
+
+def answers(
+    *examples: str, outputs: str = "csv json", make: Callable[..., Any] = click.command, name: str | None = None,
+    out: str = HELP["out"], **command: Any,
+) -> Callable[[Callable[..., Answer | None]], Any]:  # fmt: skip
+    """Make of a function a click command (``make``: or a group) with these ``outputs``, keys of ``HELP``.
+
+    The function takes a ``Gather`` first, which already holds what is wrong with the files to write, then its own
+    options. It calls ``done`` when it has read these, and returns the answer. ``out``: the help of --out.
+    """
+
+    def decorate(function: Callable[..., Answer | None]) -> Any:
+        @wraps(function)
+        def body(**asked: Any) -> None:
+            wanted = {each: asked.pop(each, None) for each in HELP}
+            if click.get_current_context().invoked_subcommand is not None:
+                return
+            gather = Gather()
+            with gather.also():
+                check_folder(wanted["out"])
+            with gather.also():
+                check_outputs(wanted["plot"], wanted["csv"])
+            answer = function(gather, **asked)
+            if answer is not None:
+                _give(answer, **wanted)
+
+        own, body.__click_params__ = getattr(function, "__click_params__", []), []  # type: ignore[attr-defined]
+        for each in reversed(outputs.split()):
+            kind = {"is_flag": True} if each == "json" else {"type": OUT}
+            click.option(f"--{each}", help=out if each == "out" else HELP[each], **kind)(body)
+        body.__click_params__ += own  # type: ignore[attr-defined]
+        return make(name, epilog=example(*examples), **command)(body)
+
+    return decorate
+
+
+def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, json: bool | None) -> None:
+    """Write what was asked for, then print the answer."""
+    if out is not None:
+        files.write_folder(out, answer.contents())
+    if csv is not None:
+        files.write_file(csv, files.records(answer.table()))
+    if plot is not None:
+        from accelsim.report.style import save
+
+        save(next(iter(answer.pictures.values()))(), plot)
+    if json:
+        click.echo(answer.json())
+        return
+    for part in answer.shown:
+        _show(part)
+    if written := [str(path) for path in (out, csv, plot) if path is not None]:
+        click.echo(f"\nWritten: {', '.join(written)}")
+
+
+def _show(part: Any) -> None:
+    from accelsim.report.answer import Definitions, Lines, Table
+
+    if isinstance(part, Table):
+        drawn = part.shown(width())
+        show(drawn)
+        click.echo("".join(f"{line}\n" for line in part.told(drawn)), nl=False)
+    elif isinstance(part, Definitions):
+        click.echo(part.text(width()))
+    else:
+        click.echo(part if isinstance(part, Lines) or not part else paragraphs([part]))

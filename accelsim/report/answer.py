@@ -1,0 +1,158 @@
+"""What a command answers: figures for JSON and CSV, what a terminal shows of them, and pictures; one way to write each.
+
+A table is declared once, as fields: the key of a figure in JSON and CSV (SI units, the unit at its end), its heading in
+the terminal, and how it is spelled there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from click import HelpFormatter
+
+from accelsim import files
+from accelsim.report.table import Column, text_table
+from accelsim.report.table import table as ranked
+from accelsim.report.text import si
+from accelsim.units import show as spelled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table as RichTable
+
+Draw = Callable[[], "Figure"]
+Record = Mapping[str, Any]
+
+
+def in_unit(unit: str = "", digits: int = 3) -> Callable[[Any], str]:
+    """Return how a number is spelled in engineering units of ``unit``; a dash for None."""
+    return lambda value: si(value, unit, digits)
+
+
+binary: Callable[[Any], str] = partial(spelled, unit="B", digits=4, binary=True)
+"""Bytes as they are said of memories: '64 MiB'."""
+
+
+class Field(NamedTuple):
+    """A column of a table: ``key`` of a record; ``title`` is its heading, "" where only JSON and CSV have it.
+
+    ``form``: a cell of the terminal, from the figure, or from the whole record where ``whole``. ``meaning``: what the
+    heading says. ``look``: how the column gives way where space is short; without any, later columns go first.
+    """
+
+    key: str
+    title: str = ""
+    form: Callable[[Any], Any] = lambda value: value
+    whole: bool = False
+    meaning: str = ""
+    look: Column | None = None
+
+    def cell(self, record: Record) -> Any:
+        """The cell of a record."""
+        return self.form(record if self.whole else record[self.key])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records under fields; ``footer``: the cells of a last row; ``legend``: a line below the table, before the
+    meanings of the columns that it shows."""
+
+    fields: Sequence[Field]
+    records: Sequence[Record]
+    footer: Sequence[str] | None = None
+    legend: str = ""
+
+    def shown(self, width: int) -> RichTable:
+        """The table for a terminal of so many characters."""
+        heard = [each for each in self.fields if each.title or each.look]
+        cells = [[each.cell(record) for each in heard] for record in self.records]
+        if any(each.look for each in heard):
+            looks = [each.look or Column(each.title) for each in heard]
+            return ranked(looks, cells, width, footer=self.footer)
+        return text_table([each.title for each in heard], cells, width)
+
+    def told(self, drawn: RichTable) -> list[str]:
+        """The legend of the table as it was drawn: columns that had no room are not explained."""
+        heads = {str(column.header).replace("\n", " ") for column in drawn.columns}
+        meanings = [
+            f"{each.title}: {each.meaning}" for each in self.fields if each.meaning and each.title in heads
+        ]
+        return [f"\n{self.legend}", *meanings] if self.legend else []
+
+
+class Lines(str):
+    """Text that keeps its lines."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Names and what they are, wrapped; nothing is cut off."""
+
+    rows: Sequence[tuple[str, str]]
+
+    def text(self, width: int) -> str:
+        """The lines for a terminal of so many characters."""
+        formatter = HelpFormatter(width=width)
+        formatter.write_dl([(name, " ".join(text.split())) for name, text in self.rows])
+        return formatter.getvalue().rstrip("\n")
+
+
+Part: TypeAlias = "str | Table | Definitions"
+"""What a terminal shows, one below the other: a paragraph, which is wrapped; lines; a table; names and what they are;
+"" is an empty line."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found.
+
+    ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
+    drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
+    the pictures.
+    """
+
+    facts: Any
+    shown: Sequence[Part] = ()
+    rows: Sequence[Record] = ()
+    pictures: Mapping[str, Draw] = field(default_factory=dict)
+    saved: Sequence[str] = ()
+
+    def json(self) -> str:
+        """The facts as JSON, the same for the same facts."""
+        return json.dumps(self.facts, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def table(self) -> list[dict[str, Any]]:
+        """The rows of the CSV file: flat, a list as its items with blanks between them."""
+        return [{key: _cell(value) for key, value in flat(row).items()} for row in self.rows]
+
+    def contents(self) -> dict[str, files.Make]:
+        """The files of --out: name -> how it is made."""
+        from accelsim.report.style import picture
+
+        made: dict[str, files.Make] = {}
+        for name in self.saved:
+            made[name] = (
+                files.text(self.json() + "\n") if name.endswith(".json") else files.records(self.table())
+            )
+        for name, draw in self.pictures.items():
+            drawn = draw()
+            made |= {name + suffix: picture(drawn, suffix) for suffix in (".png", ".svg")}
+        return made
+
+
+def flat(record: Record, inside: str = "") -> dict[str, Any]:
+    """A nested record as one row of a CSV: {'a': {'b': 1}} becomes {'a.b': 1}."""
+    row: dict[str, Any] = {}
+    for key, value in record.items():
+        row |= flat(value, f"{inside}{key}.") if isinstance(value, Mapping) else {f"{inside}{key}": value}
+    return row
+
+
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
