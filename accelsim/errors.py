@@ -237,21 +237,23 @@ class Gather:
 
     def __init__(self) -> None:
         self._errors: list[AccelsimError] = []
+        self._last: list[AccelsimError] = []
 
     @contextmanager
-    def also(self) -> Iterator[None]:
-        """An error of the block is kept for later."""
+    def also(self, last: bool = False) -> Iterator[None]:
+        """Keep an error of the block for later; ``last``: to be told behind the others."""
         try:
             yield
         except AccelsimError as error:
-            self._errors.append(error)
+            (self._last if last else self._errors).append(error)
 
     def done(self) -> None:
         """Raise what was collected: a single error as it is, several as one UsageError."""
-        if len(self._errors) == 1:
-            raise self._errors[0]
-        if self._errors:
-            raise UsageError(problem for error in self._errors for problem in error.problems)
+        errors = self._errors + self._last
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise UsageError(problem for error in errors for problem in error.problems)
 
     def read(self, made: Callable[[], T]) -> T:
         """What ``made`` returns. Raises its problems and all that were collected, at once."""

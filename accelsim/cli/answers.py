@@ -44,9 +44,9 @@ def answers(
             if click.get_current_context().invoked_subcommand is not None:
                 return
             gather = Gather()
-            with gather.also():
+            with gather.also(last=True):
                 check_folder(wanted["out"])
-            with gather.also():
+            with gather.also(last=True):
                 check_outputs(wanted["plot"], wanted["csv"])
             answer = function(gather, **asked)
             if answer is not None:
@@ -57,7 +57,7 @@ def answers(
             kind = {"is_flag": True} if each == "json" else {"type": OUT}
             click.option(f"--{each}", help=out if each == "out" else HELP[each], **kind)(body)
         body.__click_params__ += own  # type: ignore[attr-defined]
-        return make(name, epilog=example(*examples), **command)(body)
+        return make(name, epilog=example(*examples) if examples else None, **command)(body)
 
     return decorate
 
@@ -65,13 +65,13 @@ def answers(
 def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, json: bool | None) -> None:
     """Write what was asked for, then print the answer."""
     if out is not None:
-        files.write_folder(out, answer.contents())
+        answer.write(out)
     if csv is not None:
         files.write_file(csv, files.records(answer.table()))
     if plot is not None:
         from accelsim.report.style import save
 
-        save(next(iter(answer.pictures.values()))(), plot)
+        save(answer.picture(), plot)
     if json:
         click.echo(answer.json())
         return

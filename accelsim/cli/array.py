@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import (
-    FILE,
-    check_file_target,
-    check_outputs,
-    csv_option,
-    example,
-    json_option,
-    paragraphs,
-    save_csv,
-    show,
-    whole_list,
-    width,
-)
+from accelsim.cli.answers import answers
+from accelsim.cli.common import FILE, check_file_target, paragraphs, whole_list, width
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import Gather, Problem, UsageError, count_of
+
+if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
 
 ENERGY = "energy/horowitz-45nm"
 """The energy table of an array that belongs to no chip."""
@@ -32,12 +22,12 @@ MOST_EDGES = 2000
 """Clock edges that ``--watch`` prints at most."""
 
 
-@click.command(epilog=example(
+@answers(
     "accelsim array --rows 128 --cols 128 --dataflow ws --schedule overlapped 512 1024 768",
     "accelsim array --rows 16 --cols 16 --dataflow ws,os,is 64 32 48",
     "accelsim array --rows 4 --cols 4 --watch --edge 8 5 4 4",
     "accelsim array --shapes shapes.csv --csv results.csv",
-))  # fmt: skip
+)  # fmt: skip
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
 @click.option("--rows", type=click.IntRange(1), default=128, show_default=True, help="Rows of PEs.")
 @click.option("--cols", type=click.IntRange(1), default=128, show_default=True, help="Columns of PEs.")
@@ -56,32 +46,30 @@ MOST_EDGES = 2000
 @click.option("--edge", type=click.IntRange(1), help="With --watch: only this clock edge.")
 @click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
-@csv_option
-@json_option
 def array(
-    sizes: tuple[int, ...], given: Path | None, table: Path | None, watch: bool, edge: int | None,
-    as_json: bool, **setup: Any,
-) -> None:  # fmt: skip
+    gather: Gather, sizes: tuple[int, ...], given: Path | None, watch: bool, edge: int | None, **setup: Any
+) -> Answer | None:
     """Cycles, folds, utilisation, every access and its energy of Y[M,N] = A[M,K] x B[K,N] on an array of PEs.
 
     A, B and Y move and stay as the dataflow says; the memories always deliver in time.
     """
     if given is not None:
-        _many(given, table, bool(sizes or watch or as_json))
-        return
+        asked = click.get_current_context().params
+        _many(given, asked["csv"], bool(sizes or watch or asked["json"]))
+        return None
     if len(sizes) != 3:
         raise UsageError(Problem(f"{len(sizes)} sizes", expected="three: M N K, or --shapes FILE --csv FILE"))
     if edge is not None and not watch:
         raise UsageError(Problem("--edge without --watch", expected="both"))
-    check_outputs(None, table)
+    gather.done()
     names = whole_list(setup.pop("dataflow"))
-    if watch:
-        if len(names) != 1:
-            raise UsageError(Problem(f"--watch with {len(names)} dataflows", "", "one of them"))
-        own = {key: value for key, value in setup.items() if key not in ("energy", "dtype")}
-        _watch(sizes, {**own, "dataflow": names[0]}, edge)
-    else:
-        _side_by_side(sizes, names, setup, table, as_json)
+    if not watch:
+        return _side_by_side(sizes, names, setup)
+    if len(names) != 1:
+        raise UsageError(Problem(f"--watch with {len(names)} dataflows", "", "one of them"))
+    own = {key: value for key, value in setup.items() if key not in ("energy", "dtype")}
+    _watch(sizes, {**own, "dataflow": names[0]}, edge)
+    return None
 
 
 def _many(given: Path, table: Path | None, more: bool) -> None:
@@ -107,12 +95,9 @@ def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _side_by_side(
-    sizes: tuple[int, ...], names: list[str], setup: dict[str, Any], table: Path | None, as_json: bool
-) -> None:
+def _side_by_side(sizes: tuple[int, ...], names: list[str], setup: dict[str, Any]) -> Answer:
     from accelsim.account.array_energy import array_energy_J
-    from accelsim.report.table import text_table
-    from accelsim.report.text import si
+    from accelsim.report.array import side_by_side
 
     if not names:
         raise UsageError(Problem("no dataflow", "--dataflow", f"{', '.join(DATAFLOWS)}, or several of them"))
@@ -121,35 +106,10 @@ def _side_by_side(
     for name in names:
         result = _figures(sizes, {**setup, "dataflow": name})
         records.append({"dataflow": name, **result, **array_energy_J(name, result, energy, dtype)})
-    save_csv(table, records)
-    if as_json:
-        click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
-        return
     M, N, K = sizes
     array = f"{setup['rows']} x {setup['cols']} PEs, {', '.join(names)}, {setup['schedule']}"
-    click.echo(f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}; energies of {energy}, {dtype}")
-    cells = [
-        (_words(key, records[0]), *(_text(row[key], si) if key.endswith("_J") else _text(row[key]) for row in records))
-        for key in records[0] if key != "dataflow"
-    ]  # fmt: skip
-    show(text_table(["figure", *names] if len(names) > 1 else ["figure", "value"], cells, width()))
-
-
-def _text(value: float | None, unit: Callable[[float, str], str] | None = None) -> str:
-    if value is None:
-        return "not stated"
-    if unit is not None:
-        return unit(value, "J")
-    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-
-
-def _words(name: str, record: Mapping[str, Any]) -> str:
-    """A column name as one reads it: 'utilisation_pct' becomes 'utilisation, %'. A sum says what it lacks."""
-    if name.endswith("_pct"):
-        return f"{name.removesuffix('_pct').replace('_', ' ')}, %"
-    lacking = [key.removesuffix("_energy_J") for key, value in record.items() if value is None]
-    without = f" without {', '.join(lacking)}" if name == "array_energy_J" and lacking else ""
-    return name.removesuffix("_J").replace("_", " ") + without
+    heading = f"Y[{M},{N}] = A[{M},{K}] x B[{K},{N}] on {array}; energies of {energy}, {dtype}"
+    return side_by_side(heading, records)
 
 
 def _watch(sizes: tuple[int, ...], setup: dict[str, Any], edge: int | None) -> None:

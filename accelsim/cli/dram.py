@@ -8,28 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import (
-    check_folder,
-    check_outputs,
-    example,
-    flat,
-    paragraphs,
-    progress,
-    save_csv,
-    save_plot,
-    show,
-    show_json,
-    width,
-)
+from accelsim.cli.answers import answers
+from accelsim.cli.common import example, progress
 from accelsim.cli.dram_compare import compare, lessons, list_
-from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
+from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
 from accelsim.cli.groups import Grouped
 from accelsim.digits import whole
-from accelsim.errors import Problem, SpecError, UsageError
+from accelsim.errors import Gather, Problem, SpecError, UsageError
 from accelsim.spec.status import UNSTATED
 
 if TYPE_CHECKING:
-    from accelsim.explore.dram_replay import Replay
+    from accelsim.report.answer import Answer
     from accelsim.spec.dram import Dram
 
 MOST_CLOCKS = 1 << 50
@@ -69,12 +58,12 @@ def dram() -> None:
 def replay_on(name: str) -> click.Command:
     """The command that replays a trace on the memory of that name."""
     return Grouped(
-        name, callback=functools.partial(_replay, name), params=_replay_options.params, epilog=EXAMPLES,
+        name, callback=functools.partial(_replay.callback, name=name), params=_replay.params, epilog=EXAMPLES,
         help=f"Replay a trace on {name} alone.",
     )  # fmt: skip
 
 
-@click.command()
+@answers(outputs="out csv plot json", out=FOLDER)
 @click.option("--trace", default="seq_read", show_default=True, help="A file of accesses (text, or of 'accelsim run "
               "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
               "chase.")  # fmt: skip
@@ -95,49 +84,16 @@ def replay_on(name: str) -> click.Command:
     "--channel", type=click.IntRange(0), default=0, show_default=True, help="Channel of that picture."
 )
 @controller_options
-def _replay_options(**asked: Any) -> None:
-    """Holds the options of a replay."""
-
-
-def _replay(name: str, trace: str, memory: str, rest: tuple[str, ...], **asked: Any) -> None:
-    """Everything that is wrong is told before anything runs."""
+def _replay(
+    gather: Gather, name: str, trace: str, memory: str, rest: tuple[str, ...], clocks: str | None, channel: int,
+    **asked: Any,
+) -> Answer:  # fmt: skip
+    """Replay a trace on one memory; everything that is wrong is told before anything runs."""
+    from accelsim.dram.traces import NAMED
     from accelsim.explore import dram_replay
+    from accelsim.report import dram as said
     from accelsim.spec.dram_device import device
 
-    spec, window = _checked(name, trace, memory, rest, asked)
-    offer = None
-    if asked["outstanding"] or asked["injection"]:
-        from accelsim.dram.traces import NAMED
-
-        own = NAMED[trace].outstanding if trace in NAMED else None
-        offer = dram_replay.Offer(asked["outstanding"] or own, asked["injection"])
-    with progress(1) as stage:
-        stage("simulate", 0.0)
-        made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
-        found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"], memory)
-    files = _write(found, asked["out"], window, asked["channel"])
-    save_csv(asked["table"], [flat(found.as_dict())])
-    if asked["plot"] is not None:
-        from accelsim.report.dram_plots import main_picture
-
-        save_plot(asked["plot"], lambda: main_picture(found))
-    if asked["as_json"]:
-        show_json(found.as_dict())
-    else:
-        _print(found)
-        print_files(files)
-
-
-def _checked(
-    name: str, trace: str, memory: str, rest: tuple[str, ...], asked: dict[str, Any]
-) -> tuple[Dram, tuple[int, int] | None]:
-    """The spec and the window of the picture; every problem of the command line at once."""
-    from accelsim.errors import Gather
-    from accelsim.explore import dram_replay
-
-    gather, specs = Gather(), dict[str, Any]()
-    with gather.also():
-        specs[name] = _spec(name, asked)
     with gather.also():
         _nothing_else(rest)
     with gather.also():
@@ -146,13 +102,17 @@ def _checked(
         dram_replay.checked_model(asked["model"])
     window: tuple[int, int] | None = None
     with gather.also():
-        window = _clocks(asked["clocks"], asked["out"])
-    with gather.also():
-        check_folder(asked["out"])
-    with gather.also():
-        check_outputs(asked["plot"], asked["table"])
-    gather.done()
-    return specs[name], window
+        window = _clocks(clocks, click.get_current_context().params["out"])
+    spec = gather.read(lambda: _spec(name, asked))
+    offer = None
+    if asked["outstanding"] or asked["injection"]:
+        own = NAMED[trace].outstanding if trace in NAMED else None
+        offer = dram_replay.Offer(asked["outstanding"] or own, asked["injection"])
+    with progress(1) as stage:
+        stage("simulate", 0.0)
+        made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
+        found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"], memory)
+    return said.replay(found, window, channel)
 
 
 def _nothing_else(rest: tuple[str, ...]) -> None:
@@ -188,37 +148,6 @@ def _clocks(text: str | None, out: Path | None) -> tuple[int, int] | None:
     if begin is None or end is None or problems:
         raise UsageError(problems)
     return begin, end
-
-
-def _write(found: Replay, out: Path | None, window: tuple[int, int] | None, channel: int) -> list[Path]:
-    if out is None:
-        return []
-    from accelsim.report.dram_files import write_replay
-
-    return write_replay(found, out, window, channel)
-
-
-def _print(found: Replay) -> None:
-    """Figures, histogram, the bus, energy, and what it means."""
-    from accelsim.machine.memory_models import engine
-    from accelsim.report import dram_words as words
-    from accelsim.report.table import text_table
-
-    show(words.figure_table(found, width()))
-    lines = words.histogram(found)
-    if lines:
-        click.echo("\nread latency under load (the last row: the slowest 1 %)\n" + "\n".join(lines))
-    rows = words.bus_rows(found)
-    if rows:
-        click.echo()
-        show(text_table(["of the time", "the data bus"], rows, max(width(), 100)))
-    if found.energy is not None:
-        click.echo()
-        show(words.energy_table(found, width()))
-    click.echo("\n" + paragraphs(list(words.limit_sentences(found))))
-    click.echo("\n" + paragraphs(list(words.energy_sentences(found))))
-    if engine(found.model):
-        click.echo("\n" + paragraphs([engine(found.model)]))
 
 
 for command in (list_, compare, lessons):

@@ -8,78 +8,58 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import (
-    OUT,
-    check_folder,
-    check_outputs,
-    csv_option,
-    example,
-    flat,
-    json_option,
-    paragraphs,
-    progress,
-    save_csv,
-    save_plot,
-    show,
-    show_json,
-    width,
-)
-from accelsim.cli.dram_options import controller_options, preset, print_files, spec_of
-from accelsim.errors import Problem, UsageError
+from accelsim.cli.common import OUT, check_folder, example, progress
+from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
+from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.explore.dram_compare import Row
-
+    from accelsim.report.answer import Answer
 
 OF_EACH_KIND = ("ddr3-1600", "ddr4-3200", "lpddr4-2400", "gddr6-14000", "hbm2-2000", "hbm3-6400")
 LESSONS_FOLDER = Path("reports/dram-lessons")
 
 
-@click.command("list", epilog=example("accelsim dram list", "accelsim dram list --json"))
-@csv_option
-@json_option
-def list_(table: Path | None, as_json: bool) -> None:
+@answers("accelsim dram list", "accelsim dram list --json", name="list")
+def list_(gather: Gather) -> Answer:
     """List every DRAM that can be named: standard, rate of a pin, peak, capacity, trust in its energies."""
-    from accelsim.report.table import text_table
-    from accelsim.report.text import si
+    from accelsim.report import lists
+
+    return lists.drams([_facts(name) for name in gather.read(_names)])
+
+
+def _names() -> list[str]:
+    from accelsim.spec.yaml.load_dram import list_drams
+
+    return list(list_drams())
+
+
+def _facts(name: str) -> dict[str, Any]:
     from accelsim.spec.dram_device import device
-    from accelsim.spec.yaml.load_dram import list_drams, load_dram
-    from accelsim.units import show as quantity
+    from accelsim.spec.yaml.load_dram import load_dram
 
-    check_outputs(None, table)
-    facts: list[dict[str, Any]] = []
-    for name in list_drams():
-        spec = load_dram(name)
-        made = device(spec)
-        facts.append({
-            "name": name, "standard": spec.standard, "rate_per_s": float(spec.rate), "peak_Bps": made.peak_Bps,
-            "capacity_B": made.geometry.capacity_B, "energy_status": spec.energy_status or "none",
-        })  # fmt: skip
-    save_csv(table, facts)
-    if as_json:
-        show_json(facts)
-        return
-    rows = [
-        (row["name"], row["standard"], si(row["rate_per_s"], "T/s"), si(row["peak_Bps"], "B/s"),
-         quantity(row["capacity_B"], "B", 4, binary=True), row["energy_status"])
-        for row in facts
-    ]  # fmt: skip
-    show(text_table(["name", "standard", "rate", "peak", "capacity", "energies"], rows, width()))
+    spec = load_dram(name)
+    made = device(spec)
+    return {
+        "name": name, "standard": spec.standard, "rate_per_s": float(spec.rate), "peak_Bps": made.peak_Bps,
+        "capacity_B": made.geometry.capacity_B, "energy_status": spec.energy_status or "none",
+    }  # fmt: skip
 
 
-@click.command(epilog=example("accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 hbm2-2000 hbm3"))
+@answers(
+    "accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 hbm2-2000 hbm3",
+    outputs="out csv plot json", out=FOLDER,
+)  # fmt: skip
 @click.argument("names", nargs=-1, metavar="[DRAM]...")
 @controller_options
-def compare(
-    names: tuple[str, ...], as_json: bool, out: Path | None, table: Path | None, plot: Path | None, **asked: Any
-) -> None:  # fmt: skip
+def compare(gather: Gather, names: tuple[str, ...], **asked: Any) -> Answer:
     """Replay traces on several DRAMs (default: one of each kind): share of the peak, latency, energy per bit."""
-    from accelsim.errors import Gather
     from accelsim.explore import dram_compare
     from accelsim.explore.dram_replay import checked_model
+    from accelsim.report import dram as said
 
-    gather, specs = Gather(), dict[str, Any]()
+    specs: dict[str, Any] = {}
     for name in dict.fromkeys(names or OF_EACH_KIND):
         with gather.also():
             full = preset(name)
@@ -89,40 +69,9 @@ def compare(
             raise UsageError(
                 Problem("--model 'ideal' takes no time, so nothing can be compared", "", "bank, pattern")
             )
-    with gather.also():
-        check_folder(out)
-    with gather.also():
-        check_outputs(plot, table)
     gather.done()
     with progress(1) as stage:
-        rows = dram_compare.compare(specs, asked["model"], asked["limit"], stage)
-    files = _write_compare(rows, out)
-    facts = [row.as_dict() for row in rows]
-    save_csv(table, [flat(row) for row in facts])
-    if plot is not None:
-        from accelsim.report.dram_plots import utilisation
-
-        save_plot(plot, lambda: utilisation(rows))
-    if as_json:
-        show_json(facts)
-    else:
-        _print_compare(rows)
-        print_files(files)
-
-
-def _write_compare(rows: list[Row], out: Path | None) -> list[Path]:
-    if out is None:
-        return []
-    from accelsim.report.dram_files import write_compare
-
-    return write_compare(rows, out)
-
-
-def _print_compare(rows: list[Row]) -> None:
-    from accelsim.report.dram_words import compare_sentences, compare_table
-
-    show(compare_table(rows, width()))
-    click.echo("\n" + paragraphs(list(compare_sentences(rows))))
+        return said.compare(dram_compare.compare(specs, asked["model"], asked["limit"], stage))
 
 
 @click.command(epilog=example("accelsim dram lessons --out reports/dram-lessons"))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import OUT, csv_option, json_option, plot_option
-
 if TYPE_CHECKING:
     from accelsim.spec.dram import Dram
 
+FOLDER = "Directory for the figures and plots."
+"""The help of --out."""
 CONTROLLER = ("mapping", "page_policy", "cap", "timeout", "window", "refresh")
 """Options that are fields of the controller: ``--page-policy closed`` is ``--set controller.page_policy=closed``."""
 
 
-def controller_options(command: Callable[..., None]) -> Callable[..., None]:
+def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that change the spec of a memory."""
     options = (
         click.option("--mapping", help="Address mapping, e.g. rochrababgco or bank-group-lowest."),
@@ -31,8 +30,6 @@ def controller_options(command: Callable[..., None]) -> Callable[..., None]:
                      help="Change a field of the spec, e.g. organisation.ranks=1. Repeatable."),
         click.option("--model", default="bank", show_default=True, help="bank, pattern, bandwidth or ideal."),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of a trace."),
-        click.option("--out", type=OUT, help="Directory for the figures and plots."),
-        csv_option, plot_option, json_option,
     )  # fmt: skip
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
@@ -52,9 +49,3 @@ def spec_of(name: str, asked: dict[str, Any]) -> Dram:
 
     chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
     return load_dram(name, [*chosen, *asked["overrides"]])
-
-
-def print_files(files: list[Path]) -> None:
-    """The files that were written; of plots only the PNG."""
-    if files:
-        click.echo("\n" + "\n".join(str(path) for path in files if path.suffix != ".svg"))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from click import HelpFormatter
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
-Draw = Callable[[], "Figure"]
+Draw = Callable[[], "Figure | None"]
+"""Draws a picture; None where there is nothing to draw."""
 Record = Mapping[str, Any]
 
 
@@ -59,15 +61,17 @@ class Field(NamedTuple):
 @dataclass(frozen=True)
 class Table:
     """Records under fields; ``footer``: the cells of a last row; ``legend``: a line below the table, before the
-    meanings of the columns that it shows."""
+    meanings of the columns that it shows; ``least``: characters that it takes also of a narrower terminal."""
 
     fields: Sequence[Field]
     records: Sequence[Record]
     footer: Sequence[str] | None = None
     legend: str = ""
+    least: int = 0
 
-    def shown(self, width: int) -> RichTable:
+    def shown(self, terminal: int) -> RichTable:
         """The table for a terminal of so many characters."""
+        width = max(terminal, self.least)
         heard = [each for each in self.fields if each.title or each.look]
         cells = [[each.cell(record) for each in heard] for record in self.records]
         if any(each.look for each in heard):
@@ -131,19 +135,23 @@ class Answer:
         """The rows of the CSV file: flat, a list as its items with blanks between them."""
         return [{key: _cell(value) for key, value in flat(row).items()} for row in self.rows]
 
-    def contents(self) -> dict[str, files.Make]:
-        """The files of --out: name -> how it is made."""
-        from accelsim.report.style import picture
-
+    def write(self, folder: Path) -> list[Path]:
+        """Write the files of --out into a folder, all or none of them."""
         made: dict[str, files.Make] = {}
         for name in self.saved:
             made[name] = (
                 files.text(self.json() + "\n") if name.endswith(".json") else files.records(self.table())
             )
         for name, draw in self.pictures.items():
-            drawn = draw()
-            made |= {name + suffix: picture(drawn, suffix) for suffix in (".png", ".svg")}
-        return made
+            if (drawn := draw()) is not None:
+                from accelsim.report.style import picture
+
+                made |= {name + suffix: picture(drawn, suffix) for suffix in (".png", ".svg")}
+        return files.write_folder(folder, made)
+
+    def picture(self) -> Figure:
+        """The picture of --plot: the first that there is something to draw for."""
+        return next(drawn for draw in self.pictures.values() if (drawn := draw()) is not None)
 
 
 def flat(record: Record, inside: str = "") -> dict[str, Any]:

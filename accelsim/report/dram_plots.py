@@ -107,11 +107,6 @@ def latency(found: Replay) -> Figure | None:
     return fig
 
 
-def main_picture(found: Replay) -> Figure:
-    """The one picture of a replay: read latencies, or what the data buses did where nothing was read."""
-    return latency(found) or bus([(found.trace_name, found)], bus_title(found))
-
-
 def bus(founds: Sequence[tuple[str, Replay]], title: str, note: str = "") -> Figure:
     """One stacked bar per (label, replay): what the data buses did, shares of the time."""
     told = [(label, found.waits) for label, found in founds]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.explore.dram_replay import replay
-from accelsim.report.dram_files import activity
+from accelsim.report.dram_activity import activity
 from accelsim.report.style import save
 
 ACCESSES = 2_000

@@ -23,9 +23,9 @@ LIMIT = ("--limit", 1_000)
 def test_json_is_the_replay(cli: Cli) -> None:
     result = cli("dram", "ddr4-3200", "--trace", "tile3", "--mapping", "rorabachcobg", *LIMIT, "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == replay(
-        "ddr4-3200", "tile3", limit=1_000, mapping="rorabachcobg"
-    ).as_dict()  # fmt: skip
+    facts = replay("ddr4-3200", "tile3", limit=1_000, mapping="rorabachcobg").as_dict()
+    told = json.loads(result.stdout)
+    assert {name: told[name] for name in facts} == facts and told["limits"] and told["energy_in_words"]
 
 
 def test_what_is_printed(cli: Cli) -> None:
@@ -92,7 +92,7 @@ def test_a_file_and_a_report(cli: Cli, tmp_path: Path) -> None:
     trace.write_text("0x0 R\n0x40 W\n0x100000 R\n", encoding="utf-8")
     result = cli("dram", "ddr4-3200", "--trace", trace, "--out", out, "--clocks", "0:90")
     assert result.exit_code == 0
-    assert str(out / "activity.png") in result.stdout
+    assert f"Written: {out}" in result.stdout and (out / "activity.png").is_file()
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["accesses"] == 3
     assert (out / "activity.png").exists() and (out / "bus.svg").exists()
 

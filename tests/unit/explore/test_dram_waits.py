@@ -13,7 +13,7 @@ from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.traces import NAMED
 from accelsim.explore.dram_replay import replay
 from accelsim.explore.dram_waits import REASONS, Waits, waits
-from accelsim.report.dram_words import limit_sentences
+from accelsim.report.dram import limit_sentences
 from accelsim.spec.dram_device import device
 from accelsim.spec.yaml.load_dram import load_dram
 from tests.validation.golden import anchor

@@ -14,15 +14,14 @@ from accelsim.errors import UsageError
 from accelsim.explore.dram_compare import TRACES, compare
 from accelsim.explore.dram_replay import Replay, replay
 from accelsim.explore.dram_waits import REASONS
-from accelsim.report import dram_plots, dram_words
-from accelsim.report.dram_files import (
+from accelsim.report import dram as told
+from accelsim.report import dram_plots
+from accelsim.report.dram_activity import (
     LOOKS,
     WORDS,
     activity,
     blocks,
     default_clocks,
-    write_compare,
-    write_replay,
 )
 from accelsim.spec.yaml.load_dram import load_dram
 from tests.validation.golden import anchor
@@ -112,14 +111,14 @@ def test_histogram_counts_every_read(tiles: Replay) -> None:
     assert fig is not None
     assert 99 < sum(patch.get_height() for patch in fig.axes[0].patches) <= 100.01
     assert dram_plots.latency(replay("ddr4-3200", "seq_write", limit=100)) is None
-    lines = dram_words.histogram(tiles)
+    lines = told.histogram(tiles)
     shares = [float(line.split("ns")[1].split("%")[0].strip(" <")) for line in lines]
     assert sum(shares) == pytest.approx(100, abs=0.6)
-    assert max(line.count("█") for line in lines) == dram_words.BAR
+    assert max(line.count("█") for line in lines) == told.BAR
 
 
 def test_histogram_of_equal_latencies() -> None:
-    assert dram_words.histogram(replay("ddr4-3200", limit=1)) == ["all 1 reads took 30.9 ns"]
+    assert told.histogram(replay("ddr4-3200", limit=1)) == ["all 1 reads took 30.9 ns"]
     assert dram_plots.latency(replay("ddr4-3200", limit=1)) is not None
 
 
@@ -128,7 +127,7 @@ def test_compare_has_a_bar_for_every_memory_and_trace(tmp_path: Path) -> None:
     fig = dram_plots.utilisation(rows)
     heights = [patch.get_height() for patch in fig.axes[0].patches]
     assert heights == pytest.approx([100 * row.share(trace) for trace in TRACES for row in rows])
-    made = write_compare(rows, tmp_path / "compare")
+    made = told.compare(rows).write(tmp_path / "compare")
     assert {path.name for path in made} == {
         "compare.json", "utilisation.png", "utilisation.svg", "energy.png", "energy.svg"
     }  # fmt: skip
@@ -138,8 +137,8 @@ def test_compare_has_a_bar_for_every_memory_and_trace(tmp_path: Path) -> None:
 
 
 def test_reports_are_the_same_each_time(tiles: Replay, tmp_path: Path) -> None:
-    first = {path.name: path.read_bytes() for path in write_replay(tiles, tmp_path / "one")}
-    again = {path.name: path.read_bytes() for path in write_replay(tiles, tmp_path / "one")}
+    first = {path.name: path.read_bytes() for path in told.replay(tiles).write(tmp_path / "one")}
+    again = {path.name: path.read_bytes() for path in told.replay(tiles).write(tmp_path / "one")}
     assert first == again
     assert set(first) == {"summary.json", *(f"{name}{suffix}" for name in ("activity", "bus", "latency")
                                             for suffix in (".png", ".svg"))}  # fmt: skip

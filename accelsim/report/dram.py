@@ -1,9 +1,9 @@
-"""A replayed trace in words: the table of figures, a histogram in characters, and what limited it."""
+"""Answers about one DRAM and several: figures, a histogram in characters, what limited a trace, energy by part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from accelsim.dram.energy import WORD_BITS
 from accelsim.explore.dram_compare import Row
 from accelsim.explore.dram_replay import MODELS, Replay, latency_facts
 from accelsim.explore.dram_waits import REASONS
-from accelsim.report.table import Column, table
+from accelsim.machine.memory_models import engine
+from accelsim.report.answer import Answer, Draw, Field, Lines, Part, Record, Table
+from accelsim.report.table import Column
 from accelsim.report.text import MISSING, cut, percent, si
 from accelsim.spec.status import DOUBTFUL, MEANING
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from matplotlib.figure import Figure
 
 BINS = 10
 BAR = 40
@@ -92,30 +94,76 @@ def _shape(found: Replay) -> str:
     return " x ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts)
 
 
-def figure_table(found: Replay, width: int = 80) -> Table:
-    """The figures as a block of two columns."""
-    columns = (Column("figure", right=False), Column("", right=False, least=20, shorten=cut))
-    return table(columns, figure_rows(found), width)
-
-
-def energy_rows(found: Replay) -> list[tuple[str, str, str]]:
-    """(part, joules, share of the dies' energy)."""
+def _energy(found: Replay) -> list[Part]:
+    """The energy of the dies by part, and its total; nothing where it is not known."""
     joules = found.energy
     if joules is None:
         return []
-    rows = [
-        (PARTS[part], si(value, "J"), percent(value / joules.die_J if joules.die_J else 0.0))
-        for part, value in joules.parts_J.items()
+    parts = [
+        {"part": PARTS[part], "J": value, "of_J": joules.die_J} for part, value in joules.parts_J.items()
     ]
-    return [*rows, ("I/O and termination, apart", si(joules.io_J, "J") if joules.io_J else "not stated", "")]
+    rows: list[Record] = [
+        *parts,
+        {"part": "I/O and termination, apart", "J": joules.io_J or None, "of_J": None},
+    ]
+    return ["", Table(ENERGY, rows, footer=("dies", si(joules.die_J, "J"), percent(1.0)))]
 
 
-def energy_table(found: Replay, width: int = 80) -> Table:
-    """The energy by parts, and its total."""
-    assert found.energy is not None
-    columns = (Column("energy", right=False), Column("", 0), Column("share", 1))
-    footer = ("dies", si(found.energy.die_J, "J"), percent(1.0))
-    return table(columns, energy_rows(found), width, footer=footer)
+def _share(row: Record) -> str:
+    return "" if row["of_J"] is None else percent(row["J"] / row["of_J"] if row["of_J"] else 0.0)
+
+
+ENERGY = (
+    Field("part", look=Column("energy", right=False)),
+    Field("J", form=lambda value: "not stated" if value is None else si(value, "J"), look=Column("", 0)),
+    Field("", form=_share, whole=True, look=Column("share", 1)),
+)
+FIGURES = (
+    Field("what", look=Column("figure", right=False)),
+    Field("value", look=Column("", right=False, least=20, shorten=cut)),
+)
+BUS = (Field("share", "of the time", percent), Field("reason", "the data bus", REASONS.__getitem__))
+
+
+def replay(found: Replay, clocks: tuple[int, int] | None = None, channel: int = 0) -> Answer:
+    """Figures of a trace on one memory, and in words what limits it. ``clocks``, ``channel``: the window of banks that
+    the picture of their activity shows."""
+    limits, energy = list(limit_sentences(found)), list(energy_sentences(found))
+    facts = found.as_dict()
+    shown: list[Part] = [
+        Table(FIGURES, [{"what": what, "value": value} for what, value in figure_rows(found)])
+    ]
+    if lines := histogram(found):
+        heading = "\nread latency under load (the last row: the slowest 1 %)"
+        shown.append(Lines("\n".join([heading, *lines])))
+    if rows := bus_rows(found):
+        shown += ["", Table(BUS, rows, least=100)]
+    shown += [*_energy(found), "", " ".join(limits), "", " ".join(energy)]
+    if of := engine(found.model):
+        shown += ["", of]
+    words = {"limits": limits, "energy_in_words": energy}
+    return Answer(facts | words, shown, [facts], _pictures(found, clocks, channel), ["summary.json"])
+
+
+def _pictures(found: Replay, clocks: tuple[int, int] | None, channel: int) -> dict[str, Draw]:
+    def latency() -> Figure | None:
+        from accelsim.report.dram_plots import latency
+
+        return latency(found)
+
+    def bus() -> Figure:
+        from accelsim.report.dram_plots import bus, bus_title
+
+        return bus([(found.trace_name, found)], bus_title(found))
+
+    def activity() -> Figure:
+        from accelsim.report.dram_activity import activity
+
+        return activity(found, clocks, channel)
+
+    if found.served.commands is None:
+        return {"latency": latency}
+    return {"latency": latency, "bus": bus, "activity": activity}
 
 
 def energy_sentences(found: Replay) -> Iterator[str]:
@@ -165,13 +213,13 @@ def histogram(found: Replay) -> list[str]:
     return lines
 
 
-def bus_rows(found: Replay) -> list[tuple[str, str]]:
-    """(share of the time, what the data buses did), the largest first."""
+def bus_rows(found: Replay) -> list[Record]:
+    """Share of the time, and what the data buses did in it, the largest first."""
     told = found.waits
     if told is None:
         return []
     shares = sorted(((told.share(reason), reason) for reason in told.clocks), reverse=True)
-    return [(percent(share), REASONS[reason]) for share, reason in shares if share >= 0.0005]
+    return [{"share": share, "reason": reason} for share, reason in shares if share >= 0.0005]
 
 
 def limit_sentences(found: Replay) -> Iterator[str]:
@@ -195,41 +243,57 @@ def limit_sentences(found: Replay) -> Iterator[str]:
         yield "Nothing else is in the way: the pins are the limit, but for refresh."
 
 
+def _pJ(trace: str, bits: int = 1) -> Any:
+    """The energy of so many bits of a trace, pJ; a '?' marks what is not verified."""
+
+    def cell(row: Row) -> str:
+        value = row.pJ_per_bit(trace)
+        return MISSING if value is None else f"{value * bits:.3g}" + "?" * row.doubtful
+
+    return cell
+
+
+def _column(title: str, rank: int, form: Any, **look: Any) -> Field:
+    return Field("", form=lambda record: form(record["row"]), whole=True, look=Column(title, rank, **look))
+
+
+def _of_peak(trace: str) -> Any:
+    return lambda row: percent(_finite(row.share(trace)))
+
+
 COMPARED = (
-    Column("memory", 0, right=False, least=8),
-    Column("peak", 0),
-    Column("seq", 0),
-    Column("tile3", 2),
-    Column("stream3", 5),
-    Column("random", 1),
-    Column("conflict", 4),
-    Column("unloaded", 1),
-    Column("pJ/bit", 0),
-    Column("random", 6),
-    Column("pJ/word", 3),
-)
+    _column("memory", 0, lambda row: row.name, right=False, least=8),
+    _column("peak", 0, lambda row: si(row.peak_Bps, "B/s")),
+    _column("seq", 0, _of_peak("seq_read")), _column("tile3", 2, _of_peak("tile3")),
+    _column("stream3", 5, _of_peak("stream3")), _column("random", 1, _of_peak("rand_read")),
+    _column("conflict", 4, _of_peak("conflict")), _column("unloaded", 1, lambda row: si(row.unloaded_s, "s")),
+    _column("pJ/bit", 0, _pJ("seq_read")), _column("random", 6, _pJ("rand_read")),
+    _column("pJ/word", 3, _pJ("seq_read", WORD_BITS)),
+)  # fmt: skip
 """Columns of a comparison: shares of the peak by trace, a lone read, energy of the dies."""
 
 
-def compare_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The cells of each memory, in the order of ``COMPARED``; a '?' marks energies that are not verified."""
-    return [
-        (
-            row.name, si(row.peak_Bps, "B/s"), *(percent(_finite(row.share(trace))) for trace in row.replays),
-            si(row.unloaded_s, "s"), _pJ(row, "seq_read"), _pJ(row, "rand_read"), _pJ(row, "seq_read", WORD_BITS),
-        )
-        for row in rows
-    ]  # fmt: skip
+def compare(rows: Sequence[Row]) -> Answer:
+    """Memories on the same traces: share of the peak, latency, energy."""
+    facts = [row.as_dict() for row in rows]
 
+    def utilisation() -> Figure:
+        from accelsim.report.dram_plots import utilisation
 
-def _pJ(row: Row, trace: str, bits: int = 1) -> str:
-    value = row.pJ_per_bit(trace)
-    return MISSING if value is None else f"{value * bits:.3g}" + "?" * row.doubtful
+        return utilisation(rows)
 
+    def energy() -> Figure | None:
+        from accelsim.report.dram_plots import energy
 
-def compare_table(rows: Sequence[Row], width: int = 80) -> Table:
-    """The comparison as a table."""
-    return table(COMPARED, compare_rows(rows), width)
+        return energy(rows)
+
+    shown: list[Part] = [
+        Table(COMPARED, [{"row": row} for row in rows]),
+        "",
+        " ".join(compare_sentences(rows)),
+    ]
+    pictures: dict[str, Draw] = {"utilisation": utilisation, "energy": energy}
+    return Answer(facts, shown, facts, pictures, ["compare.json"])
 
 
 def compare_sentences(rows: Sequence[Row]) -> Iterator[str]:
