@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -29,12 +30,12 @@ HELP = {
 
 def answers(
     *examples: str, outputs: str = "csv json", make: Callable[..., Any] = click.command, name: str | None = None,
-    out: str = HELP["out"], **command: Any,
+    helps: Mapping[str, str] = MappingProxyType({}), **command: Any,
 ) -> Callable[[Callable[..., Answer | None]], Any]:  # fmt: skip
     """Make of a function a click command (``make``: or a group) with these ``outputs``, keys of ``HELP``.
 
     The function takes a ``Gather`` first, which already holds what is wrong with the files to write, then its own
-    options. It calls ``done`` when it has read these, and returns the answer. ``out``: the help of --out.
+    options. It calls ``done`` when it has read these, and returns the answer. ``helps``: of outputs that are special.
     """
 
     def decorate(function: Callable[..., Answer | None]) -> Any:
@@ -55,7 +56,7 @@ def answers(
         own, body.__click_params__ = getattr(function, "__click_params__", []), []  # type: ignore[attr-defined]
         for each in reversed(outputs.split()):
             kind = {"is_flag": True} if each == "json" else {"type": OUT}
-            click.option(f"--{each}", help=out if each == "out" else HELP[each], **kind)(body)
+            click.option(f"--{each}", help=helps.get(each, HELP[each]), **kind)(body)
         body.__click_params__ += own  # type: ignore[attr-defined]
         return make(name, epilog=example(*examples) if examples else None, **command)(body)
 

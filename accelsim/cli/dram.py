@@ -63,7 +63,7 @@ def replay_on(name: str) -> click.Command:
     )  # fmt: skip
 
 
-@answers(outputs="out csv plot json", out=FOLDER)
+@answers(outputs="out csv plot json", helps={"out": FOLDER})
 @click.option("--trace", default="seq_read", show_default=True, help="A file of accesses (text, or of 'accelsim run "
               "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
               "chase.")  # fmt: skip

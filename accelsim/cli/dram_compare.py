@@ -49,7 +49,7 @@ def _facts(name: str) -> dict[str, Any]:
 
 @answers(
     "accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 hbm2-2000 hbm3",
-    outputs="out csv plot json", out=FOLDER,
+    outputs="out csv plot json", helps={"out": FOLDER},
 )  # fmt: skip
 @click.argument("names", nargs=-1, metavar="[DRAM]...")
 @controller_options

@@ -30,7 +30,7 @@ def energy() -> None:
     "accelsim energy table --node 16",
     "accelsim energy table --json",
     "accelsim energy table --out reports/energy",
-    outputs="out csv plot json", out="Directory for the figures as CSV and JSON, and the picture of them.",
+    outputs="out csv plot json", helps={"out": "Directory for the figures as CSV and JSON, and the picture of them."},
     make=energy.command,
 )  # fmt: skip
 @click.option(

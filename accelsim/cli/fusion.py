@@ -72,7 +72,7 @@ offload_option = click.option(
 """Option for activations that wait elsewhere."""
 
 
-def decoder_options(command: Callable[..., None]) -> Callable[..., None]:
+def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what only the training of decoders has."""
     return attention_option(tensor_option(offload_option(command)))
 

@@ -33,7 +33,7 @@ set_option = click.option(
     "accelsim link pcie-gen4-x16",
     "accelsim link pcie-gen4-x16 --set pcie.tags=32 --size '4 KiB' --size '1 MiB'",
     "accelsim link nvlink-gen3 --out reports/nvlink",
-    outputs="out csv plot json", out="Directory for the table and the plot.",
+    outputs="out csv plot json", helps={"out": "Directory for the table and the plot."},
 )  # fmt: skip
 @click.argument("name", metavar="LINK")
 @click.option(
@@ -57,7 +57,7 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
     "accelsim noc mesh-8x8 --traffic uniform",
     "accelsim noc torus 8 8 --traffic transpose --packet-flits 4 --out reports/torus",
     "accelsim noc fat-tree 4 3 --load 0.1 --load 0.5",
-    outputs="out csv plot json", out="Directory for the figures and the plots.",
+    outputs="out csv plot json", helps={"out": "Directory for the figures and the plots."},
 )  # fmt: skip
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "accelsim sram --capacity 1MiB --banks 4 --node 28",
     "accelsim sram --capacity 64KiB --word 256 --cell itrs-hp --out reports/sram",
     "accelsim sram conflicts --pattern os --rows 32 --stride 64 --banks 32",
-    outputs="out csv plot json", out="Directory for the plot over the capacity, as PNG and SVG.",
+    outputs="out csv plot json", helps={"out": "Directory for the plot over the capacity, as PNG and SVG."},
     make=click.group, invoke_without_command=True,
 )  # fmt: skip
 @click.option("--capacity", metavar="BYTES", help="Capacity of all banks together, such as 1MiB.")

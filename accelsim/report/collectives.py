@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,14 @@ from accelsim.cluster.collectives.switch import SWITCH, TITLE
 from accelsim.cluster.collectives.timing import CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
+from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
 from accelsim.report.text import ends_text, percent, si
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS
 from accelsim.types import Ints
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BINDS = 0.5
 """Share of the time from which on a wire is said to bind."""
@@ -24,6 +28,82 @@ SWEPT_B = tuple(2**power for power in range(10, 32, 3))
 """Sizes of a sweep, bytes: 1 KiB to 2 GiB."""
 MOST_SWEPT = 40_000
 """Messages of an algorithm up to which a sweep plays it at every size."""
+
+
+LINKS = (
+    Field("link", "link"), Field("wires", "wires", "{:,}".format), Field("rate_Bps", "rate", in_unit("B/s")),
+    Field("most_B", "most on one", in_unit("B")), Field("total_B", "all", in_unit("B")),
+    Field("busy", "busy", percent), Field("energy_J", "energy", in_unit("J")),
+)  # fmt: skip
+ALGORITHMS = (
+    Field("algorithm", "algorithm"), Field("time_s", "time", in_unit("s")),
+    Field("bus_Bps", "bus bandwidth", in_unit("B/s")), Field("most_B", "most on a wire", in_unit("B")),
+    Field("energy_J", "energy", in_unit("J")), Field("about", "how"),
+)  # fmt: skip
+ROUTES = (
+    Field("from", "from"), Field("to", "to"), Field("over", "over", lambda over: ", ".join(over) or "no switch"),
+    Field("links", "links", lambda links: ", ".join(dict.fromkeys(links))),
+    Field("latency_s", "latency", in_unit("s")), Field("rate_Bps", "slowest wire", in_unit("B/s")),
+)  # fmt: skip
+
+
+class Beside(NamedTuple):
+    """What is shown beside a collective: a sweep for its picture, the time that ASTRA-sim gives, routes."""
+
+    kind: str
+    cluster: str
+    ranks: int
+    sweep: list[dict[str, Any]]
+    astrasim: dict[str, Any] | None
+    routes: list[dict[str, Any]] | None
+
+    def facts(self) -> dict[str, Any]:
+        """The facts that were asked for."""
+        given = {"astrasim": self.astrasim, "routes": self.routes}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def shown(self) -> list[Part]:
+        """The same for a terminal."""
+        theirs = [] if self.astrasim is None else ["", self.astrasim["said"]]
+        return [*theirs, *([] if self.routes is None else ["", Table(ROUTES, self.routes)])]
+
+    def picture(self) -> Figure:
+        """Bus bandwidth by size, a line for each algorithm."""
+        from accelsim.report.collective_plots import bus_bandwidths
+
+        return bus_bandwidths(self.kind, self.cluster, self.ranks, self.sweep, crossovers(self.sweep))
+
+
+def swept(beside: Beside) -> Answer:
+    """Bus bandwidth of every algorithm by size."""
+    rows = beside.sweep
+    sizes = dict.fromkeys(row["size_B"] for row in rows)
+    fields = [
+        Field("algorithm", "algorithm"),
+        *(Field(str(size), binary(size), in_unit()) for size in sizes),
+    ]
+    found = {(row["size_B"], row["algorithm"]): row["bus_Bps"] * 1e-9 for row in rows}
+    names = sorted(dict.fromkeys(row["algorithm"] for row in rows))
+    wide = [{"algorithm": name, **{str(size): found.get((size, name)) for size in sizes}} for name in names]
+    facts = {"cluster": beside.cluster, "kind": beside.kind, "ranks": beside.ranks, "sweep": rows}
+    shown: list[Part] = [
+        Table(fields, wide), Lines("\nbus bandwidth (GB/s) by size of the buffer"), crossovers(rows), *beside.shown(),
+    ]  # fmt: skip
+    return Answer(facts | beside.facts(), shown, rows, {"sweep": beside.picture})
+
+
+def one(
+    software: Collectives, topology: Topology, kind: str, nbytes: int, algorithm: str, group: Sequence[int] | None,
+    chunks: int | None, called: Called, beside: Beside,
+) -> Answer:  # fmt: skip
+    """One collective, and where no algorithm is named what the others take."""
+    found = answer(topology, software, kind, nbytes, algorithm, group, chunks, called)
+    others = [] if algorithm else alternatives(found, software, kind, nbytes, group, chunks, called)
+    told = facts(found, software, called) | {"algorithms": others}
+    tables = [Table(LINKS, told["links"]), Table(ALGORITHMS, others)]
+    shown: list[Part] = [" ".join(sentences(found, software, called))]
+    shown += [part for table in tables if table.records for part in ("", table)] + beside.shown()
+    return Answer(told | beside.facts(), shown, others or told["links"], {"sweep": beside.picture})
 
 
 def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> dict[str, Any]:

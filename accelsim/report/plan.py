@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from accelsim.cluster.step.result import PARTS, StepResult
 from accelsim.cluster.step.search import Found
 from accelsim.errors import count_of, memory_text
 from accelsim.report import intervals
+from accelsim.report.answer import Answer, Field, Part, Table, in_unit
 from accelsim.report.cluster.looks import PARTS as LOOKS
 from accelsim.report.step import binding
 from accelsim.report.style import GREY, INK, figure, log_axis, prefixed, styled
@@ -20,29 +21,50 @@ from accelsim.report.text import interval_text, percent, si, times_as
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADERS = (
-    "dp", "tp", "pp", "m", "schedule", "zero", "recompute", "time", "MFU", "memory", "energy", "besides",
-)  # fmt: skip
-"""``m``: microbatches; behind ``tp`` whether sequences are split too, behind ``schedule`` the chunks of each device."""
 MEMORY = "memory"
 WHY = {MEMORY: "the devices have too little memory", **PARTS}
 """Why a plan loses -> in words."""
 
 
-def rows(found: Found) -> list[tuple[object, ...]]:
-    """A row for each of the best plans."""
-    return [_row(result) for result in found.best]
+def _degree(result: StepResult) -> str | int:
+    return f"{result.plan.tp}, sp" if result.plan.sp else result.plan.tp
 
 
-def _row(result: StepResult) -> tuple[object, ...]:
-    name, plan = binding(result), result.plan
-    most = f"{name} {percent(result.parts_fs[name] / result.time_fs)}" if name else "nothing"
-    tensors = f"{plan.tp}, sp" if plan.sp else plan.tp
-    order = f"{plan.schedule} x{plan.chunks}" if plan.chunks > 1 else plan.schedule
-    return (
-        plan.dp, tensors, plan.pp, plan.microbatches, order, plan.zero, plan.recompute, si(result.time_s, "s"),
-        percent(result.mfu), memory_text(result.fullest.memory.peak_B), si(result.total_J, "J"), most,
-    )  # fmt: skip
+def _order(result: StepResult) -> str:
+    plan = result.plan
+    return f"{plan.schedule} x{plan.chunks}" if plan.chunks > 1 else plan.schedule
+
+
+def _most(result: StepResult) -> str:
+    name = binding(result)
+    return f"{name} {percent(result.parts_fs[name] / result.time_fs)}" if name else "nothing"
+
+
+def _best(title: str, form: Callable[[StepResult], Any]) -> Field:
+    return Field("", title, lambda row: form(row["step"]), whole=True)
+
+
+BEST = (
+    _best("dp", lambda step: step.plan.dp), _best("tp", _degree), _best("pp", lambda step: step.plan.pp),
+    _best("m", lambda step: step.plan.microbatches), _best("schedule", _order),
+    _best("zero", lambda step: step.plan.zero), _best("recompute", lambda step: step.plan.recompute),
+    _best("time", lambda step: si(step.time_s, "s")), _best("MFU", lambda step: percent(step.mfu)),
+    _best("memory", lambda step: memory_text(step.fullest.memory.peak_B)),
+    _best("energy", lambda step: si(step.total_J, "J")), _best("besides", _most),
+)  # fmt: skip
+"""``m``: microbatches; after ``tp`` whether sequences are split too, after ``schedule`` the chunks of each device."""
+
+
+def best_plans(found: Found) -> Answer:
+    """The best plans, and why the others lose; the CSV file has all that were looked at."""
+    said = sentences(found)
+    facts = {
+        "plans": len(found.looked), "loses_by": found.why, "sentences": said,
+        "alike": found.alike[0], "alike_within": found.alike[1],
+        "best": [result.as_dict() for result in found.best],
+    }  # fmt: skip
+    shown: list[Part] = [Table(BEST, [{"step": each} for each in found.best]), "", " ".join(said)]
+    return Answer(facts, shown, list(_records(found)), {"plans": lambda: plans_figure(found)})
 
 
 def sentences(found: Found) -> list[str]:
@@ -71,7 +93,7 @@ def _alike(found: Found) -> Iterator[str]:
         yield f"{which}: {intervals.order_text(found.order, factor)}."
 
 
-def records(found: Found) -> Iterator[dict[str, Any]]:
+def _records(found: Found) -> Iterator[dict[str, Any]]:
     """A row for each plan that was looked at, for CSV: estimates, and the simulated time of the best."""
     times = {result.plan: result for result in found.best}
     for each in found.looked:
@@ -83,30 +105,17 @@ def records(found: Found) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def facts(found: Found) -> dict[str, Any]:
-    """Return the facts for JSON."""
-    return {
-        "plans": len(found.looked), "loses_by": found.why, "sentences": sentences(found),
-        "alike": found.alike[0], "alike_within": found.alike[1],
-        "best": [result.as_dict() for result in found.best],
-    }  # fmt: skip
+STAGES = (
+    Field("stage", "stage"),
+    Field("", "layers", lambda row: f"{row['first_layer']} to {row['last_layer']}", whole=True),
+    Field("replicas", "replicas", "{:,}".format), Field("compute_s", "one minibatch", in_unit("s")),
+)  # fmt: skip
 
 
-STAGES = ("stage", "layers", "replicas", "one minibatch")
-"""Headings of the stages that PipeDream's optimiser chooses."""
-
-
-def stage_rows(found: Assigned) -> list[tuple[object, ...]]:
-    """A row for each stage."""
-    return [
-        (
-            row["stage"],
-            f"{row['first_layer']} to {row['last_layer']}",
-            f"{row['replicas']:,}",
-            si(row["compute_s"], "s"),
-        )
-        for row in found.rows()
-    ]
+def stages(found: Assigned) -> Answer:
+    """The stages that PipeDream's optimiser chooses."""
+    rows = list(found.rows())
+    return Answer(found.as_dict(), [Table(STAGES, rows), "", " ".join(stage_sentences(found))], rows)
 
 
 def stage_sentences(found: Assigned) -> list[str]:
