@@ -38,10 +38,12 @@ def answers(
     options. It calls ``done`` when it has read these, and returns the answer. ``helps``: of outputs that are special.
     """
 
+    names = outputs.split()
+
     def decorate(function: Callable[..., Answer | None]) -> Any:
         @wraps(function)
         def body(**asked: Any) -> None:
-            wanted = {each: asked.pop(each, None) for each in HELP}
+            wanted = {each: asked.pop(each) if each in names else None for each in HELP}
             if click.get_current_context().invoked_subcommand is not None:
                 return
             gather = Gather()
@@ -54,7 +56,7 @@ def answers(
                 _give(answer, **wanted)
 
         own, body.__click_params__ = getattr(function, "__click_params__", []), []  # type: ignore[attr-defined]
-        for each in reversed(outputs.split()):
+        for each in reversed(names):
             kind = {"is_flag": True} if each == "json" else {"type": OUT}
             click.option(f"--{each}", help=helps.get(each, HELP[each]), **kind)(body)
         body.__click_params__ += own  # type: ignore[attr-defined]
