@@ -167,7 +167,7 @@ def test_the_sweep_is_the_kernels_one_by_one(cli: Cli, tmp_path: Path) -> None:
     result = cli(*words, "--out", str(out), "--plot", str(plot))
     assert result.exit_code == 0, result.output
     rows = out.read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 5 and plot.stat().st_size > 10_000 and "picture:" in result.stdout
+    assert len(rows) == 5 and plot.stat().st_size > 10_000 and "Written:" in result.stdout
     one = cli("kernel", "gemm", "256", "192", "512", "--on", "a100-80-sxm", "--json")
     names = rows[0].split(",")
     third = dict(zip(names, rows[3].split(","), strict=True))
