@@ -114,7 +114,7 @@ Part: TypeAlias = "str | Table | Definitions"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found.
+    """The result of a command.
 
     ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside

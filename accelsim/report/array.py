@@ -27,7 +27,7 @@ def _text(name: str, value: float | None) -> str:
 
 
 def side_by_side(heading: str, records: Sequence[dict[str, Any]]) -> Answer:
-    """A row for each figure, a column for each dataflow."""
+    """Report a row for each figure, a column for each dataflow."""
     names = [each["dataflow"] for each in records]
     rows = [
         {"figure": _words(key, records[0]), **{each["dataflow"]: _text(key, each[key]) for each in records}}

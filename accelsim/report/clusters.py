@@ -57,7 +57,7 @@ HOPS = (
 
 
 def record(found: Facts) -> dict[str, Any]:
-    """What is said of a cluster in a list; units at the end of the keys."""
+    """Return the record of a cluster; units at the end of the keys."""
     return {
         "name": found.name, "title": found.title, "nodes": found.nodes, "devices": found.devices,
         "chips": [f"{count}x {chip}" for chip, count in found.chips.items()], "fabrics": list(found.fabrics),
@@ -67,12 +67,12 @@ def record(found: Facts) -> dict[str, Any]:
 
 
 def clusters(rows: list[dict[str, Any]]) -> Answer:
-    """All clusters."""
+    """List all clusters."""
     return Answer(rows, [Table(CLUSTERS, rows)], rows)
 
 
 def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
-    """The row of a cluster, its bisection and its sorts of wires."""
+    """Report the parts of a cluster: its row, its bisection and its sorts of wires."""
     from accelsim.report.cluster.topology import others_text
 
     sorts: dict[tuple[Any, ...], int] = {}
@@ -99,7 +99,7 @@ def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
 
 
 def way(topology: Topology, a: int, b: int) -> Answer:
-    """The wires from one device to another, and what a mebibyte takes on them."""
+    """Report the route from one device to another, and the time of a mebibyte on it."""
     hops = [
         {"from": topology.labels[wire.source], "to": topology.labels[wire.target], "link": wire.link,
          "rate_Bps": float(wire.rate), "latency_s": wire.latency_fs / FS_PER_S}

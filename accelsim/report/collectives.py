@@ -48,7 +48,7 @@ ROUTES = (
 
 
 class Beside(NamedTuple):
-    """What is shown beside a collective: a sweep for its picture, the time that ASTRA-sim gives, routes."""
+    """Further facts beside a collective: a sweep for its picture, the time that ASTRA-sim gives, routes."""
 
     kind: str
     cluster: str
@@ -75,7 +75,7 @@ class Beside(NamedTuple):
 
 
 def swept(beside: Beside) -> Answer:
-    """Bus bandwidth of every algorithm by size."""
+    """Report the bus bandwidth of every algorithm by size."""
     rows = beside.sweep
     sizes = dict.fromkeys(row["size_B"] for row in rows)
     fields = [
@@ -96,7 +96,7 @@ def one(
     software: Collectives, topology: Topology, kind: str, nbytes: int, algorithm: str, group: Sequence[int] | None,
     chunks: int | None, called: Called, beside: Beside,
 ) -> Answer:  # fmt: skip
-    """One collective, and where no algorithm is named what the others take."""
+    """Report one collective and, where no algorithm is named, the time of the others."""
     found = answer(topology, software, kind, nbytes, algorithm, group, chunks, called)
     others = [] if algorithm else alternatives(found, software, kind, nbytes, group, chunks, called)
     told = facts(found, software, called) | {"algorithms": others}

@@ -126,7 +126,7 @@ BUS = (Field("share", "of the time", percent), Field("reason", "the data bus", R
 
 
 def replay(found: Replay, clocks: tuple[int, int] | None = None, channel: int = 0) -> Answer:
-    """Figures of a trace on one memory, and in words what limits it. ``clocks``, ``channel``: the window of banks that
+    """Report a trace on one memory, and in words what limits it. ``clocks``, ``channel``: the window of banks that
     the picture of their activity shows."""
     limits, energy = list(limit_sentences(found)), list(energy_sentences(found))
     facts = found.as_dict()
@@ -274,7 +274,7 @@ COMPARED = (
 
 
 def compare(rows: Sequence[Row]) -> Answer:
-    """Memories on the same traces: share of the peak, latency, energy."""
+    """Compare memories on the same traces: share of the peak, latency, energy."""
     facts = [row.as_dict() for row in rows]
 
     def utilisation() -> Figure:

@@ -57,7 +57,7 @@ SPREAD = (Field("what", " "), Field("factor", "factor"), Field("low", "lowest"),
 
 
 def energies(found: Sequence[Figure]) -> Answer:
-    """Energy per action, section by section, and where sources disagree."""
+    """Report energy per action, section by section, and where sources disagree."""
 
     def picture() -> Drawing:
         from accelsim.report.energy_plots import per_access

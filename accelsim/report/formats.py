@@ -45,7 +45,7 @@ FORMATS = (
 
 
 def record(row: Format, chips: list[str]) -> dict[str, Any]:
-    """What is said about one format, in SI or plain numbers."""
+    """Return the record of one format, in SI or plain numbers."""
     inner = get(row.element or row.name)
     return {
         "format": row.name, "title": row.title, "bits": inner.bits, "exponent": inner.exponent,
@@ -56,7 +56,7 @@ def record(row: Format, chips: list[str]) -> dict[str, Any]:
 
 
 def formats(rows: list[dict[str, Any]]) -> Answer:
-    """All formats, and the formats of the matrix unit of each chip."""
+    """List all formats, and the formats of the matrix unit of each chip."""
     names = sorted({chip for row in rows for chip in row["chips"]})
     chips = [(chip, ", ".join(row["format"] for row in rows if chip in row["chips"])) for chip in names]
     heading = Lines("\nOperands of the matrix unit of each chip:")
@@ -64,7 +64,7 @@ def formats(rows: list[dict[str, Any]]) -> Answer:
 
 
 def value(what: Description) -> Answer:
-    """What becomes of a value in a format: bits, neighbours, rounding error."""
+    """Report a value in a format: bits, neighbours, rounding error."""
 
     def picture() -> Figure:
         from accelsim.report.format_plot import draw
@@ -87,7 +87,7 @@ def _plain(facts: Any) -> Any:
 
 
 def _rows(what: Description) -> list[tuple[str, str, str]]:
-    """A name, what it is, and why."""
+    """Return name, figure and explanation of each line."""
     became = f"{what.kind}, the largest value: overflow {what.overflow}" if what.saturated else what.kind
     digits = 2 * -(-len(what.bits.replace(" ", "")) // 8)
     rows = [
@@ -106,7 +106,7 @@ def _rows(what: Description) -> list[tuple[str, str, str]]:
 
 
 def _bound(what: Description) -> str:
-    """How large the relative error of normal values can be."""
+    """Return the largest relative error of normal values, in words."""
     row = get(what.format)
     if row.kind != "float" or what.saturated or what.kind != "normal":
         return "of the value"

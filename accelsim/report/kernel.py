@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def alone(kernels: Kernels) -> Answer:
-    """One kernel: tile, parts of K, waves, what binds, time with its interval."""
+    """Report one kernel: tile, parts of K, waves, the part that binds, time with its interval."""
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times
     seconds, low, high = (float(each[0]) for each in (times.seconds, interval.low, interval.high))
@@ -47,7 +47,7 @@ def alone(kernels: Kernels) -> Answer:
 
 
 def growing(found: sweep.Sweep, table: Path | None) -> Answer:
-    """A kernel while a size grows, whose times were written to ``table``."""
+    """Report a kernel while a size grows; its times were written to ``table``."""
 
     def picture() -> Figure:
         from accelsim.report.kernel_plot import staircase

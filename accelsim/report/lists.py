@@ -11,7 +11,7 @@ from accelsim.units import show as spelled
 
 
 def chips(rows: Sequence[Record]) -> Answer:
-    """All chips with their stated peaks; a broken spec with its problem."""
+    """List all chips with their stated peaks, a broken spec with its problem."""
     told = []
     for row in rows:
         peak = _peaks(row["peak_OPS"])
@@ -31,7 +31,7 @@ def _peaks(peak: dict[str, float]) -> str:
 
 
 def models(rows: Sequence[Record]) -> Answer:
-    """All models with their parameters."""
+    """List all models with their parameters."""
     told = []
     for row in rows:
         settings = [f"{name}={value}" for name, value in row["parameters"].items()]
@@ -64,10 +64,10 @@ DRAMS = (
 
 
 def memories(rows: Sequence[Record]) -> Answer:
-    """All memories that a chip may have."""
+    """List all memories that a chip may have."""
     return Answer(rows, [Table(MEMORIES, rows)], rows)
 
 
 def drams(rows: Sequence[Record]) -> Answer:
-    """All DRAMs that can be named."""
+    """List all DRAMs that can be named."""
     return Answer(rows, [Table(DRAMS, rows)], rows)

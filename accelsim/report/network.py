@@ -29,7 +29,7 @@ TRANSFERS = (
 
 
 def link_answer(name: str, made: Link, sizes_B: Sequence[int]) -> Answer:
-    """Time and bandwidth of transfers over a link, by their size."""
+    """Report time and bandwidth of transfers over a link, by their size."""
     rows = [_transfer(made, size) for size in sizes_B]
     facts: dict[str, Any] = {
         "link": name, "kind": made.kind, "payload_Bps": made.bandwidth, "latency_s": made.latency,
@@ -79,7 +79,7 @@ POINTS = (
 
 
 def noc_answer(name: str, found: Sweep) -> Answer:
-    """Latency and throughput of a network under a traffic pattern, by its load."""
+    """Report latency and throughput of a network under a traffic pattern, by its load."""
     rows = [
         {"load": each.load, "latency_clocks": _finite(each.latency), "estimate_clocks": _finite(estimate),
          "accepted_mean": float(each.accepted.mean()), "accepted_least": float(each.accepted.min()),

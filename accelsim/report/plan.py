@@ -56,7 +56,7 @@ BEST = (
 
 
 def best_plans(found: Found) -> Answer:
-    """The best plans, and why the others lose; the CSV file has all that were looked at."""
+    """Report the best plans, and why the others lose; the CSV file has all that were looked at."""
     said = sentences(found)
     facts = {
         "plans": len(found.looked), "loses_by": found.why, "sentences": said,
@@ -113,7 +113,7 @@ STAGES = (
 
 
 def stages(found: Assigned) -> Answer:
-    """The stages that PipeDream's optimiser chooses."""
+    """Report the stages that PipeDream's optimiser chooses."""
     rows = list(found.rows())
     return Answer(found.as_dict(), [Table(STAGES, rows), "", " ".join(stage_sentences(found))], rows)
 

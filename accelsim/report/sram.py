@@ -22,7 +22,7 @@ FIGURES: tuple[tuple[str, str, str], ...] = (
     ("read of a word", "read_J", "J"), ("write of a word", "write_J", "J"), ("leakage", "leakage_W", "W"),
     ("access time", "access_s", "s"), ("cycle time of a bank", "cycle_s", "s"), ("area", "area_m2", "m²"),
 )  # fmt: skip
-"""What is printed: words, field, unit."""
+"""Figures that are printed: words, field, unit."""
 COSTS = (
     Field("figure", "figure"), Field("value", "value"), Field("median", "fit: median off", percent),
     Field("p90", "90th percentile off", percent),
@@ -34,7 +34,7 @@ TRUST = (
 
 
 def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], points: Sequence[Point]) -> Answer:
-    """Energy, leakage, time and area of a memory, each with how far its fit is off."""
+    """Report energy, leakage, time and area of a memory, each with the error of its fit."""
     fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
     facts = {**asked, **asdict(found), "residual": fit}
     rows = [
@@ -60,7 +60,7 @@ CONFLICTS = (
 
 
 def conflicts(pattern: Pattern, found: Mapping[str, Conflicts]) -> Answer:
-    """How often accesses meet in one bank, by interleaving."""
+    """Count how often accesses meet in one bank, by interleaving."""
     facts = {
         name: {
             "clocks": each.clocks, "stalls": each.stalls, "slowdown": float(each.slowdown),

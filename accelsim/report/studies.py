@@ -18,7 +18,7 @@ LINK_BUSY = "share of the time with a transfer on its way, also where it hides b
 
 
 def batching(found: Batching) -> Answer:
-    """Latency, time and energy per sample by batch, and where the time goes."""
+    """Report latency, time and energy per sample by batch, and where the time goes."""
     rows = [_point(point) for point in found.points]
     facts = {
         "model": found.model, "chip": found.chip.name, "links": found.links,
@@ -69,7 +69,7 @@ RUNGS = (
 
 
 def precision(found: Ladder) -> Answer:
-    """Time, energy and error of a model in the number formats of each chip."""
+    """Report time, energy and error of a model in the number formats of each chip."""
     rows, told = [rung._asdict() for rung in found.rungs], ladder_sentences(found)
     facts = {
         "model": found.model,
@@ -88,7 +88,7 @@ def precision(found: Ladder) -> Answer:
 
 
 def crossover(found: Crossover) -> Answer:
-    """Time per sample by batch of several chips, and where each overtakes the first."""
+    """Report time per sample by batch of several chips, and where each overtakes the first."""
     told = crossover_sentences(found)
     rows = [
         {"chip": series.chip.name, "batch": point.batch, "s_per_sample": point.seconds_per_sample,
