@@ -12,7 +12,7 @@ import click
 
 from accelsim import files
 from accelsim.cli.common import OUT, check_folder, check_outputs, example, paragraphs, show, width
-from accelsim.errors import Gather
+from accelsim.errors import AccelsimError, Gather
 
 if TYPE_CHECKING:
     from accelsim.report.answer import Answer
@@ -36,6 +36,7 @@ def answers(
 
     The function takes a ``Gather`` first, which already holds what is wrong with the files to write, then its own
     options. It calls ``done`` when it has read these, and returns the answer. ``helps``: of outputs that are special.
+    A function that takes ``out`` itself checks it itself, and names what is written there in ``Answer.other_files``.
     """
 
     names = outputs.split()
@@ -66,9 +67,14 @@ def answers(
 
 
 def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, json: bool | None) -> None:
-    """Write what was asked for, then print the answer."""
+    """Write what was asked for, then print the answer; end as it says."""
     if out is not None:
         answer.write(out)
+    for path, content in answer.other_files.items():
+        if isinstance(content, dict):
+            files.write_folder(path, content)
+        else:
+            files.write_file(path, content)
     if csv is not None:
         files.write_file(csv, files.records(answer.table()))
     if plot is not None:
@@ -77,11 +83,15 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
         save(answer.picture(), plot)
     if json:
         click.echo(answer.json())
-        return
-    for part in answer.shown:
-        _show(part)
-    if written := [str(path) for path in (out, csv, plot) if path is not None]:
-        click.echo(f"\nWritten: {', '.join(written)}")
+    else:
+        for part in answer.shown:
+            _show(part)
+        if written := [str(path) for path in (out, *answer.other_files, csv, plot) if path is not None]:
+            click.echo("\n" * bool(answer.shown) + f"Written: {', '.join(written)}")
+    if isinstance(answer.fails, AccelsimError):
+        raise answer.fails
+    if answer.fails:
+        raise click.exceptions.Exit(1)
 
 
 def _show(part: Any) -> None:

@@ -7,15 +7,17 @@ the terminal, and how it is spelled there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from click import HelpFormatter
 
 from accelsim import files
+from accelsim.errors import AccelsimError
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
 from accelsim.report.text import si
@@ -94,6 +96,13 @@ class Lines(str):
     __slots__ = ()
 
 
+def block(title: str, rows: Iterable[tuple[str, object]]) -> Table:
+    """Two columns: what, under ``title``, and its value."""
+    return Table(
+        (Field("what", title), Field("value", " ")), [{"what": what, "value": value} for what, value in rows]
+    )
+
+
 @dataclass(frozen=True)
 class Definitions:
     """Names and what they are, wrapped; nothing is cut off."""
@@ -118,7 +127,8 @@ class Answer:
 
     ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
-    the pictures.
+    the pictures. ``other_files``: what else is written, by path; of a directory the files in it. ``fails``: the command ends
+    with this error, or with exit code 1 since a check does not hold.
     """
 
     facts: Any
@@ -126,14 +136,16 @@ class Answer:
     rows: Sequence[Record] = ()
     pictures: Mapping[str, Draw] = field(default_factory=dict)
     saved: Sequence[str] = ()
+    other_files: Mapping[Path, files.Make | dict[str, files.Make]] = field(default_factory=dict)
+    fails: AccelsimError | bool = False
 
     def json(self) -> str:
         """The facts as JSON, the same for the same facts."""
-        return json.dumps(self.facts, indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(finite(self.facts), indent=2, ensure_ascii=False, allow_nan=False)
 
     def table(self) -> list[dict[str, Any]]:
         """The rows of the CSV file: flat, a list as its items with blanks between them."""
-        return [{key: _cell(value) for key, value in flat(row).items()} for row in self.rows]
+        return [{key: _cell(value) for key, value in flat(finite(row)).items()} for row in self.rows]
 
     def write(self, folder: Path) -> list[Path]:
         """Write the files of --out into a folder, all or none of them."""
@@ -152,6 +164,15 @@ class Answer:
     def picture(self) -> Figure:
         """The picture of --plot: the first that there is something to draw for."""
         return next(drawn for draw in self.pictures.values() if (drawn := draw()) is not None)
+
+
+def finite(value: Any) -> Any:
+    """Facts with None for NaN and infinities, which JSON lacks."""
+    if isinstance(value, Mapping):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def flat(record: Record, inside: str = "") -> dict[str, Any]:
