@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from accelsim.report.accuracy_report import FILES
+from accelsim.report.accuracy import FILES
 
 Cli = Callable[..., Result]
 Refused = Callable[..., list[str]]
@@ -83,7 +83,7 @@ def test_the_files_hold_the_same_figures(cli: Cli, blobs: Path, tmp_path: Path) 
     assert "--steps 25" in page and f"--data {blobs}" in page and "| edu-mixed | int8 |" in page
     assert (out / "accuracy.png").read_bytes().startswith(b"\x89PNG")
     shown = cli(*command(blobs, "--out", out))
-    assert shown.stdout.endswith(f"Report: {out / 'accuracy.md'}\n")
+    assert shown.stdout.endswith(f"Written: {out}\n")
 
 
 def test_the_same_command_writes_the_same_bytes(cli: Cli, blobs: Path, tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from accelsim.lessons.registry import lessons
 from accelsim.machine.run import Slice
 from accelsim.program.mapping import ORDERS
 from accelsim.program.mapping import Mapping as Tiling
-from accelsim.report.accuracy_report import FILES as ACCURACY_FILES
-from accelsim.report.accuracy_report import HEADERS
+from accelsim.report.accuracy import FILES as ACCURACY_FILES
+from accelsim.report.accuracy import FORMATS as ACCURACY_FIELDS
 from accelsim.report.page.data import packed, page_data
 from accelsim.report.page.document import Entry, html
 from accelsim.report.plot import PLOTS
@@ -309,9 +309,10 @@ def test_columns_of_a_topology_are_those_of_the_page() -> None:
 
 def test_the_table_of_formats_is_explained() -> None:
     text = page("reading-the-output.md")
-    assert set(HEADERS) <= codes(text)
+    heads = [each.title for each in ACCURACY_FIELDS]
+    assert set(heads) <= codes(text)
     (head,) = (line for line in text.splitlines() if line.startswith("chip       format"))
-    assert re.split(r"  +", head) == list(HEADERS)
+    assert re.split(r"  +", head) == heads
     assert set(ACCURACY_FILES) <= codes(text)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from itertools import pairwise
 from math import nan
@@ -14,22 +12,14 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.explore.accuracy import PTQ, QAT, Accuracy, Row
-from accelsim.report.accuracy_report import (
-    FILES,
-    HEADERS,
-    LOOKS,
-    accuracy_figure,
-    accuracy_table,
-    cells,
-    comma_separated,
-    draw,
-    markdown,
-    sentences,
-    write_accuracy,
-)
+from accelsim.files import write_folder
+from accelsim.report.accuracy import FILES, FORMATS, accuracy, markdown, sentences
+from accelsim.report.accuracy_plot import LOOKS, draw
+from accelsim.report.answer import Table
 from accelsim.report.style import save
 from accelsim.report.table import render
 
+HEADERS = [each.title for each in FORMATS]
 ROW = Row("edu-mixed", "int8", PTQ, "int8", 0.9917, 21e-6, 20e-6, 834e-6, 833e-6, 4190.0)
 
 
@@ -47,6 +37,23 @@ def made(chips: int = 2, formats: int = 8) -> Accuracy:
     return Accuracy("a-net", "blobs", 360, 1, 0.99, "training, 5 steps", rows)
 
 
+def shown(result: Accuracy) -> Table:
+    table = accuracy(result).shown[0]
+    assert isinstance(table, Table)
+    return table
+
+
+def cells(row: Row) -> list[str]:
+    table = shown(Accuracy("m", "d", 10, 1, 0.9, "model", [row]))
+    return [each.cell(table.records[0]) for each in table.fields]
+
+
+def written(result: Accuracy, folder: Path) -> list[Path]:
+    (content,) = accuracy(result, folder, "accelsim accuracy").other_files.values()
+    assert isinstance(content, dict)
+    return write_folder(folder, content)
+
+
 def test_cells_of_a_row() -> None:
     assert cells(ROW) == [
         "edu-mixed", "int8", PTQ, "itself", "99.17 %", "1 us", "1 uJ", "20 us, 833 uJ", "4.19 kB",
@@ -59,7 +66,7 @@ def test_cells_of_a_row() -> None:
 
 @pytest.mark.parametrize("width", [70, 100, 160])
 def test_the_table_fits(width: int) -> None:
-    text = render(accuracy_table(made(), width), width, False)
+    text = render(shown(made()).shown(width), width, False)
     assert max(map(len, text.splitlines())) <= width
     assert "chip-1" in text and "int1" in text
 
@@ -94,7 +101,7 @@ def test_the_page_has_command_sentences_picture_and_every_row() -> None:
 
 def test_figures_are_read_back_as_they_were() -> None:
     result = made()
-    rows = list(csv.DictReader(io.StringIO(comma_separated(result))))
+    rows = accuracy(result).table()
     for row, mine in zip(rows, result.rows, strict=True):
         assert (row["chip"], row["dtype"], row["method"], row["note"]) == (
             mine.chip,
@@ -104,13 +111,13 @@ def test_figures_are_read_back_as_they_were() -> None:
         )
         for name in ("accuracy", "latency_s", "host_s", "energy_J", "host_J", "model_B"):
             value = getattr(mine, name)
-            assert (row[name] == "") if value != value else float(row[name]) == value
+            assert (row[name] is None) if value != value else row[name] == value
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:
-        assert write_accuracy(made(), folder, "accelsim accuracy") == [folder / name for name in FILES]
+        assert written(made(), folder) == [folder / name for name in FILES]
         assert sorted(path.name for path in folder.iterdir()) == sorted(FILES), "no half-written file stays"
     for name in FILES:
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
@@ -122,12 +129,12 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_a_users_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="cannot be written"):
-        write_accuracy(made(), tmp_path / "file" / "out")
+        written(made(), tmp_path / "file" / "out")
 
 
 @pytest.mark.parametrize(("chips", "formats"), [(1, 1), (2, 8), (4, 8), (6, 8), (1, 8)])
 def test_no_text_overlaps_or_leaves_the_figure(chips: int, formats: int) -> None:
-    figure = accuracy_figure(made(chips, formats))
+    figure = draw(made(chips, formats))
     figure.draw_without_rendering()
     box = figure.bbox
     for axes in figure.axes:
@@ -148,7 +155,7 @@ def test_no_text_overlaps_or_leaves_the_figure(chips: int, formats: int) -> None
 
 def test_points_and_bars_stand_at_their_formats() -> None:
     result = made(2)
-    top, middle, bottom = accuracy_figure(result).axes
+    top, middle, bottom = draw(result).axes
     known = [row for row in result.rows if row.known]
     shares = sorted(float(y) for line in top.lines[:2] for y in np.asarray(line.get_ydata()))
     assert shares == pytest.approx(sorted(100 * row.accuracy for row in known))
@@ -161,9 +168,9 @@ def test_points_and_bars_stand_at_their_formats() -> None:
 
 def test_a_table_without_a_known_row_can_be_drawn(tmp_path: Path) -> None:
     result = Accuracy("m", "d", 10, 1, 0.9, "model", [Row("c", "fp32", PTQ, note="no")])
-    write_accuracy(result, tmp_path)
+    written(result, tmp_path)
     assert "| c | fp32 | PTQ | - |" in (tmp_path / "accuracy.md").read_text()
-    assert comma_separated(result).splitlines()[1] == "c,fp32,PTQ,,,,,,,,no"
+    assert (tmp_path / "accuracy.csv").read_text().splitlines()[1] == "c,fp32,PTQ,,,,,,,,no"
 
 
 def test_chips_look_different() -> None:

@@ -1,0 +1,130 @@
+"""Answers about number formats side by side, and about the layers that must stay wide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim import files
+from accelsim.report.answer import Answer, Field, Lines, Part, Record, Table
+from accelsim.units import show
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from accelsim.explore.accuracy import Accuracy, Row
+    from accelsim.explore.mixed import Choice
+
+FILES = ("accuracy.md", "accuracy.csv", "accuracy.png")
+
+
+def _amount(unit: str, value: float) -> str:
+    return "-" if isnan(value) else show(value, unit, 3)
+
+
+def _share(value: float) -> str:
+    return "-" if isnan(value) else f"{100 * value:.2f} %"
+
+
+def _host(row: Record) -> str:
+    return f"{_amount('s', row['host_s'])}, {_amount('J', row['host_J'])}" if row["host_s"] > 0 else "-"
+
+
+FORMATS = (
+    Field("chip", "chip"), Field("dtype", "format"), Field("method", "method"),
+    Field("mac", "computed in", lambda row: "itself" if row["mac"] == row["dtype"] else row["mac"] or "-", True),
+    Field("accuracy", "accuracy", _share), Field("chip_s", "latency", partial(_amount, "s")),
+    Field("chip_J", "energy", partial(_amount, "J")), Field("host_s", "on the host", _host, True),
+    Field("model_B", "model", partial(_amount, "B")),
+)  # fmt: skip
+"""Columns of the table; a format that the chip cannot do has '-' in every column of figures."""
+
+
+def _record(row: Row) -> Record:
+    return {**vars(row), "chip_s": row.chip_s, "chip_J": row.chip_J}
+
+
+def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> Answer:
+    """Accuracy, latency and energy by number format; ``out``: directory of the page that ``command`` makes."""
+
+    def picture() -> Figure:
+        from accelsim.report.accuracy_plot import draw
+
+        return draw(result)
+
+    rows = [vars(row) for row in result.rows]
+    answer = Answer(
+        {"tool": "accelsim", **vars(result), "rows": rows},
+        [Table(FORMATS, [_record(row) for row in result.rows]), "", " ".join(sentences(result))],
+        rows, {"accuracy": picture},
+    )  # fmt: skip
+    if out is None:
+        return answer
+    from accelsim.report.style import picture as drawn
+
+    made = (files.text(markdown(result, command)), files.records(answer.table()), drawn(picture(), ".png"))
+    return replace(answer, other_files={out: dict(zip(FILES, made, strict=True))})
+
+
+def sentences(result: Accuracy) -> list[str]:
+    """Return what the table says, in words."""
+    known = [row for row in result.rows if row.known]
+    whole = f"a batch of {result.batch} on the chip, divided by {result.batch}"
+    of_one = whole if result.batch > 1 else "one inference on the chip (batch 1)"
+    lines = [
+        f"{result.model} gets {100 * result.baseline:.2f} % of {result.samples} test samples of {result.data} right in"
+        f" FP32 (weights: {result.weights}).",
+        f"Latency and energy are those of {of_one}; what the host adds to turn inputs into codes and"
+        " results back stands beside them.",
+    ]
+    within = [row for row in known if result.baseline - row.accuracy <= 0.01 + 1e-9]
+    if within:
+        best = min(within, key=lambda row: row.chip_J)
+        lines.append(
+            f"Least energy within one point of FP32: {best.dtype} ({best.method}) on {best.chip},"
+            f" {_amount('J', best.chip_J)} for {100 * best.accuracy:.2f} %."
+        )
+    for chip in dict.fromkeys(row.chip for row in result.rows):
+        missing = dict.fromkeys(row.dtype for row in result.rows if row.chip == chip and not row.known)
+        if missing:
+            lines.append(f"Nothing in {chip} computes {', '.join(missing)}.")
+    return lines
+
+
+def markdown(result: Accuracy, command: str) -> str:
+    """The page: the command that makes it, the sentences, the picture, the table."""
+    head = f"# {result.model}: accuracy, latency and energy by number format\n\n"
+    made = f"Made by `{command}`.\n\n" if command else ""
+    heads = [each.title for each in FORMATS]
+    rows = [
+        heads,
+        ["---"] * len(heads),
+        *([each.cell(_record(row)) for each in FORMATS] for row in result.rows),
+    ]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    text = "\n".join(sentences(result))
+    return f"{head}{made}{text}\n\n![accuracy, latency, energy](accuracy.png)\n\n{table}\n"
+
+
+KEPT = (
+    Field("layer", "layer"), Field("alone", "only it narrow", _share), Field("without", "all but it narrow", _share),
+    Field("cost", "MACs", int), Field("format", "format"),
+)  # fmt: skip
+
+
+def kept_wide(found: Choice, dtype: str, keep: str) -> Answer:
+    """Which layers must stay in the format ``keep`` where the others are in ``dtype``."""
+    rows = [vars(row) for row in found.rows]
+    told = [{**row, "format": keep if row["kept"] else dtype} for row in rows]
+    scores = (
+        f"All layers in {keep}: {_share(found.full)}; all in {dtype}: {_share(found.quantised)}; as in the last column:"
+        f" {_share(found.score)}, a loss of {100 * found.loss:.2f} points. {found.calls} combinations were tried."
+    )
+    shown: list[Part] = [Table(KEPT, told), "", scores]
+    if found.kept:
+        options = "".join(f" --layer-dtype {name}={keep}" for name in found.kept)
+        shown += ["", Lines(f"To use it: --dtype {dtype}{options}")]
+    return Answer({**vars(found), "rows": rows}, shown, rows)
