@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,10 @@ import numpy as np
 from accelsim.cluster.plan.check import check, sizes_of
 from accelsim.cluster.plan.objective import objective
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.values.parallel import Batch, Parallel
+from accelsim.cluster.values.trained import EXACT, ClusterTraining, Curve, differing, synchronous
 from accelsim.cluster.values.work import GraphWork
 from accelsim.errors import AccelsimError, Gather, count_of, known
 from accelsim.explore.training import accuracy
@@ -26,7 +25,6 @@ from accelsim.explore.training_inputs import BATCH, Setup, prepare, trained_mode
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.threads import one_blas_thread
-from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import batches, one_hot
 from accelsim.workload.training import SGD, Adam, with_weights
@@ -35,93 +33,8 @@ from accelsim.workload.training.forward import logits_of
 if TYPE_CHECKING:
     from accelsim.cluster.step.result import StepResult
 
-EXACT = {"fp64": 1e-12, "fp32": 1e-5}
-"""Precision -> the largest difference that another order of the same sums explains in weights of about 1."""
-LOOSE = 1e-2
-"""The same of narrower formats."""
 PERIOD = 8
 """Steps between two averagings where local SGD is drawn beside a plan without a period."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Losses of one training, one per step; its weights by name and the share of test samples that they get right."""
-
-    plan: Plan
-    losses: Array
-    weights: dict[str, Array] = field(repr=False)
-    test_accuracy: float
-
-    @property
-    def scales(self) -> Array:
-        """No loss scale: 1 in each step."""
-        return np.ones(len(self.losses))
-
-    @property
-    def skipped(self) -> Array:
-        """No step is skipped."""
-        return np.zeros(len(self.losses), bool)
-
-
-@dataclass(frozen=True)
-class ClusterTraining:
-    """A training under a plan. ``trained``: its losses and weights; ``alone``: those of one device that adds up as many
-    microbatches of the same size; ``others``: what else was asked for, by name. ``graph``: the model with the learnt
-    weights. ``step``: time, memory and energy of a step. ``notes``: weights that tensor parallelism leaves whole.
-    ``in_fp64``: the largest difference of a weight where both are computed in FP64, where it is larger than another
-    order of sums explains; None otherwise.
-    """
-
-    model: str
-    cluster: str
-    plan: Plan
-    precision: str
-    batch: int
-    seed: int
-    trained: Curve
-    alone: Curve
-    others: dict[str, Curve]
-    graph: Graph
-    step: StepResult
-    notes: tuple[str, ...] = ()
-    in_fp64: float | None = None
-
-    @property
-    def difference(self) -> float:
-        """The largest difference of any weight from that of one device; NaN where one of them is no number."""
-        return differing(self.trained, self.alone)[1]
-
-    @property
-    def same_bits(self) -> bool:
-        """Return whether all weights are those of one device to the last bit."""
-        return all(
-            np.array_equal(self.trained.weights[name], self.alone.weights[name])
-            for name in self.alone.weights
-        )
-
-    @property
-    def synchronous(self) -> bool:
-        """Return whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
-        return _synchronous(self.plan)
-
-    @property
-    def curves(self) -> dict[str, Curve]:
-        """All trainings by what they are called in pictures."""
-        return {str(self.plan): self.trained, "one device": self.alone, **self.others}
-
-
-def _synchronous(plan: Plan) -> bool:
-    return schedule(plan.schedule).synchronous and plan.period == 1
-
-
-def differing(one: Curve, other: Curve) -> tuple[str, float]:
-    """The weight that differs most, and by how much; NaN where one of them is no number."""
-    found = {
-        name: float(np.max(np.abs(one.weights[name].astype(np.float64) - other.weights[name])))
-        for name in other.weights
-    }
-    name = max(found, key=lambda each: (isnan(found[each]), found[each]))
-    return name, found[name]
 
 
 @dataclass(frozen=True)
@@ -199,9 +112,8 @@ def train_on_cluster(
 
 
 def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | None:
-    """Return how far both are apart in FP64, where they are farther apart in FP32 than another order of sums
-    explains."""
-    if not _synchronous(plan) or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
+    """How far both are apart in FP64, where they are farther apart in FP32 than another order of sums explains."""
+    if not synchronous(plan) or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
         return None
     wide = replace(job, precision="fp64")
     return differing(wide.run(plan), wide.run(Plan(microbatches=plan.dp * plan.microbatches)))[1]

@@ -1,42 +1,39 @@
-"""``accelsim train``: train a small model, in the formats of the chip, and say what a step costs there."""
+"""``accelsim train``: train a small model in the formats of a chip, or on a cluster by a plan; what a step costs."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import (
-    OUT,
-    PICTURES,
-    check_file_target,
-    example,
-    json_option,
-    paragraphs,
-    progress,
-    save_csv,
-    show,
-    width,
-)
+from accelsim.cli.answers import answers
+from accelsim.cli.common import OUT, check_file_target, progress, whole_list
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.explore.training import TrainingResult
+    from accelsim.cluster.plan.plan import Plan
+    from accelsim.report.answer import Answer
     from accelsim.workload.training import QuantConfig
 
+ONLY_CHIP = ("qat", "edges", "sparsity", "loss_scale", "dtype")
+"""Options of a training on one chip."""
+ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
+"""Options of a training on a cluster."""
 
-@click.command(cls=Grouped, epilog=example(
+
+@answers(
     "accelsim train digits-mlp --steps 300 --plot loss.png",
     "accelsim train digits-mlp --steps 300 --on neuroncore-v2 --precision mixed-bf16",
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
     "accelsim train digits-cnn --on 4x-edu --plan dp=2,pp=2 --schedule 1f1b --microbatches 4 --steps 20",
     "accelsim train gpt --on 4x-edu --plan dp=2,tp=2 --optimiser adam --steps 20",
-))  # fmt: skip
+    outputs="csv plot json", csv="Write each step's loss and loss scale, and whether it was skipped.",
+    plot="Draw the loss: FILE.png or FILE.svg.", cls=Grouped,
+)  # fmt: skip
 @click.argument("model")
 @click.option("--on", metavar="CHIP|CLUSTER", help="Simulate one step on this chip, or train on all devices of this "
               "cluster: a name or a YAML file.")  # fmt: skip
@@ -72,112 +69,64 @@ if TYPE_CHECKING:
 @click.option("--set", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable.")
 @limit_options
 @click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
-@click.option(
-    "--csv", "table", type=OUT, help="Write each step's loss and loss scale, and whether it was skipped."
-)
-@click.option("--plot", type=OUT, help="Draw the loss: FILE.png or FILE.svg.")
-@json_option
-def train(out: Path | None, table: Path | None, plot: Path | None, as_json: bool, **asked: Any) -> None:
+def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     """Train MODEL (a name from 'accelsim models', or an ONNX file) and report what it costs.
 
     The values are those of the training graph in the formats of the chip; with --on one step of it is compiled
     and simulated. On a cluster every device computes its part by a plan, and the weights are compared with those of
     one device. digits-mlp and digits-cnn train in seconds, gpt in a minute.
     """
-    from accelsim.cli import train_cluster
+    from accelsim.cluster_training import train_on_cluster
     from accelsim.explore.training import train as run_training
-
-    _check_targets(out, plot, table)
-    if train_cluster.is_cluster(asked["on"]):
-        train_cluster.run(asked, out, table, plot, as_json)
-        return
-    train_cluster.refuse_others(asked, cluster=False)
-    for name in train_cluster.ONLY_CLUSTER:
-        del asked[name]
-    qat, edges, sparsity = asked.pop("qat"), asked.pop("edges"), asked.pop("sparsity")
-    quant = _quant(qat, edges)
-    with progress(1) as stage:
-        stage("train", 0.0)
-        result = run_training(fake_quant=quant, sparsity=sparsity, **asked)
-    _write(result, out, plot)
-    save_csv(table, _steps(result))
-    facts = summary(result)
-    if as_json:
-        click.echo(json.dumps(facts, indent=2, allow_nan=False))
-        return
-    _print(result, facts)
-    for name, path in (("Model", out), ("Plot", plot)):
-        if path is not None:
-            click.echo(f"{name}: {path}")
-
-
-def summary(result: TrainingResult) -> dict[str, Any]:
-    """The training in one dictionary that JSON can hold; None where there is no chip, no scale or no number."""
-    run, step = result.step, result.training
-    quant = {name: item.dtype for name, item in step.wrapped.items()}
-    return {
-        "tool": "accelsim",
-        "model": step.model.name,
-        "chip": None if run is None else run.chip.name,
-        "precision": step.precision.name,
-        "steps": result.steps,
-        "batch": result.batch,
-        "seed": result.seed,
-        "weights": sum(weight.size for weight in result.weights.values()),
-        "loss_first": _number(result.losses[0]),
-        "loss_last": _number(result.losses[-1]),
-        "train_accuracy": _number(result.train_accuracy),
-        "test_accuracy": _number(result.test_accuracy),
-        "skipped_steps": int(result.skipped.sum()),
-        "loss_scale_last": float(result.scales[-1]) if step.scaled else None,
-        "quantised": quant or None,
-        "step_s": result.step_s,
-        "step_J": result.step_J,
-        "time_s": result.time_s,
-        "energy_J": result.energy_J,
-        "images_per_s": result.images_per_s,
-    }
-
-
-def _steps(result: TrainingResult) -> list[dict[str, Any]]:
-    columns = zip(result.losses, result.scales, result.skipped, strict=True)
-    return [
-        {"step": step, "loss": _number(loss), "loss_scale": _number(scale), "skipped": int(skipped)}
-        for step, (loss, scale, skipped) in enumerate(columns, 1)
-    ]
-
-
-def _write(result: TrainingResult, out: Path | None, plot: Path | None) -> None:
-    from accelsim.explore.training import save_model
+    from accelsim.report import training
+    from accelsim.spec.yaml.clusters import is_cluster
 
     if out is not None:
-        save_model(result, out)
-    if plot is not None:
-        from accelsim.report.style import save, styled
-        from accelsim.report.training_plot import losses
+        with gather.also(last=True):
+            check_file_target(out)
+    cluster = asked["on"] is not None and is_cluster(asked["on"])
+    with gather.also():
+        _refuse_others(asked, cluster)
+    with progress(1) as stage:
+        if cluster:
+            asked |= {"plan": gather.read(lambda: _plan(asked)), "compare": whole_list(asked["compare"])}
+            for name in (*ONLY_CHIP, "schedule", "microbatches"):
+                del asked[name]
+            stage("train", 0.0)
+            return training.on_cluster(train_on_cluster(**asked), out)
+        for name in ONLY_CLUSTER:
+            del asked[name]
+        qat, edges = asked.pop("qat"), asked.pop("edges")
+        quant = gather.read(lambda: _quant(qat, edges))
+        stage("train", 0.0)
+        return training.on_chip(run_training(fake_quant=quant, **asked), out)
 
-        name, precision = result.training.model.name, result.training.precision.name
-        with styled():
-            drawn = losses(
-                {precision: result},
-                f"Loss of {name}, {count_of(result.batch, 'sample')} per step, {precision}",
-            )
-        save(drawn, plot)
+
+def _refuse_others(asked: dict[str, Any], cluster: bool) -> None:
+    """UsageError with every option that is given but belongs to the other kind of training."""
+    names = ONLY_CHIP if cluster else ONLY_CLUSTER
+    expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"
+    given = [f"--{name.replace('_', '-')}" for name in names if asked.get(name)]
+    problems = [Problem(f"{option} is of a training on {'one chip' if cluster else 'a cluster'}", option, expected)
+                for option in given]  # fmt: skip
+    if cluster and not asked["plan"]:
+        problems.append(Problem("a cluster without a plan", "--on", "--plan, such as dp=2,pp=2"))
+    if problems:
+        raise UsageError(problems)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if value == value and abs(value) != float("inf") else None
+def _plan(asked: dict[str, Any]) -> Plan:
+    """The plan of --plan with --schedule and --microbatches. UsageError for one that is given in both."""
+    from accelsim.cluster.plan.plan import Plan, parse_plan
 
-
-def _check_targets(out: Path | None, plot: Path | None, table: Path | None) -> None:
-    from accelsim.errors import Gather
-
-    gather = Gather()
-    for target, suffixes in ((out, ()), (plot, PICTURES), (table, ())):
-        if target is not None:
-            with gather.also():
-                check_file_target(target, suffixes)
-    gather.done()
+    text, given = asked["plan"], {name: asked[name] for name in ("schedule", "microbatches") if asked[name]}
+    plan = parse_plan(text) if text else Plan()
+    twice = [name for name in given if text and f"{name}=" in text.replace(" ", "")]
+    if twice:
+        raise UsageError(
+            [Problem(f"{name} is given twice", "--plan", f"here or in --{name}") for name in twice]
+        )
+    return replace(plan, **given)
 
 
 def _quant(qat: str, edges: str) -> QuantConfig | None:
@@ -186,75 +135,3 @@ def _quant(qat: str, edges: str) -> QuantConfig | None:
     if edges and not qat:
         raise UsageError(Problem("--edges without --qat", "", "both"))
     return QuantConfig.parse(qat, edges) if qat else None
-
-
-def _print(result: TrainingResult, facts: Mapping[str, Any]) -> None:
-    from accelsim.report.table import text_table
-    from accelsim.report.words import sentences
-
-    steps = f"{count_of(facts['steps'], 'step')} of {count_of(facts['batch'], 'sample')}"
-    title = f"{facts['model']}: {steps} in {facts['precision']}"
-    show(text_table([title, ""], [*_learnt_rows(result, facts), *_chip_rows(facts)], width()))
-    click.echo("\n" + paragraphs(_words(result, facts)))
-    if result.step is not None:
-        from accelsim.account.latency import layers
-        from accelsim.account.latency import summary as of_run
-
-        click.echo(
-            "\nOne step: " + paragraphs(sentences(result.step, layers(result.step), of_run(result.step)))
-        )
-
-
-def _learnt_rows(result: TrainingResult, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    from accelsim.report.text import percent
-
-    rows = [
-        ("formats", result.training.precision.what),
-        ("loss, first and last step", f"{result.losses[0]:.3f}, {result.losses[-1]:.4g}"),
-        ("accuracy, training data", percent(facts["train_accuracy"])),
-        ("accuracy, test data", percent(facts["test_accuracy"])),
-    ]
-    if facts["quantised"]:
-        formats = ", ".join(dict.fromkeys(facts["quantised"].values()))
-        rows.append(("fake-quantised", f"{count_of(len(facts['quantised']), 'tensor')}: {formats}"))
-    if result.training.scaled:
-        rows.append(("steps skipped", f"{facts['skipped_steps']} of {facts['steps']}"))
-        rows.append(("loss scale at the end", f"{facts['loss_scale_last']:g}"))
-    return rows
-
-
-def _chip_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    from accelsim.report.text import si
-
-    if facts["chip"] is None:
-        return []
-    return [
-        (f"time per step on {facts['chip']}", si(facts["step_s"], "s")),
-        ("energy per step", si(facts["step_J"], "J")),
-        ("time of all steps", si(facts["time_s"], "s")),
-        ("energy of all steps", si(facts["energy_J"], "J")),
-        ("samples per second", si(facts["images_per_s"])),
-    ]
-
-
-def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
-    """Return what the numbers mean, above all when the training failed."""
-    from math import log
-
-    chance = log(result.training.graph.tensors["labels"].shape[1])
-    skipped, steps = facts["skipped_steps"], facts["steps"]
-    last = result.losses[-max(1, steps // 20) :].mean()
-    words = []
-    if facts["loss_last"] is None:
-        words.append("The loss is no longer a number: an infinity got into the weights.")
-    elif last > 0.9 * chance:
-        words.append(f"The model has learnt nothing: guessing has a loss of ln(classes) = {chance:.2f}.")
-    else:
-        words.append(f"The loss fell from {result.losses[0]:.2f} to {last:.2g} (mean of the last steps).")
-    if skipped:
-        words.append(
-            f"{count_of(skipped, 'step', 'was', steps)} skipped because a scaled gradient was infinite or NaN."
-        )
-    if facts["precision"] in ("mixed", "fp16") and not result.training.scaled:
-        words.append("Without a loss scale, gradients below 3e-8 are zero in fp16.")
-    return words

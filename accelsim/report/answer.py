@@ -127,8 +127,8 @@ class Answer:
 
     ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
-    the pictures. ``other_files``: what else is written, by path; of a directory the files in it. ``fails``: the command ends
-    with this error, or with exit code 1 since a check does not hold.
+    the pictures. ``other_files``: what else is written, by path; of a directory the files in it. ``fails``: the command
+    ends with this error, or with exit code 1 since a check does not hold.
     """
 
     facts: Any

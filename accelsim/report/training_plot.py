@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from accelsim.report.legends import below
-from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, figure, subtitle
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, figure, styled, subtitle
 from accelsim.types import Array
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Curve(Protocol):
         """Return whether the step changed nothing."""
 
 
+@styled()
 def losses(curves: Mapping[str, Curve], title: str = "Loss of training", note: str = "") -> Figure:
     """The loss of each training over its steps, by label; below it the loss scales, if any of them changes."""
     scaled = {label: curve for label, curve in curves.items() if np.any(curve.scales != curve.scales[0])}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.explore.training import train
-from accelsim.report.style import save, styled
+from accelsim.report.style import save
 from accelsim.report.training_plot import losses
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
@@ -40,9 +40,8 @@ def draw(path: Path) -> None:
         label: train(model(), steps=STEPS, optimiser=rule, precision=precision, loss_scale=scale)
         for label, (precision, scale) in SETTINGS.items()
     }
-    with styled():
-        figure = losses(
-            curves, "An 8-layer sigmoid network, same start, same batches",
-            "Without a loss scale the gradients of the first layers are below 3e-8, which fp16 rounds to zero",
-        )  # fmt: skip
+    figure = losses(
+        curves, "An 8-layer sigmoid network, same start, same batches",
+        "Without a loss scale the gradients of the first layers are below 3e-8, which fp16 rounds to zero",
+    )  # fmt: skip
     save(figure, path)

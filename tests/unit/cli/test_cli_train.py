@@ -87,7 +87,7 @@ def test_files(cli: Cli, data: Path, tmp_path: Path) -> None:
             "train", "digits-cnn", "--data", data, "--steps", 2, "--batch", 8, "--out", model, "--plot", plot
         )
         assert result.exit_code == 0, result.output
-        assert f"Model: {model}" in result.stdout and f"Plot: {plot}" in result.stdout
+        assert f"Written: {model}, {plot}" in result.stdout
         assert plot.read_bytes().startswith(start)
     again = facts(cli("train", model, "--data", data, "--steps", 1, "--batch", 8, "--lr", 0, "--json"))
     assert again["weights"] == sum(load_model(model).tensors[name].elements for name in
