@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import (
-    OUT,
-    check_outputs,
-    count_or_all,
-    csv_option,
-    example,
-    json_option,
-    paragraphs,
-    save_csv,
-    save_plot,
-    show,
-    show_json,
-    width,
-)
-from accelsim.errors import Problem, UsageError
+from accelsim.cli.answers import answers
+from accelsim.cli.common import count_or_all
+from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
     from accelsim.report.compare import Source
 
 LAYERS = 10
@@ -48,12 +36,14 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
     return None if value is None else count_or_all(ctx, param, value) or sys.maxsize
 
 
-@click.command(cls=_BareLayers, epilog=example(
+@answers(
     "accelsim compare reports/resnet50-tpu-v1 reports/resnet50-haswell",
     "accelsim compare reports/cnn reports/cnn-8x8 --layers all",
     "accelsim compare reports/* --plot comparison.svg --csv comparison.csv",
     "accelsim compare resnet50 --on k80,p100,v100-sxm2-16,t4,a100-80-sxm,h100-sxm --plot decade.png",
-))  # fmt: skip
+    outputs="csv plot json", plot="Draw latency and energy relative to the first run: FILE.png or FILE.svg.",
+    cls=_BareLayers,
+)  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--on", "chips", metavar="A,B", help="RUN is a model, which runs on these chips first, without values."
@@ -65,15 +55,14 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
 @click.option("--layers", callback=_asked_layers,
               metavar="[N|all]", help="Of two runs of one model: the layers that differ most in time, side by side; "
               f"without a number {LAYERS}.")  # fmt: skip
-@csv_option
-@click.option(
-    "--plot", type=OUT, help="Draw latency and energy relative to the first run: FILE.png or FILE.svg."
-)
-@json_option
 def compare(
-    runs: tuple[str, ...], chips: str | None, dtype: str, batch: int | None, layers: int | None, table: Path | None,
-    plot: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    gather: Gather,
+    runs: tuple[str, ...],
+    chips: str | None,
+    dtype: str,
+    batch: int | None,
+    layers: int | None,
+) -> Answer:
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first.
 
     Runs are called by what differs: chip, model, format, batch and every setting. Energies are per inference (of a
@@ -82,36 +71,19 @@ def compare(
     each chip and these runs are compared.
     """
     from accelsim.report import compare as comparison
-    from accelsim.report import compare_layers
 
-    check_outputs(plot, table)
-    sources = runs if chips is None else _simulated(runs, chips.split(","), dtype, batch)
-    found = comparison.facts(sources)
-    differences = compare_layers.differences(sources) if layers is not None else None
-    if differences is not None:
-        found["layers"] = [each.as_dict() for each in differences]
-    if plot is not None:
-        from accelsim.report.compare_plot import compare_figure
-
-        save_plot(plot, lambda: compare_figure(sources))
-    save_csv(table, comparison.records(sources) if differences is None else found["layers"])
-    if as_json:
-        show_json(found)
-        return
-    _print(sources, layers)
-    if plot is not None:
-        click.echo(f"Plot: {plot}")
+    sources = runs if chips is None else _simulated(gather, runs, chips.split(","), dtype, batch)
+    return gather.read(lambda: comparison.compare(sources, layers))
 
 
 def _simulated(
-    models: Sequence[str], chips: Sequence[str], dtype: str, batch: int | None
+    gather: Gather, models: Sequence[str], chips: Sequence[str], dtype: str, batch: int | None
 ) -> tuple[Source, ...]:
     """A model on each chip. Raises UsageError for several models, and all that a chip refuses."""
-    from accelsim.errors import Gather
     from accelsim.request import Request
     from accelsim.request.job import execute, prepare
 
-    gather, jobs = Gather(), []
+    jobs = []
     with gather.also():
         if len(models) != 1:
             raise UsageError(Problem(f"{len(models)} models with --on", expected="one model"))
@@ -120,20 +92,3 @@ def _simulated(
             jobs.append(prepare(Request(models[0], chip.strip(), dtype=dtype, batch=batch, values="off")))
     gather.done()
     return tuple(execute(job) for job in jobs)
-
-
-def _print(runs: Sequence[Source], layers: int | None) -> None:
-    from accelsim.report import compare as comparison
-    from accelsim.report.compare_layers import layer_table, legend
-
-    entries = comparison.load_summaries(runs)
-    if text := comparison.heading(entries):
-        click.echo(paragraphs([text]) + "\n")
-    show(comparison.compare(runs, width()))
-    if text := comparison.basis(entries):
-        click.echo("\n" + text)
-    for note in comparison.notes(entries):
-        click.echo("\n" + paragraphs([note]))
-    if layers is not None:
-        click.echo("\n" + paragraphs([legend(runs)]) + "\n")
-        show(layer_table(runs, width(), layers))

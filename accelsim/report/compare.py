@@ -1,8 +1,9 @@
-"""Several runs side by side, from their summaries: a table, records of all digits, and what to beware of."""
+"""The answer about several runs side by side, from their summaries, and what to beware of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,14 +13,17 @@ from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.run import Run
+from accelsim.report.answer import Answer, Lines, Part, Record, Table
 from accelsim.report.compare_labels import NAMES, common, labels, settings
 from accelsim.report.intervals import of_what
 from accelsim.report.saved_summary import read_summaries
-from accelsim.report.table import GAP, Column, table
+from accelsim.report.table import GAP, Column
+from accelsim.report.table import table as ranked
 from accelsim.report.text import percent, ratio, si, wrapped
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from matplotlib.figure import Figure
+    from rich.table import Table as RichTable
 
 Summary = dict[str, Any]
 Source = Run | str | Path
@@ -172,35 +176,69 @@ def notes(entries: Sequence[Summary]) -> list[str]:
     return list(found)
 
 
-def compare(sources: Sequence[Source], width: int = 80) -> Table:
-    """A table of several runs: a column per run where they fit, else a row; a column for each ratio to the first.
+def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
+    """Several runs side by side; ``layers``: so many layers of two runs of one model too, in ``rows`` all of them.
 
-    'energy' and the rows 'E ...' (its parts) are per inference. No value is ever cut: where the width is short, columns
-    go, the least important first. UsageError as for ``load_summaries``.
+    UsageError as for ``load_summaries``, and where ``layers`` cannot be compared.
     """
     entries = load_summaries(sources)
-    names, metrics = labels(entries), metrics_of(entries)
-    cells = [_cells(metric, entries) for metric in metrics]
-    first = max(len(metric.title) for metric in metrics)
-    room = (width - first - (len(names) - 1) * (RATIO + GAP)) // len(names) - GAP
-    if room >= LEAST_LABEL:
-        return _run_by_column(names, metrics, cells, width, room)
-    return _run_by_row(names, metrics, cells, width)
+
+    def picture() -> Figure:
+        from accelsim.report.compare_plot import compare_figure
+
+        return compare_figure(entries)
+
+    rows: Sequence[Record] = records(entries)
+    runs = [{**row, "settings": settings(entry)} for row, entry in zip(rows, entries, strict=True)]
+    facts = {"tool": "accelsim", "common": common(entries), "runs": runs, "notes": notes(entries)}
+    text, said = heading(entries), basis(entries)
+    shown: list[Part] = [*([text, ""] if text else []), Runs((), (), entries=entries)]
+    shown += ["", Lines(said)] if said else []
+    shown += [part for note in notes(entries) for part in ("", note)]
+    if layers is not None:
+        from accelsim.report.compare_layers import differences, layer_table
+
+        rows = facts["layers"] = differences(sources)
+        one, two = labels(entries)
+        legend = f"Layers by the difference of the time that they add. First: {one}; second: {two}."
+        shown += ["", legend, "", layer_table(rows, bool(grounds_of(entries)[1]), layers)]
+    return Answer(facts, shown, rows, {"comparison": picture})
+
+
+@dataclass(frozen=True)
+class Runs(Table):
+    """A column per run where they fit, else a row; a column for each ratio to the first.
+
+    'energy' and the rows 'E ...' (its parts) are per inference. No value is ever cut: where the width is short, columns
+    go, the least important first.
+    """
+
+    entries: Sequence[Summary] = ()
+
+    def shown(self, terminal: int) -> RichTable:
+        """The table for a terminal of so many characters."""
+        names, metrics = labels(self.entries), metrics_of(self.entries)
+        cells = [_cells(metric, self.entries) for metric in metrics]
+        first = max(len(metric.title) for metric in metrics)
+        room = (terminal - first - (len(names) - 1) * (RATIO + GAP)) // len(names) - GAP
+        if room >= LEAST_LABEL:
+            return _run_by_column(names, metrics, cells, terminal, room)
+        return _run_by_row(names, metrics, cells, terminal)
 
 
 def _run_by_column(
     names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int, room: int
-) -> Table:
+) -> RichTable:
     columns = [Column("", right=False)]
     for index, name in enumerate(names):
         columns += [Column("ratio")] * (index > 0)
         columns.insert(len(columns) - (index > 0), Column("\n".join(wrapped(name, room))))
-    return table(columns, [[metric.title, *row] for metric, row in zip(metrics, cells, strict=True)], width)
+    return ranked(columns, [[metric.title, *row] for metric, row in zip(metrics, cells, strict=True)], width)
 
 
 def _run_by_row(
     names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int
-) -> Table:
+) -> RichTable:
     room = max(LEAST_LABEL, width // 3)
     columns = [Column("run", 0, right=False)]
     for rank, metric in enumerate(metrics):
@@ -210,7 +248,7 @@ def _run_by_row(
         at = slice(2 * index - 1, 2 * index + 1)
         pairs = [part for row in cells for part in (row[at] if index else (row[0], ""))]
         rows.append(["\n".join(wrapped(name, room)), *pairs])
-    return table(columns, rows, width)
+    return ranked(columns, rows, width)
 
 
 def _cells(metric: Metric, entries: Sequence[Summary]) -> list[str]:
@@ -226,20 +264,17 @@ def _cells(metric: Metric, entries: Sequence[Summary]) -> list[str]:
     return cells
 
 
-def records(sources: Sequence[Source]) -> list[dict[str, Any]]:
+def records(entries: Sequence[Summary]) -> list[Summary]:
     """A row for each run: its label, what it is, every figure with all digits, and from the second run on the ratios
     to the first (``ratio_of_...``) with ``unlike``: grounds on which energies are not like those of the first."""
-    entries = load_summaries(sources)
     names, metrics, grounds = labels(entries), metrics_of(entries), grounds_of(entries)
-    rows = []
-    for index, (name, entry) in enumerate(zip(names, entries, strict=True)):
-        what = {key: entry.get(key) for key in WHAT}
+    rows: list[Summary] = []
+    for name, entry, unlike in zip(names, entries, grounds, strict=True):
         figures = {metric.column: metric.value(entry) for metric in metrics}
-        row: dict[str, Any] = {"run": name, **what, **figures}
-        if index:
-            first = {metric.column: metric.value(entries[0]) for metric in metrics}
-            row |= {f"ratio_of_{key}": _ratio(value, first[key]) for key, value in figures.items()}
-            row["unlike"] = sorted(grounds[index])
+        row = {"run": name, **{key: entry.get(key) for key in WHAT}, **figures}
+        if rows:
+            row |= {f"ratio_of_{key}": _ratio(value, rows[0][key]) for key, value in figures.items()}
+            row["unlike"] = sorted(unlike)
         rows.append(row)
     return rows
 
@@ -249,10 +284,3 @@ def _ratio(value: float | None, first: float | None) -> float | None:
         return None
     found = value / first
     return found if isfinite(found) else None
-
-
-def facts(sources: Sequence[Source]) -> dict[str, Any]:
-    """The comparison as JSON holds it: 'common' and 'notes' in words, 'runs' as ``records`` with all their settings."""
-    entries = load_summaries(sources)
-    runs = [row | {"settings": settings(entry)} for row, entry in zip(records(sources), entries, strict=True)]
-    return {"tool": "accelsim", "common": common(entries), "runs": runs, "notes": notes(entries)}

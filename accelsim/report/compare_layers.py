@@ -5,35 +5,32 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import layers
 from accelsim.account.titles import is_own
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
-from accelsim.report.compare import STAR, Source, grounds_of, load_summaries
-from accelsim.report.compare_labels import labels
-from accelsim.report.table import GAP, Column, table
-from accelsim.report.text import MISSING, cut, ratio, si
+from accelsim.report.answer import Field, Record, Table, in_unit
+from accelsim.report.compare import STAR, Source
+from accelsim.report.table import GAP, Column
+from accelsim.report.text import MISSING, cut, ratio
 from accelsim.time import FS
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 LAYERS = "layers.csv"
 SHARED = 0.5
 """Share of the layers of the longer run that the other must have too, or the models are not one."""
-
 LEAST_NAME = 20
-COLUMNS = (
-    Column("layer", right=False, least=LEAST_NAME, shorten=cut),
-    Column("time\nfirst"), Column("time\nsecond"), Column("ratio"),
-    Column("energy\nfirst"), Column("energy\nsecond"), Column("ratio"),
-    Column("bound by\nfirst", right=False), Column("bound by\nsecond", right=False),
-)  # fmt: skip
+SIDES = ("first", "second")
+FIGURES = ("time_s", "energy_J", "bound_by")
+"""What is compared of a layer: the time that it adds, its energy, what it is bound by."""
 KEPT = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8),
     (0, 1, 2, 3, 4, 5, 7, 8),
@@ -44,134 +41,114 @@ KEPT = (
 """Columns that stay, from all to the least."""
 
 
-class Side(NamedTuple):
-    """A layer in one run: the time that it adds (s), its energy (J), what it is bound by."""
-
-    time_s: float
-    energy_J: float
-    bound_by: str
-
-
-class Difference(NamedTuple):
-    """A layer in two runs; None where one of them has no layer of that name."""
-
-    name: str
-    title: str
-    first: Side | None
-    second: Side | None
-
-    @property
-    def time_s(self) -> float:
-        """Time in the second run less that in the first, s; a layer that is not there takes none."""
-        return (self.second.time_s if self.second else 0.0) - (self.first.time_s if self.first else 0.0)
-
-    @property
-    def energy_J(self) -> float:
-        """Energy in the second run less that in the first, J."""
-        return (self.second.energy_J if self.second else 0.0) - (self.first.energy_J if self.first else 0.0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as CSV and JSON hold them; None where a run lacks the layer."""
-        found: dict[str, Any] = {"name": self.name, "title": self.title}
-        for key in Side._fields:
-            found |= {f"{way}_{key}": getattr(side, key) if side else None for way, side in self._sides()}
-        return found | {"difference_time_s": self.time_s, "difference_energy_J": self.energy_J}
-
-    def _sides(self) -> tuple[tuple[str, Side | None], ...]:
-        return ("first", self.first), ("second", self.second)
-
-
-def differences(sources: Sequence[Source]) -> list[Difference]:
+def differences(sources: Sequence[Source]) -> list[Record]:
     """Every layer of either run, matched by name, the largest difference of time first, then of energy.
 
-    Raises UsageError unless there are two runs of one model: most layers of both have one name.
+    None where a run lacks the layer, which takes no time there. Raises UsageError unless there are two runs of one
+    model: most layers of both have one name.
     """
     if len(sources) != 2:
         raise UsageError(
             Problem(f"layers of {count_of(len(sources), 'run')}", "--layers", "two runs of one model")
         )
-    load_summaries(sources)
     first, second = (_sides(source) for source in sources)
-    if len(first.keys() & second.keys()) < SHARED * max(len(first), len(second)):
-        what = f"{len(first.keys() & second.keys())} of {max(len(first), len(second))} layers have one name"
-        raise UsageError(Problem(what, "--layers", "two runs of one model"))
+    shared, most = len(first.keys() & second.keys()), max(len(first), len(second))
+    if shared < SHARED * most:
+        raise UsageError(
+            Problem(f"{shared} of {most} layers have one name", "--layers", "two runs of one model")
+        )
     found = []
     for key in dict.fromkeys([*first, *second]):
-        title, name = (first.get(key) or second[key])[0], key[0]
-        sides = (each[key][1] if key in each else None for each in (first, second))
-        found.append(Difference(name, title, *sides))
-    return sorted(found, key=lambda each: (-abs(each.time_s), -abs(each.energy_J)))
+        title, sides = (first.get(key) or second[key])[0], (first.get(key), second.get(key))
+        row: dict[str, Any] = {"name": key[0], "title": title}
+        for at, figure in enumerate(FIGURES, 1):
+            row |= {
+                f"{way}_{figure}": side[at] if side else None for way, side in zip(SIDES, sides, strict=True)
+            }
+        for figure in FIGURES[:2]:
+            row[f"difference_{figure}"] = (row[f"second_{figure}"] or 0.0) - (row[f"first_{figure}"] or 0.0)
+        found.append(row)
+    return sorted(found, key=lambda row: (-abs(row["difference_time_s"]), -abs(row["difference_energy_J"])))
 
 
-def _sides(source: Source) -> dict[tuple[str, int], tuple[str, Side]]:
-    """(Name of a layer, how many of that name came before) -> its title and figures."""
+def _sides(source: Source) -> dict[tuple[str, int], list[Any]]:
+    """(Name of a layer, how many of that name came before) -> its title and ``FIGURES``."""
     found, seen = {}, Counter[str]()
-    for name, title, side in _of_run(source) if isinstance(source, Run) else _of_report(Path(source)):
-        found[name, seen[name]] = (title, side)
+    for name, *rest in _of_run(source) if isinstance(source, Run) else _of_report(Path(source)):
+        found[name, seen[name]] = rest
         seen[name] += 1
     return found
 
 
-def _of_run(run: Run) -> list[tuple[str, str, Side]]:
-    return [
-        (layer.name, layer.title, Side(layer.added_fs * FS, layer.energy_J, layer.bound_key))
-        for layer in layers(run)
-    ]
+def _of_run(run: Run) -> Iterator[tuple[str, str, float, float, str]]:
+    for layer in layers(run):
+        yield layer.name, layer.title, layer.added_fs * FS, layer.energy_J, layer.bound_key
 
 
-def _of_report(folder: Path) -> list[tuple[str, str, Side]]:
+def _of_report(folder: Path) -> list[tuple[str, str, float, float, str]]:
     """Layers of the report; UsageError where its file of layers cannot be read or is not of this version."""
     try:
         text = read_text(folder / LAYERS)
         return [
-            (row["name"], row["title"], Side(int(row["added_fs"]) * FS, float(row["energy_J"]), row["bound_by"]))
+            (row["name"], row["title"], int(row["added_fs"]) * FS, float(row["energy_J"]), row["bound_by"])
             for row in csv.DictReader(io.StringIO(text, newline=""))
-        ]  # fmt: skip
+        ]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         expected = "a report of this version ('accelsim rerun' makes it again)"
         raise UsageError(Problem("cannot be read", str(folder / LAYERS), expected)) from error
 
 
-def layer_table(sources: Sequence[Source], width: int = 80, most: int | None = None) -> Table:
-    """The differences as a table, ``most`` of them at most, with the totals of all layers.
+class Layers(Table):
+    """No value is ever cut: where the width is short, whole columns go."""
 
-    No value is ever cut: where the width is short, whole columns go.
-    """
-    found, unlike = differences(sources), bool(grounds_of(load_summaries(sources))[1])
-    rows = [_cells(each, unlike) for each in found[:most]]
-    one, two = (each.first for each in found), (each.second for each in found)
-    footer = _cells(Difference("total", "", _total(one), _total(two)), unlike)
-    for kept in KEPT:
-        least = sum(max(len(line) for row in (*rows, footer, [column.title for column in COLUMNS])
-                        for line in row[i].split("\n")) + GAP for i in kept[1:])  # fmt: skip
-        if least + LEAST_NAME <= width:
-            break
-    columns = [COLUMNS[i] for i in kept]
-    return table(columns, [[row[i] for i in kept] for row in rows], width, footer=[footer[i] for i in kept])
-
-
-def legend(sources: Sequence[Source]) -> str:
-    """Return which run is the first, and which the second, in words."""
-    one, two = labels(load_summaries(sources))
-    return f"Layers by the difference of the time that they add. First: {one}; second: {two}."
+    def shown(self, terminal: int) -> RichTable:
+        """The table for a terminal of so many characters."""
+        for kept in KEPT:
+            fields, footer = [self.fields[i] for i in kept], [(self.footer or ())[i] for i in kept]
+            heads = [each.look.title if each.look else "" for each in fields]
+            rows = (footer, heads, *([each.cell(row) for each in fields] for row in self.records))
+            least = sum(
+                max(len(line) for row in rows for line in row[i].split("\n")) + GAP
+                for i in range(1, len(kept))
+            )
+            if least + LEAST_NAME <= terminal:
+                break
+        return Table(fields, self.records, footer).shown(terminal)
 
 
-def _total(sides: Iterable[Side | None]) -> Side:
-    there = [side for side in sides if side is not None]
-    return Side(sum(each.time_s for each in there), sum(each.energy_J for each in there), "")
-
-
-def _cells(each: Difference, unlike: bool) -> list[str]:
-    """The cells of one layer; ``unlike``: energies of the two runs do not rest on the same figures."""
-    cells = [each.name if is_own(each.name) or not each.title else f"{each.name} {each.title}"]
-    for key, unit, mark in (("time_s", "s", ""), ("energy_J", "J", STAR * unlike)):
-        one, two = (getattr(side, key) if side else None for side in (each.first, each.second))
-        cells += [
-            si(one, unit),
-            si(two, unit),
-            f"{ratio(two / one)}{mark}" if one and two is not None else "",
-        ]
-    return [
-        *cells,
-        *((side.bound_by.replace("_", " ") if side else MISSING) for side in (each.first, each.second)),
+def layer_table(found: Sequence[Record], unlike: bool, most: int | None = None) -> Table:
+    """The differences as a table, ``most`` of them at most, with the totals of all layers; ``unlike``: energies of the
+    two runs do not rest on the same figures."""
+    fields = [
+        Field(
+            "name", form=_name, whole=True, look=Column("layer", right=False, least=LEAST_NAME, shorten=cut)
+        )
     ]
+    for figure, what, unit, mark in (("time_s", "time", "s", ""), ("energy_J", "energy", "J", STAR * unlike)):
+        fields += [
+            Field(f"{way}_{figure}", form=in_unit(unit), look=Column(f"{what}\n{way}")) for way in SIDES
+        ]
+        fields.append(Field(figure, form=partial(_ratio, figure, mark), whole=True, look=Column("ratio")))
+    fields += [
+        Field(f"{way}_bound_by", form=_bound, look=Column(f"bound by\n{way}", right=False)) for way in SIDES
+    ]
+    sums = {
+        f"{way}_{figure}": sum(row[f"{way}_{figure}"] or 0.0 for row in found)
+        for way in SIDES
+        for figure in FIGURES[:2]
+    }
+    total = {"name": "total", "title": "", "first_bound_by": "", "second_bound_by": "", **sums}
+    return Layers(fields, found[:most], [each.cell(total) for each in fields])
+
+
+def _name(row: Record) -> str:
+    return row["name"] if is_own(row["name"]) or not row["title"] else f"{row['name']} {row['title']}"
+
+
+def _ratio(figure: str, mark: str, row: Record) -> str:
+    one, two = row[f"first_{figure}"], row[f"second_{figure}"]
+    return f"{ratio(two / one)}{mark}" if one and two is not None else ""
+
+
+def _bound(key: str | None) -> str:
+    return MISSING if key is None else key.replace("_", " ")

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from accelsim.account.energy import CATEGORY_NAMES
 from accelsim.report.compare import (
     STAR,
-    Source,
     Summary,
     counted,
     energy_of,
     grounds_of,
     heading,
-    load_summaries,
     notes,
 )
 from accelsim.report.compare_labels import labels
@@ -34,27 +32,23 @@ SHOWN = {"latency": "latency_s", "energy": "energy_per_inference_J"}
 """What the bars show."""
 
 
-def compare_figure(sources: Sequence[Source]) -> Figure:
-    """Bars of latency and of energy per inference by category, relative to the first run, with the figures as text.
-
-    UsageError as for ``load_summaries``.
-    """
-    entries = load_summaries(sources)
+@styled()
+def compare_figure(entries: Sequence[Summary]) -> Figure:
+    """Bars of latency and of energy per inference by category, relative to the first run, with the figures as text."""
     names = ["\n".join(wrapped(name, NAME)) for name in labels(entries)]
     told = [line for text in (heading(entries), *notes(entries)) if text for line in wrapped(text, NOTE)]
     height = (
         1.7 + sum(max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names) + LINE_IN * len(told)
     )
-    with styled():
-        fig, (left, right) = figure(height, 1, 2, sharey=True)
-        left.set_yticks(range(len(entries)), names)
-        left.set_ylim(len(entries) - 0.4, -0.6)
-        _latency_bars(left, entries)
-        _energy_bars(right, entries)
-        below(fig, right)
-        if told:
-            fig.suptitle("\n".join(told), fontsize=8, x=0.01, ha="left", color="#555555")
-        return fig
+    fig, (left, right) = figure(height, 1, 2, sharey=True)
+    left.set_yticks(range(len(entries)), names)
+    left.set_ylim(len(entries) - 0.4, -0.6)
+    _latency_bars(left, entries)
+    _energy_bars(right, entries)
+    below(fig, right)
+    if told:
+        fig.suptitle("\n".join(told), fontsize=8, x=0.01, ha="left", color="#555555")
+    return fig
 
 
 def _base(values: Sequence[float]) -> tuple[float, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accelsim.account.energy_basis import caveats, energy_basis
 from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
-from accelsim.kernels.whole import ends
+from accelsim.kernels.whole import factor
 from accelsim.machine.run import Run
 from accelsim.report import compare, compare_layers, compare_plot, table, write
 from accelsim.report.compare_labels import common, labels
@@ -26,6 +26,17 @@ from tests.helpers.synthetic_run import make_run
 RUN = make_run(layers=5)
 WIDTHS = (60, 80, 120)
 LONG = "memories.dram.memory.bandwidth=34 GB/s"
+
+
+def rendered(sources: Sequence[compare.Source], width: int) -> str:
+    """The table of runs."""
+    return table.render(compare.Runs((), (), entries=compare.load_summaries(sources)).shown(width), width)
+
+
+def rendered_layers(sources: Sequence[compare.Source], width: int, most: int | None = None) -> str:
+    """The table of layers."""
+    found = compare_layers.differences(sources)
+    return table.render(compare_layers.layer_table(found, False, most).shown(width), width)
 
 
 def simulated(**asked: object) -> Run:
@@ -101,7 +112,7 @@ def test_no_cell_and_no_name_is_ever_cut(
     reports: list[Path], runs: dict[str, Run], width: int, count: int
 ) -> None:
     chosen = [*reports, *reports][:count]
-    shown = table.render(compare.compare(chosen, width), width)
+    shown = rendered(chosen, width)
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= width
     entries = compare.load_summaries(chosen)
@@ -127,9 +138,9 @@ def test_ratios_have_three_digits_and_a_prefix() -> None:
 
 
 def test_a_column_for_each_run_where_they_fit_else_a_row(reports: list[Path]) -> None:
-    wide = table.render(compare.compare(reports, 120), 120).splitlines()
+    wide = rendered(reports, 120).splitlines()
     assert wide[-1].split()[0] == "E"
-    narrow = table.render(compare.compare([*reports, *reports], 80), 80)
+    narrow = rendered([*reports, *reports], 80)
     assert [len(re.findall(word, narrow)) for word in ("latency", "E MAC")] == [1, 0]
 
 
@@ -172,7 +183,7 @@ def test_dram_that_is_charged_by_command_is_not_set_in_one_ratio_with_dram_by_th
         assert found.grounds == {"idle", "memory"}
         assert found.text.startswith(f"DRAM of {by_command} is charged by command")
         assert found.text.endswith(f"that of {by_byte} by the byte")
-    lines = table.render(compare.compare(runs, 100), 100).splitlines()
+    lines = rendered(runs, 100).splitlines()
     marked = {line.split("  ")[0] for line in lines if line.rstrip().endswith(compare.STAR)}
     assert {"energy", "power", "E off-chip memory"} <= marked and "E MAC" not in marked
     assert not list(caveats(*[summary(runs[1])["energy_basis"]] * 2, ("A", "B")))
@@ -191,25 +202,25 @@ def test_a_note_of_a_table_is_no_energy() -> None:
 def test_ratios_of_unlike_energies_are_marked_and_the_others_not(runs: dict[str, Run]) -> None:
     one = runs["defaults"]
     other = simulated(set=["energy.mac.int8=1 pJ"])
-    lines = table.render(compare.compare([one, other], 80), 80).splitlines()
+    lines = rendered([one, other], 80).splitlines()
     marked = [line.split("  ")[0].strip() for line in lines if "×*" in line]
     assert marked == ["energy", "power", "E MAC", "E PE registers", "E on-chip SRAM", "E vector unit"]
     assert [text[:1] for text in compare.notes(compare.load_summaries([one, other]))] == ["*", "R"]
     assert compare.notes(compare.load_summaries(list(runs.values()))) == []
-    assert compare.records([one, other])[1]["unlike"] == ["table"]
+    assert compare.compare([one, other]).rows[1]["unlike"] == ["table"]
 
 
 # records
 
 
 def test_records_have_all_digits_and_the_ratios(runs: dict[str, Run], reports: list[Path]) -> None:
-    first, second = compare.records(reports[:2])
+    first, second = compare.compare(reports[:2]).rows
     one, two = list(runs.values())[:2]
     assert (first["latency_s"], second["latency_s"]) == (one.latency_s, two.latency_s)  # type: ignore[attr-defined]
     assert second["ratio_of_latency_s"] == second["latency_s"] / first["latency_s"]
     assert not any(key.startswith("ratio_of") for key in first)
     assert not any(" " in key for key in second)
-    json.dumps(compare.facts(reports), allow_nan=False)
+    compare.compare(reports).json()
 
 
 # layer by layer
@@ -221,16 +232,15 @@ def test_layers_are_matched_by_name_the_largest_difference_first(
     pair = list(runs.values())[:2]
     found = compare_layers.differences(pair)
     assert compare_layers.differences(reports[:2]) == found
-    sizes = [abs(each.time_s) for each in found]
+    sizes = [abs(each["difference_time_s"]) for each in found]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 0
     before, after = ({layer.name: layer for layer in layers(each)} for each in pair)
     for each in found:
-        assert each.first is not None and each.second is not None
-        assert each.first.time_s == before[each.name].added_fs * 1e-15
-        assert each.second.energy_J == after[each.name].energy_J
-        assert each.second.bound_by == after[each.name].bound_key
+        assert each["first_time_s"] == before[each["name"]].added_fs * 1e-15
+        assert each["second_energy_J"] == after[each["name"]].energy_J
+        assert each["second_bound_by"] == after[each["name"]].bound_key
     latency = pair[1].latency_s - pair[0].latency_s  # type: ignore[attr-defined]
-    assert sum(each.time_s for each in found) == pytest.approx(latency)
+    assert sum(each["difference_time_s"] for each in found) == pytest.approx(latency)
 
 
 def test_a_layer_of_one_run_only_counts_whole(reports: list[Path], tmp_path: Path) -> None:
@@ -239,10 +249,10 @@ def test_a_layer_of_one_run_only_counts_whole(reports: list[Path], tmp_path: Pat
     lines = (reports[0] / "layers.csv").read_text("utf-8").splitlines(keepends=True)
     (shorter / "layers.csv").write_text("".join(lines[:-1]), "utf-8")
     (shorter / "summary.json").write_bytes((reports[0] / "summary.json").read_bytes())
-    found = [each for each in compare_layers.differences([reports[0], shorter]) if each.second is None]
-    assert len(found) == 1 and found[0].first is not None
-    assert found[0].time_s == -found[0].first.time_s
-    assert "–" in table.render(compare_layers.layer_table([reports[0], shorter], 120), 120)
+    every = compare_layers.differences([reports[0], shorter])
+    (found,) = (each for each in every if each["second_time_s"] is None)
+    assert found["difference_time_s"] == -found["first_time_s"] < 0
+    assert "–" in rendered_layers([reports[0], shorter], 120)
     (shorter / "layers.csv").write_text("what,ever\n1,2\n")
     with pytest.raises(UsageError, match=r"layers.csv.*cannot be read"):
         compare_layers.differences([reports[0], shorter])
@@ -250,7 +260,7 @@ def test_a_layer_of_one_run_only_counts_whole(reports: list[Path], tmp_path: Pat
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_figure_of_the_layers_is_cut(reports: list[Path], width: int) -> None:
-    shown = table.render(compare_layers.layer_table(reports[:2], width, 3), width)
+    shown = rendered_layers(reports[:2], width, 3)
     assert max(map(len, shown.splitlines())) <= width
     assert not re.search(r"\d…", shown)
     assert len(shown.splitlines()) == 2 + 1 + 3 + 2
@@ -269,7 +279,7 @@ def test_layers_of_other_models_or_of_one_run_are_refused(reports: list[Path]) -
 
 def test_bars_are_relative_to_the_first_run_and_latency_has_a_colour_of_its_own(reports: list[Path]) -> None:
     assert GREY not in {look.color for look in CATEGORY_LOOKS.values()}
-    fig = compare_plot.compare_figure(reports)
+    fig = compare_plot.compare_figure(compare.load_summaries(reports))
     left, right = fig.axes
     entries = compare.load_summaries(reports)
     lengths = [each.get_width() for each in left.patches]
@@ -293,12 +303,12 @@ def test_a_run_of_no_time_can_be_drawn(reports: list[Path]) -> None:
 def test_a_latency_with_an_interval_has_it_beside_its_bar() -> None:
     """Relative to the first run as the bars are; a chip that nobody measured has none."""
     runs: list[Run] = [run("mlp?hidden=16", on, values="off") for on in ("t4", "edu-4x4")]
-    left, right = compare_plot.compare_figure(runs).axes[:2]
+    left, right = compare_plot.compare_figure(compare.load_summaries(runs)).axes[:2]
     found, base = summary(runs[0])["latency_interval"], summary(runs[0])["latency_s"]
     (line,) = left.lines
     assert list(line.get_xdata()) == pytest.approx([found["low_s"] / base, found["high_s"] / base])
     assert left.get_title(loc="left").endswith(", with 90 % interval")
     (line,) = right.lines
-    assert list(line.get_xdata()) == pytest.approx(list(ends("joules", 1.0) or ()))
-    plain = compare_plot.compare_figure(runs[1:]).axes[0]
+    assert list(line.get_xdata()) == pytest.approx([1 / factor("joules"), factor("joules")])
+    plain = compare_plot.compare_figure(compare.load_summaries(runs[1:])).axes[0]
     assert not plain.lines and plain.get_title(loc="left") == "Latency of one run"

@@ -12,7 +12,7 @@ import pytest
 
 import accelsim
 from accelsim.errors import UsageError
-from accelsim.report.compare import load_summaries, records
+from accelsim.report.compare import compare, load_summaries
 from accelsim.report.saved_summary import Asked
 from accelsim.report.write import write_run
 from accelsim.request import Request
@@ -96,7 +96,7 @@ def test_a_summary_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
 def test_a_ratio_that_is_no_number_is_none(summary: dict[str, Any], tmp_path: Path) -> None:
     one = edited(tmp_path / "one", json.dumps(summary | {"latency_s": 5e-324}))
     two = edited(tmp_path / "two", json.dumps(summary | {"latency_s": 1e60}))
-    assert records([one, two])[1]["ratio_of_latency_s"] is None
+    assert compare([one, two]).rows[1]["ratio_of_latency_s"] is None
     assert refused(edited(tmp_path / "three", json.dumps(summary | {"latency_s": 1e61})))
 
 

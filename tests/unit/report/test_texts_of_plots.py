@@ -12,6 +12,7 @@ import accelsim
 from accelsim.account.critical_path import KEYS, by_blame
 from accelsim.explore.batching import batching
 from accelsim.machine.run import Run
+from accelsim.report.compare import load_summaries
 from accelsim.report.compare_plot import compare_figure
 from accelsim.report.generation_report import time_per_token
 from accelsim.report.layer_plots import access_note, key_labels
@@ -116,7 +117,7 @@ def test_a_legend_leaves_nothing_out(name: str, case: str) -> None:
     ids=["three", "all"],
 )
 def test_texts_of_a_comparison(cases: list[str]) -> None:
-    check(compare_figure([run_of(case) for case in cases]))
+    check(compare_figure(load_summaries([run_of(case) for case in cases])))
 
 
 def test_texts_of_a_generation() -> None:
