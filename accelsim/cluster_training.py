@@ -112,7 +112,8 @@ def train_on_cluster(
 
 
 def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | None:
-    """How far both are apart in FP64, where they are farther apart in FP32 than another order of sums explains."""
+    """Return how far both are apart in FP64, where they are farther apart in FP32 than another order of sums
+    explains."""
     if not synchronous(plan) or job.precision != "fp32" or differing(trained, alone)[1] <= EXACT["fp32"]:
         return None
     wide = replace(job, precision="fp64")

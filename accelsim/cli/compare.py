@@ -41,8 +41,8 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
     "accelsim compare reports/cnn reports/cnn-8x8 --layers all",
     "accelsim compare reports/* --plot comparison.svg --csv comparison.csv",
     "accelsim compare resnet50 --on k80,p100,v100-sxm2-16,t4,a100-80-sxm,h100-sxm --plot decade.png",
-    outputs="csv plot json", plot="Draw latency and energy relative to the first run: FILE.png or FILE.svg.",
-    cls=_BareLayers,
+    outputs="csv plot json", cls=_BareLayers,
+    helps={"plot": "Draw latency and energy relative to the first run: FILE.png or FILE.svg."},
 )  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(

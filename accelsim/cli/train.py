@@ -31,8 +31,9 @@ ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
     "accelsim train digits-cnn --on 4x-edu --plan dp=2,pp=2 --schedule 1f1b --microbatches 4 --steps 20",
     "accelsim train gpt --on 4x-edu --plan dp=2,tp=2 --optimiser adam --steps 20",
-    outputs="csv plot json", csv="Write each step's loss and loss scale, and whether it was skipped.",
-    plot="Draw the loss: FILE.png or FILE.svg.", cls=Grouped,
+    outputs="csv plot json", cls=Grouped,
+    helps={"csv": "Write each step's loss and loss scale, and whether it was skipped.",
+           "plot": "Draw the loss: FILE.png or FILE.svg."},
 )  # fmt: skip
 @click.argument("model")
 @click.option("--on", metavar="CHIP|CLUSTER", help="Simulate one step on this chip, or train on all devices of this "

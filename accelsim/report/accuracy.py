@@ -116,7 +116,7 @@ KEPT = (
 
 
 def kept_wide(found: Choice, dtype: str, keep: str) -> Answer:
-    """Which layers must stay in the format ``keep`` where the others are in ``dtype``."""
+    """Return which layers must stay in the format ``keep`` where the others are in ``dtype``."""
     rows = [vars(row) for row in found.rows]
     told = [{**row, "format": keep if row["kept"] else dtype} for row in rows]
     scores = (

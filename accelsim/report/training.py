@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim import files
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Part, block, finite
-from accelsim.report.text import interval_text, percent, seconds, si
+from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ def _learnt_rows(result: TrainingResult, facts: Mapping[str, Any]) -> list[tuple
 
 
 def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
-    """What the numbers mean, above all when the training failed."""
+    """Return what the numbers mean, above all when the training failed."""
     chance = log(result.training.graph.tensors["labels"].shape[1])
     skipped, steps = facts["skipped_steps"], facts["steps"]
     last = result.losses[-max(1, steps // 20) :].mean()
@@ -199,13 +199,14 @@ def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
         (f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs
     ]  # fmt: skip
     return [
-        *rows, ("samples per second", si(step.samples_per_s)), ("energy per step", si(step.total_J, "J")),
+        *rows, ("samples per second", si(step.samples_per_s) + ends_text(step.samples_ends_per_s, "")),
+        ("energy per step", si(step.total_J, "J")),
         ("energy per sample", si(step.sample_J, "J")),
     ]  # fmt: skip
 
 
 def _verdicts(result: ClusterTraining) -> list[str]:
-    """What the numbers mean: first whether the weights are those of one device."""
+    """Return what the numbers mean: first whether the weights are those of one device."""
     found = [_verdict(result)]
     if result.step.parts_fs:
         name, fs = max(result.step.parts_fs.items(), key=lambda item: item[1])

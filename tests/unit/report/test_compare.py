@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accelsim.account.energy_basis import caveats, energy_basis
 from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
-from accelsim.kernels.whole import factor
+from accelsim.kernels.whole import ends
 from accelsim.machine.run import Run
 from accelsim.report import compare, compare_layers, compare_plot, table, write
 from accelsim.report.compare_labels import common, labels
@@ -309,6 +309,6 @@ def test_a_latency_with_an_interval_has_it_beside_its_bar() -> None:
     assert list(line.get_xdata()) == pytest.approx([found["low_s"] / base, found["high_s"] / base])
     assert left.get_title(loc="left").endswith(", with 90 % interval")
     (line,) = right.lines
-    assert list(line.get_xdata()) == pytest.approx([1 / factor("joules"), factor("joules")])
+    assert list(line.get_xdata()) == pytest.approx(list(ends("joules", 1.0) or ()))
     plain = compare_plot.compare_figure(compare.load_summaries(runs[1:])).axes[0]
     assert not plain.lines and plain.get_title(loc="left") == "Latency of one run"
