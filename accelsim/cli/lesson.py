@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.answers import answers
 from accelsim.cli.common import (
     FILE,
     OUT,
@@ -18,28 +18,23 @@ from accelsim.cli.common import (
     example,
     json_option,
     paragraphs,
-    save_csv,
     show,
+    show_json,
     width,
 )
+from accelsim.errors import Gather
 
 if TYPE_CHECKING:
     from accelsim.lessons.base import Lesson
     from accelsim.lessons.running import Outcome
+    from accelsim.report.answer import Answer
 
-EXAMPLES = example(
-    "accelsim lesson",
-    "accelsim lesson start 1",
-    "accelsim lesson check 1",
-)
 HERE = Path()
 TRUSTED = "Not isolated (--trust-students): a student's file could read and change what you may.\n"
 """Line above marks that were made without isolation."""
 MARKS = {"done": "done", "changed": "changed since it passed", "begun": "begun", "": ""}
 BAR = 24
 """Characters of the bar."""
-WRONG = 1
-"""Exit code of a check that does not hold."""
 
 place_argument = click.argument("place", metavar="[DIR]", type=FILE, default=HERE)
 
@@ -53,44 +48,44 @@ def _find(ctx: click.Context, param: click.Parameter, value: str) -> Lesson:
 lesson_argument = click.argument("lesson", metavar="LESSON", callback=_find)
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...", epilog=EXAMPLES)
-@click.pass_context
-@json_option
-@csv_option
-def lesson(ctx: click.Context, as_json: bool, table: Path | None) -> None:
+@answers(
+    "accelsim lesson", "accelsim lesson start 1", "accelsim lesson check 1",
+    outputs="json csv", make=click.group, name="lesson", invoke_without_command=True,
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)  # fmt: skip
+def course(gather: Gather) -> Answer:
     """Learn how AI accelerators work. Each lesson has a text, one file to edit, and a check that says what is wrong.
 
     Without a command: list all lessons, what each teaches, and which are done in this directory.
     """
-    if ctx.invoked_subcommand is None:
-        _list(as_json, table)
-
-
-def _list(as_json: bool, table: Path | None) -> None:
     from accelsim.lessons.registry import lessons
     from accelsim.lessons.work import state
-    from accelsim.report.table import text_table
+    from accelsim.report.answer import Answer, Field, Lines, Part, Table
 
-    if table is not None:
-        check_file_target(table)
+    gather.done()
     rows = [
         {"lesson": each.number, "title": each.title, "idea": each.idea, "minutes": each.minutes, "file": each.file,
          "state": state(each, HERE)}
         for each in lessons()
     ]  # fmt: skip
-    save_csv(table, rows)
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
-        return
-    shown = [(row["lesson"], row["title"], row["minutes"], MARKS[str(row["state"])]) for row in rows]
-    show(text_table(["", "lesson", "minutes", "here"], shown, width()))
-    done = sum(row["state"] == "done" for row in rows)
+    fields = [
+        Field("lesson", " "),
+        Field("title", "lesson"),
+        Field("minutes", "minutes"),
+        Field("state", "here", MARKS.get),
+    ]
+    left = [row for row in rows if row["state"] != "done"]
+    done = len(rows) - len(left)
     filled = BAR * done // len(rows)
-    click.echo(f"\n[{'#' * filled}{'.' * (BAR - filled)}] {done} of {len(rows)} done in this directory")
-    left = [each for each, row in zip(lessons(), rows, strict=True) if row["state"] != "done"]
+    bar = f"\n[{'#' * filled}{'.' * (BAR - filled)}] {done} of {len(rows)} done in this directory"
+    shown: list[Part] = [Table(fields, rows), Lines(bar)]
     if left:
-        verb = "check" if state(left[0], HERE) else "start"
-        click.echo(f"\nNext: accelsim lesson {verb} {left[0].number}\n" + paragraphs([left[0].idea]))
+        verb = "check" if left[0]["state"] else "start"
+        shown += [Lines(f"\nNext: accelsim lesson {verb} {left[0]['lesson']}"), str(left[0]["idea"])]
+    return Answer(rows, shown, rows)
+
+
+lesson: click.Group = course
 
 
 @lesson.command(
@@ -110,46 +105,36 @@ def start(lesson: Lesson, place: Path, student: str) -> None:
     click.echo(f"Then: accelsim lesson check {lesson.number}{where}")
 
 
-@lesson.command(epilog=example("accelsim lesson check 3", "accelsim lesson check 3 homework --json"))
+@answers(
+    "accelsim lesson check 3", "accelsim lesson check 3 homework --json", outputs="json", make=lesson.command
+)
 @lesson_argument
 @place_argument
-@json_option
-def check(lesson: Lesson, place: Path, as_json: bool) -> None:
+def check(gather: Gather, lesson: Lesson, place: Path) -> Answer:
     """Check the student's file of LESSON: passed, or the first thing that is wrong. Draws the student's own result.
 
     The file runs in a process of its own, with limits of time and memory. Exit code 1 where something is wrong.
     """
     from accelsim.lessons.running import check
     from accelsim.lessons.work import located, save
+    from accelsim.report.answer import Answer, Lines
 
     file = located(lesson, place)
     outcome = check(lesson, file)
-    picture = save(outcome, file)
-    if as_json:
-        click.echo(json.dumps(facts(outcome) | {"picture": str(picture)}, indent=2))
-    else:
-        click.echo("\n".join(outcome.told()))
-        click.echo(f"\nPicture of your result: {picture}")
-    if not outcome.passed:
-        raise click.exceptions.Exit(WRONG)
+    picture = str(save(outcome, file))
+    told = Lines("\n".join([*outcome.told(), f"\nPicture of your result: {picture}"]))
+    return Answer(facts(outcome) | {"picture": picture}, [told], fails=not outcome.passed)
 
 
 def facts(outcome: Outcome) -> dict[str, Any]:
     """The outcome in one dictionary that JSON can hold."""
-    wrong = outcome.wrong
+    lesson, wrong = outcome.lesson, outcome.wrong
     return {
-        "lesson": outcome.lesson.number,
-        "title": outcome.lesson.title,
-        "student": outcome.student,
-        "passed": outcome.passed,
-        "steps": list(outcome.lesson.steps),
-        "steps_done": len(outcome.done),
-        "where": wrong.where if wrong else None,
-        "expected": wrong.expected if wrong else None,
-        "got": wrong.got if wrong else None,
-        "rule": wrong.rule if wrong else None,
+        "lesson": lesson.number, "title": lesson.title, "student": outcome.student, "passed": outcome.passed,
+        "steps": list(lesson.steps), "steps_done": len(outcome.done),
+        **{key: getattr(wrong, key) if wrong else None for key in ("where", "expected", "got", "rule")},
         "printed": outcome.printed,
-    }
+    }  # fmt: skip
 
 
 @lesson.command(epilog=example("accelsim lesson hint 3", "accelsim lesson hint 3 2"))
@@ -242,7 +227,7 @@ def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool
                 if add is not None:
                     add(cells(row))
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        show_json(rows)
         return
     show(text_table(list(COLUMNS), [[str(row[name]) for name in COLUMNS] for row in rows], width()))
     missed = [row for row in rows if row["where"].startswith(NOT_GRADED)]

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import FILE, OUT, check_file_target, example
+from accelsim.cli.answers import answers
+from accelsim.cli.common import FILE, OUT, check_file_target
+from accelsim.errors import Gather
+
+if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
 
 PAGES = "report.html", "comparison.html"
 """The page of one run, in its folder, and of several, where the command runs."""
 
 
-@click.command(epilog=example(
+@answers(
     "accelsim report reports/cnn-edu-4x4",
     "accelsim report reports/cnn reports/cnn-8x8 --out cnn.html",
-))  # fmt: skip
+    outputs="",
+)
 @click.argument("runs", nargs=-1, required=True, type=FILE, metavar="RUN...")
 @click.option("--out", type=OUT, help=f"The page: FILE.html; default: {PAGES[0]} in the folder of one RUN, "
               f"{PAGES[1]} here for several.")  # fmt: skip
-def report(runs: tuple[Path, ...], out: Path | None) -> None:
+def report(gather: Gather, runs: tuple[Path, ...], out: Path | None) -> Answer:
     """Write the explorable page of each RUN (a directory that 'accelsim run --out' wrote); nothing is simulated.
 
     One self-contained HTML file that loads nothing from the network. With several runs: totals, energy by category and
     layers side by side with their differences to the first run, and the page of each.
     """
-    from accelsim.files import text, write_file
+    from accelsim.files import text
+    from accelsim.report.answer import Answer
     from accelsim.report.page.compared import comparison, labelled
     from accelsim.report.page.document import html
     from accelsim.report.page.saved import read_pages
 
-    entries = read_pages(list(runs))
     target = out or (runs[0] / PAGES[0] if len(runs) == 1 else Path(PAGES[1]))
-    check_file_target(target, (".html",))
+    with gather.also(last=True):
+        check_file_target(target, (".html",))
+    entries = gather.read(lambda: read_pages(list(runs)))
     entries = [entry._replace(base=_way(target, run)) for entry, run in zip(entries, runs, strict=True)]
-    if len(runs) == 1:
-        content = html(entries)
-    else:
+    if len(runs) > 1:
         entries = labelled(entries, runs)
-        content = html(entries, comparison(entries, runs))
-    write_file(target, text(content))
-    click.echo(f"Page: {target}")
+    content = html(entries, *([comparison(entries, runs)] if len(runs) > 1 else []))
+    return Answer({}, other_files={target: text(content)})
 
 
 def _way(page: Path, folder: Path) -> str:

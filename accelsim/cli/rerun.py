@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, OUT, check_report_target, example, png_option, progress, show, width
+from accelsim.cli.answers import answers
+from accelsim.cli.common import FILE, OUT, check_report_target, png_option, progress
+from accelsim.errors import Gather
+
+if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
+    from accelsim.request import Request
 
 MOST = 12
 """Figures that differ which are named."""
 
 
-@click.command(epilog=example("accelsim rerun reports/cnn-edu-4x4"))
+@answers("accelsim rerun reports/cnn-edu-4x4", outputs="json", helps={"json": "Print the outcome as JSON."})
 @click.argument("report", type=FILE, metavar="DIR")
 @click.option("--out", type=OUT, help="Directory for the report of the new run.")
 @png_option
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def rerun(report: Path, out: Path | None, as_json: bool) -> None:
+def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     """Repeat the run whose report is in DIR, with the same options, and compare every figure of its summary.
 
     Changes of the chip are simulated again where the report has them. Exit code 1 when a figure differs. Says what has
@@ -28,13 +33,13 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
     """
     from accelsim.explore.what_ifs import what_ifs
     from accelsim.report.write import facts_of, write_run
-    from accelsim.request import differences, how_to_repeat, repeated
+    from accelsim.request import differences, how_to_repeat
     from accelsim.request.job import execute, prepare
 
-    before = _saved(report)
-    request = repeated(before.get("run", {}), str(report / "summary.json"))
     if out is not None:
-        check_report_target(out)
+        with gather.also(last=True):
+            check_report_target(out)
+    before, request = gather.read(lambda: _saved(report))
     advised = before.get("what_ifs") is not None
     with progress(2 + advised) as stage:
         run = execute(prepare(request), progress=stage)
@@ -43,59 +48,44 @@ def rerun(report: Path, out: Path | None, as_json: bool) -> None:
         write_run(run, out, changes)
     now: dict[str, Any] = json.loads(json.dumps(facts_of(run, changes)))
     changed = differences(before["run"], run.asked)
-    differing = list(_differing(_figures(before), _figures(now)))
-    if as_json:
-        facts = {
-            "command": run.asked["command"],
-            "changed": changed,
-            "differing": [list(row) for row in differing],
-        }
-        click.echo(json.dumps({"equal": not differing, **facts}, indent=2))
-    else:
-        _print(how_to_repeat(run.asked), changed, differing)
+    old, new = _figures(before), _figures(now)
+    differing = [(path, old.get(path), new.get(path)) for path in old | new if old.get(path) != new.get(path)]
+    return _answer(run.asked["command"], how_to_repeat(run.asked), changed, differing)
+
+
+def _answer(command: str, how: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> Answer:
+    from accelsim.report.answer import Answer, Field, Lines, Part, Table
+
+    facts = {"equal": not differing, "command": command, "changed": changed, "differing": differing}
+    kept = ["Chip, model, files and versions are what they were."]
+    lines = [f"Repeated: {how}", *(changed or kept)]
+    if not differing:
+        lines.append("Every figure of the summary is what it was.")
+    shown: list[Part] = [Lines("\n".join(lines))]
     if differing:
-        raise click.exceptions.Exit(1)
+        names = ("figure", "then", "now")
+        rows = [dict(zip(names, map(str, row), strict=True)) for row in differing[:MOST]]
+        shown.append(Table([Field(name, name) for name in names], rows))
+    if len(differing) > MOST:
+        shown.append(f"{MOST} of {len(differing)} figures that differ.")
+    return Answer(facts, shown, fails=bool(differing))
 
 
-def _saved(report: Path) -> dict[str, Any]:
+def _saved(report: Path) -> tuple[dict[str, Any], Request]:
+    """The summary of a report, and the request that it records."""
     from accelsim.report.compare import load_summaries
     from accelsim.report.compare_labels import NAMES
+    from accelsim.request import repeated
 
-    return {key: value for key, value in load_summaries([report])[0].items() if key not in NAMES}
+    before = {key: value for key, value in load_summaries([report])[0].items() if key not in NAMES}
+    return before, repeated(before.get("run", {}), str(report / "summary.json"))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Every figure under its path; what only says how the run was asked for is left out."""
+    from accelsim.report.answer import flat
+
     own = {key: value for key, value in summary.items() if key not in ("run", "tool_version")}
-    return dict(_leaves(own, ""))
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _leaves(part, f"{path}.{key}" if path else str(key))
-    elif path == "what_ifs" and value:
-        for number, part in enumerate(value, 1):
-            yield from _leaves(part, f"{path}.{number}")
-    else:
-        yield path, value
-
-
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for path in {**before, **now}:
-        if before.get(path) != now.get(path):
-            yield path, before.get(path), now.get(path)
-
-
-def _print(repeated: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> None:
-    click.echo(f"Repeated: {repeated}")
-    for text in changed or ["Chip, model, files and versions are what they were."]:
-        click.echo(text)
-    if not differing:
-        click.echo("Every figure of the summary is what it was.")
-        return
-    from accelsim.report.table import text_table
-
-    show(text_table(["figure", "then", "now"], [tuple(map(str, row)) for row in differing[:MOST]], width()))
-    if len(differing) > MOST:
-        click.echo(f"{MOST} of {len(differing)} figures that differ.")
+    if own.get("what_ifs"):
+        own["what_ifs"] = {str(number): part for number, part in enumerate(own["what_ifs"], 1)}
+    return flat(own)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli.common import example, json_option, show_json
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.cli.answers import answers
+from accelsim.cli.common import example
+from accelsim.errors import Gather, Problem, UsageError, nearest
 
 if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
     from accelsim.spec.base import Model
 
 
@@ -33,69 +35,68 @@ def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
     return load_part(file, kind, load.KINDS[kind], overrides)
 
 
-@spec.command(epilog=example(
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable."
+)
+
+
+@answers(
     "accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'", "accelsim spec show 4x-edu",
     "accelsim spec show memories/ddr4-3200",
-))  # fmt: skip
+    outputs="json", make=spec.command,
+)  # fmt: skip
 @click.argument("spec")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@json_option
-def show(spec: str, overrides: tuple[str, ...], as_json: bool) -> None:
+@set_option
+def show(gather: Gather, spec: str, overrides: tuple[str, ...]) -> Answer:
     """Print SPEC (the name of a chip or a cluster, or any spec file) with every default and every file that it is of.
 
     As YAML, which can be a spec file again, or with --json as JSON.
     """
+    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml import load
 
     loaded = load_spec(spec, overrides)
-    if as_json:
-        show_json(load.resolved(loaded))
-    else:
-        click.echo(load.show(loaded), nl=False)
+    return Answer(load.resolved(loaded), [Lines(load.show(loaded).removesuffix("\n"))])
 
 
-@spec.command(
-    epilog=example("accelsim spec tree tpu-v1", "accelsim spec tree edu-two-kinds --set little.count=3")
-)
+@answers(
+    "accelsim spec tree tpu-v1", "accelsim spec tree edu-two-kinds --set little.count=3",
+    outputs="json", make=spec.command,
+)  # fmt: skip
 @click.argument("chip")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@json_option
-def tree(chip: str, overrides: tuple[str, ...], as_json: bool) -> None:
+@set_option
+def tree(gather: Gather, chip: str, overrides: tuple[str, ...]) -> Answer:
     """Print the cores of CHIP and its memories as a tree: each below what fills it."""
     from accelsim.report import memory_tree
+    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml.load import load_chip
 
     loaded = load_chip(chip, overrides)
-    if as_json:
-        show_json(memory_tree.facts(loaded))
-    else:
-        click.echo(memory_tree.text(loaded))
+    return Answer(memory_tree.facts(loaded), [Lines(memory_tree.text(loaded))])
 
 
-@spec.command(epilog=example("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml"))
+@answers("accelsim spec check my-chip.yaml hwspecs/memories/hbm2.yaml", outputs="json", make=spec.command)
 @click.argument("files", nargs=-1, required=True)
-@json_option
-def check(files: tuple[str, ...], as_json: bool) -> None:
+def check(gather: Gather, files: tuple[str, ...]) -> Answer:
     """Check spec FILES (names of chips or clusters, or YAML files); each error is reported with line and column."""
     from accelsim.errors import SpecError
+    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml import load
 
-    problems: list[Problem] = []
-    facts: list[dict[str, Any]] = []
+    problems: dict[str, list[Problem]] = {}
     for file in files:
         try:
-            found = load.check(file)
+            problems[file] = load.check(file)
         except SpecError as error:
-            found = list(error.problems)
-        kind = None if found else load.kind_of(load.file_of(file))
-        facts.append({"file": file, "kind": kind, "problems": [str(problem) for problem in found]})
-        if kind and not as_json:
-            click.echo(f"{file}: nothing wrong ({kind})")
-        problems += found
-    if as_json:
-        show_json(facts)
-    if problems:
-        raise SpecError(problems)
+            problems[file] = list(error.problems)
+    kinds = {file: None if found else load.kind_of(load.file_of(file)) for file, found in problems.items()}
+    facts = [
+        {"file": file, "kind": kinds[file], "problems": [str(problem) for problem in problems[file]]}
+        for file in files
+    ]
+    shown = [Lines(f"{file}: nothing wrong ({kinds[file]})") for file in files if kinds[file]]
+    wrong = [problem for file in files for problem in problems[file]]
+    return Answer(facts, shown, fails=SpecError(wrong) if wrong else False)
 
 
 @spec.command(epilog=example("accelsim spec schema chips > chips.schema.json"))

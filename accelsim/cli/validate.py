@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
+from accelsim.cli.common import FILE, OUT
+from accelsim.errors import Gather
+
+if TYPE_CHECKING:
+    from accelsim.report.answer import Answer
 
 
-@click.command(epilog=example(
+@answers(
     "accelsim validate",
     "accelsim validate scalesim tpu-v1 --details",
     "accelsim validate rtl-machine --rows runs.csv --csv results.csv",
-))  # fmt: skip
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv receives the results."
@@ -36,14 +41,12 @@ from accelsim.cli.common import FILE, OUT, csv_option, example, json_option
 @click.option(
     "--list", "only_list", is_flag=True, help="List the checks: what each compares, how long it takes."
 )
-@csv_option
-@json_option
-def validate(**asked: Any) -> None:
+def validate(gather: Gather, **asked: Any) -> Answer:
     """Run the checks NAME (all of them when none is named); exit code 1 when one fails.
 
     A check passes when every row that it compares agrees, exactly or within the bound that it states. Checks and the
     figures that they compare with belong to a checkout of the project; they are not part of the installed package.
     """
     command = from_checkout("tests.validation.command", "accelsim validate")
-    if not command.validate(**asked):
-        raise click.exceptions.Exit(1)
+    answer: Answer = command.validate(gather, **asked)
+    return answer

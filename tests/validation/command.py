@@ -1,4 +1,4 @@
-"""The command ``accelsim validate`` in a checkout: run checks, list them, print, save and draw their outcomes."""
+"""The command ``accelsim validate`` in a checkout: run checks, list them, print and draw their outcomes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from typing import Any
 
 import click
 
-from accelsim.cli.common import (
-    check_file_target,
-    check_outputs,
-    progress,
-    save_csv,
-    show,
-    show_json,
-    width,
-)
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.cli.common import progress, width
+from accelsim.errors import Gather, Problem, UsageError, nearest
+from accelsim.report.answer import Answer, Definitions, Field, Lines, Part, Table
 from tests import validation as package
 from tests.validation.base import CHECKS, Check
 from tests.validation.claims import CLAIMS, Claim, broken
@@ -35,44 +28,38 @@ SMALL = 5e-4
 
 
 def validate(
-    names: tuple[str, ...],
-    rows: Path | None,
-    table: Path | None,
-    data: Path | None,
-    pictures: Path | None,
-    details: bool,
-    only_list: bool,
-    as_json: bool,
-) -> bool:
-    """Run the checks ``names`` (all when empty) with the options of the command; return whether all of them pass.
+    gather: Gather, names: tuple[str, ...], rows: Path | None, data: Path | None, pictures: Path | None,
+    details: bool, only_list: bool,
+) -> Answer:  # fmt: skip
+    """Run the checks ``names`` (all when empty) with the options of the command; the answer fails where one does.
 
     Raises UsageError for unknown checks and for folders of measurements that lack files.
     """
     if data is not None:
-        _measured(data)
+        with gather.also():
+            _measured(data)
     if rows is not None:
-        outcomes = _rows(names, rows, table)
+        outcomes, table = _rows(gather, names, rows)
     else:
-        check_outputs(None, table)
         checks = all_checks()
         unknown = [name for name in names if name not in checks]
-        if unknown:
-            expected = "one of " + ", ".join(checks)
-            raise UsageError(
-                Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
-            )
+        with gather.also():
+            if unknown:
+                expected = "one of " + ", ".join(checks)
+                raise UsageError(
+                    Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
+                )
+        gather.done()
         if only_list:
-            _list(checks, table, as_json)
-            return True
+            return _list(checks)
         outcomes = _run(names or tuple(checks), checks)
-        save_csv(
-            table,
-            [{key: value for key, value in _facts(each).items() if key != "details"} for each in outcomes],
-        )
-    _print(outcomes, details, as_json)
+        table = [{key: value for key, value in _facts(each).items() if key != "details"} for each in outcomes]
     if pictures is not None:
         _pictures(outcomes, pictures)
-    return not any(broken(outcome) for outcome in outcomes)
+    return Answer(
+        [_facts(outcome) for outcome in outcomes], _shown(outcomes, details), table,
+        fails=any(broken(outcome) for outcome in outcomes),
+    )  # fmt: skip
 
 
 def _measured(data: Path) -> None:
@@ -118,19 +105,14 @@ def all_checks() -> dict[str, Any]:
     return dict(sorted(CHECKS.items()))
 
 
-def _list(checks: dict[str, Any], table: Path | None, as_json: bool) -> None:
+def _list(checks: dict[str, Any]) -> Answer:
     """Return what each check compares and how long it takes."""
     rows = [
         {"name": name, "what": claim.what, "takes": claim.takes, "measured_s": claim.seconds}
         for name, claim in ((name, CLAIMS[name]) for name in checks)
     ]
-    save_csv(table, rows)
-    if as_json:
-        show_json(rows)
-        return
-    formatter = click.HelpFormatter(width=width())
-    formatter.write_dl([(name, f"{CLAIMS[name].what} ({_time(CLAIMS[name])})") for name in checks])
-    click.echo(formatter.getvalue(), nl=False)
+    told = [(name, f"{CLAIMS[name].what} ({_time(CLAIMS[name])})") for name in checks]
+    return Answer(rows, [Definitions(told)], rows)
 
 
 def _time(claim: Claim) -> str:
@@ -147,50 +129,54 @@ def _run(names: Sequence[str], checks: dict[str, Any]) -> list[Check]:
     return outcomes
 
 
-def _rows(names: tuple[str, ...], rows: Path | None, table: Path | None) -> list[Check]:
-    """The rows of a file through the machine, written to another."""
-    if names != (TABLE,) or rows is None or table is None:
-        raise UsageError(
-            Problem("--rows FILE and --csv RESULTS", expected=f"both, and the one check {TABLE}")
-        )
+def _rows(gather: Gather, names: tuple[str, ...], rows: Path) -> tuple[list[Check], list[dict[str, Any]]]:
+    """The outcome of the rows of a file through the machine, and the rows with their results."""
     from tests.validation import rtl_table
 
-    check_file_target(table)
+    with gather.also():
+        if names != (TABLE,) or click.get_current_context().params["csv"] is None:
+            expected = f"both, and the one check {TABLE}"
+            raise UsageError(Problem("--rows FILE and --csv RESULTS", expected=expected))
+    gather.done()
     lines = rtl_table.read(rows)
     with progress(len(lines)) as stage:
         found = rtl_table.simulate_lines(lines, lambda: stage(TABLE, 0.0))
-    rtl_table.write(table, lines, found)
     outcome = rtl_table.compare(lines, found)
-    click.echo(f"{len(lines):,} rows: {table}", err=True)
-    return [outcome] if outcome is not None else []
+    return [outcome] if outcome is not None else [], rtl_table.joined(lines, found)
 
 
-def _print(outcomes: Sequence[Check], details: bool, as_json: bool) -> None:
-    if as_json:
-        show_json([_facts(outcome) for outcome in outcomes])
-        return
-    from accelsim.report.table import text_table
+def _error(value: float | None) -> str:
+    """A relative error: in percent, or as a power of ten where that would have too many zeros."""
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f}%" if value >= SMALL or not value else f"{value:.1e}"
 
+
+FIELDS = (
+    Field("name", "check"), Field("rows", "rows", "{:,}".format), Field("equal", "agree", "{:,}".format),
+    Field("bound", "bound"), Field("verdict", "verdict"), Field("median", "median error", _error),
+    Field("p90", "90th percentile", _error), Field("max", "largest", _error),
+)  # fmt: skip
+
+
+def _shown(outcomes: Sequence[Check], details: bool) -> list[Part]:
+    shown: list[Part] = []
     if outcomes:
-        headers = ["check", "rows", "agree", "bound", "verdict", "median error", "90th percentile", "largest"]
         rows = [
-            (each.name, f"{each.rows:,}", f"{each.equal:,}", each.bound, verdict(each),
-             *(_error(value) if each.errors.size else "-" for value in (each.median, each.p90, each.max)))
+            {key: getattr(each, key) for key in ("name", "rows", "equal", "bound")}
+            | {"verdict": verdict(each)}
+            | {key: getattr(each, key) if each.errors.size else None for key in ("median", "p90", "max")}
             for each in outcomes
-        ]  # fmt: skip
-        show(text_table(headers, rows, width()))
+        ]
+        shown.append(Table(FIELDS, rows))
     for each in outcomes:
         if details or broken(each):
-            click.echo(f"\n{each.name}: {each.what}")
-            for line in (
+            lines = (
                 [broken(each), *each.details] if each.equal == each.rows and broken(each) else each.details
-            ):
-                click.echo(click.wrap_text(line, width(), "  ", "    "))
-
-
-def _error(value: float) -> str:
-    """A relative error: in percent, or as a power of ten where that would have too many zeros."""
-    return f"{100 * value:.1f}%" if value >= SMALL or not value else f"{value:.1e}"
+            )
+            told = (click.wrap_text(line, width(), "  ", "    ") for line in lines)
+            shown.append(Lines("\n".join([f"\n{each.name}: {each.what}", *told])))
+    return shown
 
 
 def _facts(outcome: Check) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.digits import whole
-from accelsim.engines.systolic.sweep import write_rows
 from accelsim.errors import AccelsimError, ModelError, Problem, nearest
 from accelsim.files.reading import read_text
 from accelsim.program.mapping import ORDERS
@@ -110,15 +109,14 @@ def simulate_lines(lines: Sequence[Line], each: Callable[[], None] = lambda: Non
     return found
 
 
-def write(path: Path, lines: Sequence[Line], found: Sequence[dict[str, Any]]) -> None:
-    """The input columns, then every result in the order of the golden file. ModelError when it cannot be written."""
+def joined(lines: Sequence[Line], found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The input columns of each row, then every result in the order of the golden file."""
     names = results()
-    rows = [
+    return [
         {name: cell for name, cell in line.cells.items() if name not in names}
         | {name: row[name] for name in names}
         for line, row in zip(lines, found, strict=True)
     ]
-    write_rows(path, rows)
 
 
 def compare(lines: Sequence[Line], found: Sequence[dict[str, Any]]) -> Check | None:

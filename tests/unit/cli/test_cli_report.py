@@ -46,7 +46,7 @@ def test_the_page_of_a_run_is_made_again_to_the_last_byte(cli: Cli, folder: Path
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()
     done = cli("report", str(folder))
-    assert done.exit_code == 0 and done.stdout == f"Page: {folder / 'report.html'}\n"
+    assert done.exit_code == 0 and done.stdout == f"Written: {folder / 'report.html'}\n"
     assert (folder / "report.html").read_bytes() == before
 
 
