@@ -70,7 +70,7 @@ def compare(
     is marked and the reason is given. With --layers, --csv writes the layers, all of them. With --on, a model is run on
     each chip and these runs are compared.
     """
-    from accelsim.report import compare as comparison
+    from accelsim.report import comparison
 
     sources = runs if chips is None else _simulated(gather, runs, chips.split(","), dtype, batch)
     return gather.read(lambda: comparison.compare(sources, layers))

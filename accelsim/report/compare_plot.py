@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.energy import CATEGORY_NAMES
-from accelsim.report.compare import (
-    STAR,
-    Summary,
-    counted,
-    energy_of,
-    grounds_of,
-    heading,
-    notes,
-)
+from accelsim.report.compare import STAR, Summary, counted, energy_of, grounds_of, heading, notes
 from accelsim.report.compare_labels import labels
 from accelsim.report.legends import below
 from accelsim.report.style import CATEGORY_LOOKS, GREY, INK, figure, styled

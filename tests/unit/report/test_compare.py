@@ -15,7 +15,7 @@ from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
 from accelsim.kernels.whole import ends
 from accelsim.machine.run import Run
-from accelsim.report import compare, compare_layers, compare_plot, table, write
+from accelsim.report import compare, compare_layers, compare_plot, comparison, table, write
 from accelsim.report.compare_labels import common, labels
 from accelsim.report.style import CATEGORY_LOOKS, GREY
 from accelsim.report.text import ratio, si, wrapped
@@ -30,7 +30,7 @@ LONG = "memories.dram.memory.bandwidth=34 GB/s"
 
 def rendered(sources: Sequence[compare.Source], width: int) -> str:
     """The table of runs."""
-    return table.render(compare.Runs((), (), entries=compare.load_summaries(sources)).shown(width), width)
+    return table.render(comparison.Runs((), (), entries=compare.load_summaries(sources)).shown(width), width)
 
 
 def rendered_layers(sources: Sequence[compare.Source], width: int, most: int | None = None) -> str:
@@ -147,10 +147,10 @@ def test_a_column_for_each_run_where_they_fit_else_a_row(reports: list[Path]) ->
 def test_missing_summaries_are_all_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError) as caught:
-        compare.compare([tmp_path / "empty", tmp_path / "missing", RUN])
+        comparison.compare([tmp_path / "empty", tmp_path / "missing", RUN])
     assert [Path(problem.where).name for problem in caught.value.problems] == ["empty", "missing"]
     with pytest.raises(UsageError, match="nothing to compare"):
-        compare.compare([])
+        comparison.compare([])
 
 
 # energies that are not alike
@@ -207,20 +207,20 @@ def test_ratios_of_unlike_energies_are_marked_and_the_others_not(runs: dict[str,
     assert marked == ["energy", "power", "E MAC", "E PE registers", "E on-chip SRAM", "E vector unit"]
     assert [text[:1] for text in compare.notes(compare.load_summaries([one, other]))] == ["*", "R"]
     assert compare.notes(compare.load_summaries(list(runs.values()))) == []
-    assert compare.compare([one, other]).rows[1]["unlike"] == ["table"]
+    assert comparison.compare([one, other]).rows[1]["unlike"] == ["table"]
 
 
 # records
 
 
 def test_records_have_all_digits_and_the_ratios(runs: dict[str, Run], reports: list[Path]) -> None:
-    first, second = compare.compare(reports[:2]).rows
+    first, second = comparison.compare(reports[:2]).rows
     one, two = list(runs.values())[:2]
     assert (first["latency_s"], second["latency_s"]) == (one.latency_s, two.latency_s)  # type: ignore[attr-defined]
     assert second["ratio_of_latency_s"] == second["latency_s"] / first["latency_s"]
     assert not any(key.startswith("ratio_of") for key in first)
     assert not any(" " in key for key in second)
-    compare.compare(reports).json()
+    comparison.compare(reports).json()
 
 
 # layer by layer

@@ -12,7 +12,8 @@ import pytest
 
 import accelsim
 from accelsim.errors import UsageError
-from accelsim.report.compare import compare, load_summaries
+from accelsim.report.compare import load_summaries
+from accelsim.report.comparison import compare
 from accelsim.report.saved_summary import Asked
 from accelsim.report.write import write_run
 from accelsim.request import Request

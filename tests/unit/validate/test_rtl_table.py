@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import ModelError
+from accelsim.files import records, write_file
 from tests.validation.golden import golden
 from tests.validation.rtl_machine import PARAMETERS
-from tests.validation.rtl_table import compare, read, results, simulate_lines, write
+from tests.validation.rtl_table import compare, joined, read, results, simulate_lines
 
 VALUES = ["4", "4", "4", "10", "1", "2", "nmk", "1", "int32", "0", "6", "5", "7", "4", "4", "4"]
 GOOD = dict(zip(PARAMETERS, VALUES, strict=True))
@@ -37,7 +38,7 @@ def test_golden_rows_come_out_as_they_went_in(tmp_path: Path) -> None:
     outcome = compare(rows, found)
     assert outcome is not None
     assert (outcome.rows, outcome.equal) == (4, 4)
-    write(tmp_path / "out.csv", rows, found)
+    write_file(tmp_path / "out.csv", records(joined(rows, found)))
     assert (tmp_path / "out.csv").read_text() == few.read_text()
 
 
@@ -50,7 +51,7 @@ def test_parameters_alone_are_enough_and_other_columns_stay(tmp_path: Path) -> N
     outcome = compare(rows, found)
     assert outcome is not None
     assert outcome.details == [f"{path}:2: macs {6 * 5 * 7}, the file has 1"]
-    write(tmp_path / "out.csv", rows, found)
+    write_file(tmp_path / "out.csv", records(joined(rows, found)))
     header, line = (text.split(",") for text in (tmp_path / "out.csv").read_text().splitlines())
     assert header == ["tag", *PARAMETERS, *results()]
     assert line[0] == "mine"
