@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import OUT, check_folder, progress, whole_list
+from accelsim.cli.common import OUT, check_folder, option, progress, whole_list
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options, number_options, numbers
 from accelsim.errors import Gather, Problem, UsageError
@@ -27,25 +27,21 @@ if TYPE_CHECKING:
     outputs="csv plot json", cls=Grouped,
 )  # fmt: skip
 @click.argument("model")
-@click.option(
-    "--on", required=True, metavar="CHIP,...", help="Chips: names (see 'accelsim chips') or YAML files."
-)
+@option("--on", "Chips: names (see 'accelsim chips') or YAML files.", required=True, metavar="CHIP,...")
 @click.option("--dtypes", default="fp32,tf32,bf16,fp16,fp8,int8,int4,int1", show_default=True, metavar="FORMAT,...",
               help="Number formats to compare; weights x activations as in int4xint8.")  # fmt: skip
 @click.option("--data", default="digits", show_default=True, metavar="digits|FILE.npz",
               help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.")  # fmt: skip
-@click.option("--qat", default="", metavar="FORMAT,...", help="Formats that the model is also trained for.")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples of one run.")
-@click.option("--steps", type=click.IntRange(1), default=1000, show_default=True,
-              help="Steps of each training: of a listed model, and of --qat.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the trainings.")
+@option("--qat", "Formats that the model is also trained for.", "", metavar="FORMAT,...")
+@option("--batch", "Samples of one run.", 1, least=1)
+@option("--steps", "Steps of each training: of a listed model, and of --qat.", 1000, least=1)
+@option("--seed", "Seed of the trainings.", 0, least=0)
 @number_options
 @limit_options
 @click.option("--keep", default="", metavar="FORMAT",
               help="Find the layers that must stay in this wider format to meet --budget.")  # fmt: skip
-@click.option("--budget", type=click.FloatRange(0), default=0.5, show_default=True,
-              help="Points of accuracy that --keep may lose.")  # fmt: skip
-@click.option("--out", type=OUT, help="Directory for the page, the CSV file and the plot.")
+@option("--budget", "Points of accuracy that --keep may lose.", 0.5, type=click.FloatRange(0))
+@option("--out", "Directory for the page, the CSV file and the plot.", type=OUT)
 def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked: Any) -> Answer:
     """Accuracy, latency and energy of MODEL in many number formats on several chips.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, check_file_target, progress
+from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
 from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
@@ -42,27 +42,17 @@ Groups = list[tuple[str, ...]]
     help="Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
     "devices_per_node, bytes, time_us; one a row. Repeatable: all kinds of kernels are fitted together.",
 )
-@click.option("--device", metavar="NAME", help="Use rows of this device; default: the names of the chip.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
-)
-@click.option(
+@option("--device", "Use rows of this device; default: the names of the chip.", metavar="NAME")
+@option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@option(
     "--site",
+    "Fit the two numbers of a site (clock under load, host), and leave the chip as it is.",
     metavar="NAME",
-    help="Fit the two numbers of a site (clock under load, host), and leave the chip as it is.",
 )
-@click.option(
-    "--constants", metavar="A,B+C", help="The constants to fit; constants joined by + share a value."
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seed of random starts and of the rows that are left out.",
-)
-@click.option("--as-of", metavar="YYYY-MM", help="When the rows were measured; default: this month.")
-@click.option("--out", type=OUT, metavar="FILE", help="The file to write the spec (or the site) to.")
+@option("--constants", "The constants to fit; constants joined by + share a value.", metavar="A,B+C")
+@option("--seed", "Seed of random starts and of the rows that are left out.", 0, type=int)
+@option("--as-of", "When the rows were measured; default: this month.", metavar="YYYY-MM")
+@option("--out", "The file to write the spec (or the site) to.", type=OUT, metavar="FILE")
 def calibrate(
     gather: Gather, chip: str, sources: tuple[Path, ...], device: str | None, overrides: tuple[str, ...],
     site: str | None, constants: str | None, seed: int, as_of: str | None, out: Path | None,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 T = TypeVar("T")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Number(click.FloatRange):
@@ -212,6 +213,17 @@ def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
         problems += error.problems
     if problems:
         raise UsageError(problems)
+
+
+def option(
+    names: str, help: str, default: Any = None, *, least: int | None = None, **settings: Any
+) -> Callable[[Decorated], Decorated]:
+    """Return a click option; a default other than "" is shown; ``least``: the smallest whole number that it takes."""
+    if least is not None:
+        settings["type"] = click.IntRange(least)
+    if default is not None:
+        settings = {"default": default, "show_default": default != "", **settings}
+    return click.option(*names.split(), help=help, **settings)
 
 
 json_option = click.option(

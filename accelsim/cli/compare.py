@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import count_or_all
+from accelsim.cli.common import count_or_all, option
 from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -45,13 +45,9 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
     helps={"plot": "Draw latency and energy relative to the first run: FILE.png or FILE.svg."},
 )  # fmt: skip
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option(
-    "--on", "chips", metavar="A,B", help="RUN is a model, which runs on these chips first, without values."
-)
-@click.option(
-    "--dtype", default="", help="With --on: number format; default: the one that each chip prefers."
-)
-@click.option("--batch", type=click.IntRange(1), help="With --on: first dimension of every input.")
+@option("--on chips", "RUN is a model, which runs on these chips first, without values.", metavar="A,B")
+@option("--dtype", "With --on: number format; default: the one that each chip prefers.", "")
+@option("--batch", "With --on: first dimension of every input.", least=1)
 @click.option("--layers", callback=_asked_layers,
               metavar="[N|all]", help="Of two runs of one model: the layers that differ most in time, side by side; "
               f"without a number {LAYERS}.")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import OUT, check_file_target, example
+from accelsim.cli.common import OUT, check_file_target, example, option
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.files.reading import exists, is_folder
 
@@ -35,14 +35,12 @@ class Source(NamedTuple):
     "accelsim export-trace run.npz --format drampower --channel 0 --out channel0.csv",
 ))  # fmt: skip
 @click.argument("source", metavar="SOURCE")
-@click.option(
-    "--format", "form", required=True, metavar="NAME", help="dramsim3, ramulator2, drampower or drampower4."
-)
-@click.option("--memory", default="", metavar="NAME", help="Which memory of the run, if it had several.")
+@option("--format form", "dramsim3, ramulator2, drampower or drampower4.", required=True, metavar="NAME")
+@option("--memory", "Which memory of the run, if it had several.", "", metavar="NAME")
 @click.option("--on", "dram", default="", metavar="DRAM",
               help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
-@click.option("--channel", default=0, show_default=True, help="Which channel's commands (drampower).")
-@click.option("--out", type=OUT, help="The file to write; stdout without it.")
+@option("--channel", "Which channel's commands (drampower).", 0)
+@option("--out", "The file to write; stdout without it.", type=OUT)
 def export_trace(source: str, form: str, memory: str, dram: str, channel: int, out: Path | None) -> None:
     """Write a trace for DRAMsim3, Ramulator 2 or DRAMPower.
 

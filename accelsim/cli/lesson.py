@@ -17,6 +17,7 @@ from accelsim.cli.common import (
     csv_option,
     example,
     json_option,
+    option,
     paragraphs,
     show,
     show_json,
@@ -93,7 +94,7 @@ lesson: click.Group = course
 )
 @lesson_argument
 @place_argument
-@click.option("--student", default="", metavar="NAME", help="Draw the numbers of the lesson for this name.")
+@option("--student", "Draw the numbers of the lesson for this name.", "", metavar="NAME")
 def start(lesson: Lesson, place: Path, student: str) -> None:
     """Make the folder of LESSON in DIR (default: here): its text, and the one file to edit."""
     from accelsim.lessons.work import README, start
@@ -155,7 +156,7 @@ def hint(lesson: Lesson, which: int) -> None:
 @lesson.command(epilog=example("accelsim lesson notebook 3", "accelsim lesson notebook 3 three.ipynb"))
 @lesson_argument
 @click.argument("target", metavar="[FILE.ipynb]", type=OUT, required=False)
-@click.option("--student", default="", metavar="NAME", help="Draw the numbers of the lesson for this name.")
+@option("--student", "Draw the numbers of the lesson for this name.", "", metavar="NAME")
 def notebook(lesson: Lesson, target: Path | None, student: str) -> None:
     """Write LESSON as a notebook (default: lesson-03.ipynb here): its text, a cell to edit, the check."""
     from accelsim.errors import Problem, UsageError
@@ -174,7 +175,7 @@ def notebook(lesson: Lesson, target: Path | None, student: str) -> None:
     epilog=example("accelsim lesson solution 3", "accelsim lesson solution 3 --student 'Ada Lovelace'")
 )
 @lesson_argument
-@click.option("--student", default="", metavar="NAME", help="With the numbers of this name.")
+@option("--student", "With the numbers of this name.", "", metavar="NAME")
 def solution(lesson: Lesson, student: str) -> None:
     """Print a solution of LESSON."""
     from accelsim.lessons.work import filled
@@ -197,8 +198,7 @@ def reset(lesson: Lesson, place: Path) -> None:
     "accelsim lesson grade homework/*", "accelsim lesson grade ada grace --csv marks.csv",
 ))  # fmt: skip
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
-@click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True,
-              help="Time that the answers of one file may take.")  # fmt: skip
+@option("--seconds", "Time that the answers of one file may take.", 20.0, type=click.FloatRange(1))
 @click.option("--trust-students", "trusted", is_flag=True,
               help="Run their files as plain processes, without bwrap and with all your rights.")  # fmt: skip
 @json_option

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from accelsim.cli.batching import parsed_batches
-from accelsim.cli.common import OUT, check_file_target, example, save_csv
+from accelsim.cli.common import OUT, check_file_target, example, option, save_csv
 
 
 @click.command(epilog=example(
@@ -18,49 +18,33 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     "accelsim measure --on cuda:0 --calls --out calls.csv",
     "accelsim measure --on cuda:0 --model 'bert-large?seq=128' --batches 1,32 --power 1 --out networks.csv",
 ))  # fmt: skip
-@click.option("--on", "device", default="cuda:0", show_default=True, help="The GPU, as PyTorch calls it.")
-@click.option("--ops", metavar="A,B", help="Kernels to measure; default: all that the format has.")
-@click.option("--dtype", default="fp16", show_default=True, help="Number format.")
-@click.option(
-    "--rows",
-    type=click.IntRange(1),
-    default=60,
-    show_default=True,
-    help="Kernels of each op, drawn at random.",
-)
-@click.option(
-    "--model",
-    "models",
+@option("--on device", "The GPU, as PyTorch calls it.", "cuda:0")
+@option("--ops", "Kernels to measure; default: all that the format has.", metavar="A,B")
+@option("--dtype", "Number format.", "fp16")
+@option("--rows", "Kernels of each op, drawn at random.", 60, least=1)
+@option(
+    "--model models",
+    "A whole network instead of kernels: the graph that is simulated, node by node. Repeatable.",
     multiple=True,
     metavar="MODEL",
-    help="A whole network instead of kernels: the graph that is simulated, node by node. Repeatable.",
 )
-@click.option(
-    "--batches",
-    default="1",
-    show_default=True,
-    callback=parsed_batches,
-    metavar="N,M",
-    help="Batches of networks.",
-)
-@click.option(
+@option("--batches", "Batches of networks.", "1", callback=parsed_batches, metavar="N,M")
+@option(
     "--attention",
+    "Attention of networks: node by node, or in one call.",
+    "unfused",
     type=click.Choice(["unfused", "fused"]),
-    default="unfused",
-    show_default=True,
-    help="Attention of networks: node by node, or in one call.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the sizes.")
-@click.option(
-    "--calls",
-    "called",
+@option("--seed", "Seed of the sizes.", 0, least=0)
+@option(
+    "--calls called",
+    "Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph.",
     is_flag=True,
-    help="Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph.",
 )
-@click.option(
+@option(
     "--warm",
+    "Give every call the same operands, in the L2 cache where they fit; default: a cold cache.",
     is_flag=True,
-    help="Give every call the same operands, in the L2 cache where they fit; default: a cold cache.",
 )
 @click.option(
     "--power",
@@ -70,7 +54,7 @@ from accelsim.cli.common import OUT, check_file_target, example, save_csv
     help="Measure watts, clock and joules of the first ROWS kernels of each op, or of networks, 1.5 s each; needs NVML "
     "(nvidia-ml-py).",
 )
-@click.option("--out", type=OUT, required=True, metavar="FILE", help="The file to write the table to.")
+@option("--out", "The file to write the table to.", type=OUT, required=True, metavar="FILE")
 def measure(
     device: str, ops: str | None, dtype: str, rows: int, models: tuple[str, ...], batches: tuple[int, ...],
     attention: str, seed: int, called: bool, warm: bool, power: int, out: Path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import OUT, check_file_target, extents, pairs, progress
+from accelsim.cli.common import OUT, check_file_target, extents, option, pairs, progress
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather
@@ -24,24 +24,22 @@ if TYPE_CHECKING:
     cls=Grouped,
 )  # fmt: skip
 @click.argument("model")
-@click.option("--out", type=OUT, required=True, help="The ONNX file to write.")
+@option("--out", "The ONNX file to write.", type=OUT, required=True)
 @click.option("--dtype", default="int8", show_default=True,
               help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.")  # fmt: skip
 @click.option("--ranges", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",
               help="How the range of an activation is chosen.")  # fmt: skip
-@click.option("--percentile", type=float, help="Share of the values in that range, percent.")
-@click.option("--data", help="Data to choose ranges from: an npz file with one array per input, or 'digits'.")
-@click.option("--format", default="qdq", show_default=True, metavar="qdq|qoperator",
-              help="QuantizeLinear around float ops, or ops of integers.")  # fmt: skip
+@option("--percentile", "Share of the values in that range, percent.", type=float)
+@option("--data", "Data to choose ranges from: an npz file with one array per input, or 'digits'.")
+@option("--format", "QuantizeLinear around float ops, or ops of integers.", "qdq", metavar="qdq|qoperator")
 @click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
               help="Without or with zero points of the activations.")  # fmt: skip
-@click.option("--per-tensor", is_flag=True, help="One scale for all weights of a layer, not one per channel.")
-@click.option("--bias-correction", is_flag=True, help="Correct biases for the mean error of the weights.")
-@click.option("--weights", default="model", show_default=True, metavar="random:SEED|model",
-              help="Values of the weights.")  # fmt: skip
-@click.option("--batch", type=click.IntRange(1), help="First dimension of every input.")
-@click.option("--shape", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input. Repeatable.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of drawn data.")
+@option("--per-tensor", "One scale for all weights of a layer, not one per channel.", is_flag=True)
+@option("--bias-correction", "Correct biases for the mean error of the weights.", is_flag=True)
+@option("--weights", "Values of the weights.", "model", metavar="random:SEED|model")
+@option("--batch", "First dimension of every input.", least=1)
+@option("--shape", "Shape of an input. Repeatable.", multiple=True, metavar="NAME=1,3,224,224")
+@option("--seed", "Seed of drawn data.", 0, least=0)
 @limit_options
 def quantize(gather: Gather, model: str, out: Path, shape: tuple[str, ...], **asked: Any) -> Answer:
     """Quantise MODEL (an ONNX file or a name from 'accelsim models') after training, and write it as ONNX.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, check_report_target, png_option, progress
+from accelsim.cli.common import FILE, OUT, check_report_target, option, png_option, progress
 from accelsim.errors import Gather
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MOST = 12
 
 @answers("accelsim rerun reports/cnn-edu-4x4", outputs="json", helps={"json": "Print the outcome as JSON."})
 @click.argument("report", type=FILE, metavar="DIR")
-@click.option("--out", type=OUT, help="Directory for the report of the new run.")
+@option("--out", "Directory for the report of the new run.", type=OUT)
 @png_option
 def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     """Repeat the run whose report is in DIR, with the same options, and compare every figure of its summary.

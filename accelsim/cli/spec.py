@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import example
+from accelsim.cli.common import example, option
 from accelsim.errors import Gather, Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
     return load_part(file, kind, load.KINDS[kind], overrides)
 
 
-set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable."
-)
+set_option = option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 
 
 @answers(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import OUT, check_file_target, progress, whole_list
+from accelsim.cli.common import OUT, check_file_target, option, progress, whole_list
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError
@@ -42,34 +42,29 @@ ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
               "zero, chunks, recompute, period (steps between averagings).")  # fmt: skip
 @click.option("--schedule", metavar="1f1b", help="Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
               "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.")  # fmt: skip
-@click.option("--microbatches", type=click.IntRange(1), help="Microbatches of each replica and step.")
+@option("--microbatches", "Microbatches of each replica and step.", least=1)
 @click.option("--compare", default="", metavar="plain,local-sgd,pipedream",
               help="With a cluster: also train with these methods and show their losses.")  # fmt: skip
 @click.option("--data", default="", metavar="digits|sums|FILE.npz",
               help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
               "numbers in a row. Default: digits; for a language model sums.")  # fmt: skip
-@click.option("--steps", type=int, default=300, show_default=True, help="Batches to train on.")
-@click.option("--batch", type=click.IntRange(1), help="Samples per step; default: 64.")
-@click.option("--lr", type=float, help="Learning rate; default: 0.05 for sgd, 0.001 for adam.")
-@click.option("--optimiser", "--optimizer", default="sgd", show_default=True, metavar="sgd|adam",
-              help="Update rule; sgd has momentum 0.9.")  # fmt: skip
+@option("--steps", "Batches to train on.", 300, type=int)
+@option("--batch", "Samples per step; default: 64.", least=1)
+@option("--lr", "Learning rate; default: 0.05 for sgd, 0.001 for adam.", type=float)
+@option("--optimiser --optimizer", "Update rule; sgd has momentum 0.9.", "sgd", metavar="sgd|adam")
 @click.option("--precision", default="fp32", show_default=True, metavar="fp32|mixed|mixed-bf16|fp16|bf16",
               help="mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.")  # fmt: skip
 @click.option("--loss-scale", default="", metavar="dynamic|none|NUMBER",
               help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.")  # fmt: skip
 @click.option("--qat", default="", metavar="int8|int4|int2|int1|int4xint8",
               help="Quantisation-aware training: formats of weights and activations.")  # fmt: skip
-@click.option(
-    "--edges", default="", metavar="int8", help="With --qat: format of the first and the last layer."
-)
-@click.option("--sparsity", default="", metavar="2:4",
-              help="Prune the starting weights to this pattern and keep the zeros.")  # fmt: skip
-@click.option("--dtype", default="", help="Format of the MACs on the chip; default: that of the precision.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
-              help="Seed of starting weights and batches.")  # fmt: skip
-@click.option("--set", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable.")
+@option("--edges", "With --qat: format of the first and the last layer.", "", metavar="int8")
+@option("--sparsity", "Prune the starting weights to this pattern and keep the zeros.", "", metavar="2:4")
+@option("--dtype", "Format of the MACs on the chip; default: that of the precision.", "")
+@option("--seed", "Seed of starting weights and batches.", 0, least=0)
+@option("--set", "Change a field of the spec. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @limit_options
-@click.option("--out", type=OUT, help="Write the learnt model to this ONNX file.")
+@option("--out", "Write the learnt model to this ONNX file.", type=OUT)
 def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     """Train MODEL (a name from 'accelsim models', or an ONNX file) and report what it costs.
 

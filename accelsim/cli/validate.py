@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import FILE, OUT
+from accelsim.cli.common import FILE, OUT, option
 from accelsim.errors import Gather
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     "accelsim validate rtl-machine --rows runs.csv --csv results.csv",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--rows", type=FILE, help="Rows for rtl-machine, as in its golden file; --csv receives the results."
-)
-@click.option(
+@option("--rows", "Rows for rtl-machine, as in its golden file; --csv receives the results.", type=FILE)
+@option(
     "--data",
+    "Folder with rows that others measured, for the checks gpu-*, collectives, serving and training.",
     type=FILE,
     metavar="DIR",
-    help="Folder with rows that others measured, for the checks gpu-*, collectives, serving and training.",
 )
 @click.option(
     "--pictures",
@@ -37,10 +35,8 @@ if TYPE_CHECKING:
     help="A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
     "gpu-vector and gpu-models.",
 )
-@click.option("--details", is_flag=True, help="Show what was compared, and the first rows that differ.")
-@click.option(
-    "--list", "only_list", is_flag=True, help="List the checks: what each compares, how long it takes."
-)
+@option("--details", "Show what was compared, and the first rows that differ.", is_flag=True)
+@option("--list only_list", "List the checks: what each compares, how long it takes.", is_flag=True)
 def validate(gather: Gather, **asked: Any) -> Answer:
     """Run the checks NAME (all of them when none is named); exit code 1 when one fails.
 
