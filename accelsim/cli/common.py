@@ -16,10 +16,9 @@ import click
 from accelsim import files
 from accelsim.cli.inputs import refuse_inputs
 from accelsim.digits import whole as whole_number
-from accelsim.errors import Problem, UsageError, brief
+from accelsim.errors import Gather, Problem, UsageError, brief
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 T = TypeVar("T")
@@ -244,20 +243,16 @@ def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
 
 png_option = click.option("--png", is_flag=True, expose_value=False, callback=_also_png,
                           help="Draw the pictures of the report as PNG too, beside SVG.")  # fmt: skip
-plot_option = click.option("--plot", type=OUT, help="Draw the picture: FILE.png or FILE.svg.")
 
 
 def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
     """UsageError with all that is wrong with the files of --plot and --csv; for before the work."""
-    problems: list[Problem] = []
+    gather = Gather()
     for target, suffixes in ((plot, PICTURES), (table, ())):
-        try:
+        with gather.also():
             if target is not None:
                 check_file_target(target, suffixes)
-        except UsageError as error:
-            problems += error.problems
-    if problems:
-        raise UsageError(problems)
+    gather.done()
 
 
 def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -266,14 +261,6 @@ def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
         files.write_file(
             target, files.records([{key: _cell(value) for key, value in row.items()} for row in rows])
         )
-
-
-def save_plot(target: Path | None, draw: Callable[[], Figure]) -> None:
-    """Draw and write the picture where --plot was given."""
-    if target is not None:
-        from accelsim.report.style import save
-
-        save(draw(), target)
 
 
 def show_json(facts: Any) -> None:

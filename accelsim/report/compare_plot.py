@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.energy import CATEGORY_NAMES
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Stack = tuple[Callable[[Summary], float | None], dict[str, Any]]
+"""A part of a bar: its value in a summary, and how it looks."""
 NAME, NOTE = 30, 145
 """Characters of a line of a name, and of a note."""
 LINE_IN = 0.15
@@ -35,8 +37,24 @@ def compare_figure(entries: Sequence[Summary]) -> Figure:
     fig, (left, right) = figure(height, 1, 2, sharey=True)
     left.set_yticks(range(len(entries)), names)
     left.set_ylim(len(entries) - 0.4, -0.6)
-    _latency_bars(left, entries)
-    _energy_bars(right, entries)
+    latency: list[Stack] = [(lambda entry: entry["latency_s"], {"color": GREY})]
+    _bars(left, entries, "latency", "s", "Latency of one run", latency, [""] * len(entries))
+    energy: list[Stack] = []
+    for name in CATEGORY_NAMES:
+        look = CATEGORY_LOOKS[name]
+        style = {
+            "color": look.color,
+            "hatch": look.hatch,
+            "edgecolor": "white",
+            "linewidth": 0.3,
+            "label": name,
+        }
+        energy.append((energy_of(name), style))
+    title, stars = (
+        f"Energy per {' or '.join(counted(entries))}",
+        [STAR * bool(each) for each in grounds_of(entries)],
+    )
+    _bars(right, entries, "energy", "J", title, energy, stars)
     below(fig, right)
     if told:
         fig.suptitle("\n".join(told), fontsize=8, x=0.01, ha="left", color="#555555")
@@ -48,20 +66,6 @@ def _base(values: Sequence[float]) -> tuple[float, str]:
     if values[0]:
         return values[0], "relative to the first run"
     return max(values) or 1.0, "relative to the largest"
-
-
-def _latency_bars(axes: Axes, entries: Sequence[Summary]) -> None:
-    values = [entry["latency_s"] for entry in entries]
-    base, words = _base(values)
-    axes.barh(range(len(entries)), [value / base for value in values], 0.7, color=GREY)
-    ends = _intervals(axes, entries, base, "latency", "s")
-    _value_labels(axes, values, base, "s", [""] * len(values), ends)
-    axes.set_title("Latency of one run" + _with_intervals(entries, "latency"))
-    axes.set_xlabel(words)
-
-
-def _with_intervals(entries: Sequence[Summary], what: str) -> str:
-    return ", with 90 % interval" if any(entry.get(f"{what}_interval") for entry in entries) else ""
 
 
 def _intervals(axes: Axes, entries: Sequence[Summary], base: float, what: str, unit: str) -> list[float]:
@@ -78,26 +82,22 @@ def _intervals(axes: Axes, entries: Sequence[Summary], base: float, what: str, u
     return ends
 
 
-def _energy_bars(axes: Axes, entries: Sequence[Summary]) -> None:
-    totals = [entry["energy_per_inference_J"] for entry in entries]
-    base, words = _base(totals)
+def _bars(
+    axes: Axes, entries: Sequence[Summary], what: str, unit: str, title: str, stacks: Sequence[Stack],
+    marks: Sequence[str],
+) -> None:  # fmt: skip
+    """Draw a bar for each run, of parts from left to right, with its value and ``marks`` beside it."""
+    values = [entry[SHOWN[what]] for entry in entries]
+    base, words = _base(values)
     start = [0.0] * len(entries)
-    for name in CATEGORY_NAMES:
-        parts = [(energy_of(name)(entry) or 0.0) / base for entry in entries]
+    for value, style in stacks:
+        parts = [(value(entry) or 0.0) / base for entry in entries]
         if any(parts):
-            look = CATEGORY_LOOKS[name]
-            style: dict[str, Any] = {
-                "color": look.color,
-                "hatch": look.hatch,
-                "edgecolor": "white",
-                "linewidth": 0.3,
-            }
-            axes.barh(range(len(entries)), parts, 0.7, left=start, label=name, **style)
+            axes.barh(range(len(entries)), parts, 0.7, left=start, **style)
             start = [below + part for below, part in zip(start, parts, strict=True)]
-    marks = [STAR if unlike else "" for unlike in grounds_of(entries)]
-    ends = _intervals(axes, entries, base, "energy", "J")
-    _value_labels(axes, totals, base, "J", marks, ends)
-    axes.set_title(f"Energy per {' or '.join(counted(entries))}" + _with_intervals(entries, "energy"))
+    _value_labels(axes, values, base, unit, marks, _intervals(axes, entries, base, what, unit))
+    known = any(entry.get(f"{what}_interval") for entry in entries)
+    axes.set_title(title + ", with 90 % interval" * known)
     axes.set_xlabel(words)
 
 
