@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from accelsim.kernels.table import Table
     from accelsim.report.answer import Answer
     from accelsim.spec.chip import Chip
-
-Groups = list[tuple[str, ...]]
-"""Constants to fit; those of a group share a value."""
 
 
 @answers(
@@ -53,10 +49,7 @@ Groups = list[tuple[str, ...]]
 @option("--seed", "Seed of random starts and of the rows that are left out.", 0, type=int)
 @option("--as-of", "When the rows were measured; default: this month.", metavar="YYYY-MM")
 @option("--out", "The file to write the spec (or the site) to.", type=OUT, metavar="FILE")
-def calibrate(
-    gather: Gather, chip: str, sources: tuple[Path, ...], device: str | None, overrides: tuple[str, ...],
-    site: str | None, constants: str | None, seed: int, as_of: str | None, out: Path | None,
-) -> Answer:  # fmt: skip
+def calibrate(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     """Fit constants of a chip to measured kernels, or those of a cluster's communication library to measured
     collectives, robustly, and report the error on rows that were left out.
 
@@ -68,32 +61,28 @@ def calibrate(
     if out is not None:
         with gather.also(last=True):
             check_file_target(out, (".yaml",))
-    day = as_of or datetime.now(UTC).strftime("%Y-%m")
-    groups = [
-        tuple(each.strip() for each in group.split("+"))
-        for group in (constants or "").split(",")
-        if group.strip()
-    ]
+    asked["day"] = asked["as_of"] or datetime.now(UTC).strftime("%Y-%m")
+    named = [group.split("+") for group in (asked["constants"] or "").split(",") if group.strip()]
+    asked["groups"] = [tuple(name.strip() for name in group) for group in named]
     with gather.also():
-        cluster = is_cluster(chip)
-        if cluster and len(sources) > 1:
-            raise UsageError(Problem(f"{len(sources)} tables of a cluster", "", "one --data FILE"))
-        if cluster and site:
-            raise UsageError(Problem("--site of a cluster", expected="a chip, whose kernels are measured"))
-        if constants and site:
-            raise UsageError(
-                Problem("--constants with --site", expected="one of them: a site has two numbers of its own")
-            )
+        cluster = is_cluster(asked["chip"])
+        _check(asked, cluster)
     gather.done()
-    if cluster:
-        return _cluster(chip, sources[0], device, overrides, groups, seed, day, out)
-    return _chip(chip, sources, device, overrides, groups, site, seed, day, out)
+    return _cluster(out, asked) if cluster else _chip(out, asked)
 
 
-def _chip(
-    name: str, sources: Sequence[Path], device: str | None, overrides: Sequence[str], groups: Groups, site: str | None,
-    seed: int, day: str, out: Path | None,
-) -> Answer:  # fmt: skip
+def _check(asked: dict[str, Any], cluster: bool) -> None:
+    """UsageError for options that cannot go together."""
+    if cluster and len(asked["sources"]) > 1:
+        raise UsageError(Problem(f"{len(asked['sources'])} tables of a cluster", "", "one --data FILE"))
+    if cluster and asked["site"]:
+        raise UsageError(Problem("--site of a cluster", expected="a chip, whose kernels are measured"))
+    if asked["constants"] and asked["site"]:
+        expected = "one of them: a site has two numbers of its own"
+        raise UsageError(Problem("--constants with --site", expected=expected))
+
+
+def _chip(out: Path | None, asked: dict[str, Any]) -> Answer:
     from accelsim.kernels.calibrate import calibrate as fitted
     from accelsim.kernels.table import joined, read_table
     from accelsim.report.calibrated import chip_answer
@@ -101,18 +90,18 @@ def _chip(
     from accelsim.spec.site import FIELDS
     from accelsim.spec.yaml.load import load_chip
 
-    chip = load_chip(name, overrides)
-    rows = _rows(joined([read_table(each, timed=True) for each in sources]), chip, device)
-    if site:
+    chip, groups = load_chip(asked["chip"], asked["overrides"]), asked["groups"]
+    rows = _rows(joined([read_table(each, timed=True) for each in asked["sources"]]), chip, asked["device"])
+    if asked["site"]:
         groups = [(each,) for each in constants(chip) if each.rsplit(".", 1)[-1] in FIELDS]
     devices = ", ".join(dict.fromkeys(each or "no device named" for each in rows.devices))
     kernels = count_of(len(rows.ops), "kernel")
-    basis = f"{kernels} of {', '.join(each.name for each in sources)} ({devices})"
+    basis = f"{kernels} of {', '.join(each.name for each in asked['sources'])} ({devices})"
     what = f"{count_of(len(groups), 'group')} of constants to {kernels}" if groups else "constants"
     with progress(1) as stage:
         stage(f"fit {what}", 0.0)
-        found = fitted(rows, chip, basis, day, groups, seed)
-    return chip_answer(found, chip, site, out)
+        found = fitted(rows, chip, basis, asked["day"], groups, asked["seed"])
+    return chip_answer(found, chip, asked["site"], out)
 
 
 def _rows(table: Table, chip: Chip, device: str | None) -> Table:
@@ -133,20 +122,18 @@ def _rows(table: Table, chip: Chip, device: str | None) -> Table:
     return table.only(rows)
 
 
-def _cluster(
-    name: str, data: Path, device: str | None, overrides: Sequence[str], groups: Groups, seed: int, day: str,
-    out: Path | None,
-) -> Answer:  # fmt: skip
+def _cluster(out: Path | None, asked: dict[str, Any]) -> Answer:
     from accelsim.cluster.fit import calibrate, read_collectives
     from accelsim.cluster.shapes.building import build
     from accelsim.report.calibrated import cluster_answer
     from accelsim.spec.yaml.clusters import load_cluster
 
-    cluster = load_cluster(name, overrides)
-    topology, every = build(cluster), read_collectives(data, device)
+    cluster, (data,) = load_cluster(asked["chip"], asked["overrides"]), asked["sources"]
+    topology, every = build(cluster), read_collectives(data, asked["device"])
     rows = _placed(every, topology, data)
-    found = calibrate(rows, topology, cluster.collectives, groups, seed)
-    return cluster_answer(found, cluster, len(every.sorts) - len(rows.sorts), f"{data.name} ({day})", out)
+    found = calibrate(rows, topology, cluster.collectives, asked["groups"], asked["seed"])
+    others = len(every.sorts) - len(rows.sorts)
+    return cluster_answer(found, cluster, others, f"{data.name} ({asked['day']})", out)
 
 
 def _placed(rows: Measured, topology: Topology, data: Path) -> Measured:

@@ -1,0 +1,62 @@
+"""Answers: what of them is written and printed, and how a command ends."""
+
+from __future__ import annotations
+
+import json
+from math import inf, nan
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from accelsim.cli.answers import answers
+from accelsim.errors import AccelsimError, Gather, UsageError
+from accelsim.files import text
+from accelsim.report.answer import Answer, Lines, block
+from accelsim.report.table import render
+
+
+def asked(answer: Answer, *words: str) -> tuple[int, str]:
+    """Exit code and output of a command that gives the answer."""
+
+    @answers("accelsim it")
+    def command(gather: Gather) -> Answer:
+        gather.done()
+        return answer
+
+    result = CliRunner().invoke(command, words)
+    return result.exit_code, result.stdout
+
+
+def test_what_is_no_number_is_null_and_an_empty_cell() -> None:
+    answer = Answer({"a": nan, "b": [1.5, inf], "c": {"d": (nan,)}}, rows=[{"a": nan, "c": {"d": 2.0}}])
+    assert json.loads(answer.json()) == {"a": None, "b": [1.5, None], "c": {"d": [None]}}
+    assert answer.table() == [{"a": None, "c.d": 2.0}]
+
+
+def test_other_files_are_written_and_named(tmp_path: Path) -> None:
+    one, folder = tmp_path / "one.txt", tmp_path / "all"
+    answer = Answer({}, [Lines("told")], other_files={one: text("1"), folder: {"two.txt": text("2")}})
+    assert asked(answer) == (0, f"told\n\nWritten: {one}, {folder}\n")
+    assert (one.read_text(), (folder / "two.txt").read_text()) == ("1", "2")
+    assert asked(answer, "--json") == (0, "{}\n")
+    assert asked(Answer({}, other_files={one: text("1")})) == (0, f"Written: {one}\n")
+
+
+def test_a_check_that_does_not_hold_and_an_error_end_the_command_when_all_is_told() -> None:
+    assert asked(Answer({}, [Lines("told")], fails=True)) == (1, "told\n")
+    assert asked(Answer({}, [Lines("told")], fails=True), "--json") == (1, "{}\n")
+
+    @answers("accelsim it")
+    def command(gather: Gather) -> Answer:
+        return Answer({}, [Lines("told")], fails=UsageError("wrong"))
+
+    with pytest.raises(AccelsimError, match="wrong"):
+        CliRunner().invoke(command, standalone_mode=False, catch_exceptions=False)
+    assert isinstance(command, click.Command)
+
+
+def test_a_block_has_what_and_its_value() -> None:
+    lines = render(block("run", [("chip", "t4"), ("layers", 3)]).shown(80), 80).splitlines()
+    assert [line.split() for line in lines[2:]] == [["chip", "t4"], ["layers", "3"]] and "run" in lines[0]
