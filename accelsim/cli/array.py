@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, check_file_target, paragraphs, whole_list, width
+from accelsim.cli.common import FILE, check_file_target, option, paragraphs, whole_list, width
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Gather, Problem, UsageError, count_of
 
@@ -29,21 +29,16 @@ MOST_EDGES = 2000
     "accelsim array --shapes shapes.csv --csv results.csv",
 )  # fmt: skip
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
-@click.option("--rows", type=click.IntRange(1), default=128, show_default=True, help="Rows of PEs.")
-@click.option("--cols", type=click.IntRange(1), default=128, show_default=True, help="Columns of PEs.")
+@option("--rows", "Rows of PEs.", 128, least=1)
+@option("--cols", "Columns of PEs.", 128, least=1)
 @click.option("--dataflow", default="ws", show_default=True, metavar=f"{'|'.join(DATAFLOWS)}[,...]",
               help="What stays in the PEs; several are compared.")  # fmt: skip
-@click.option(
-    "--schedule", default="overlapped", show_default=True, help="scalesim, sequential or overlapped."
-)
-@click.option("--shadow-load", default="column", show_default=True, help="column or diagonal.")
-@click.option("--energy", default=ENERGY, show_default=True, metavar="TABLE",
-              help="Energy table for the array's accesses: a name or a YAML file.")  # fmt: skip
-@click.option(
-    "--dtype", default="int8", show_default=True, help="Format whose energies are read from that table."
-)
-@click.option("--watch", is_flag=True, help="Print every register at every clock edge (at most 64 PEs).")
-@click.option("--edge", type=click.IntRange(1), help="With --watch: only this clock edge.")
+@option("--schedule", "scalesim, sequential or overlapped.", "overlapped")
+@option("--shadow-load", "column or diagonal.", "column")
+@option("--energy", "Energy table for the array's accesses: a name or a YAML file.", ENERGY, metavar="TABLE")
+@option("--dtype", "Format whose energies are read from that table.", "int8")
+@option("--watch", "Print every register at every clock edge (at most 64 PEs).", is_flag=True)
+@option("--edge", "With --watch: only this clock edge.", least=1)
 @click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
 def array(

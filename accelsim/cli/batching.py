@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import progress, whole, whole_list
+from accelsim.cli.common import option, progress, whole, whole_list
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError
 
@@ -36,13 +36,10 @@ def parsed_batches(context: click.Context, option: click.Parameter, text: str) -
     outputs="csv plot json",
 )  # fmt: skip
 @click.argument("model")
-@click.option("--on", "chip", required=True, metavar="CHIP", help="A chip's name or its YAML file.")
-@click.option("--batches", default="1,2,4,8,16,32,64,128,256", show_default=True, callback=parsed_batches,
-              metavar="N,N,...", help="Batch sizes.")  # fmt: skip
-@click.option("--dtype", default="", help="Operand format; without: the chip's preferred one.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the spec. Repeatable."
-)
+@option("--on chip", "A chip's name or its YAML file.", required=True, metavar="CHIP")
+@option("--batches", "Batch sizes.", "1,2,4,8,16,32,64,128,256", callback=parsed_batches, metavar="N,N,...")
+@option("--dtype", "Operand format; without: the chip's preferred one.", "")
+@option("--set overrides", "Change a field of the spec. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @limit_options
 def batching(
     gather: Gather, model: str, chip: str, batches: tuple[int, ...], dtype: str, overrides: tuple[str, ...]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import counted
+from accelsim.cli.common import counted, option
 from accelsim.errors import Gather, Problem, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     outputs="csv plot json",
 )
 @click.argument("name", required=False)
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
-@click.option(
-    "--routes", nargs=2, metavar="A B", help="Show the route from device A to device B (ranks or labels)."
-)
+@option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@option("--routes", "Show the route from device A to device B (ranks or labels).", nargs=2, metavar="A B")
 def clusters(
     gather: Gather, name: str | None, overrides: tuple[str, ...], routes: tuple[str, str] | None
 ) -> Answer:

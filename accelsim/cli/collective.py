@@ -9,7 +9,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import byte_sizes, counted
+from accelsim.cli.common import byte_sizes, counted, option
 from accelsim.errors import Gather, Problem, UsageError
 from accelsim.spec.counts import MOST_DEVICES
 
@@ -44,12 +44,8 @@ def _group(text: str) -> tuple[int, ...]:
     outputs="csv plot json",
 )  # fmt: skip
 @click.argument("kind")
-@click.option(
-    "--on",
-    "cluster",
-    required=True,
-    metavar="CLUSTER",
-    help="A cluster: a name ('16x-dgx-a100') or a YAML file.",
+@option(
+    "--on cluster", "A cluster: a name ('16x-dgx-a100') or a YAML file.", required=True, metavar="CLUSTER"
 )
 @click.option("--size", "texts", multiple=True, metavar="SIZE",
               help="Size of a device's whole buffer: '1GB'. Repeatable with --sweep; 64 MiB without.")  # fmt: skip
@@ -62,18 +58,15 @@ def _group(text: str) -> tuple[int, ...]:
               help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).")  # fmt: skip
 @click.option("--dtype", default="", metavar="FORMAT", help="Number format that is summed, of which a library's choice "
               "may depend; without: any.")  # fmt: skip
-@click.option(
-    "--group",
-    "devices",
-    metavar="DEVICES",
-    help="Devices that take part, in order: '0-7' or '0,8,16'; without: all.",
+@option(
+    "--group devices", "Devices that take part, in order: '0-7' or '0,8,16'; without: all.", metavar="DEVICES"
 )
-@click.option("--chunks", type=click.IntRange(1, 4096), help="Chunks of the buffer that follow each other.")
+@option("--chunks", "Chunks of the buffer that follow each other.", type=click.IntRange(1, 4096))
 @click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
               help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.")  # fmt: skip
-@click.option("--routes", "with_routes", is_flag=True, help="Show the route from each device to the next.")
-@click.option("--sweep", "swept", is_flag=True, help="Bus bandwidth against size, for every algorithm.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable.")
+@option("--routes with_routes", "Show the route from each device to the next.", is_flag=True)
+@option("--sweep swept", "Bus bandwidth against size, for every algorithm.", is_flag=True)
+@option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 def collective(
     gather: Gather, kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, library: str, caller: str,
     dtype: str, devices: str | None, chunks: int | None, conventions: str | None, with_routes: bool, swept: bool,

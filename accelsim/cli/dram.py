@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import example, progress
+from accelsim.cli.common import example, option, progress
 from accelsim.cli.dram_compare import compare, lessons, list_
 from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
 from accelsim.cli.groups import Grouped
@@ -67,22 +67,16 @@ def replay_on(name: str) -> click.Command:
 @click.option("--trace", default="seq_read", show_default=True, help="A file of accesses (text, or of 'accelsim run "
               "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
               "chase.")  # fmt: skip
-@click.option("--memory", default="", metavar="NAME", help="Which memory of a saved run, if it had several.")
+@option("--memory", "Which memory of a saved run, if it had several.", "", metavar="NAME")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
-@click.option(
-    "--outstanding",
-    type=click.IntRange(1, 1_000_000),
-    help="Accesses in flight; 1: each waits for the one before.",
+@option(
+    "--outstanding", "Accesses in flight; 1: each waits for the one before.", type=click.IntRange(1, 1000000)
 )
-@click.option(
-    "--injection",
-    type=click.IntRange(1, 1_000_000),
-    help="Accesses accepted per clock; default: one per channel.",
+@option(
+    "--injection", "Accesses accepted per clock; default: one per channel.", type=click.IntRange(1, 1000000)
 )
-@click.option("--clocks", metavar="A:B", help="Window of the picture of bank activity (with --out).")
-@click.option(
-    "--channel", type=click.IntRange(0), default=0, show_default=True, help="Channel of that picture."
-)
+@option("--clocks", "Window of the picture of bank activity (with --out).", metavar="A:B")
+@option("--channel", "Channel of that picture.", 0, least=0)
 @controller_options
 def _replay(
     gather: Gather, name: str, trace: str, memory: str, rest: tuple[str, ...], clocks: str | None, channel: int,

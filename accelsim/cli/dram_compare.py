@@ -10,7 +10,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import OUT, check_folder, example, progress
+from accelsim.cli.common import OUT, check_folder, example, option, progress
 from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
 from accelsim.errors import Gather, Problem, UsageError
 
@@ -75,14 +75,8 @@ def compare(gather: Gather, names: tuple[str, ...], **asked: Any) -> Answer:
 
 
 @click.command(epilog=example("accelsim dram lessons --out reports/dram-lessons"))
-@click.option(
-    "--out",
-    type=OUT,
-    default=LESSONS_FOLDER,
-    show_default=True,
-    help="Directory for summary.md and a picture for each lesson.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of each trace.")
+@option("--out", "Directory for summary.md and a picture for each lesson.", LESSONS_FOLDER, type=OUT)
+@option("--limit", "Only the first N accesses of each trace.", least=1, metavar="N")
 def lessons(out: Path, limit: int | None) -> None:
     """Measure what DRAM lessons teach: one picture and one table for each lesson; needs a checkout."""
     check_folder(out)

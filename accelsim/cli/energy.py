@@ -9,7 +9,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import OUT, check_folder, example
+from accelsim.cli.common import OUT, check_folder, example, option
 from accelsim.errors import Gather
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def energy() -> None:
     outputs="out csv plot json", helps={"out": "Directory for the figures as CSV and JSON, and the picture of them."},
     make=energy.command,
 )  # fmt: skip
-@click.option(
-    "--node", type=click.FloatRange(min=1), metavar="NM", help="Only this process node, scaled if need be."
-)
+@option("--node", "Only this process node, scaled if need be.", type=click.FloatRange(min=1), metavar="NM")
 def table(gather: Gather, node: float | None) -> Answer:
     """Energy per action: arithmetic by format, registers, SRAM, wires, DRAM, links; by node and by source.
 
@@ -48,7 +46,7 @@ def table(gather: Gather, node: float | None) -> Answer:
 
 
 @energy.command(epilog=example("accelsim energy eyeriss --out reports/eyeriss-alexnet"))
-@click.option("--out", type=OUT, required=True, help="Directory for the page, the table and the picture.")
+@option("--out", "Directory for the page, the table and the picture.", type=OUT, required=True)
 def eyeriss(out: Path) -> None:
     """AlexNet under the relative energies of Eyeriss (ISCA 2016): which level takes how much, layer by layer."""
     report = from_checkout("tests.validation.eyeriss_report", "accelsim energy eyeriss")

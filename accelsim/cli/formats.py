@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
+from accelsim.cli.common import option
 from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -63,13 +64,9 @@ def _chips() -> tuple[dict[str, list[str]], list[str]]:
 )  # fmt: skip
 @click.argument("name", metavar="FORMAT")
 @click.argument("value", metavar="VALUE")
-@click.option(
-    "--rounding", default="rne", show_default=True, help="rne, rna (ties away), rz (toward zero), stochastic."
-)
-@click.option("--overflow", help="inf, nan or saturate; as the format does by default.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of stochastic rounding."
-)
+@option("--rounding", "rne, rna (ties away), rz (toward zero), stochastic.", "rne")
+@option("--overflow", "inf, nan or saturate; as the format does by default.")
+@option("--seed", "Seed of stochastic rounding.", 0, least=0)
 def show_value(
     gather: Gather, name: str, value: str, rounding: str, overflow: str | None, seed: int
 ) -> Answer:

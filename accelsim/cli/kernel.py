@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, check_file_target, progress
+from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
 from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
 
 if TYPE_CHECKING:
@@ -42,32 +42,23 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 )  # fmt: skip
 @click.argument("op", required=False)
 @click.argument("sizes", nargs=-1)
-@click.option(
-    "--on",
-    "chip",
-    required=True,
-    metavar="CHIP",
-    help="A chip with an engine that runs kernels, or a spec file.",
+@option(
+    "--on chip", "A chip with an engine that runs kernels, or a spec file.", required=True, metavar="CHIP"
 )
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field of the chip. Repeatable."
-)
-@click.option("--dtype", help="Number format; default: fp16, or the first format of a CHIP without fp16.")
-@click.option("--site", metavar="SITE", help="Clock under load and host of the machine that holds the chip.")
-@click.option(
-    "--csv", "source", type=FILE, metavar="FILE", help="A table of kernels, one per row: op, dtype and sizes."
-)
-@click.option(
-    "--out",
-    "target",
+@option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@option("--dtype", "Number format; default: fp16, or the first format of a CHIP without fp16.")
+@option("--site", "Clock under load and host of the machine that holds the chip.", metavar="SITE")
+@option("--csv source", "A table of kernels, one per row: op, dtype and sizes.", type=FILE, metavar="FILE")
+@option(
+    "--out target",
+    "The file to write the table with predictions to; default: stdout.",
     type=OUT,
     metavar="FILE",
-    help="The file to write the table with predictions to; default: stdout.",
 )
-@click.option(
+@option(
     "--sweep",
+    "Increase one size of OP step by step, and show what each step costs.",
     metavar="NAME=FIRST:LAST[:STEP]",
-    help="Increase one size of OP step by step, and show what each step costs.",
 )
 def kernel(
     gather: Gather, op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str | None,

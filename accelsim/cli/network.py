@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import byte_sizes, progress
+from accelsim.cli.common import byte_sizes, option, progress
 from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def _sizes(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     return byte_sizes(texts)
 
 
-set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field. Repeatable."
-)
+set_option = option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 
 
 @answers(
@@ -36,9 +34,7 @@ set_option = click.option(
     outputs="out csv plot json", helps={"out": "Directory for the table and the plot."},
 )  # fmt: skip
 @click.argument("name", metavar="LINK")
-@click.option(
-    "--size", "sizes", multiple=True, callback=_sizes, help="Size of a transfer: '4 KiB'. Repeatable."
-)
+@option("--size sizes", "Size of a transfer: '4 KiB'. Repeatable.", multiple=True, callback=_sizes)
 @set_option
 def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str, ...]) -> Answer:
     """Time and bandwidth of transfers over LINK (a name or a YAML file), by their size.
@@ -61,16 +57,12 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
 )  # fmt: skip
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")
-@click.option("--traffic", "pattern", default="uniform", show_default=True,
-              help="uniform, transpose, neighbour, hotspot or bit-complement.")  # fmt: skip
+@option("--traffic pattern", "uniform, transpose, neighbour, hotspot or bit-complement.", "uniform")
 @click.option("--load", "loads", multiple=True, type=float,
               help="Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.")  # fmt: skip
-@click.option(
-    "--packet-flits", type=click.IntRange(1), default=1, show_default=True, help="Flits of a packet."
-)
-@click.option("--clocks", type=click.IntRange(100, 10_000_000), default=2000, show_default=True,
-              help="Clocks of a simulation.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the packets.")
+@option("--packet-flits", "Flits of a packet.", 1, least=1)
+@option("--clocks", "Clocks of a simulation.", 2000, type=click.IntRange(100, 10000000))
+@option("--seed", "Seed of the packets.", 1, least=0)
 @set_option
 def noc(
     gather: Gather, name: str, shape: tuple[int, ...], pattern: str, loads: tuple[float, ...], packet_flits: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import progress
+from accelsim.cli.common import option, progress
 from accelsim.cli.fusion import decoder_options
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError, known
@@ -26,28 +26,19 @@ if TYPE_CHECKING:
            "plot": "Draw time against memory of all plans into this file."},
 )  # fmt: skip
 @click.argument("model")
-@click.option(
+@option(
     "--on",
+    "A cluster's name (see 'accelsim clusters') or YAML file; a chip is a cluster of one.",
     required=True,
     metavar="CLUSTER",
-    help="A cluster's name (see 'accelsim clusters') or YAML file; a chip is a cluster of one.",
 )
-@click.option("--batch", type=click.IntRange(1), help="Samples of a step, all replicas together.")
-@click.option(
-    "--objective",
-    default="time",
-    show_default=True,
-    metavar="time|energy",
-    help="What the best plan minimises: energy is that of devices and links, without their hosts.",
-)
-@click.option(
-    "--set", "changes", multiple=True, metavar="PATH=VALUE", help="Change a field of the cluster. Repeatable."
-)
-@click.option("--dtype", default="", help="Number format; default: that of each chip.")
+@option("--batch", "Samples of a step, all replicas together.", least=1)
+@option("--objective", "What the best plan minimises: energy is that of devices and links, without their hosts.",
+        "time", metavar="time|energy")
+@option("--set changes", "Change a field of the cluster. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@option("--dtype", "Number format; default: that of each chip.", "")
 @decoder_options
-@click.option(
-    "--pipedream", is_flag=True, help="Cut MODEL into stages with replicas, as PipeDream's optimiser does."
-)
+@option("--pipedream", "Cut MODEL into stages with replicas, as PipeDream's optimiser does.", is_flag=True)
 @limit_options
 def plan(
     gather: Gather,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import answers
+from accelsim.cli.common import option
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Gather, Problem, UsageError
 
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
     outputs="out csv plot json", helps={"out": "Directory for the plot over the capacity, as PNG and SVG."},
     make=click.group, invoke_without_command=True,
 )  # fmt: skip
-@click.option("--capacity", metavar="BYTES", help="Capacity of all banks together, such as 1MiB.")
-@click.option("--word", "word_bits", type=int, default=64, show_default=True, help="Bits of an access.")
-@click.option("--ports", type=int, default=1, show_default=True, help="Read-write ports.")
-@click.option("--banks", type=int, default=1, show_default=True, help="Banks that the capacity is cut into.")
-@click.option("--node", "node_nm", type=float, default=45, show_default=True, help="Process, nm: 22 to 45.")
-@click.option(
-    "--cell", default="itrs-lop", show_default=True, help="itrs-lop (low operating power) or itrs-hp."
-)
+@option("--capacity", "Capacity of all banks together, such as 1MiB.", metavar="BYTES")
+@option("--word word_bits", "Bits of an access.", 64, type=int)
+@option("--ports", "Read-write ports.", 1, type=int)
+@option("--banks", "Banks that the capacity is cut into.", 1, type=int)
+@option("--node node_nm", "Process, nm: 22 to 45.", 45, type=float)
+@option("--cell", "itrs-lop (low operating power) or itrs-hp.", "itrs-lop")
 def sram(
     gather: Gather, capacity: str | None, word_bits: int, ports: int, banks: int, node_nm: float, cell: str
 ) -> Answer:
@@ -124,30 +123,18 @@ PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
 )  # fmt: skip
 @click.option("--pattern", type=click.Choice(list(PATTERNS)), default="ws", show_default=True,
               help="Row feed of a dataflow, im2col of a convolution, or updates of sums.")  # fmt: skip
-@click.option(
-    "--rows", type=int, default=32, show_default=True, help="Ports: rows of the array, or its columns."
-)
-@click.option("--length", type=int, default=256, show_default=True, help="Steps that stream.")
-@click.option("--stride", type=int, help="Bytes from row to row of the matrix; default: rows x element.")
-@click.option("--element", type=int, default=1, show_default=True, help="Bytes of an element.")
-@click.option("--banks", type=int, default=32, show_default=True, help="Banks.")
-@click.option(
-    "--word-bytes", type=int, default=1, show_default=True, help="Bytes that a bank serves at a time."
-)
-@click.option("--ports", type=int, default=1, show_default=True, help="Accesses per bank and clock.")
-@click.option(
-    "--image", type=int, default=32, show_default=True, help="im2col: height and width of the input."
-)
-@click.option("--channels", type=int, default=4, show_default=True, help="im2col: channels of the input.")
-@click.option(
-    "--kernel", type=int, default=3, show_default=True, help="im2col: height and width of the kernel."
-)
-@click.option(
-    "--conv-stride", type=int, default=1, show_default=True, help="im2col: stride of the convolution."
-)
-@click.option(
-    "--delay-registers", is_flag=True, help="Rows are read at once, registers at the array make the skew."
-)
+@option("--rows", "Ports: rows of the array, or its columns.", 32, type=int)
+@option("--length", "Steps that stream.", 256, type=int)
+@option("--stride", "Bytes from row to row of the matrix; default: rows x element.", type=int)
+@option("--element", "Bytes of an element.", 1, type=int)
+@option("--banks", "Banks.", 32, type=int)
+@option("--word-bytes", "Bytes that a bank serves at a time.", 1, type=int)
+@option("--ports", "Accesses per bank and clock.", 1, type=int)
+@option("--image", "im2col: height and width of the input.", 32, type=int)
+@option("--channels", "im2col: channels of the input.", 4, type=int)
+@option("--kernel", "im2col: height and width of the kernel.", 3, type=int)
+@option("--conv-stride", "im2col: stride of the convolution.", 1, type=int)
+@option("--delay-registers", "Rows are read at once, registers at the array make the skew.", is_flag=True)
 def conflicts(gather: Gather, **asked: Any) -> Answer:
     """Count how often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 

@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.batching import parsed_batches
-from accelsim.cli.common import example, progress
+from accelsim.cli.common import example, option, progress
 from accelsim.errors import Gather
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def _names(context: click.Context, option: click.Parameter, text: str) -> tuple[
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-chips_option = click.option(
-    "--on", "chips", required=True, callback=_names, metavar="A,B,...", help="Chips, or their YAML files."
+chips_option = option(
+    "--on chips", "Chips, or their YAML files.", required=True, callback=_names, metavar="A,B,..."
 )
 
 
@@ -44,7 +44,7 @@ def study() -> None:
     "--dtypes", default="fp32,tf32,bf16,fp16,fp8_e4m3fn,int8,int4", show_default=True, callback=_names,
     metavar="F,F,...", help="Number formats, from wide to narrow; a chip runs those that it has.",
 )  # fmt: skip
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Batch size.")
+@option("--batch", "Batch size.", 1, least=1)
 def precision(
     gather: Gather, model: str, chips: tuple[str, ...], dtypes: tuple[str, ...], batch: int
 ) -> Answer:
@@ -68,9 +68,8 @@ def precision(
 )  # fmt: skip
 @click.argument("model")
 @chips_option
-@click.option("--batches", default="1,2,4,8,16,32,64", show_default=True, callback=parsed_batches,
-              metavar="N,N,...", help="Batch sizes.")  # fmt: skip
-@click.option("--dtype", default="", help="Operand format; without: the one that each chip prefers.")
+@option("--batches", "Batch sizes.", "1,2,4,8,16,32,64", callback=parsed_batches, metavar="N,N,...")
+@option("--dtype", "Operand format; without: the one that each chip prefers.", "")
 def crossover(
     gather: Gather, model: str, chips: tuple[str, ...], batches: tuple[int, ...], dtype: str
 ) -> Answer:
