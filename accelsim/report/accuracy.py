@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim import files
+from accelsim.report.accuracy_plot import draw
 from accelsim.report.answer import Answer, Field, Lines, Part, Record, Table
+from accelsim.report.style import picture
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from accelsim.explore.accuracy import Accuracy, Row
     from accelsim.explore.mixed import Choice
 
@@ -49,23 +49,19 @@ def _record(row: Row) -> Record:
 
 def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> Answer:
     """Accuracy, latency and energy by number format; ``out``: directory of the page that ``command`` makes."""
-
-    def picture() -> Figure:
-        from accelsim.report.accuracy_plot import draw
-
-        return draw(result)
-
     rows = [vars(row) for row in result.rows]
     answer = Answer(
         {"tool": "accelsim", **vars(result), "rows": rows},
         [Table(FORMATS, [_record(row) for row in result.rows]), "", " ".join(sentences(result))],
-        rows, {"accuracy": picture},
+        rows, {"accuracy": partial(draw, result)},
     )  # fmt: skip
     if out is None:
         return answer
-    from accelsim.report.style import picture as drawn
-
-    made = (files.text(markdown(result, command)), files.records(answer.table()), drawn(picture(), ".png"))
+    made = (
+        files.text(markdown(result, command)),
+        files.records(answer.table()),
+        picture(draw(result), ".png"),
+    )
     return replace(answer, other_files={out: dict(zip(FILES, made, strict=True))})
 
 

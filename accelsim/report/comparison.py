@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,12 @@ from accelsim.report.compare import (
 )  # fmt: skip
 from accelsim.report.compare_labels import common, labels, settings
 from accelsim.report.compare_layers import differences, layer_table
+from accelsim.report.compare_plot import compare_figure
 from accelsim.report.table import GAP, Column
 from accelsim.report.table import table as ranked
 from accelsim.report.text import ratio, wrapped
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
 LEAST_LABEL, RATIO = 12, 8
@@ -42,12 +43,6 @@ def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
     UsageError as for ``load_summaries``, and where ``layers`` cannot be compared.
     """
     entries = load_summaries(sources)
-
-    def picture() -> Figure:
-        from accelsim.report.compare_plot import compare_figure
-
-        return compare_figure(entries)
-
     rows: Sequence[Record] = records(entries)
     runs = [{**row, "settings": settings(entry)} for row, entry in zip(rows, entries, strict=True)]
     facts = {"tool": "accelsim", "common": common(entries), "runs": runs, "notes": notes(entries)}
@@ -60,7 +55,7 @@ def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
         one, two = labels(entries)
         legend = f"Layers by the difference of the time that they add. First: {one}; second: {two}."
         shown += ["", legend, "", layer_table(rows, bool(grounds_of(entries)[1]), layers)]
-    return Answer(facts, shown, rows, {"comparison": picture})
+    return Answer(facts, shown, rows, {"comparison": partial(compare_figure, entries)})
 
 
 @dataclass(frozen=True)

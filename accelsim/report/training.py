@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,12 @@ from accelsim import files
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Part, block, finite
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
+from accelsim.report.training_plot import Curve as Drawn
+from accelsim.report.training_plot import losses
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from accelsim.cluster.values.trained import ClusterTraining, Curve
     from accelsim.explore.training import TrainingResult
-    from accelsim.report.training_plot import Curve as Drawn
     from accelsim.workload.graph import Graph
 
 SHARED = ("", "states of the optimiser", "these and gradients", "these, gradients and weights")
@@ -63,17 +63,12 @@ def _answer(
     facts: Any, shown: list[Part], rows: list[dict[str, Any]], curves: Mapping[str, Drawn], title: str, graph: Graph,
     out: Path | None,
 ) -> Answer:  # fmt: skip
-    def picture() -> Figure:
-        from accelsim.report.training_plot import losses
-
-        return losses(curves, title)
-
     model = {}
     if out is not None:
         from accelsim.workload.onnx.exporting.model import export_onnx
 
         model = {out: files.as_bytes(export_onnx(graph).SerializeToString())}
-    return Answer(facts, shown, rows, {"loss": picture}, other_files=model)
+    return Answer(facts, shown, rows, {"loss": partial(losses, curves, title)}, other_files=model)
 
 
 def _chip_facts(result: TrainingResult) -> dict[str, Any]:
