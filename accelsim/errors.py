@@ -247,6 +247,11 @@ class Gather:
         except AccelsimError as error:
             (self._last if last else self._errors).append(error)
 
+    def refuse(self, wrong: object, what: str, where: str = "", expected: str = "") -> None:
+        """Keep a problem for later where something is ``wrong``."""
+        if wrong:
+            self._errors.append(UsageError(Problem(what, where, expected)))
+
     def done(self) -> None:
         """Raise what was collected: a single error as it is, several as one UsageError."""
         errors = self._errors + self._last

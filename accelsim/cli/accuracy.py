@@ -11,7 +11,7 @@ from accelsim.cli.answers import answers
 from accelsim.cli.common import OUT, check_folder, option, progress, whole_list
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options, number_options, numbers
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather
 from accelsim.request.fields import OPTIONS, asked_of
 from accelsim.request.recording import words
 
@@ -57,12 +57,18 @@ def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked
     del given["emulate"]  # always: the table says where
     options = Options(**given | {"edges": given["edges"] or "host"})
     asked |= {name: whole_list(asked[name]) for name in ("on", "dtypes", "qat")}
-    with gather.also():
-        _check(asked)
-    with gather.also():
-        if keep:
-            _check_search(asked, out or click.get_current_context().params["plot"])
-        else:
+    several = len(asked["on"]) != 1 or len(asked["dtypes"]) != 1
+    more = out or asked["qat"] or click.get_current_context().params["plot"]
+    gather.refuse(
+        not asked["dtypes"] and not asked["qat"], "no format", "--dtypes", "at least one, such as int8"
+    )
+    gather.refuse(not asked["on"], "no chip", "--on", "at least one (see 'accelsim chips')")
+    if keep:
+        gather.refuse(several, "--keep with several chips or formats", "", "one of --on, one of --dtypes")
+        expected = "the table on the terminal, --csv or --json"
+        gather.refuse(more, "--keep with --out, --plot or --qat", "", expected)
+    else:
+        with gather.also(last=True):
             check_folder(out)
     gather.done()
     with progress(1 if keep else 1 + len(asked["dtypes"]) + len(asked["qat"])) as stage:
@@ -76,30 +82,6 @@ def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked
             model, chip, data, dtype=dtype, keep=keep, budget=budget / 100, options=options, **asked
         )
     return said.kept_wide(choice, dtype, keep)
-
-
-def _check(asked: dict[str, Any]) -> None:
-    """Refuse an empty list of formats or chips."""
-    problems = []
-    if not asked["dtypes"] and not asked["qat"]:
-        problems.append(Problem("no format", "--dtypes", "at least one, such as int8"))
-    if not asked["on"]:
-        problems.append(Problem("no chip", "--on", "at least one (see 'accelsim chips')"))
-    if problems:
-        raise UsageError(problems)
-
-
-def _check_search(asked: dict[str, Any], out: Path | None) -> None:
-    """UsageError for what a search for layers to keep wide cannot do."""
-    problems = []
-    if len(asked["on"]) != 1 or len(asked["dtypes"]) != 1:
-        problems.append(Problem("--keep with several chips or formats", "", "one of --on, one of --dtypes"))
-    if out is not None or asked["qat"]:
-        problems.append(
-            Problem("--keep with --out, --plot or --qat", "", "the table on the terminal, --csv or --json")
-        )
-    if problems:
-        raise UsageError(problems)
 
 
 def _command(asked: dict[str, Any], options: Options, out: Path) -> str:

@@ -64,22 +64,13 @@ def calibrate(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     asked["day"] = asked["as_of"] or datetime.now(UTC).strftime("%Y-%m")
     named = [group.split("+") for group in (asked["constants"] or "").split(",") if group.strip()]
     asked["groups"] = [tuple(name.strip() for name in group) for group in named]
-    with gather.also():
-        cluster = is_cluster(asked["chip"])
-        _check(asked, cluster)
+    cluster, tables = gather.read(lambda: is_cluster(asked["chip"])), len(asked["sources"])
+    gather.refuse(cluster and tables > 1, f"{tables} tables of a cluster", "", "one --data FILE")
+    gather.refuse(cluster and asked["site"], "--site of a cluster", "", "a chip, whose kernels are measured")
+    both = "one of them: a site has two numbers of its own"
+    gather.refuse(asked["constants"] and asked["site"], "--constants with --site", "", both)
     gather.done()
     return _cluster(out, asked) if cluster else _chip(out, asked)
-
-
-def _check(asked: dict[str, Any], cluster: bool) -> None:
-    """UsageError for options that cannot go together."""
-    if cluster and len(asked["sources"]) > 1:
-        raise UsageError(Problem(f"{len(asked['sources'])} tables of a cluster", "", "one --data FILE"))
-    if cluster and asked["site"]:
-        raise UsageError(Problem("--site of a cluster", expected="a chip, whose kernels are measured"))
-    if asked["constants"] and asked["site"]:
-        expected = "one of them: a site has two numbers of its own"
-        raise UsageError(Problem("--constants with --site", expected=expected))
 
 
 def _chip(out: Path | None, asked: dict[str, Any]) -> Answer:

@@ -17,7 +17,6 @@ from accelsim.errors import Gather, Problem, UsageError
 if TYPE_CHECKING:
     from accelsim.cluster.plan.plan import Plan
     from accelsim.report.answer import Answer
-    from accelsim.workload.training import QuantConfig
 
 ONLY_CHIP = ("qat", "edges", "sparsity", "loss_scale", "dtype")
 """Options of a training on one chip."""
@@ -76,13 +75,21 @@ def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     from accelsim.explore.training import train as run_training
     from accelsim.report import training
     from accelsim.spec.yaml.clusters import is_cluster
+    from accelsim.workload.training import QuantConfig
 
     if out is not None:
         with gather.also(last=True):
             check_file_target(out)
     cluster = asked["on"] is not None and is_cluster(asked["on"])
-    with gather.also():
-        _refuse_others(asked, cluster)
+    others, kind = (ONLY_CHIP, "one chip") if cluster else (ONLY_CLUSTER, "a cluster")
+    expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"
+    for name in others:
+        typed = f"--{name.replace('_', '-')}"
+        gather.refuse(asked[name], f"{typed} is of a training on {kind}", typed, expected)
+    gather.refuse(
+        cluster and not asked["plan"], "a cluster without a plan", "--on", "--plan, such as dp=2,pp=2"
+    )
+    gather.refuse(not cluster and asked["edges"] and not asked["qat"], "--edges without --qat", "", "both")
     with progress(1) as stage:
         if cluster:
             asked |= {"plan": gather.read(lambda: _plan(asked)), "compare": whole_list(asked["compare"])}
@@ -93,22 +100,9 @@ def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
         for name in ONLY_CLUSTER:
             del asked[name]
         qat, edges = asked.pop("qat"), asked.pop("edges")
-        quant = gather.read(lambda: _quant(qat, edges))
+        quant = gather.read(lambda: QuantConfig.parse(qat, edges) if qat else None)
         stage("train", 0.0)
         return training.on_chip(run_training(fake_quant=quant, **asked), out)
-
-
-def _refuse_others(asked: dict[str, Any], cluster: bool) -> None:
-    """UsageError with every option that is given but belongs to the other kind of training."""
-    names = ONLY_CHIP if cluster else ONLY_CLUSTER
-    expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"
-    given = [f"--{name.replace('_', '-')}" for name in names if asked.get(name)]
-    problems = [Problem(f"{option} is of a training on {'one chip' if cluster else 'a cluster'}", option, expected)
-                for option in given]  # fmt: skip
-    if cluster and not asked["plan"]:
-        problems.append(Problem("a cluster without a plan", "--on", "--plan, such as dp=2,pp=2"))
-    if problems:
-        raise UsageError(problems)
 
 
 def _plan(asked: dict[str, Any]) -> Plan:
@@ -123,11 +117,3 @@ def _plan(asked: dict[str, Any]) -> Plan:
             [Problem(f"{name} is given twice", "--plan", f"here or in --{name}") for name in twice]
         )
     return replace(plan, **given)
-
-
-def _quant(qat: str, edges: str) -> QuantConfig | None:
-    from accelsim.workload.training import QuantConfig
-
-    if edges and not qat:
-        raise UsageError(Problem("--edges without --qat", "", "both"))
-    return QuantConfig.parse(qat, edges) if qat else None
