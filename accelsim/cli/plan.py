@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     metavar="CLUSTER",
 )
 @option("--batch", "Samples of a step, all replicas together.", least=1)
-@option("--objective", "What the best plan minimises: energy is that of devices and links, without their hosts.",
-        "time", metavar="time|energy")
+@option(
+    "--objective",
+    "What the best plan minimises: energy is that of devices and links, without their hosts.",
+    "time",
+    metavar="time|energy",
+)
 @option("--set changes", "Change a field of the cluster. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @option("--dtype", "Number format; default: that of each chip.", "")
 @decoder_options
