@@ -27,7 +27,7 @@ from accelsim.cluster.step.work import DecoderWork, stash_B
 from accelsim.errors import UsageError
 from accelsim.kernels.whole import PLANS as PAIRS
 from accelsim.kernels.whole import shipped
-from accelsim.report.plan import facts as plan_facts
+from accelsim.report.plan import best_plans
 from accelsim.report.step import summary_rows
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.spec.yaml.load import load_chip
@@ -344,6 +344,6 @@ def test_plans_whose_order_is_uncertain_are_named() -> None:
     times = [round(step.time_fs * factor) for factor in (1, near - 0.01, near + 0.01)]
     best = tuple(replace(step, time_fs=time) for time in times)
     assert Found(best, (), {}).alike == (1, 1.0)
-    told = plan_facts(Found(best, (), {}, f"{PAIRS}: one node"))
+    told = best_plans(Found(best, (), {}, f"{PAIRS}: one node")).facts
     assert (told["alike"], told["alike_within"]) == (2, pytest.approx(near))
     assert any(text.startswith("Plans 1 to 2 cannot be told apart: ") for text in told["sentences"])
