@@ -22,6 +22,7 @@ import numpy as np
 
 from accelsim.engines.device import EngineLog, Times
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, step_stalls
 from accelsim.machine.run import Run, Segment, Slice
 from accelsim.machine.sequences import Numbers, Repeated
@@ -75,11 +76,11 @@ class Replay:
     @property
     def text(self) -> str:
         """Return how much was replayed, in words."""
-        often, unit = self.repeat.times, self.repeat.commands.size
+        often, unit = count_of(self.repeat.times, "repetition"), self.repeat.commands.size
         all_of_them = len(self.program.commands)
         return (
             f"replay: {self.commands:,} of {all_of_them:,} commands ({100 * self.commands / all_of_them:.0f}%) were "
-            f"not simulated: {often:,} times the same {unit:,}, each time {self.shift_fs * FS:.4g} s later"
+            f"not simulated: {often} of the same {unit:,}, each {self.shift_fs * FS:.4g} s later"
         )
 
     @property

@@ -105,7 +105,8 @@ class Unrolling:
             inside = [turn for turn in self.turns if turn.loop.span.end - 1 in base.repeat.commands.unit]
             shift_fs = base.shift_fs + sum(turn.loop.span.times * turn.shift_fs for turn in inside)
             blocks = (
-                f", and {base.repeat.times:,} times the same blocks, each time {shift_fs * FS:.4g} s later"
+                f", and {count_of(base.repeat.times, 'repetition')} of the same blocks, each {shift_fs * FS:.4g} s "
+                "later"
             )
         return (
             f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were not simulated: "

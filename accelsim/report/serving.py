@@ -269,7 +269,7 @@ def _simulated(found: Served) -> str:
         return "Every decode step was simulated."
     return (
         f"{calls} of {total:,} decode steps were simulated; the rest were interpolated (error at the last check: "
-        f"{at_most(max(found.decode.error, 1e-6))})."
+        f"{at_most(found.decode.error)})."
     )
 
 

@@ -54,9 +54,9 @@ def percent(fraction: float | None) -> str:
 
 
 def at_most(fraction: float) -> str:
-    """'at most 12.3%' of a fraction that is an upper bound, 'less than 0.1%' of a small one."""
+    """'at most 12.3%' of a fraction that is an upper bound, 'less than 0.1%' of a small one or none."""
     text = percent(fraction)
-    return f"less than {text[1:]}" if text.startswith("<") else f"at most {text}"
+    return f"at most {text}" if fraction and not text.startswith("<") else "less than 0.1%"
 
 
 def signed(fraction: float) -> str:

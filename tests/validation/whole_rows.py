@@ -242,6 +242,12 @@ def loops(data: Path) -> Iterator[Row]:
             yield from _loop(line)
 
 
+ENGINES = {
+    "trtllm": "TensorRT-LLM in InferenceX", "vllm": "vLLM in InferenceX", "sglang": "SGLang in InferenceX",
+}  # fmt: skip
+"""Serving stack of a closed loop -> its name in sentences."""
+
+
 def _loop(line: Mapping[str, str]) -> Iterator[Row]:
     devices, prompt, new, batch = (int(line[key]) for key in ("tp", "isl", "osl", "concurrency"))
     dtype = FORMATS[line["precision"]]
@@ -251,7 +257,7 @@ def _loop(line: Mapping[str, str]) -> Iterator[Row]:
         f"tp={devices}", batch, setting, "", True, False,
     ))  # fmt: skip
     first, token = float(line["ttft_mean_ms"]) * 1e-3, float(line["tpot_mean_ms"]) * 1e-3
-    who = (line["engine"], line["model"].split("/")[-1], line["gpu"])
+    who = (ENGINES[line["engine"]], line["model"].split("/")[-1], line["gpu"])
     name = f"{batch} x ({prompt} + {new}), {line['precision']}, tp {devices}, {line['gpu']}, {line['row_id']}"
     assert found.token_s is not None
     if found.time_to_first_token_s < LITTLE * found.total_s:

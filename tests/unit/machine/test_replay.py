@@ -162,7 +162,7 @@ def test_what_is_told_of_laps() -> None:
     told = summary(run)
     assert told["commands"] == len(run.slices) and told["commands_replayed"] == run.replay.commands
     assert told["commands"] - told["commands_replayed"] == len(run.replay.short.slices)
-    words = r"iterations? of \d+ tile loops? that do what the one before did, and \d+ times the same blocks"
+    words = r"iterations? of \d+ tile loops? that do what the one before did, and \d+ repetitions? of the same blocks"
     assert re.search(words, told["notes"][-1])
     steps = run.replay.base.repeat.steps
     first, second = (run.step_spans[steps.end + copy * steps.size][0] for copy in (0, 1))
