@@ -166,7 +166,7 @@ def test_what_is_told_of_laps() -> None:
     assert re.search(words, told["notes"][-1])
     steps = run.replay.base.repeat.steps
     first, second = (run.step_spans[steps.end + copy * steps.size][0] for copy in (0, 1))
-    assert told["notes"][-1].endswith(f"each time {(second - first) * FS:.4g} s later")
+    assert told["notes"][-1].endswith(f"each {(second - first) * FS:.4g} s later")
 
 
 def _rolled(rate: str) -> tuple[Program, Program]:
