@@ -24,4 +24,4 @@ def compiled(
     options: dict[str, Any] = {} if counted else {"_nrt": False}
     # a third of the time would go into calls; no divisor is ever 0, so none is looked at
     compile = numba.njit(cache=True, forceinline=True, error_model="numpy", **options)
-    return linked(parts, around, compile)
+    return linked(parts, around | {"COUNTED": counted}, compile)

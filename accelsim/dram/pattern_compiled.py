@@ -5,4 +5,4 @@ from __future__ import annotations
 from accelsim.dram import pattern_kernel, pattern_queues
 from accelsim.dram.compiled import compiled
 
-globals().update(compiled((pattern_kernel, pattern_queues), {"__name__": __name__}))
+globals().update(compiled((pattern_kernel, pattern_queues), {"__name__": __name__}, counted=False))

@@ -299,10 +299,3 @@ def keep(m: Ints, q: int, b: int, row: int, t: int, found: int, accepted: int) -
     m[e + IT_OWN], m[e + IT_DUE] = m[m[b + MY_RANK] + RANK_ACT] - m[RRD], m[b + DUE]
     m[q + PLACED] = n + 1 if n + 1 < m[WINDOW] else 0
     return int(e)
-
-
-LOOP = (
-    forget, refresh, expire, visit_of, delay, join, activate, command, lose, occupy, keep,
-    settle, in_turn, charge, place,
-)  # fmt: skip
-"""Every function of this half, callees first."""

@@ -465,11 +465,3 @@ def finish(m: Ints, slot: Ints, q: int) -> None:
     noted = q + QUEUE + 2 * HOLD * m[WINDOW]
     for e in range(noted, noted + ITEM * m[WINDOW], ITEM):
         m[e + IT_COLUMN] = NEVER
-
-
-LOOP = (
-    hold, place_reads, look, leave_last, leave_but_one, place_writes, latest, turn, forget_act, undo, pull,
-    pace_again, take_back, put_off, first_of, closed_by, clear_bus, close_all, refresh_all, departures,
-    leave, drain, resume, place_of, run, finish,
-)  # fmt: skip
-"""Every function of this half, callees first."""

@@ -2,7 +2,7 @@
 
 Time never ticks: a request is accepted when its window has room, and the request that can have its data first is
 served next, the oldest on ties; its activation lies as early as the rules allow, behind the data of others. A scheduler
-that serves requests in another order is a module with a ``pick`` of its own in its LOOP.
+that serves requests in another order is a module with a ``pick`` of its own.
 """
 
 from __future__ import annotations

@@ -68,7 +68,3 @@ def run(
             if waits[other] == 0:
                 heappush(heap, (ready[other] + overhead, other))
     return arrived
-
-
-LOOP = (run,)
-"""What is compiled."""
