@@ -34,7 +34,7 @@ HIGHEST_MHz = 1950.0
 FULL_MHz, SLOWED = 1980.0, 0.93
 """The highest clock, and the share of it below which a board has slowed a kernel down for sure."""
 FITTED_TO = "h200"
-CLAIMED: Mapping[str, float] = {"h200": 0.085, "h100": 0.145}
+CLAIMED: Mapping[str, float] = {"h200": 0.09, "h100": 0.15}
 """Device -> mean error of the watts of its kernels."""
 GROUPS = ("active", "tensor", "lanes", "op")
 """What is fitted: busy multiprocessors, then what is around multiplications of either unit and around functions."""
