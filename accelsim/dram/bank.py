@@ -27,6 +27,8 @@ LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
 PARTS = ("accelsim.dram.row_policy", "accelsim.dram.rows", "accelsim.dram.schedule_bursts")
 """Modules with the functions of the loop, callees first; a scheduler or a row policy of its own comes on top."""
+CALLED = ("begin", "run", "finish", "empty_log", "open_clocks")
+"""Functions of the loop that are called from here."""
 
 
 def engine() -> str:
@@ -60,7 +62,8 @@ def inner_loop(compiled: bool, scheduler: str, page_policy: str, buses: bool) ->
     around = {"__name__": __name__, "BUSES": buses}
     if not compiled:
         return SimpleNamespace(**linked(parts, around))
-    return SimpleNamespace(**import_module("accelsim.dram.compiled").compiled(parts, around, counted=False))
+    compiler = import_module("accelsim.dram.compiled")
+    return SimpleNamespace(**compiler.compiled(parts, around, CALLED, counted=False))
 
 
 class Bank:

@@ -15,13 +15,23 @@ if getattr(numba.config, "DISABLE_JIT", False):
 
 
 def compiled(
-    parts: Sequence[ModuleType], around: dict[str, Any], counted: bool = True
+    parts: Sequence[ModuleType],
+    around: dict[str, Any],
+    called: Sequence[str] = ("run",),
+    counted: bool = True,
 ) -> dict[str, Callable[..., Any]]:
     """Return the functions of ``linked``, compiled; numba keeps the machine code beside the sources.
 
-    ``counted``: whether they make objects whose references numba has to count.
+    ``called``: those that plain Python calls. ``counted``: whether they make objects whose references numba has to
+    count.
     """
-    options: dict[str, Any] = {} if counted else {"_nrt": False}
     # a third of the time would go into calls; no divisor is ever 0, so none is looked at
-    compile = numba.njit(cache=True, forceinline=True, error_model="numpy", **options)
+    options: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    if not counted:
+        options["_nrt"] = False
+
+    def compile(function: Callable[..., Any]) -> Any:
+        own: dict[str, Any] = {"cache": True} if function.__name__ in called else {"no_cpython_wrapper": True}
+        return numba.njit(**options, **own)(function)
+
     return linked(parts, around | {"COUNTED": counted}, compile)

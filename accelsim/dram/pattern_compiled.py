@@ -5,4 +5,5 @@ from __future__ import annotations
 from accelsim.dram import pattern_kernel, pattern_queues
 from accelsim.dram.compiled import compiled
 
-globals().update(compiled((pattern_kernel, pattern_queues), {"__name__": __name__}, counted=False))
+PARTS = (pattern_kernel, pattern_queues)
+globals().update(compiled(PARTS, {"__name__": __name__}, ("run", "finish"), counted=False))
