@@ -35,7 +35,7 @@ PYTHON_BARS = {"seq_read": 120.0, "stream3": 180.0, "tile3": 260.0, "conflict": 
 """Trace -> most steps of plain Python (see ``step_s``) that an access may take; None: no bar."""
 PATTERN_BARS = {
     ("ddr3-1600", "seq_read"): None, ("ddr4-2400", "seq_read"): 2.0,
-    ("ddr3-1600", "stream3"): 2.5, ("ddr4-2400", "stream3"): 2.5,
+    ("ddr3-1600", "stream3"): 2.0, ("ddr4-2400", "stream3"): 1.5,
     ("ddr3-1600", "tile3"): None, ("ddr4-2400", "tile3"): None,
     ("ddr3-1600", "rand_read"): None, ("ddr4-2400", "rand_read"): None,
 }  # fmt: skip
