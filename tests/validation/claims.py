@@ -128,7 +128,7 @@ CLAIMS = {
     "gpu-power": Claim(
         "joules at the wall of servers of GPUs (MLPerf)",
         2,
-        "mean 10%, 90% within 30% of the wall",
+        "mean 11%, 90% within 30% of the wall",
         estimate=LONG,
     ),
     "gpu-watts": Claim(
