@@ -116,9 +116,9 @@ def test_percent(value: float | None, shown: str) -> None:
 
 
 def test_a_bound_in_words() -> None:
-    """Never 'at most <0.1%'."""
+    """Never 'at most <0.1%' or 'at most 0.0%'."""
     assert (text.at_most(0.123), text.at_most(0.0001), text.at_most(0.0)) == (
-        "at most 12.3%", "less than 0.1%", "at most 0.0%",
+        "at most 12.3%", "less than 0.1%", "less than 0.1%",
     )  # fmt: skip
 
 

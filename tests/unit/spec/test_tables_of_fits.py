@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def test_every_kind_of_kernel_has_a_factor() -> None:
 def test_a_table_without_a_kind_of_kernel_is_refused(tmp_path: Path) -> None:
     text = (ROOT / "intervals" / "kernels.yaml").read_text(encoding="utf-8")
     file = tmp_path / "kernels.yaml"
-    file.write_text(text.replace("convolution: 2.8, ", ""), encoding="utf-8")
+    file.write_text(re.sub(r"convolution: [0-9.]+, ", "", text, count=1), encoding="utf-8")
     with pytest.raises(SpecError, match=r"no uncalibrated\.convolution"):
         load_intervals(file)
 
