@@ -28,6 +28,8 @@ SHARE = 0.2
 """Part of a law's draws that the core makes."""
 SPREAD = 30.0
 """Calibration loops of a function from which on its cases go to different shards."""
+TOGETHER = ("laws/test_dram_laws.py",)
+"""Modules of laws that one shard holds as a whole: their loops are compiled, once for all of them."""
 EVIDENCE = frozenset({"anchors"})
 """Parts of the tests that are evidence as a whole."""
 CORE, FULL = "core", "evidence"
@@ -114,7 +116,9 @@ def shards(costs: Costs) -> dict[str, int]:
     for name, cost in (costs.functions | costs.modules).items():
         if directory(name) in EVIDENCE:
             weights[module(name)] += cost if "::" not in name else 0.0
-        elif "::" in name and cost <= SPREAD and (cost > most or costs.kinds.get(name, Kind()).what):
+        elif (
+            "::" in name and not _spreads(name, costs) and (cost > most or costs.kinds.get(name, Kind()).what)
+        ):
             weights[_unit(name)] += cost
     loads, found = [0.0] * SHARDS, {}
     for unit in sorted(weights, key=lambda name: (-weights[name], name)):
@@ -126,7 +130,7 @@ def shards(costs: Costs) -> dict[str, int]:
 def shard_of(nodeid: str, place: Mapping[str, int], costs: Costs) -> int:
     """Return the shard of a case; what is not packed goes where a hash of its name says."""
     name = function(nodeid)
-    unit = nodeid if costs.functions.get(name, 0.0) > SPREAD else _unit(name)
+    unit = nodeid if _spreads(name, costs) else _unit(name)
     return place.get(unit, zlib.crc32(unit.encode()) % SHARDS)
 
 
@@ -174,7 +178,12 @@ def measured(runs: Iterable[Mapping[str, Any]], costs: Costs) -> tuple[dict[str,
 
 def _unit(name: str) -> str:
     """Return what one shard holds as a whole: a module, whose tests share what it remembers, or a law."""
-    return name if directory(name) == "laws" else module(name)
+    return name if directory(name) == "laws" and module(name) not in TOGETHER else module(name)
+
+
+def _spreads(name: str, costs: Costs) -> bool:
+    """Return whether cases of a function go to shards one by one."""
+    return costs.functions.get(name, 0.0) > SPREAD and module(name) not in TOGETHER
 
 
 def _listed(costs: Costs) -> dict[str, tuple[float, float]]:
