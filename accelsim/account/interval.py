@@ -104,7 +104,8 @@ def energy_interval(run: Run, total_J: float) -> Energies | None:
 
 
 def joules_ends(joules: float, key: str = JOULES) -> tuple[float, float] | None:
-    """Return the ends of joules of devices that run kernels, or of their servers at the wall (``WALL``)."""
+    """Return the ends of joules of devices that run kernels, of their servers at the wall (``WALL``), or of average
+    power (``WATTS``), by what was measured."""
     from accelsim.kernels.whole import ends
 
     return ends(key, joules)
@@ -113,9 +114,7 @@ def joules_ends(joules: float, key: str = JOULES) -> tuple[float, float] | None:
 def power_interval(run: Run, average_W: float) -> tuple[float, float] | None:
     """Return the interval by which measured average power of networks varies around simulated, W; None for a chip
     without kernels, and for single products."""
-    from accelsim.kernels.whole import ends
-
-    return None if run.program.graph.products or not _models(run) else ends(WATTS, average_W)
+    return None if run.program.graph.products or not _models(run) else joules_ends(average_W, WATTS)
 
 
 def _models(run: Run) -> dict[str, KernelModel]:
