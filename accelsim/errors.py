@@ -261,7 +261,7 @@ class Gather:
             raise UsageError(problem for error in errors for problem in error.problems)
 
     def read(self, made: Callable[[], T]) -> T:
-        """What ``made`` returns. Raises its problems and all that were collected, at once."""
+        """Return the result of ``made``. Raises its problems and all that were collected, at once."""
         found: list[T] = []
         with self.also():
             found.append(made())

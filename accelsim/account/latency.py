@@ -291,9 +291,8 @@ def summary(run: Run) -> dict[str, Any]:
     the ``commands`` that were not simulated, as they do what earlier ones did, later (``machine.replay``). Keys that
     make no sense for this chip are None. ``latency_interval``: nine of ten runs take that long, where kernels of the
     chip's kind were compared with measured times; ``calibrated``: the share of the time of kernels that were on it;
-    ``any_lab``: whether it covers other labs than that which measured the chip.
-    ``throughput_interval_per_s`` is the same, turned over. ``energy_interval`` and ``power_interval_W``: likewise, by
-    measured power of servers.
+    ``any_lab``: whether it covers other labs than that which measured the chip. ``throughput_interval_per_s``: that,
+    turned over. ``energy_interval`` and ``power_interval_W``: likewise, by measured power of servers.
     """
     rows, interval = energy.energy_table(run), latency_interval(run)
     total_J, seconds = energy.total_J(rows), run.seconds

@@ -25,7 +25,7 @@ HELP = {
     "plot": "Draw the picture: FILE.png or FILE.svg.",
     "json": "Print the figures as JSON, and nothing else, on stdout.",
 }
-"""What a command may be asked for beside what it prints -> its help."""
+"""Output of a command beside the text that it prints -> help of its option."""
 
 
 def answers(

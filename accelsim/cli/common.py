@@ -258,26 +258,16 @@ def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
 def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write records as CSV where --csv was given. A list in a cell is written with blanks between its items."""
     if target is not None:
+        from accelsim.report.answer import cell
+
         files.write_file(
-            target, files.records([{key: _cell(value) for key, value in row.items()} for row in rows])
+            target, files.records([{key: cell(value) for key, value in row.items()} for row in rows])
         )
 
 
 def show_json(facts: Any) -> None:
     """Print facts as JSON, the same for the same facts."""
     click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def flat(record: Mapping[str, Any], inside: str = "") -> dict[str, Any]:
-    """A nested record as one row of a CSV: {'a': {'b': 1}} becomes {'a.b': 1}."""
-    row: dict[str, Any] = {}
-    for key, value in record.items():
-        row |= flat(value, f"{inside}{key}.") if isinstance(value, Mapping) else {f"{inside}{key}": value}
-    return row
-
-
-def _cell(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def example(*lines: str) -> str:

@@ -97,7 +97,7 @@ def kernel(
 def _problems(
     op: str | None, source: Path | None, target: Path | None, sweep: str | None, plot: bool, as_json: bool
 ) -> Iterator[Problem]:
-    """What does not go together."""
+    """Yield a problem for each pair of arguments that exclude each other."""
     if (op is None) == (source is None):
         yield Problem("one kernel or a table", expected="OP and its sizes, or --csv FILE")
     if target is not None and source is None and sweep is None:

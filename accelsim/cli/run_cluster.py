@@ -10,7 +10,6 @@ import click
 
 from accelsim.cli.common import (
     check_file_target,
-    flat,
     pairs,
     paragraphs,
     progress,
@@ -215,6 +214,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
     from accelsim.cluster.step.fusing import tuned
     from accelsim.cluster.step.lasting import lasting
     from accelsim.cluster.step.what_ifs import what_ifs
+    from accelsim.report.answer import flat
     from accelsim.report.step import facts_of, records
     from accelsim.report.write_step import check_target, write_step
 

@@ -84,7 +84,7 @@ SCHEDULERS = {
         "accelsim.dram.schedule_queues",
     ),
 }
-"""What a controller of the bank model chooses next, by name."""
+"""Schedulers of the bank model, by name."""
 
 PAGE_POLICIES = {
     "open": Choice("a row stays open until another is wanted"),

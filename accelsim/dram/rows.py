@@ -26,7 +26,7 @@ from accelsim.dram.records import (
 from accelsim.dram.row_policy import idle_clocks
 
 BUSES = True
-"""Whether there are command buses; linked once with and once without, which saves the question."""
+"""True where there are command buses; linked once with and once without, which saves the question."""
 
 
 def free(bus: Bus, clock: int, clocks: int) -> int:

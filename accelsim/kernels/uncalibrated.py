@@ -1,4 +1,4 @@
-"""How far off kernels are on chips that nobody has calibrated, and in other labs than that which measured the chip.
+"""Errors of kernels on chips that nobody has calibrated, and in other labs than that which measured the chip.
 
 The numbers are in ``hwspecs/intervals/kernels.yaml``, with where they come from. Where a framework asks for kernels one
 by one, give a site.

@@ -1,4 +1,4 @@
-"""What a command answers: figures for JSON and CSV, what a terminal shows of them, and pictures; one way to write each.
+"""Answers of commands: figures for JSON and CSV, what a terminal shows of them, and pictures; one way to write each.
 
 A table is declared once, as fields: the key of a figure in JSON and CSV (SI units, the unit at its end), its heading in
 the terminal, and how it is spelled there.
@@ -117,8 +117,8 @@ class Definitions:
 
 
 Part: TypeAlias = "str | Table | Definitions"
-"""What a terminal shows, one below the other: a paragraph, which is wrapped; lines; a table; names and what they are;
-"" is an empty line."""
+"""Part of the text in a terminal: a paragraph, which is wrapped; lines; a table; names and what they are; an empty text
+is an empty line."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Answer:
 
     def table(self) -> list[dict[str, Any]]:
         """The rows of the CSV file: flat, a list as its items with blanks between them."""
-        return [{key: _cell(value) for key, value in flat(finite(row)).items()} for row in self.rows]
+        return [{key: cell(value) for key, value in flat(finite(row)).items()} for row in self.rows]
 
     def write(self, folder: Path) -> list[Path]:
         """Write the files of --out into a folder, all or none of them."""
@@ -183,5 +183,6 @@ def flat(record: Record, inside: str = "") -> dict[str, Any]:
     return row
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """Return a value as a cell of a CSV: of a list its items with blanks between them."""
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -63,7 +63,7 @@ class Beside(NamedTuple):
         return {name: value for name, value in given.items() if value is not None}
 
     def shown(self) -> list[Part]:
-        """The same for a terminal."""
+        """Return these facts as parts for a terminal."""
         theirs = [] if self.astrasim is None else ["", self.astrasim["said"]]
         return [*theirs, *([] if self.routes is None else ["", Table(ROUTES, self.routes)])]
 

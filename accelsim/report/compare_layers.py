@@ -30,7 +30,7 @@ SHARED = 0.5
 LEAST_NAME = 20
 SIDES = ("first", "second")
 FIGURES = ("time_s", "energy_J", "bound_by")
-"""What is compared of a layer: the time that it adds, its energy, what it is bound by."""
+"""Figures compared of a layer: the time that it adds, its energy, what it is bound by."""
 KEPT = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8),
     (0, 1, 2, 3, 4, 5, 7, 8),

@@ -156,7 +156,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
 
 
 def _wall_rows(found: Served) -> list[tuple[str, str]]:
-    """What servers draw, where the cluster states it: per token, or of all where none is decoded."""
+    """Return the energy of servers, where the cluster states it: per token, or of all where none is decoded."""
     if found.wall_J is None:
         return []
     each = found.wall_per_token_J

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from accelsim.workload.graph import Graph
 
 SHARED = ("", "states of the optimiser", "these and gradients", "these, gradients and weights")
-"""What replicas share out, by the stage of ZeRO."""
+"""State that replicas share out, by the stage of ZeRO."""
 COSTS = (
     ("time per step on {chip}", "step_s", "s"), ("energy per step", "step_J", "J"),
     ("time of all steps", "time_s", "s"), ("energy of all steps", "energy_J", "J"),
     ("samples per second", "images_per_s", ""),
 )  # fmt: skip
-"""What a training costs on a chip: words, key, unit."""
+"""Costs of a training on a chip: words, key, unit."""
 
 
 def on_chip(result: TrainingResult, out: Path | None) -> Answer:

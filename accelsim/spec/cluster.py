@@ -32,7 +32,7 @@ ShapeName = Literal[
 Speed = Annotated[float, Field(ge=0.001, le=1000)]
 """Pace of a device, 0.001 to 1,000 times that of its chip."""
 Passed = Annotated[float, Field(ge=0.1, le=1)]
-"""What is left of what goes in, 0.1 to 1."""
+"""Efficiency of a power supply: power out per power in, 0.1 to 1."""
 Ratio = Annotated[float, Field(ge=1, le=1000)]
 """How many times more one side has than the other, 1 to 1,000."""
 Label = Annotated[str, Field(pattern=NAME, max_length=200)]

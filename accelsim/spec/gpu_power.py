@@ -1,4 +1,4 @@
-"""What GPUs draw beside the arithmetic, registers and memories of the energy table, by process node."""
+"""Energy of GPUs beside the arithmetic, registers and memories of the energy table, by process node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from accelsim.spec.quantity import Joules, Seconds
 Share = Annotated[float, Field(ge=0.001, le=1)]
 """A share of what there is, 0.001 to 1."""
 Above = Annotated[float, Field(ge=0, le=10)]
-"""Of the clock, for a share of the power that is left."""
+"""Exponent of the clock for a share of the power that is left."""
 Exponent = Annotated[float, Field(ge=0.1, le=4)]
-"""Of the clock in an energy or a power."""
+"""Exponent of the clock in an energy or a power."""
 
 
 class NodeEnergies(Model):
@@ -32,7 +32,7 @@ class NodeEnergies(Model):
 
 
 class ClockRules(Model):
-    """How the clock of a chip without a measured one follows what multiplying would draw of the power that there is."""
+    """Clock of a chip without a measured one, by the power that multiplying would draw and the power that there is."""
 
     falls: Exponent = Field(
         description="exponent of the clock in the power of a multiprocessor whose clock falls: 1 if the voltage stays, "
@@ -50,7 +50,7 @@ class ClockRules(Model):
 
 
 class GpuPower(Model):
-    """What multiprocessors draw at the highest clock, and how that falls with the clock."""
+    """Power of multiprocessors at the highest clock, and its fall with the clock."""
 
     name: Name = Field(description="what the table is called")
     nodes: list[NodeEnergies] = Field(

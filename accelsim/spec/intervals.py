@@ -31,7 +31,7 @@ class Whole(Model):
 
 
 class KernelIntervals(Model):
-    """How far off single kernels are without constants of their chip, or in another lab than that which measured it."""
+    """Errors of single kernels without constants of their chip, or in another lab than that which measured it."""
 
     uncalibrated: dict[Name, Factor] = Field(
         min_length=1,

@@ -35,7 +35,7 @@ SPREADS = 2.0
 """Standard deviations of a share of so many rows by which a small set may be outside of these."""
 FIFTHS = 5
 LEFT = ("lab", "family", "device")
-"""What is left out."""
+"""Parts that are left out in turn."""
 UNCLAIMED: dict[str, str] = {}
 """Kind of interval of which nothing is claimed -> why."""
 
@@ -180,7 +180,7 @@ def collectives(data: Path) -> Iterator[Kind]:
 SOURCES: tuple[Callable[[Path], Iterator[Kind]], ...] = (
     lambda data: wholes(every(data)), kernels, labs, served, collectives,
 )  # fmt: skip
-"""What intervals there are."""
+"""Kinds of intervals."""
 HEADERS = ("kind of interval", "rows", "as shipped", "by parts", *(f"{each} left out" for each in LEFT))
 
 

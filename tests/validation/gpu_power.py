@@ -104,7 +104,7 @@ def boards(workload: str, chip: str) -> Iterator[Board]:
 
 
 def server() -> Wall:
-    """What a server draws beside its GPUs, as shipped."""
+    """Power of a server beside its GPUs, as shipped."""
     found = wall_of(load_cluster(SERVER))
     assert found is not None
     return found

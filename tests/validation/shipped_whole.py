@@ -35,7 +35,7 @@ that of one factor, in logarithms: where a prediction is hardly biased, one fact
 CHOSEN = 2
 """Rows more that an interval with two factors has to hold, since the narrowest of many flatters: one for each end."""
 Ends = tuple[float, float]
-"""What a prediction is divided by and multiplied with, for the ends of its interval."""
+"""Factors by which a prediction is divided and multiplied for the ends of its interval."""
 NEVER_PREDICT = ("claims", "coverage", "shipped_whole", "report", "report_texts")
 """Modules of this folder that no prediction depends on."""
 

@@ -54,7 +54,7 @@ from tests.validation.torchgpipe import speed_ups
 FITTED = 8
 """Of so many rows of vTrain's single nodes one tells the time of the host."""
 HOST_S = 62e-6
-"""What they tell of a host: its time for each kernel, beside a share of 0.55 that is exposed. Found in steps of 2 us
+"""Print the host that these rows tell: its time for each kernel, beside a share of 0.55 that is exposed. Found in steps of 2 us
 and 0.05 between 46 and 70 us and 0 and 0.8, by the mean error."""
 FOUR_CARDS = ("nodes.node.nics.count=4",)
 OPTIONS = Options(overlap=False, ignore_capacity=True)

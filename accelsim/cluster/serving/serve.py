@@ -116,7 +116,7 @@ class Served:
 
     @property
     def wall_J(self) -> float | None:
-        """The same of the servers at the wall; None where the cluster does not state what these draw."""
+        """Energy of the servers at the wall, J; None where the cluster does not state what these draw."""
         wall = self.fleet.wall
         return wall and wall.joules(self.total_J, self.fleet.size, self.total_s)
 

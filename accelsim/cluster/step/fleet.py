@@ -30,7 +30,7 @@ SILENT = Collectives.model_construct(title="none: software costs nothing")
 
 
 class Wall(NamedTuple):
-    """What servers draw beside their devices: ``each_W`` of host, fans, switches and cards for each device that takes
+    """Power of servers beside their devices: ``each_W`` of host, fans, switches and cards for each device that takes
     part, and the share of what is drawn at the wall that supplies pass on."""
 
     each_W: float

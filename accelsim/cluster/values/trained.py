@@ -1,4 +1,4 @@
-"""What trainings under a plan learnt, and how far their weights are from those of one device."""
+"""Trainings under a plan: losses, and the distance of their weights from those of one device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXACT = {"fp64": 1e-12, "fp32": 1e-5}
 """Precision -> the largest difference that another order of the same sums explains in weights of about 1."""
 LOOSE = 1e-2
-"""The same of narrower formats."""
+"""Largest such distance in narrower formats."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ WARP = 32
 
 
 AROUND, OPERATION, FUSED = "around", "op", "fused"
-"""What a multiply-accumulate (of a format), an operation of a function, or one on what is in registers already, draws
-besides its arithmetic."""
+"""Energy besides arithmetic: of a multiply-accumulate (by format), of an operation of a function, of one on operands
+that are in registers already."""
 
 
 class Units(NamedTuple):

@@ -75,7 +75,7 @@ class Algorithm(NamedTuple):
 
     @property
     def moves_once(self) -> bool:
-        """Whether its products read and write the tensors themselves, each byte once."""
+        """True where its products read and write the tensors themselves, each byte once."""
         return self.name in (IMPLICIT, WINOGRAD_2X2)
 
 
@@ -138,7 +138,7 @@ Both in the middle of DeepBench's gradients on V100, T4, P100 and MI25, in FP32 
 
 
 def _gradients(columns: Mapping[str, Floats]) -> Floats:
-    """What gradients take by implicit GEMM, those of inputs being 1; 0 for what is none."""
+    """Return the time of gradients by implicit GEMM relative to those of inputs; 0 where there is no gradient."""
     way, steps = columns["backward"], (columns["r"] * columns["s"] == 1) & (columns["stride"] > 1)
     of_inputs = np.where(steps, OF_STEPS_LONGER, 1.0)
     found: Floats = np.where(way == OF_FILTERS, OF_FILTERS_LONGER, of_inputs) * (way > 0)

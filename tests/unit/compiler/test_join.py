@@ -91,7 +91,7 @@ def test_a_chip_of_calibrated_functions_knows_how_far_off_narrow_weights_are() -
 def test_a_cluster_of_one_gives_the_answer_of_its_chip(
     cluster: str, chip: str, dtype: str, kv: str, quantiser: str, stack: str
 ) -> None:
-    """The same calls, but that the chip looks up the embedding as one kernel with others around it; and where a host
+    """Compare equal calls, but that the chip looks up the embedding as one kernel with others around it; and where a host
     asks for kernels, the energy of a chip has the idle power of that host, and no power of multiprocessors that wait."""
     model = "llama2-7b?layers=4,vocab=1024"
     alone = generate(

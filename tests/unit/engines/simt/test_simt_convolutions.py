@@ -138,7 +138,7 @@ def test_gradients_of_inputs_of_few_channels_are_columns_added_up() -> None:
 
 
 def test_gradients_of_inputs_read_by_steps_multiply_zeros() -> None:
-    """Of a quarter of the multiplications a filter of one place, read by steps of 2, takes more than half of the time."""
+    """A filter of one place, read by steps of 2, has a quarter of the multiplications and over half of the time."""
     whole, steps = (gradient_s(512, 1, stride, "bwd_inputs") for stride in (1, 2))
     assert 0.3 * whole < steps < whole
 

@@ -44,7 +44,7 @@ def sm(chip: Chip) -> Simt:
 
 
 def energy(unit: str, node: int) -> float:
-    """Of an operation on a node that is known."""
+    """Energy of an operation on a node that is known."""
     found = operation_J(node, unit)
     assert found is not None
     return found
@@ -97,7 +97,7 @@ def test_voltage_falls_with_the_clock_until_it_is_at_its_lowest(clock: float, en
 
 
 def test_operations_behind_a_product_take_what_an_instruction_has_around_it() -> None:
-    """Those of a function bring its elements from the cache and back, or are several instructions."""
+    """Operations of a function bring its elements from the cache and back, or are several instructions."""
     count: dict[str, int] = {}
     for row in simulated("cnn?resolution=32", "a100-80-sxm", "int8", batch=4).ledger:
         if row.action.kind == AROUND:
