@@ -151,7 +151,7 @@ class Request:
         "into weights; serving also joins moves around such functions (rotary positions are one kernel), as serving "
         "stacks do; eager runs every node by itself; sdpa is eager with attention in one call; default: serving for "
         "a model with prompt=, else compiled.", MAPPED, metavar="compiled|serving|eager|sdpa",
-        choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion", page="gpu-kernels.md",
+        choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion", page="gpu-networks.md",
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'serving': moves around such functions are joined too; 'eager': every node runs by itself; 'sdpa': "
         "the same with attention in one call; default: 'serving' for a generation, else 'compiled'."))
@@ -159,27 +159,27 @@ class Request:
         "With --fusion serving, inputs of layers in narrow formats are quantised by the kernel before, with static "
         "scales (fused), or by a kernel of their own (kernel); default: fused.", MAPPED, metavar="fused|kernel",
         choices=Choices("quantiser", "accelsim.compiler.state:QUANTISERS"), compiled="quantiser",
-        page="language-models.md",
+        page="serving-stacks.md",
         python="Where kernels are those of a serving stack, inputs of layers in narrow formats are quantised by the "
         "kernel before, with static scales ('fused'), or by a kernel of their own ('kernel'); default: 'fused'."))
     stack: str = field(default="", metadata=option(
         "With --fusion serving, the stack whose kernels and host these are: vllm, tensorrt-llm; default: that of the "
-        "chip, vllm.", MAPPED, metavar="STACK", page="language-models.md",
+        "chip, vllm.", MAPPED, metavar="STACK", page="serving-stacks.md",
         python="Where kernels are those of a serving stack: which one ('vllm', 'tensorrt-llm'); default: that of the "
         "chip, 'vllm'."))
     kv_dtype: str = field(default="", metadata=option(
         "Number format of keys and values in memory, under attention in 16 bits: fp8, int8; with --values off; "
-        "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype", page="language-models.md",
+        "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype", page="serving-stacks.md",
         python="Number format of keys and values in memory, under attention in 16 bits ('fp8', 'int8'), without "
         "values; default: that of attention."))
     streams: int | None = field(default=None, metadata=option(
         "Run kernels of N streams side by side, where they do not depend on each other; default: as the chip says,"
-        " 1.", MAPPED, "count", "N", page="gpu-kernels.md",
+        " 1.", MAPPED, "count", "N", page="gpu-networks.md",
         python="Kernels of so many streams run side by side, where they do not depend on each other; default: as the "
         "chip says, 1."))
     site: str | Path | None = field(default=None, metadata=option(
         "Clock under load and host of the machine that holds the chip: a name or a YAML file.", RUNS, metavar="SITE",
-        file=True, page="gpu-kernels.md"))
+        file=True, page="calibrate-a-gpu.md"))
     limit_commands: int | None = field(default=None, metadata=option(
         "Refuse, before building it, a program of more commands; default: 4,000,000.", COMPUTED, "count", "N",
         limits="commands"))

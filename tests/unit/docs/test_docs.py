@@ -59,7 +59,7 @@ from tests.validation.rtl_machine import run_row
 ROOTS = ("accelsim/", "hwspecs/", "docs/", "tests/", "reports/", "examples/", ".ci/")
 NOT_MADE_YET = re.compile(r"reports/(resnet50-tpu-v1|cnn|count|one-port)")
 pages = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-LONG = ("README.md", "dram.md", "dram_energy.py")
+LONG = ("README.md", "dram.md", "dram-models.md", "dram_energy.py")
 """Pages and pictures with a DRAM behind a whole network, or long traces of one."""
 
 
