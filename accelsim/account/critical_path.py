@@ -17,13 +17,11 @@ from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.program.commands import Command, Transfer
-from accelsim.program.rolled import Unrolled
 from accelsim.types import Ints
 
 if TYPE_CHECKING:
     from accelsim.machine.replay import RepeatedPath, Replay
     from accelsim.machine.run import Run, Segment
-    from accelsim.machine.unrolling import Unrolling
 
 
 OPERANDS = ("weights", "activations", "results", "states")
@@ -162,25 +160,17 @@ def _by_step(run: Run) -> dict[int, Times]:
     return {step: ranked(times) for step, times in table.items()}
 
 
-def _add_replayed(
-    table: dict[int, Times], run: Run, replay: Replay | Unrolling, path: Sequence[Segment]
-) -> None:
+def _add_replayed(table: dict[int, Times], run: Run, replay: Replay, path: Sequence[Segment]) -> None:
     """Add the path of a run of which a part was simulated."""
-    from accelsim.machine.paced import Paced
     from accelsim.machine.replay import RepeatedPath
-    from accelsim.machine.unrolling import Unrolling
 
-    if isinstance(replay, Unrolling) and isinstance(path, Unrolled):
-        _add_laps(table, replay, path)
-    elif not isinstance(path, RepeatedPath) or (blocks := _blocks(replay)) is None:
-        near = replay.whole_short if isinstance(replay, Paced) and replay.base is None else run
-        _add(table, _parts(near, path))
-    else:
-        near = blocks.short if isinstance(replay, Paced) else run  # the same commands, at hand
-        *before, last = _parts(near, path.before)
-        _add(table, [*before, last])
-        _add_copies(table, near, path, blocks, last.step)
-        _add(table, _parts(run, path.behind, last.step + blocks.repeat.times * blocks.repeat.steps.size))
+    if not isinstance(path, RepeatedPath):
+        _add(table, _parts(run, path))
+        return
+    *before, last = _parts(run, path.before)
+    _add(table, [*before, last])
+    _add_copies(table, run, path, replay, last.step)
+    _add(table, _parts(run, path.behind, last.step + replay.repeat.times * replay.repeat.steps.size))
 
 
 def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: Replay, before: int) -> None:
@@ -195,29 +185,6 @@ def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: 
     for (step, blame), by_group in found.items():
         for copies, fs in zip(groups, by_group.tolist(), strict=True):
             _add(table, [Part(step + copy * steps, blame, fs) for copy in copies if fs])
-
-
-def _blocks(replay: Replay | Unrolling | None) -> Replay | None:
-    """Return how blocks were replayed, in numbers of the whole program."""
-    from accelsim.machine.paced import Paced
-    from accelsim.machine.replay import Replay
-
-    return replay.blocks if isinstance(replay, Paced) else replay if isinstance(replay, Replay) else None
-
-
-def _add_laps(table: dict[int, Times], replay: Unrolling, path: Unrolled[Segment]) -> None:
-    """The path of the rolled run, and once more for each lap what it adds; loops in copies of blocks are alike."""
-    rolled, known = replay.rolled, dict[int, list[Part]]()
-    for step, added in by_step(rolled).items():
-        _add(table, (Part(step, blame, fs) for blame, fs in added.items()))
-    for turn, (end, size, times) in zip(replay.all_turns, path.cuts.spans, strict=True):
-        step, like = rolled.program.commands[turn.loop.span.end - 1].op, replay.simulated(turn.loop)
-        if like not in known:
-            known[like] = [
-                part._replace(step=part.step - step)
-                for part in _parts(rolled, path.items[end - size : end], step)
-            ]
-        _add(table, (Part(step + part.step, part.blame, times * part.fs) for part in known[like]))
 
 
 def _add(table: dict[int, Times], found: Iterable[Part]) -> None:

@@ -25,7 +25,6 @@ from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.mapping import wrong_pins
 from accelsim.program.roles import multiplier
-from accelsim.program.rolled import unrolled
 from accelsim.program.verify import verify
 from accelsim.spec.chip import Chip
 from accelsim.threads import one_blas_thread
@@ -80,7 +79,7 @@ def compile(graph: Graph, chip: Chip, options: Options | None = None) -> Program
         program = lower(state)
         check_capacity(program)
         verify(program)
-        return unrolled(program)
+        return program
 
 
 def transform(graph: Graph, chip: Chip, options: Options | None = None) -> Graph:

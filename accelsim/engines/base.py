@@ -27,7 +27,6 @@ from accelsim.workload.ops.base import Conv, Gemm, Op
 
 if TYPE_CHECKING:
     from accelsim.engines.kernel_times import KernelModel
-    from accelsim.engines.timer import Ports, Table, Timer
 
 
 class Offer(NamedTuple):
@@ -258,10 +257,6 @@ class EngineType(ABC):
     @abstractmethod
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """Start the processes of an engine that runs ``queue`` in order."""
-
-    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> Timer | None:
-        """Return what works out the times of a queue without events, into ``table``; None for types that cannot."""
-        return None
 
     @abstractmethod
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from accelsim.engines.base import EngineType
 from accelsim.engines.device import Device, Point, Process, Walk
-from accelsim.engines.timer import Row, Table, Timer
 from accelsim.program.commands import Command
 from accelsim.program.roles import spec_of, unit_of
 from accelsim.spec.chip import Chip
@@ -79,30 +78,6 @@ class Clocked(EngineType):
         for kind, clocks in self.stages(command)[::-1]:
             edge -= clocks
             walk.emit(max(start, clock.at(edge)), command.id, kind, unit_of(command.engine))
-
-
-class ClockedTimer(Timer):
-    """The times of such an engine without events, where its commands complete when they end."""
-
-    def __init__(self, table: Table, delay_fs: int, clock: Clock) -> None:
-        super().__init__(table, delay_fs)
-        self._clock, self._last = clock, 0
-
-    def make(self, command: Command) -> int:
-        """Its clocks."""
-        return clocks_of(command)
-
-    def take(self, number: int, row: Row) -> None:
-        """At the first edge at which all is there and the command before has ended."""
-        at, table = self._clock.at, self.table
-        available, why = self.latest(number, row.tokens[0])
-        first = max(self._last + 1, self._clock.edge(available))
-        begin = at(first - 1)
-        self.waited(at(self._last), begin, why)
-        self._last = first + row.made - 1
-        table.start[number] = table.data[number] = begin
-        table.end[number] = at(self._last)
-        self.worked(begin, table.end[number])
 
 
 def clocks_of(command: Command) -> int:

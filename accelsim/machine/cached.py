@@ -20,7 +20,6 @@ from accelsim.machine.run import CacheStats, Row
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Program, Transfer
-from accelsim.program.rolled import Unroller, unrolled
 
 
 class Behind(Protocol):
@@ -212,62 +211,36 @@ class Touch(NamedTuple):
     pieces: Pieces
 
 
-class _Kind(NamedTuple):
-    """Properties that the transfers of a written command share."""
-
-    command: Command
-    tensor: str
-    alike: tuple[Any, ...]
-    picked: Picked | None
-
-
 class Touches:
-    """What transfers of a program, whose loops may be rolled up, touch of ``lines`` lines of ``line_B`` bytes. Charged
-    is the tensor of the action of one of the components ``charged``."""
+    """What transfers of a program touch of ``lines`` lines of ``line_B`` bytes. Charged is the tensor of the action of
+    one of the components ``charged``."""
 
     def __init__(self, program: Program, charged: Sequence[str], line_B: int, lines: int) -> None:
-        self._commands, self._unroller = program.commands, Unroller(program)
-        self._addresses = AddressMap(unrolled(program))
+        self._commands, self._addresses = program.commands, AddressMap(program)
         self._charged, self._line_B, self._lines = charged, line_B, lines
-        self._kinds: dict[int, _Kind] = {}
         self._known: dict[
             int, dict[tuple[Any, ...], Pieces]
         ] = {}  # by step; loads run one step ahead of stores
 
     def of(self, number: int) -> Touch:
-        """Return what the transfer with this number in the whole program touches."""
-        written, cut, copy = self._unroller.cuts.find(number)
-        kind = self._kinds.get(written)
-        if kind is None:
-            kind = self._kinds[written] = self._kind(written)
-        command, tile = kind.command, kind.command.effect.tile
-        if tile is None or kind.picked is None:
-            return Touch(command.op, kind.tensor, self._pieces(self._addresses.runs(command)))
-        if copy:
-            tile = self._unroller.moved(tile, cut, copy)
-        known = self._known.get(command.op)
-        if known is None:
-            known = self._begin(command.op)
-        key = kind.alike + kind.picked(tile)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = self._pieces(self._addresses.runs(command, tile))
-        return Touch(command.op, kind.tensor, found)
-
-    def _begin(self, op: int) -> dict[tuple[Any, ...], Pieces]:
-        """Tiles of a step; those of steps long before are forgotten."""
-        self._known = {step: known for step, known in self._known.items() if step >= op - 1}
-        self._kinds = {number: kind for number, kind in self._kinds.items() if kind.command.op >= op - 1}
-        return self._known.setdefault(op, {})
-
-    def _kind(self, written: int) -> _Kind:
-        command = self._commands[written]
+        """Return what the transfer with this number touches."""
+        command = self._commands[number]
+        (what, tile, *_), op = command.effect, command.op
         tensor = next((each.tensor for each in command.actions if each.component in self._charged), "")
-        what, nbytes = command.effect.what, cast(Transfer, command.work).nbytes
-        return _Kind(command, tensor, (what, nbytes, *self._addresses.home(command)), DEPENDS.get(what))
+        picked = DEPENDS.get(what)
+        if tile is None or picked is None:
+            return Touch(op, tensor, self._pieces(command))
+        if op not in self._known:  # tiles of steps long before are forgotten
+            self._known = {step: known for step, known in self._known.items() if step >= op - 1}
+            self._known[op] = {}
+        key = (what, cast(Transfer, command.work).nbytes, *self._addresses.home(command), *picked(tile))
+        known = self._known[op]
+        if key not in known:
+            known[key] = self._pieces(command)
+        return Touch(op, tensor, known[key])
 
-    def _pieces(self, runs: Sequence[Runs]) -> Pieces:
-        return pieces(runs, self._line_B, self._lines)
+    def _pieces(self, command: Command) -> Pieces:
+        return pieces(self._addresses.runs(command), self._line_B, self._lines)
 
 
 def pieces(runs: Sequence[Runs], line_B: int, lines: int) -> Pieces:

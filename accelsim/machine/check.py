@@ -284,11 +284,6 @@ LAWS: tuple[Law, ...] = (
 )
 """Laws that cost little, asserted on every run; a new one is a function and a line here."""
 
-OF_ALL_COMMANDS = (macs_are_those_of_the_graph, traffic_is_in_the_ledger, caches_keep_to_the_memory_behind)
-LAWS_OF_A_PART: tuple[Law, ...] = tuple(law for law in LAWS if law not in OF_ALL_COMMANDS)
-"""Laws of a run in which laps of loops are left out: all but those that say what a layer needs, and what caches did of
-all laps."""
-
 LAWS_OF_A_REPLAY: tuple[Law, ...] = (
     engine_times_add_up,
     macs_are_those_of_the_graph,

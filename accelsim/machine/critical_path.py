@@ -9,9 +9,8 @@ How the path leads back through the commands of an engine is a matter of its typ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from accelsim.engines.device import Edges, Point
 from accelsim.engines.registry import ENGINES
@@ -22,10 +21,6 @@ from accelsim.program.commands import Command, Phase, Transfer, Wait
 from accelsim.program.roles import unit_of
 from accelsim.spec.levels import cache_of
 from accelsim.time import Clock
-
-if TYPE_CHECKING:
-    from accelsim.machine.paced import Paced
-    from accelsim.machine.timetable import Timetable
 
 
 def critical_path(run: Run) -> Sequence[Segment]:
@@ -39,31 +34,12 @@ def critical_path(run: Run) -> Sequence[Segment]:
 def _path(run: Run) -> Sequence[Segment]:
     if not run.slices:
         return []
-    replay = run.replay
-    if replay is None:
-        return _plainly_walked(run)
-    from accelsim.machine.paced import Paced
-    from accelsim.machine.replay import whole_path
-    from accelsim.machine.unrolling import Unrolling, unrolled_path
+    if run.replay is not None:
+        from accelsim.machine.replay import whole_path
 
-    found: Sequence[Segment] | None = None
-    if isinstance(replay, Paced):
-        path = _walked(replay)
-        found = path if replay.blocks is None else whole_path(replay.blocks, path)
-    elif isinstance(replay, Unrolling):
-        found = unrolled_path(replay, critical_path(replay.rolled))
-    else:
-        found = whole_path(replay, critical_path(replay.short))
-    return _plainly_walked(run) if found is None else found
-
-
-def _walked(paced: Paced) -> list[Segment]:
-    """The path of the short run with all laps that were left out of it."""
-    table = paced.table
-    return _Walk(paced.whole_short, Noted(table), table.queue_before, table.port_before).walk()
-
-
-def _plainly_walked(run: Run) -> list[Segment]:
+        found = whole_path(run.replay, critical_path(run.replay.short))
+        if found is not None:
+            return found
     return _Walk(run, {record.command: record for record in run.folds}, *_befores(run)).walk()
 
 
@@ -71,22 +47,6 @@ def _befores(run: Run) -> tuple[dict[int, int], dict[int, int]]:
     """Command -> the one before it on its engine, and through its port."""
     queues = ((command.id, command.engine) for command in run.program.commands)
     return _before(queues), _before(port_order(run))
-
-
-class Noted(Mapping[int, Any]):
-    """What engines noted of the commands of a timetable."""
-
-    def __init__(self, table: Timetable) -> None:
-        self._table = table
-
-    def __getitem__(self, number: int) -> Any:
-        return self._table.record(number)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._table.numbers.values()))
-
-    def __iter__(self) -> Iterator[int]:
-        return chain.from_iterable(numbers.tolist() for numbers in self._table.numbers.values())
 
 
 class _Walk:

@@ -18,7 +18,7 @@ from accelsim.machine.rates import Bandwidth, Ideal, lane_of
 from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
-from accelsim.spec.levels import cache_of, caches
+from accelsim.spec.levels import cache_of
 from accelsim.spec.memory import Attachment
 from accelsim.time import Clock
 
@@ -141,31 +141,6 @@ def memories(
         elif attached.full_duplex and memory not in found.drams:
             second = Port(env, clock, _by_bytes(name, attached))
         found.ports[memory, False], found.ports[memory, True] = first, second
-    return found
-
-
-def caches_of(program: Program, name: str) -> dict[str, Cached]:
-    """The caches of the chip of ``program`` by the memories behind them, which are not followed burst by burst."""
-    if not caches(chip := program.chip):
-        return {}
-    from accelsim.machine.cached import Cached, Front
-
-    found = {}
-    for memory, attached in chip.memories.items():
-        if before := cache_of(chip, memory):
-            front = Front(None if name == "ideal" else lane_of(chip.memories[before]))
-            found[memory] = Cached(before, front, _by_bytes(name, attached), program)
-    return found
-
-
-def lone_ports(chip: Chip, name: str) -> dict[tuple[str, bool], MemoryModel]:
-    """Return what serves each port of each memory, (memory, write), where no addresses are followed and no cache
-    stands."""
-    found = dict[tuple[str, bool], MemoryModel]()
-    for memory, attached in chip.memories.items():
-        reads = _by_bytes(name, attached)
-        writes = _by_bytes(name, attached) if attached.full_duplex else reads
-        found |= {(memory, False): reads, (memory, True): writes}
     return found
 
 

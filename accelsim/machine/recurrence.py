@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run
-from accelsim.machine.shifts import Shift, clocks_of, fractions_of, nearest_shift, turns_of_clocks
+from accelsim.machine.shifts import Shift, fractions_of, nearest_shift, turns_of_clocks
 from accelsim.machine.timeline import Timeline
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat
@@ -58,7 +58,7 @@ def cycles(program: Program, short: Run) -> Iterator[Program]:
     repeat = program.repeat
     assert repeat is not None
     turns = turns_of_clocks(program, _took_fs(repeat, short))
-    for units in sorted({2, turns}) if turns > 1 and not program.loops else ():
+    for units in sorted({2, turns}) if turns > 1 else ():
         more = UNITS * units - repeat.units
         more += (repeat.times - more) % units
         if more < repeat.times // 2:
@@ -72,7 +72,7 @@ def _times_recur(replay: Replay) -> bool:
     before, now = times[: len(unit)], times[size:]
     if replay.fractions is None:
         return bool(np.all(now == before + replay.shift.num))
-    cut, shift = replay.fractions.of[unit.start - size : unit.stop], replay.shift
+    cut, shift = replay.fractions.cut[unit.start - size : unit.stop], replay.shift
     carried = (cut[size:] - cut[: len(unit)] - shift.num % shift.den) % shift.den
     return bool(np.all(now == shift.later(before, cut[: len(unit)], 1)) and not carried.any())
 
@@ -91,12 +91,6 @@ def _begins_alike(replay: Replay) -> bool:
     unit_fs = max((piece.end for piece in pieces[: unit.start]), default=0)
     behind_fs = min((piece.start for piece in pieces[unit.stop :]), default=0)
     return before_fs <= begin_fs and unit_fs <= replay.end_fs <= behind_fs
-
-
-def whole_edges(program: Program, shift_fs: int) -> bool:
-    """Return whether the shift is a whole number of edges of every clock (that of the ports is the clock of who
-    asks)."""
-    return all(clock.nearest(shift_fs) == shift_fs for clock in clocks_of(program))
 
 
 def _records_recur(replay: Replay) -> bool:
@@ -131,7 +125,7 @@ def _settled(replay: Replay) -> bool:
     for command in short.program.commands:
         if command.id >= begin:
             oldest = (begin if command.id < span.end else span.end) - span.size
-            old = [line.referred(wait.command, command.id) for wait in command.waits if wait.command < oldest]
+            old = [wait.command for wait in command.waits if wait.command < oldest]
             ready = max((int(line.times[number, 2]) + delay_fs for number in old), default=0)
             if old and (command.engine not in last or ready > pieces[last[command.engine]].start):
                 return False

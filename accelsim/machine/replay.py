@@ -90,7 +90,7 @@ class Replay:
 
     def fraction(self, command: int, which: int) -> int:
         """Return what is cut off of the start (0), the data (1) or the end (2) of a command of the short run."""
-        return 0 if self.fractions is None else int(self.fractions.of[command, which])
+        return 0 if self.fractions is None else int(self.fractions.cut[command, which])
 
     def moved(self, piece: Slice, times: int) -> Slice:
         """A slice of the short run so many shifts later, with its own number."""

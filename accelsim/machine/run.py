@@ -16,8 +16,6 @@ from accelsim.types import Array
 if TYPE_CHECKING:
     from accelsim.machine.dram_stats import Accesses, DramStats
     from accelsim.machine.replay import Replay
-    from accelsim.machine.timetable import Timetable
-    from accelsim.machine.unrolling import Unrolling
 
 
 @dataclass
@@ -177,13 +175,9 @@ class Run:
         default_factory=dict
     )  # what was asked, see ``request.record``; {}: not recorded
 
-    replay: Replay | Unrolling | None = field(
+    replay: Replay | None = field(
         default=None, repr=False, compare=False
     )  # what of it was replayed, not simulated
-
-    table: Timetable | None = field(
-        default=None, repr=False, compare=False
-    )  # of a run without events: times of all its commands, also of those that are left out of its program
 
     def __repr__(self) -> str:
         """One line: what ran, where, how long it took."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from accelsim.machine.run import Run
 from accelsim.program.commands import Command, Phase, Program, Transfer, Wait
 from accelsim.time import FS_PER_S, Clock
 from accelsim.types import Ints
-
-if TYPE_CHECKING:
-    from accelsim.machine.timeline import Instances
-
 
 Int = TypeVar("Int", int, Ints)
 
@@ -90,8 +86,8 @@ class _Unclear(Exception):
 
 
 class Fractions:
-    """What is cut off of the times of a run, in parts of ``den``: ``of`` the start, the data and the end of each
-    written command, ``cut`` of all that the ``Timeline`` has, int64 [commands, 3]. Raises _Unclear."""
+    """What is cut off of the times of a run, in parts of ``den``: ``cut`` the start, the data and the end of each
+    command, int64 [commands, 3]. Raises _Unclear."""
 
     def __init__(self, run: Run) -> None:
         from accelsim.machine.timeline import Timeline
@@ -110,29 +106,20 @@ class Fractions:
         self._transfers()
         self._processors()
 
-    @cached_property
-    def of(self) -> Ints:
-        """Return the shifts by written command."""
-        return self.cut[self._line.written]
-
     def ticks(self, numbers: Ints, which: int) -> Ints:
         """Exact starts (0), data (1) or ends (2) of commands, parts of ``den``."""
         found: Ints = self.times[numbers, which] * self.den + self.cut[numbers, which]
         return found
 
-    def released(self, each: Instances, wait: Wait) -> Ints:
-        """Return when a token of commands may be acquired, exact."""
-        numbers = self._line.awaited(each, wait)
-        if wait.phase == "done":
-            return self.ticks(numbers, 2) + self.delay_fs * self.den
+    def _released(self, wait: Wait) -> int:
+        """Return when a token of a phase other than 'done' may be acquired, exact."""
         clock = self._clock(self.run.program.commands[wait.command].engine)
         assert clock is not None
-        at = self._line.passed(numbers, wait.phase)
-        cut = clock.cut_off(at, self.den)
-        if np.any(cut < 0):
+        at = np.array([self._line.passed(wait.command, wait.phase)])
+        cut = int(clock.cut_off(at, self.den)[0])
+        if cut < 0:
             raise _Unclear
-        found: Ints = (at + self.delay_fs) * self.den + cut
-        return found
+        return (int(at[0]) + self.delay_fs) * self.den + cut
 
     @cached_property
     def _done(self) -> list[int]:
@@ -140,14 +127,13 @@ class Fractions:
         found: list[int] = (self.ticks(np.arange(len(self.times)), 2) + self.delay_fs * self.den).tolist()
         return found
 
-    def _token(self, command: Command, wait: Wait) -> int:
-        """The same as ``released`` of a single command, worked out once for all that wait for it."""
-        number = self._line.referred(wait.command, command.id)
+    def _token(self, wait: Wait) -> int:
+        """When a token may be acquired, worked out once for all that wait for it."""
         if wait.phase == "done":
-            return self._done[number]
-        if (number, wait.phase) not in self._tokens:
-            self._tokens[number, wait.phase] = int(self.released(self._line.instance(command), wait)[0])
-        return self._tokens[number, wait.phase]
+            return self._done[wait.command]
+        if wait[:2] not in self._tokens:
+            self._tokens[wait[:2]] = self._released(wait)
+        return self._tokens[wait[:2]]
 
     def _clock(self, engine: str) -> Clock | None:
         return ENGINES[self.run.program.engines[engine]].clock(self.run.chip, engine)
@@ -179,8 +165,7 @@ class Fractions:
         of_each = np.full(len(self.run.program.commands), -1)
         for ident, port in port_order(self.run):
             of_each[ident] = places.setdefault(port, len(places))
-        of_all = of_each[self._line.like]
-        return [(port, np.flatnonzero(of_all == place)) for port, place in places.items()]
+        return [(port, np.flatnonzero(of_each == place)) for port, place in places.items()]
 
     def _cut_off_data(self, order: Ints, lane: Lane) -> Ints:
         """Return what is cut off of the data of the transfers of one port: of those that had to wait for the one
@@ -207,16 +192,13 @@ class Fractions:
 
     def _processors(self) -> None:
         """Engines without a clock start as soon as all is there."""
-        from accelsim.machine.timeline import Instances
-
         program, free = self.run.program, dict[str, int]()
         own = {engine for engine in program.engines if self._clock(engine) is None}
         for command in program.commands if own else ():
             if command.engine not in own:
                 continue
-            number = self._line.long(command.id)
-            each = Instances(command, np.array([number]), None)
-            causes = [int(self.released(each, wait)[0]) for wait in command.waits]
+            number = command.id
+            causes = [self._token(wait) for wait in command.waits]
             start = self._last([free.get(command.engine, 0), *causes])
             if start // self.den != self.times[number, 0]:
                 raise _Unclear
@@ -258,7 +240,7 @@ class Fractions:
             for t_fs, cut in self._of_edges(clock, wanted.tolist()).items():
                 found[t_fs].add(cut)
         loose = np.flatnonzero(self.loose)
-        links = self._links()[self._line.like[loose]]
+        links = self._links()[loose]
         for later in (np.zeros_like(links), links):
             times = (self.times[loose] + later[:, None]).ravel()
             there = np.isin(times, wanted)
@@ -280,15 +262,14 @@ class Fractions:
         periods = {int(clock.period * self.den) for clock in self.clocks}
         if gcd(*periods) < 2 * self.den:
             return False
-        first = self._line.long(begin)
-        loose = np.flatnonzero(self.loose[first:]) + first
+        loose = np.flatnonzero(self.loose[begin:]) + begin
         ends = np.concatenate([self.ticks(loose, which) for which in (1, 2)])
         for moments in (ends, ends + self.delay_fs * self.den):
             for period in periods:
                 behind = moments % period
                 if np.any((behind > 0) & (behind < self.den)):
                     return False
-        return self._written_named(begin) and all(map(self._named, self._line.in_laps(begin)))
+        return self._written_named(begin)
 
     def _chooses(self, command: Command) -> bool:
         """Return whether a command waits for several others, the last of which is told; an array tells edges."""
@@ -299,22 +280,13 @@ class Fractions:
         tokens, first = list[int](), list[int]()
         for command in filter(self._chooses, self._line.commands[begin:]):
             first.append(len(tokens))
-            tokens += [self._token(command, wait) for wait in command.waits]
+            tokens += [self._token(wait) for wait in command.waits]
         if not tokens:
             return True
         released = np.array(tokens, np.int64)
         last = np.maximum.reduceat(released, first)
         behind = np.repeat(last, np.diff([*first, len(tokens)])) - released
         return not np.any((behind > 0) & (behind < self.den))
-
-    def _named(self, each: Instances) -> bool:
-        """Return whether what the iterations of a loop wait for last is the same one whatever is cut off."""
-        if not self._chooses(each.command):
-            return True
-        released = np.stack([self.released(each, wait) for wait in each.command.waits])
-        last = released.max(0)
-        before = np.where(released == last, 0, released).max(0)
-        return bool(np.all(last - before >= self.den))
 
 
 def fractions_of(run: Run, begin: int) -> Fractions | None:

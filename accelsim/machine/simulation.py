@@ -14,7 +14,7 @@ from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
 from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
-from accelsim.machine.check import Law, check
+from accelsim.machine.check import check
 from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.context import Context, Progress
 from accelsim.machine.exchange import Exchange
@@ -44,7 +44,6 @@ class How(NamedTuple):
     keep: bool = False
     memory_model: str = DEFAULT
     record: bool = False
-    laws: Sequence[Law] = ()
 
 
 class Simulation:
@@ -84,8 +83,8 @@ class Simulation:
                 raise UsageError(f"values {how.values!r} need the inputs of the model")
             _check_feeds(program, feeds)
         check_model(how.memory_model, program.chip)
-        if not isinstance(program.commands, list):  # copies and laps that are left out
-            program = replace(program, commands=list(program.commands), repeat=None, rolled=None)
+        if not isinstance(program.commands, list):  # copies of blocks
+            program = replace(program, commands=list(program.commands), repeat=None)
         self._devices[name] = _Device(self, name, program, dict(feeds or {}), how, progress)
 
     def logs(self, name: str) -> Mapping[str, EngineLog]:
@@ -164,7 +163,7 @@ class _Device:
             nonzero_macs=self._effects.nonzero_macs, by_link=context.by_link,
         )  # fmt: skip
         self._follow(run)
-        check(run, laws=self._how.laws)
+        check(run)
         return run
 
     def _follow(self, run: Run) -> None:

@@ -19,18 +19,14 @@ Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Byt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import NamedTuple, cast
 
-import numpy as np
-
 from accelsim.program.commands import Command, Program, Region, Tile, Transfer
 from accelsim.program.repeated import written
-from accelsim.program.rolled import loop_unit
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
-from accelsim.types import Ints
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
@@ -92,10 +88,10 @@ class AddressMap:
         uses = command.writes if command.kind == "Store" else command.reads
         return [use.region for use in uses if self._program.regions[use.region].memory == memory]
 
-    def runs(self, command: Command, tile: Tile | None = None) -> tuple[Runs, ...]:
+    def runs(self, command: Command) -> tuple[Runs, ...]:
         """Return where the bytes of a Load or Store lie, in the order in which they move; none for a transfer of 0
-        bytes. ``tile``: another one than its own."""
-        work, regions, tile = cast(Transfer, command.work), self.home(command), tile or command.effect.tile
+        bytes."""
+        work, regions, tile = cast(Transfer, command.work), self.home(command), command.effect.tile
         if not work.nbytes:
             return ()
         if command.effect.what == "none" and all(self._is_constant(region) for region in regions):
@@ -151,36 +147,17 @@ def _shared(program: Program) -> dict[int, int]:
 
 def tiles_B(program: Program) -> dict[int, int]:
     """Region of a stationary operand that lies in tiles -> bytes of all its tiles, with what pads them."""
-    roots, found, repeat = _shared(program), dict[int, int](), program.repeat
+    roots, repeat = _shared(program), program.repeat
+    found = dict[int, int]()
     tiled = _tiled(program, lambda region: roots.get(region, region), written(program.commands))
-    loads = {key: [tiles.loaded()] for key, tiles in tiled.items()}
-    for loop in program.loops:
-        unit = _tiled(program, lambda region: roots.get(region, region), loop_unit(program, loop))
-        for key, tiles in unit.items():
-            loads[key].append(tiles.loaded(b_key(loop.tile), loop.span.times))
-    for (_, region), parts in loads.items():
-        found[region] = max(found.get(region, 0), _once_B(parts))
+    for (_, region), tiles in tiled.items():
+        found[region] = max(found.get(region, 0), tiles.size_B)
     for copy in range(1, repeat.times + 1) if repeat else ():
         assert repeat is not None
         found |= {
             repeat.region_id(region, copy): found[region] for region in repeat.regions.unit if region in found
         }
     return found
-
-
-class _Loaded(NamedTuple):
-    """Tiles by their keys, int64 [tiles, 3], and the bytes of each."""
-
-    keys: Ints
-    sizes_B: Ints
-
-
-def _once_B(parts: Sequence[_Loaded]) -> int:
-    """Bytes of tiles, of each once."""
-    keys = np.concatenate([part.keys for part in parts])
-    bounds = keys.max(0) + 1
-    _, first = np.unique(keys @ np.array([bounds[1] * bounds[2], bounds[2], 1]), return_index=True)
-    return int(np.concatenate([part.sizes_B for part in parts])[first].sum())
 
 
 class _Tiles:
@@ -195,13 +172,6 @@ class _Tiles:
         if key not in self.offsets:
             self.offsets[key] = self.size_B
             self.size_B += nbytes
-
-    def loaded(self, move: tuple[int, ...] = (0, 0, 0), times: int = 0) -> _Loaded:
-        """All tiles; of a unit of laps those that come again so many times, each time moved on."""
-        keys, offsets = np.array(list(self.offsets), np.int64), [*self.offsets.values(), self.size_B]
-        laps = np.arange(1, times + 1) if times else np.zeros(1, np.int64)
-        moved = laps[:, None, None] * np.array(move) + keys
-        return _Loaded(moved.reshape(-1, 3), np.tile(np.diff(np.array(offsets)), len(laps)))
 
 
 def _tiled(

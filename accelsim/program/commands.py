@@ -21,7 +21,6 @@ from accelsim.workload.ops.base import Gemm
 
 if TYPE_CHECKING:
     from accelsim.program.repeated import Repeat
-    from accelsim.program.rolled import Loop
 
 CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv", "Barrier"]
 OUTSIDE = "outside"
@@ -241,8 +240,7 @@ class Program:
     region in which it ends, per core. ``engines``: engine -> its type, a name of ``accelsim.engines.registry``.
     ``needs``: off-chip memory -> what must be in it at one time. ``received``: inputs that other devices send.
     ``peers``: other device -> the links on the way to it. ``repeat``: which commands are copies that nobody has
-    written, see ``accelsim.program.repeated``. ``loops``: where laps of tile loops are left out; a program from which
-    some are is the ``rolled`` form of another one, see ``accelsim.program.rolled``.
+    written, see ``accelsim.program.repeated``.
     """
 
     graph: Graph
@@ -260,8 +258,6 @@ class Program:
     received: frozenset[str] = frozenset()
     peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
     repeat: Repeat | None = None
-    loops: Sequence[Loop] = ()
-    rolled: Program | None = None
 
     def __repr__(self) -> str:
         """One line: what runs where, and how large it is."""

@@ -85,7 +85,7 @@ def _with_barrier(program: Program, meet: Meet) -> Program:
     command = Command(len(program.commands), "Barrier", SYNC, op, meet.name, meet, Effect("none"), waits)
     return replace(
         program, commands=[*program.commands, command], engines={**program.engines, SYNC: TYPES[SYNC]},
-        repeat=None, rolled=None,
+        repeat=None,
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ class _Sending(_End):
         self.engines |= {name: TYPES[name] for name in (READ, OUT)}
         return replace(
             self.was, commands=[*self.was.commands, *self.commands], regions=self.regions, engines=self.engines,
-            repeat=None, rolled=None,
+            repeat=None,
             peers={**self.was.peers, self.wire.target: self.wire.links},
         )  # fmt: skip
 
@@ -226,7 +226,7 @@ class _Receiving(_End):
         shifted = [self._later(command, found.values(), done) for command in self.was.commands]
         return replace(
             self.was, commands=[*self.commands, *shifted], regions=self.regions, engines=self.engines,
-            repeat=None, rolled=None,
+            repeat=None,
             presets={r: key for r, key in self.was.presets.items() if r not in found.values()},
             received=self.was.received | {self.wire.target_input},
         )  # fmt: skip

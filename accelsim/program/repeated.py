@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 from accelsim.program.actions import Action
 from accelsim.program.commands import Command, Effect, Program, Region, Use, Wait
 from accelsim.program.lazy import Lazy
-
-if TYPE_CHECKING:
-    from accelsim.program.rolled import Loop
 
 
 class Span(NamedTuple):
@@ -179,10 +176,6 @@ class Repeat:
         before = [*commands.before, *(commands[number] for number in copies)]
         return replace(program, commands=Commands(before, commands.behind, repeat), repeat=repeat)
 
-    def loops_of(self, program: Program) -> list[Loop]:
-        """The loops of the unit written last that are rolled up."""
-        return [loop for loop in program.loops if loop.span.end - 1 in self.commands.unit]
-
     def short(self, program: Program) -> Program:
         """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
 
@@ -207,7 +200,6 @@ class Repeat:
                 for region, entry in program.presets.items() if not regions.copy_of(region)[1]
             },
             results={name: [self._short(regions, each) for each in ends] for name, ends in program.results.items()},
-            loops=[loop.short(self) for loop in program.loops],
         )  # fmt: skip
 
     def _short_command(self, command: Command) -> Command:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,61 +32,11 @@ def whole(gemm: Gemm) -> Tile:
     return Tile(0, gemm.groups, 0, gemm.M, 0, gemm.N, 0, gemm.K)
 
 
-class Lap(NamedTuple):
-    """Passes at one place of the outer loops. ``like``: how many laps from this one on, itself among them, do the same
-    with tiles of the same size."""
-
-    passes: Iterator[Exec]
-    like: int
-
-
-LEFT = 10
-"""About how many of alike laps are written: units of two laps, with those before and behind a cut."""
-LAPS = 16
-"""Places of a loop from which on its turns are taken as laps, where loops outside have fewer."""
-
-
 def loop(part: Tile, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
     """All tiles of a part of a product in loop order, groups outside; inside, those that ``arrays`` take side by side
     (see ``array_of``).
 
     An array opens and closes its own sums: of a reduction that is split there are several of one tile.
-    """
-    for lap in laps(part, mapping, arrays):
-        yield from lap.passes
-
-
-class Sizes(NamedTuple):
-    """What the sizes of the tiles of ``gemm`` depend on, whose result has ``rows`` rows per group: fewer than M where a
-    pooling is fused."""
-
-    gemm: Gemm
-    rows: int
-
-    def of(self, axis: str, place: list[Range], part: Tile) -> tuple[int, ...]:
-        """Return what is equal for two places of a loop only where their tiles are of the same sizes, and open and
-        close the same sums."""
-        (start, end), gemm = (place[0][0], place[-1][1]), self.gemm
-        found = [end - start, len(place)]
-        if axis == "k":
-            found += [start == part.k0, end == part.k1]
-        if axis == "m":
-            found += [last * self.rows // gemm.M - first * self.rows // gemm.M for first, last in place]
-        if (conv := gemm.conv) is not None and axis == "m":
-            found += [_pixels(conv, first, last) for first, last in place]
-        if conv is not None and axis == "k":
-            kernel = conv.kernel[0] * conv.kernel[1]
-            found += [-(-last // kernel) - first // kernel for first, last in place]
-        return tuple(found)
-
-
-def laps(
-    part: Tile, mapping: Mapping, arrays: int = 1, rows_alike: bool = True, sizes: Sizes | None = None
-) -> Iterator[Lap]:
-    """Yield the same lap by lap: turns of the outermost loop that has ``LAPS`` of them, else of the middle one; with
-    ``sizes`` turns of the loop by which the least is written where alike laps are left out.
-
-    ``rows_alike``: whether tiles of as many rows need as many words; those of a convolution need fewer at the border.
     """
     extents = {
         "g": (part.g0, part.g1, mapping.tg), "m": (part.m0, part.m1, mapping.tm),
@@ -95,62 +44,10 @@ def laps(
     }  # fmt: skip
     axes = ("g", *mapping.order)
     strips = [_strips(_cut(*extents[axis]), arrays if axis == mapping.split else 1) for axis in axes]
-    if sizes is None:
-        turning = next((depth for depth in range(3) if len(strips[depth]) >= LAPS), 2)
-        alike = {
-            "g": True,
-            "m": rows_alike,
-            "n": True,
-            "k": False,
-        }  # of a reduction the ends open and close sums
-        same = _same_places(strips[turning]) if alike[axes[turning]] else 1
-        like = [max(1, same - index) for index in range(len(strips[turning]))]
-    else:
-        likes = [
-            _like([sizes.of(axis, place, part) for place in places])
-            for axis, places in zip(axes, strips, strict=True)
-        ]
-        turning = min(range(len(axes)), key=lambda depth: _written(strips, likes[depth], depth))
-        like = likes[turning]
-    for outside in product(*strips[:turning]):
-        for place, alike_from_here in zip(strips[turning], like, strict=True):
-            inside = product(*([each] for each in outside), [place], *strips[turning + 1 :])
-            yield Lap(_passes(part, mapping, axes, inside, arrays), alike_from_here)
-
-
-def _like(keys: list[tuple[int, ...]]) -> list[int]:
-    """Return how many places of a loop from each one on, itself among them, have the same key."""
-    found: list[int] = []
-    for key, behind in zip(keys[::-1], [None, *keys[:0:-1]], strict=True):
-        found.append(found[-1] + 1 if key == behind else 1)
-    return found[::-1]
-
-
-def _written(strips: list[list[list[Range]]], like: list[int], depth: int) -> int:
-    """About how many passes are written where alike laps of one loop are left out."""
-    runs = [count for at, count in enumerate(like) if not at or like[at - 1] == 1]
-    written = sum(min(count, LEFT) for count in runs)
-    return written * prod(len(places) for index, places in enumerate(strips) if index != depth)
-
-
-def _same_places(places: list[list[Range]]) -> int:
-    """Return how many places of a loop, from the first one on, have tiles of the same size."""
-    (first, last), count = places[0][0], len(places[0])
-    full = [len(place) == count and place[-1][1] - place[-1][0] == last - first for place in places]
-    return full.index(False) if False in full else len(full)
-
-
-def _passes(
-    part: Tile,
-    mapping: Mapping,
-    axes: tuple[str, ...],
-    places: Iterable[tuple[list[Range], ...]],
-    arrays: int,
-) -> Iterator[Exec]:
     own, depth = arrays if mapping.split == "k" else 1, part.k1 - part.k0
     first_to = part.k0 + own * mapping.tk
     last_from = part.k0 + (-(-depth // mapping.tk) - own) * mapping.tk
-    for place in places:
+    for place in product(*strips):
         at = dict(zip(axes, place, strict=True))
         for g, m, n, k in product(at["g"], at["m"], at["n"], at["k"]):
             yield Exec(Tile(*g, *m, *n, *k), k[0] < first_to, k[0] >= last_from)

@@ -80,19 +80,3 @@ def byte_J(chip: Chip, memory: Memory, write: bool) -> float:
     table of the chip."""
     stated = memory.write_energy if write else memory.read_energy
     return sram_J_per_B(chip.energy.sram, float(memory.capacity), write) if stated is None else float(stated)
-
-
-def timed_in_order(chip: Chip) -> bool:
-    """Return whether times follow without events: no two queues share a port, or a cache makes every transfer be
-    followed."""
-    return alone_at_ports(chip) or bool(caches(chip))
-
-
-def alone_at_ports(chip: Chip) -> bool:
-    """Return whether no two queues of a core ask for one port of a memory of the chip, as far as what lives there says:
-    loads and stores have ports or an engine of their own, or weights alone are loaded; no cache stands before one."""
-    return all(
-        each.fed_by is None
-        and (each.full_duplex or each.load_engine == each.store_engine or each.holds == ["weights"])
-        for each in chip.memories.values()
-    )

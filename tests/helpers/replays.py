@@ -47,7 +47,7 @@ def assert_replayed_is_simulated(
 
 def assert_equal(run: Run, whole: Run) -> None:
     """To the last slice, count, femtosecond and joule."""
-    assert whole.replay is None and whole.program.repeat is None and whole.program.rolled is None
+    assert whole.replay is None and whole.program.repeat is None
     for name, figures in whole_of(whole).items():
         assert whole_of(run)[name] == figures, name
 

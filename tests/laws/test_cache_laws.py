@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import accelsim
 from accelsim.account.latency import layers, summary, traffic_by_level, traffic_by_memory
-from accelsim.compiler.state import Options
 from accelsim.engines.device import Asked, Served
 from accelsim.explore.against_reference import check_run
 from accelsim.machine.cached import Cached, Front, Lines, Pieces, pieces
@@ -21,15 +20,12 @@ from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.rates import Bandwidth, lane_of
 from accelsim.machine.simulate import simulate
-from accelsim.machine.simulation import Simulation
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
-from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, changed, chips, fitted, formats, graphs, options, pins, products
 from tests.helpers.pruned import pruned
-from tests.helpers.replays import assert_equal
 
 QUICK = settings(max_examples=25)
 LINE_B = 64
@@ -289,47 +285,8 @@ def test_times_by_hand() -> None:
     assert (cache.stats.hits, cache.stats.misses, cache.stats.fetched_B) == (24, 12, 768)
 
 
-@pytest.mark.parametrize("policy", ["write_back", "write_through"])
-@pytest.mark.parametrize(
-    ("model", "sets", "pinned"),
-    [
-        ("gemm?M=96,N=64,K=96", [], {"order": "nmk", "tm": 16, "tn": 4, "tk": 8}),
-        (
-            "gemm?M=40,N=90,K=150",
-            ["memories.dram.memory.bandwidth=0.37 GB/s"],
-            {"order": "nkm", "tm": 9, "tk": 6},
-        ),
-        ("gemm?M=100,N=24,K=64", ["clock=70 MHz", "matrix.clock=35 MHz"], {"order": "mkn", "tm": 4, "tk": 8}),
-        ("gemm?M=64,N=16,K=200", ["token_delay=3"], {"order": "mnk", "tm": 16, "tn": 8, "tk": 8}),
-        ("mobilenet?resolution=32,width=25", [], {}),
-        ("gpt?seq=16,layers=5,hidden=32,heads=4", ["memories.l2.memory.latency=7 ns"], {}),
-    ],
-)
-def test_loops_that_are_rolled_up_are_those_of_the_events(
-    model: str, sets: list[str], pinned: dict[str, Any], policy: str
-) -> None:
-    """Every slice, count and piece of the path of laps that nobody wrote; ports are shared, lines are followed."""
-    chip = load_chip("edu-cache", [*sets, f"memories.l2.cache.policy={policy}"])
-    run, whole = (
-        accelsim.compile(
-            load_model(model),
-            chip,
-            Options(values="off", repeat=repeat, pinned={"y": pinned} if pinned else {}),
-        )
-        for repeat in (True, False)
-    )
-    assert run.rolled is not None and len(run.rolled.commands) < len(whole.commands)
-    device = Simulation()
-    device.add("", whole)
-    by_events = device.run()[""]
-    followed = simulate(run)
-    assert_equal(followed, by_events)
-    assert followed.caches == by_events.caches
-    assert summary(followed)["commands_replayed"] == 0
-
-
 def test_a_port_that_is_shared_turns_by_rank() -> None:
-    """Without events too: of a load and a store that ask at one edge the one goes first that the memory prefers."""
+    """Of a load and a store that ask at one edge the one goes first that the memory prefers."""
     ends = {
         first: accelsim.run(
             "cnn", "edu-cache", values="off", set=[f"memories.dram.arbitration={first}"]

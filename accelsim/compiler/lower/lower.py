@@ -21,7 +21,7 @@ from accelsim.program.verify import check_length
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.chip import Chip
-from accelsim.spec.levels import caches, managed, timed_in_order
+from accelsim.spec.levels import managed
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.limits import check_commands
@@ -35,7 +35,7 @@ OFF_CHIP = {HOST: "cpu"}
 
 
 def lower(state: State) -> Program:
-    """Commands for a placed graph, on all cores of the chip, loops rolled up.
+    """Commands for a placed graph, on all cores of the chip.
 
     Raises Infeasible when something does not fit, OverCapacity when weights and states alone are too much for a
     memory, TooLarge for more commands than the limits allow, ModelError without a host.
@@ -60,8 +60,6 @@ def lower(state: State) -> Program:
     steps, kept = list[Step](), frozenset(state.graph.kept)
     streams = {layout.core: Streams(layout) for layout in layouts}
     repeating = _repeating(state, layouts, uses, steps)
-    builder.rolls, builder.paced = _rolls(state, builder), timed_in_order(state.chip)
-    builder.followed = builder.rolls and bool(caches(state.chip))
     nodes, index = state.graph.nodes, 0
     while (index := repeating.behind(index) if repeating else index) < len(nodes):
         node, index = nodes[index], index + 1
@@ -125,18 +123,6 @@ def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: li
     from accelsim.compiler.lower.repeating import Repeating
 
     return Repeating(state.graph, blocks, layouts, uses, steps)
-
-
-def _rolls(state: State, builder: Builder) -> bool:
-    """Return whether laps of tile loops may be left out: nobody asks for values, no other core works meanwhile, and
-    times of laps follow from those before, or so many clocks are so many femtoseconds, else the machine is hardly ever
-    in the same state again."""
-    asked = state.options
-    clocks = [ENGINES[kind].clock(state.chip, engine) for engine, kind in builder.engines.items()]
-    whole = all(clock is None or clock.exact for clock in clocks)
-    alone = asked.repeat and asked.values == "off" and state.chip.core_count == 1
-    alone = alone and Roles(state.chip).streams == 1
-    return alone and (whole or timed_in_order(state.chip))
 
 
 def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
@@ -239,7 +225,6 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     return Program(
         graph=state.graph, chip=state.chip, dtype=state.dtype, commands=builder.commands, regions=builder.regions,
         steps=steps, presets=presets, results=results, engines=builder.engines, cores=len(layouts), notes=state.notes,
-        loops=builder.loops,
     )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ class Repeating:
         unit before them as the last one does.
         """
         builder, unit = self._builder, self._found
-        if block < UNITS * unit or block - UNITS * unit not in self._seen or builder.loops:
+        if block < UNITS * unit or block - UNITS * unit not in self._seen:
             return False
         now, before, older = (self._seen[block - units * unit].counts for units in range(UNITS + 1))
         regions, commands, steps = moved = [late - early for late, early in zip(now, before, strict=True)]

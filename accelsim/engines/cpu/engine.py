@@ -8,7 +8,6 @@ from typing import cast
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.cpu.lower import lower_host
 from accelsim.engines.device import Device, Point, Process, Walk
-from accelsim.engines.timer import Ports, Row, Table, Timer
 from accelsim.program.commands import Command, Duration
 from accelsim.spec.chip import Chip
 
@@ -32,10 +31,6 @@ class Cpu(EngineType):
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
         device.env.process(self._run(device, engine, queue))
-
-    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> CpuTimer:
-        """Return one timer for all its commands."""
-        return CpuTimer(table, delay_fs)
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         log, free = device.logs[engine], 0
@@ -62,27 +57,6 @@ class Cpu(EngineType):
             return Point(wait.command, wait.phase)
         walk.linked("queue" if before >= 0 else "start")
         return Point(before, "done") if before >= 0 else None
-
-
-class CpuTimer(Timer):
-    """The times of its commands without events."""
-
-    def __init__(self, table: Table, delay_fs: int) -> None:
-        super().__init__(table, delay_fs)
-        self._free = 0
-
-    def make(self, command: Command) -> int:
-        """Return how long it takes, fs."""
-        return cast(Duration, command.work).fs
-
-    def take(self, number: int, row: Row) -> None:
-        """Begin as soon as all inputs are there and the command before has ended."""
-        available, why = self.latest(number, row.tokens[0])
-        start, table = max(self._free, available), self.table
-        self.waited(self._free, start, why)
-        self._free = start + row.made
-        self.worked(start, self._free)
-        table.start[number], table.data[number], table.end[number] = start, start, self._free
 
 
 ENGINE = Cpu()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
-from accelsim.engines.timer import Memory, Mover, Ports, Row, Table
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import link_name
 from accelsim.time import FS_PER_S, Clock, clock_of
-
-if TYPE_CHECKING:
-    from accelsim.engines.timer import Ports, Table
 
 
 class Dma(EngineType):
@@ -50,11 +46,6 @@ class Dma(EngineType):
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """One process."""
         device.env.process(self._run(device, engine, queue))
-
-    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> TransferTimer:
-        """Return where nobody else asks its ports."""
-
-        return TransferTimer(table, delay_fs, clock_of(chip.clock), ports)
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         clock, log, issued = device.clock, device.logs[engine], 0
@@ -121,40 +112,3 @@ class Dma(EngineType):
 
 
 ENGINE = Dma()
-
-
-class TransferTimer(Mover):
-    """One request per edge, in order."""
-
-    def __init__(self, table: Table, delay_fs: int, clock: Clock, ports: Ports) -> None:
-        super().__init__(table, delay_fs)
-        self._clock, self._ports, self._issued, self._why = clock, ports, 0, ""
-
-    def make(self, command: Command) -> tuple[Memory, Asked]:
-        """The memory, and what it is asked."""
-        work = cast(Transfer, command.work)
-        return self._ports[work.memory, work.write], Asked(work.nbytes, work.write)
-
-    def asks(self, number: int, row: Row) -> int:
-        """At the first edge at which all is there, after the request before."""
-        available, self._why = self.latest(number, row.tokens[0])
-        return max(self._issued + 1, self._clock.edge(available))
-
-    def take(self, number: int, row: Row) -> None:
-        """Accepted when it asks, by a port that no other engine asks."""
-        edge = self.asks(number, row)
-        self.accept(number, row, edge, edge)
-
-    def accept(self, number: int, row: Row, edge: int, accepted: int) -> None:
-        """Data when the memory has them."""
-        (memory, asked), at, table = row.made, self._clock.at, self.table
-        accepted_fs = at(accepted)
-        served = memory.serve(Asked(asked.nbytes, asked.write, number), accepted_fs)
-        if edge > self._issued + 1:
-            self.waited(at(self._issued), at(edge - 1), self._why)
-        self.waited(at(edge - 1), accepted_fs, "port")
-        self.worked(accepted_fs, served.end)
-        self._issued = accepted
-        if served.by_link:
-            self.by_link.add(row.command.id)
-        table.start[number], table.data[number], table.end[number] = accepted_fs, served.data, served.end

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
-from accelsim.engines.clocked import Clocked, ClockedTimer, clocks_of
+from accelsim.engines.clocked import Clocked, clocks_of
 from accelsim.engines.prices import op_prices
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
-
-if TYPE_CHECKING:
-    from accelsim.engines.timer import Ports, Table
 
 
 class Simd(Clocked):
@@ -60,10 +56,6 @@ class Simd(Clocked):
         if not unit.spec.chained:
             chained = f"fused functions of {self.called(unit)} in one pass"
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
-
-    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ClockedTimer:
-        """Return the timer of the engine's clock."""
-        return ClockedTimer(table, delay_fs, self.clock(chip, engine))
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
         """All of it is work of the unit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from accelsim.engines.base import (
 from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.engines.systolic.records import FoldRecord, streamed, weights_free
+from accelsim.engines.systolic.records import FoldRecord, streamed, time_spent, weights_free
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Command, Phase, Program
 from accelsim.program.mapping import Mapping as Tiling
@@ -32,11 +32,6 @@ from accelsim.time import FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv
-
-if TYPE_CHECKING:
-    from accelsim.engines.systolic.timer import ArrayTimer
-    from accelsim.engines.timer import Ports, Table
-
 
 PARTIAL_SUM_B = 4
 """Bytes of one partial sum."""
@@ -123,12 +118,6 @@ class Systolic(EngineType):
             device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
         ).start()
 
-    def timer(self, chip: Chip, engine: str, table: Table, delay_fs: int, ports: Ports) -> ArrayTimer:
-        """Return the timer of one array."""
-        from accelsim.engines.systolic.timer import ArrayTimer
-
-        return ArrayTimer(table, delay_fs, spec_of(chip, engine), self.clock(chip, engine))
-
     def back(self, walk: Walk, command: Command, event: str) -> Point | None:
         """Go back to the command before, or to the operand or slot that came last."""
         from accelsim.engines.systolic.path import ArrayPath
@@ -167,12 +156,10 @@ class Systolic(EngineType):
         summed: Callable[[EngineLog], Times],
     ) -> Times:  # fmt: skip
         """Return the times from the edges of its commands: streaming, or why not."""
-        from accelsim.engines.systolic.timer import ArrayTime, edges_of
-
         commands = program.commands
         mine = [record for record in records if commands[record.command].engine == engine]
         steps = np.array([commands[record.command].op for record in mine], np.int64)
-        return ArrayTime(edges_of(mine), steps, self.clock(program.chip, engine)).times
+        return time_spent(mine, steps, self.clock(program.chip, engine))
 
     def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
         """The last edge at which the operand is read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import (
     Exec,
-    Sizes,
     a_elements,
     a_key,
     array_of,
@@ -25,7 +24,7 @@ from accelsim.program.tiles import (
     depends,
     in_strips,
     lanes,
-    laps,
+    loop,
     most_channels,
     open_sums,
     slabs,
@@ -34,14 +33,10 @@ from accelsim.program.tiles import (
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import nbytes
-from accelsim.program.writing.laps import Laps
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 
-ON_THE_CHIP = frozenset({"compute", "accumulators", "vector unit"})
-"""What binds a mapping (``Choice.binds``) in which the array never waits for transfers. Where it does, their pace is
-hardly ever a whole number of clocks, and no two laps are alike."""
 PARTED = ("weights", "tiles", "sums")
 """Tiles for which a buffer may have fixed slots; what comes and goes beside them has slots of its own."""
 
@@ -89,7 +84,7 @@ class Result:
 @dataclass
 class MatrixStep:
     """One matrix node while its commands are written; ``gemm``: with the rows in the order of the mapping; ``part``:
-    what of it, all without; ``binds``: what limits its mapping, by the search."""
+    what of it, all without."""
 
     layout: Layout
     op: int
@@ -99,7 +94,6 @@ class MatrixStep:
     dtype: str
     part: Part | None = None
     result: Result = field(default_factory=Result)
-    binds: str = ""
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -114,10 +108,7 @@ class MatrixStep:
         self._check_size()
         a_held, b_held = Held(), Held()
         sums: dict[tuple[int, int, int], list[int]] = {}
-        turning = Laps(self.layout.builder, lambda: self._turns(sums), self.result, self.binds in ON_THE_CHIP)
-        sizes = Sizes(self.gemm, self._out_rows) if self.layout.builder.followed else None
-        rows_alike = self.gemm.conv is None
-        for step in turning.passes(laps(self.tiles, self.mapping, self.arrays, rows_alike, sizes)):
+        for step in loop(self.tiles, self.mapping, self.arrays):
             tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
             if not array:
                 a_held.turn()
@@ -131,11 +122,6 @@ class MatrixStep:
             if tile.k1 == self.tiles.k1:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
         self._complete()
-
-    def _turns(self, sums: dict[tuple[int, int, int], list[int]]) -> Hashable:
-        """Return which slots are next, and which sums are open."""
-        slots = tuple((name, ring.next % len(ring.slots)) for name, ring in self.rings.items())
-        return slots, tuple(sums), self.a_to_fetch
 
     def _check_size(self) -> None:
         """TooLarge before the first tile is written, when all of them are more commands than the limits allow."""
@@ -349,14 +335,10 @@ class MatrixStep:
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
-    @property
-    def _out_rows(self) -> int:
-        """Rows of the result per group."""
-        return self.out.elements // (self.gemm.groups * self.gemm.N)
-
     def _out_elements(self, tile: Tile) -> int:
         """Elements of a result tile (not those of its sums when a pooling is fused, which takes whole images)."""
-        first, last = (m * self._out_rows // self.gemm.M for m in (tile.m0, tile.m1))
+        rows = self.out.elements // (self.gemm.groups * self.gemm.N)
+        first, last = (m * rows // self.gemm.M for m in (tile.m0, tile.m1))
         return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelsim.engines.device import Edges
+import numpy as np
+
+from accelsim.engines.device import Edges, Times
+from accelsim.time import Clock
+from accelsim.types import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +85,52 @@ def stream_edges(record: FoldRecord, until: int) -> Edges:
     )  # a gap begins with what the schedule asks for and ends with the shift
     idle = folds * (gap - shift) + min(fill_first, gap - shift)
     return streamed, folds * shift + max(0, fill_first - (gap - shift)), idle
+
+
+UNTIL = ("weights", "array", "shift", "activations", "accumulator", "buffer port", "array")
+"""Reasons why no row is streamed before a command's first, in the order in which they are asked: no weight tile to
+shift in, the fold before does not allow the shift yet, the weights are being shifted in, no activation tile, no free
+accumulator slot, no free port of a buffer, the array itself is not free."""
+
+
+def time_spent(records: Sequence[FoldRecord], steps: Ints, clock: Clock) -> Times:
+    """Return how an array spent its time on commands of ``steps``: busy streaming, stalled by reason, and both by step
+    ('active'). Each edge between two commands has one reason, the first that applies."""
+    if not records:
+        return Times(0, {}, {})
+    free, first, rows, folds, step, load, held, leaving, *limits = np.array(
+        list(map(_edges, records)), np.int64
+    ).T
+    last = first + (folds - 1) * step
+    port = clock.at_all(folds * held + (folds - 1) * leaving)
+    between = clock.at_all((folds - 1) * (step - rows)) - clock.at_all((folds - 1) * leaving)
+    lost = [("buffer port", port)]
+    edge = free
+    for why, limit in zip(UNTIL, limits, strict=True):
+        end = np.maximum(edge, np.minimum(limit, first))
+        lost.append((why, clock.at_all(end - 1) - clock.at_all(edge - 1)))
+        edge = end
+    lost += [("shift", np.where(load > 0, between, 0)), ("array", np.where(load > 0, 0, between))]
+    stalled = defaultdict[str, int](int)
+    by_step = defaultdict[int, dict[str, int]](lambda: defaultdict(int))
+    for why, fs in [("active", clock.at_all(folds * (rows - held))), *lost]:
+        if not fs.any():
+            continue
+        if why != "active":
+            stalled[why] += int(fs.sum())
+        totals = np.zeros(int(steps.max()) + 1, fs.dtype)
+        np.add.at(totals, steps, fs)
+        for op in np.flatnonzero(totals).tolist():
+            by_step[op][why] += int(totals[op])
+    busy = int(np.sum(clock.at_all(last + rows - 1) - clock.at_all(first - 1) - between - port))
+    return Times(busy, dict(stalled), {op: dict(reasons) for op, reasons in by_step.items()})
+
+
+def _edges(record: FoldRecord) -> tuple[int, ...]:
+    """Eight figures of a command, then until when each of ``UNTIL`` lasts at the most."""
+    ready = record.ready
+    return (
+        record.free, record.stream_first, record.rows, record.folds, record.step, record.load, record.held,
+        record.leaving, ready["w"], record.load_first, record.load_first + record.load, ready["a"], ready["acc"],
+        ready["port"], record.stream_first,
+    )  # fmt: skip

@@ -23,7 +23,6 @@ from accelsim.program.commands import (
     Work,
 )
 from accelsim.program.repeated import Commands
-from accelsim.program.rolled import Loop
 from accelsim.program.writing.allocator import Space
 
 OPERANDS = frozenset({"w", "a"})
@@ -59,10 +58,6 @@ class Builder:
         self.histories: list[History] = []
         self._open: dict[int, tuple[int, dict[str, int]]] = {}
         """Region that is being written in pieces -> the first of them, and the last of each engine."""
-        self.rolls = False  # whether laps of tile loops may be left out
-        self.paced = False  # whether their times follow from those before, also where transfers bind
-        self.followed = False  # whether nothing but the writing of them is saved
-        self.loops: list[Loop] = []
         self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
     def region(

@@ -337,3 +337,17 @@ def test_rows_of_experts_are_as_many_as_the_tile_has_and_all_tokens_in_turn() ->
         assert found[: count - count % 10] == list(range(10)) * (count // 10)
     own = Tensor("x", (12, 2), "fp32")  # as many tokens as rows: the second expert has those from 8 on
     assert elements(a_nests(gemm, node, own, Tile(1, 2, 2, 4, 0, 6, 0, 2))) == list(range(12, 16))
+
+
+def test_weights_that_several_loops_load_are_there_once() -> None:
+    """Each block of rows loads all tiles of the weights, which are padded to whole tiles of the array."""
+    sizes = [
+        "matrix.rows=16",
+        "matrix.cols=16",
+        "weight_fifo.slot_capacity=256 B",
+        "weight_fifo.capacity=1 KiB",
+    ]
+    pinned = {"y": {"order": "mnk", "tm": 8, "tn": 16, "tk": 16}}
+    chip = load_chip("tpu-v1", [*sizes, "peak={}"])
+    program = compile(load_model("gemm?M=24,N=632,K=60"), chip, Options(values="off", pinned=pinned))
+    assert program.needs["ddr3"].weights_B == 40 * 4 * 256

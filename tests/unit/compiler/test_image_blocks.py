@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -14,7 +13,6 @@ from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step
 from accelsim.engines.systolic.mapping.strips import strips
 from accelsim.errors import Infeasible, UsageError
 from accelsim.explore.against_reference import check_run
-from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Transfer
 from accelsim.program.mapping import Mapping
 from accelsim.program.mapping_file import load_mappings, mapping_text
@@ -23,7 +21,6 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Conv, Gemm
 from accelsim.workload.sources.load import load_model
 from tests.helpers.law_cases import Case, RandomGraph, changed, compiled
-from tests.helpers.replays import assert_equal
 
 CHIP = load_chip("edu-4x4")
 
@@ -217,24 +214,6 @@ def test_cores_share_no_strips_of_one_image() -> None:
     chip = load_chip("edu-4x4", ["cores=2"])
     with pytest.raises(Infeasible, match="2 cores cannot share it by 'm'"):
         compiled(network(1, 8, 16), chip, "fp32", pinned={"conv2": {"tq": 8, "share": "m"}}, share="layer")
-
-
-@pytest.mark.parametrize("order", ["nmk", "mnk"])
-def test_laps_of_blocks_are_replayed_as_they_are_simulated(order: str) -> None:
-    """Blocks of 4 x 14 pixels, 40 tiles of filters: those of one block are laps of one loop."""
-    g = RandomGraph(1)
-    graph = g.finish(g.conv2d(g.input("x", (1, 8, 14, 28)), 160, (3, 3), (1, 1), [1] * 4, 1, 1, bias=True))
-    pins = {"order": order, "tm": 56, "tq": 14, "tn": 4, "tk": 13, "a_resident": False, "y_resident": False}
-    with mock.patch(
-        "accelsim.engines.systolic.lower.ON_THE_CHIP", mock.MagicMock(__contains__=lambda *_: True)
-    ):
-        cases = [
-            compiled(graph, CHIP, "fp32", pinned={"conv1": pins}, repeat=repeat, values="off")
-            for repeat in (True, False)
-        ]
-        runs = [simulate(each.program) for each in cases]
-    assert runs[0].replay is not None
-    assert_equal(*runs)
 
 
 def test_the_machine_may_decide_among_blocks(tmp_path: Path) -> None:

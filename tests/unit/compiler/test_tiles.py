@@ -14,8 +14,6 @@ from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.stationary_tiles import folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
-    LAPS,
-    Sizes,
     a_elements,
     a_key,
     array_of,
@@ -23,7 +21,6 @@ from accelsim.program.tiles import (
     channel_visits,
     depends,
     lanes,
-    laps,
     loop,
     most_channels,
     open_sums,
@@ -138,8 +135,6 @@ def test_streamed_rows_and_channels_of_a_convolution(conv: Conv, tm: int, tk: in
     for m0, pixels in zip(range(0, gemm.M, tm), by_rows, strict=True):
         for (k0, k1), channels in zip(cuts, touched, strict=True):
             assert a_elements(gemm, 1, m0, min(m0 + tm, gemm.M), k0, k1) == channels * pixels
-    sizes = Sizes(gemm, gemm.M)
-    assert [sizes.of("k", [cut], whole(gemm))[-1] for cut in cuts] == touched
 
 
 @given(st.sampled_from(["ws", "os", "is"]), SIZES, SIZES, SIZES, st.integers(1, 5), st.integers(1, 3))
@@ -196,32 +191,6 @@ def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays:
     assert moved == [int(a[0]) * gemm.groups * gemm.M * gemm.K, int(b[0]) * gemm.groups * gemm.N * gemm.K]
 
 
-@given(convolutions(), st.integers(1, 30), st.integers(1, 40), st.integers(1, 3), st.integers(1, 2))
-def test_places_of_a_loop_are_alike_where_their_tiles_are(
-    conv: Conv, tm: int, tk: int, arrays: int, pooled: int
-) -> None:
-    """By counting: elements of A under each tile, rows of the result, and which sums it opens and closes."""
-    gemm, part = gemm_of(conv), whole(gemm_of(conv))
-    rows, sizes = gemm.M // pooled, Sizes(gemm, gemm.M // pooled)
-
-    def strips(extent: int, step: int) -> list[list[tuple[int, int]]]:
-        cut = [(start, min(start + step, extent)) for start in range(0, extent, step)]
-        return [cut[at : at + arrays] for at in range(0, len(cut), arrays)]
-
-    facts = {
-        "m": lambda m0, m1: (
-            m1 - m0, a_elements(gemm, 1, m0, m1, 0, 1), m1 * rows // gemm.M - m0 * rows // gemm.M
-        ),
-        "n": lambda n0, n1: (n1 - n0,),
-        "k": lambda k0, k1: (k1 - k0, a_elements(gemm, 1, 0, 1, k0, k1), k0 == 0, k1 == gemm.K),
-    }  # fmt: skip
-    for axis, extent, step in (("m", gemm.M, tm), ("n", 9, 3), ("k", gemm.K, tk)):
-        places = strips(extent, step)
-        counted = [tuple(facts[axis](*cut) for cut in place) for place in places]
-        keys = [sizes.of(axis, place, part) for place in places]
-        assert len(set(counted)) == len(set(keys)) == len(set(zip(counted, keys, strict=True)))
-
-
 def test_one_array_opens_and_closes_each_sum_once() -> None:
     """Unless it is said how many arrays there are, also where a mapping splits the reduction."""
     mapping = Mapping("mnk", 2, 2, 2, split="k")
@@ -259,10 +228,3 @@ def test_which_operands_arrays_side_by_side_have_of_their_own() -> None:
         "n": ((False, True), (False, True)),
         "k": ((True, True), (False, True)),
     }
-
-
-def test_the_outermost_loop_that_turns_often_makes_the_laps() -> None:
-    """Of ``LAPS`` turns; with one less it is the middle loop."""
-    gemm, mapping = Gemm(1, LAPS, 3, 1, "a", "b"), Mapping("mnk", 1, 1, 1)
-    counts = [len(list(laps(whole(each), mapping))) for each in (gemm, replace(gemm, M=LAPS - 1))]
-    assert LAPS == 16 and counts == [LAPS, 3 * (LAPS - 1)]

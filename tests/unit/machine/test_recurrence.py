@@ -1,4 +1,4 @@
-"""What must hold for copies and laps to be replayed: a femtosecond, a record or a link that differs, and none are."""
+"""What must hold for copies to be replayed: a femtosecond, a record or a link that differs, and none are."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.accounting import step_spans
-from accelsim.machine.paced import timed
 from accelsim.machine.recurrence import recurrence
 from accelsim.machine.replay import Replay, replayed
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.machine.turning import Turn, Turning
-from accelsim.machine.unrolling import Unrolling
 from accelsim.program.commands import Program, Wait
 from accelsim.program.repeated import Commands, Repeat
-from accelsim.program.rolled import Loop
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.limits import limited
@@ -61,7 +57,7 @@ def _short(case: str) -> tuple[Program, Repeat, Run]:
         program = compile(load_model(model), load_chip(chip, sets), Options(values="off"))
     assert program.repeat is not None
     written = program.repeat.short(program)
-    return program, program.repeat, timed(written, "bandwidth") or simulate(written)
+    return program, program.repeat, simulate(written)
 
 
 def _changed(case: str, change: Callable[[Run, Repeat, int], None]) -> Replay | None:
@@ -169,90 +165,6 @@ def test_what_is_older_decides_about_nothing(inside: bool, beyond: int, recurs: 
 
     found = _changed("whole femtoseconds", change)
     assert (found is not None) == recurs
-
-
-@cache
-def _of_laps() -> Run:
-    """The run of a product whose laps were rolled up, without those that were left out."""
-    chip = load_chip("edu-tensor-core", ["act_sram.capacity=64 KiB", "accumulators.capacity=1 KiB"])
-    run = simulate(compile(load_model("gemm?M=256,N=64,K=256"), chip, Options(values="off")))
-    assert isinstance(run.replay, Unrolling)
-    return run.replay.short
-
-
-def _noted_later(run: Run, number: int) -> None:
-    """Move what the array noted of the command at or after ``number`` by a millisecond."""
-    at, record = next((at, each) for at, each in enumerate(run.folds) if each.command >= number)
-    engine = run.slices[record.command].engine
-    kind = ENGINES[run.program.engines[engine]]
-    run.folds[at] = kind.later(run.chip, engine, record, 0, 10**12)  # type: ignore[index]
-
-
-LAPS: dict[str, Callable[[Run, int], Any]] = {
-    "a femtosecond": lambda run, number: _moved(run, number, end=1),
-    "a record": _noted_later,
-    "a link": lambda run, number: run.by_link.__ixor__({number}),
-}
-
-
-@pytest.mark.parametrize("what", LAPS)
-@pytest.mark.parametrize(("behind", "recurs"), [(-9, True), (-1, False), (0, False)])
-def test_laps_that_differ_at_the_cut_are_not_replayed(what: str, behind: int, recurs: bool) -> None:
-    """The last lap before those that were left out, or the first behind them; of others nothing is copied."""
-    short = _of_laps()
-    (loop,) = short.program.loops
-    run = replace(short, slices=list(short.slices), folds=list(short.folds), by_link=set(short.by_link))
-    LAPS[what](run, loop.span.end + behind * loop.span.size)
-    assert [turn is not None for turn in Turning(run).turns()] == [recurs]
-
-
-def _fresh_laps() -> tuple[Run, Loop, Turn]:
-    """That run to be changed, its only loop, and when the machine is in the same state."""
-    short = _of_laps()
-    (loop,), (turn,) = short.program.loops, Turning(short).turns()
-    assert turn is not None
-    program = replace(
-        short.program, commands=list(short.program.commands), engines=dict(short.program.engines)
-    )
-    return replace(short, program=program, slices=list(short.slices)), loop, turn
-
-
-@pytest.mark.parametrize(("beyond", "recurs"), [(0, True), (1, False)])
-@pytest.mark.parametrize("lap", [0, 1, 3])
-def test_laps_that_are_not_alike_are_done_before_the_moment_that_recurs(
-    lap: int, beyond: int, recurs: bool
-) -> None:
-    """A token before, so that nothing waits for them behind it."""
-    run, loop, turn = _fresh_laps()
-    delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
-    late = loop.first + (lap + 1) * loop.span.size - 1
-    end_fs = turn.at_fs - turn.shift_fs - delay_fs + beyond
-    assert run.slices[late].end < end_fs
-    run.slices[late] = run.slices[late]._replace(end=end_fs)  # type: ignore[index]
-    assert Turning(run).turns() == [turn if recurs else None]
-
-
-@pytest.mark.parametrize(("before", "recurs"), [(0, True), (1, False)])
-def test_engines_beside_the_laps_go_on_no_earlier_than_the_moment_that_recurs(
-    before: int, recurs: bool
-) -> None:
-    """A command behind the laps, on an engine that they do not use, waits for one whose token is there just then."""
-    run, _, turn = _fresh_laps()
-    delay_fs = Clock(run.chip.clock).at(run.chip.token_delay)
-    *_, first, last = commands = run.program.commands
-    commands[first.id] = replace(first, engine="host", waits=(Wait(last.id, "done", "full"),))  # type: ignore[index]
-    run.slices[last.id] = run.slices[last.id]._replace(end=turn.at_fs - delay_fs - before)  # type: ignore[index]
-    assert Turning(run).turns() == [turn if recurs else None]
-
-
-def test_laps_follow_each_other_as_they_do_at_the_cut() -> None:
-    """Where all from the last lap before the cut on come a millisecond later, the pace before it is no matter."""
-    run, loop, turn = _fresh_laps()
-    later_fs = 10**12
-    for number in range(loop.span.end - loop.span.size, len(run.slices)):
-        _moved(run, number, start=later_fs, data=later_fs, end=later_fs)
-    (found,) = Turning(run).turns()
-    assert found == turn._replace(at_fs=turn.at_fs + later_fs)
 
 
 def test_spans_of_steps_are_those_of_their_commands() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from unittest import mock
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,17 +14,14 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
 from accelsim.machine.accounting import Clips
-from accelsim.machine.run import Segment
 from accelsim.machine.shifts import Shift, turns_of_clocks
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.machine.turning import Turn
-from accelsim.machine.unrolling import Unrolling, unrolled_path
 from accelsim.program.commands import Program, Wait
 from accelsim.program.messages import barrier
 from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.spec.yaml.load import load_chip
-from accelsim.time import FS, Clock
+from accelsim.time import Clock
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from tests.helpers.hand_programs import HOME, vector
@@ -75,25 +69,33 @@ def test_what_waits_for_copies_waits_for_what_is_written() -> None:
         assert wait.command == place
 
 
-def test_a_path_repeats_with_the_laps() -> None:
-    """Laps of two commands that take 10 fs each, one after the other; two thirds of them were left out. What is ahead of
-    the first moment is of another kind, so no lap may begin before it."""
+@pytest.mark.parametrize(
+    ("model", "chip", "fewer"),
+    [
+        ("mlp?hidden=64,layers={}", "haswell-e5-2699v3", 20),
+        ("gpt?layers={},hidden=64,seq=8,heads=4", "haswell-e5-2699v3", 12),
+    ],
+)
+def test_without_its_copies_a_program_is_that_of_fewer_blocks(model: str, chip: str, fewer: int) -> None:
+    """But for the names of layers behind the copies, and for results that copies leave."""
 
-    def pieces(commands: int) -> list[Segment]:
-        kinds = ["latency"] * 3 + ["transfer"] * commands
-        return [Segment(10 * at, 10 * at + 10, at, kinds[at], "dram") for at in range(commands)]
+    def written(blocks: int, repeat: bool) -> Program:
+        options = Options(values="off", repeat=repeat)
+        return compile(load_model(model.format(blocks)), load_chip(chip), options)
 
-    def whole(path: list[Segment]) -> list[Segment] | None:
-        turn = Turn(Mock(span=Span(end=6, size=2, times=3)), 20, 55)
-        found = unrolled_path(Mock(all_turns=[turn], later_fs=[0, 60]), path)
-        return None if found is None else list(found)
-
-    assert whole(pieces(7)) == pieces(13)
-    assert whole(pieces(6)) == pieces(12)
-    assert whole(pieces(5)) is None  # it ends before the state recurs
-    other = pieces(7)
-    other[5] = other[5]._replace(kind="latency")
-    assert whole(other) is None
+    program = written(fewer, True)
+    repeat = program.repeat
+    assert repeat is not None and repeat.times > 1
+    short = repeat.short(program)
+    plain = written(fewer - repeat.times * repeat.blocks, False)
+    parts = ("id", "kind", "engine", "op", "work", "reads", "writes")
+    for one, other in zip(short.commands, plain.commands, strict=True):
+        assert [getattr(one, part) for part in parts] == [getattr(other, part) for part in parts]
+        assert set(one.waits) == set(other.waits) and one.effect.tile == other.effect.tile
+    for here, there in zip(short.regions, plain.regions, strict=True):
+        assert here._replace(name="") == there._replace(name="")
+    assert short.presets == plain.presets
+    assert len(short.steps) == len(plain.steps)
 
 
 def test_names_move_on() -> None:
@@ -155,47 +157,6 @@ LOOPS = "gpt?layers=7,hidden=128,seq=64,heads=4"
 SMALL = ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]
 
 
-def test_what_is_told_of_laps() -> None:
-    program = compile(load_model(LOOPS), load_chip("edu-4x4", SMALL), Options(values="off"))
-    run = simulate(program)
-    assert isinstance(run.replay, Unrolling) and run.replay.base is not None
-    told = summary(run)
-    assert told["commands"] == len(run.slices) and told["commands_replayed"] == run.replay.commands
-    assert told["commands"] - told["commands_replayed"] == len(run.replay.short.slices)
-    words = r"iterations? of \d+ tile loops? that do what the one before did, and \d+ repetitions? of the same blocks"
-    assert re.search(words, told["notes"][-1])
-    steps = run.replay.base.repeat.steps
-    first, second = (run.step_spans[steps.end + copy * steps.size][0] for copy in (0, 1))
-    assert told["notes"][-1].endswith(f"each {(second - first) * FS:.4g} s later")
-
-
-def _rolled(rate: str) -> tuple[Program, Program]:
-    """A network whose loops are all rolled up whatever binds them, at this bandwidth of the memory; and written out."""
-    graph = load_model("gpt?layers=1,hidden=128,vocab=4096,seq=16,heads=4")
-    chip = load_chip("edu-4x4", [f"memories.dram.memory.bandwidth={rate}"])
-    with mock.patch(
-        "accelsim.engines.systolic.lower.ON_THE_CHIP", mock.MagicMock(__contains__=lambda *_: True)
-    ):
-        program = compile(graph, chip, Options(values="off"))
-    return program, compile(graph, chip, Options(values="off", repeat=False))
-
-
-def test_a_loop_that_does_not_recur_is_written_out() -> None:
-    """Transfers bind it, and their pace is no whole number of clocks."""
-    program, long = _rolled("61.728 MB/s")
-    run, whole = simulate(program), simulate(long)
-    assert program.rolled is not None and run.replay is None and run.program.rolled is None
-    assert run.slices == whole.slices and run.program.commands == whole.program.commands
-
-
-def test_a_loop_that_transfers_bind_recurs_at_whole_clocks() -> None:
-    """The same network on a memory that is a little faster: a lap takes a whole number of clocks."""
-    program, long = _rolled("64 MB/s")
-    run, whole = simulate(program), simulate(long)
-    assert isinstance(run.replay, Unrolling) and run.replay.base is None
-    assert list(run.slices) == whole.slices and list(run.program.commands) == whole.program.commands
-
-
 def test_parts_of_a_log() -> None:
     """Transfers may end in another order than they begin."""
     log = EngineLog([(0, 50), (10, 20), (30, 60), (70, 80)], [(0, 5, "full"), (60, 70, "port")])
@@ -204,16 +165,16 @@ def test_parts_of_a_log() -> None:
 
 
 def test_programs_that_are_changed_have_all_their_commands() -> None:
-    """A barrier behind a program with loops that are rolled up and blocks that are copies."""
+    """A barrier behind a program with blocks that are copies."""
     program = compile(load_model(LOOPS), load_chip("edu-4x4", SMALL), Options(values="off"))
     longer = barrier({"one": program}, "all")["one"]
-    assert longer.rolled is None and longer.repeat is None
+    assert program.repeat is not None and longer.repeat is None
     assert list(longer.commands[:-1]) == list(program.commands)
     simulation = Simulation()
     simulation.add("one", longer)
     simulation.add("other", program)
     runs = simulation.run()
-    assert all(run.program.repeat is None and run.program.rolled is None for run in runs.values())
+    assert all(run.program.repeat is None for run in runs.values())
     assert runs["one"].slices[:-1] == runs["other"].slices == list(simulate(program).slices)
 
 

@@ -10,14 +10,10 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.compiler.passes import compile
-from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import UsageError
-from accelsim.machine.simulate import simulate
-from accelsim.request.tuning import Tuning, default_cache
+from accelsim.request.tuning import default_cache
 from accelsim.spec.yaml.load import list_chips, load_chip
-from accelsim.workload.sources.load import load_model
 from tests.helpers.all_mappings import Product
 
 GEMM = "gemm?M=24,N=20,K=16"
@@ -187,17 +183,3 @@ def test_cores_that_share_a_layer_are_tuned(
     assert "; 0 simulations" in runs[1].program.notes[-1]
     for name, value in plain.outputs.items():
         np.testing.assert_allclose(runs[0].outputs[name], value, rtol=1e-3, atol=1e-3)
-
-
-def test_loops_that_are_rolled_up_are_tuned(tmp_path: Path) -> None:
-    """The commands that are left out are those of the tuned mapping: the run is that of the whole program."""
-    chip, graph = load_chip("edu-tensor-core", []), load_model("gemm?M=4096,N=64,K=64")
-    programs = []
-    for repeat in (True, False):
-        tuner = Tuning(4, "bandwidth", tmp_path / "tuned.json")
-        options = Options(dtype="int8", values="off", repeat=repeat, tuner=tuner)
-        programs.append(compile(graph, chip, options))
-    rolled, whole = programs
-    assert rolled.rolled is not None and rolled.rolled.loops
-    assert len(rolled.commands) == len(whole.commands)
-    assert simulate(rolled).time_fs == simulate(whole).time_fs
