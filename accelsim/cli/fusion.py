@@ -11,7 +11,7 @@ import click
 from accelsim.errors import AccelsimError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from accelsim.cluster.buckets.base import Fusion
+    from accelsim.cluster.buckets import Fusion
 
 FS_PER_S = 10**15
 HALVED = "fp16"
@@ -138,8 +138,7 @@ def _replicas(fused: Fused, plan: str) -> list[Problem]:
 
 def read(fused: Fused) -> Fusion:
     """Return the options as the simulator takes them. UsageError with all that is wrong."""
-    from accelsim.cluster.buckets.base import COMPRESSED, Fusion
-    from accelsim.cluster.buckets.policies import policy
+    from accelsim.cluster.buckets import COMPRESSED, Fusion, policy
     from accelsim.errors import known
 
     found: list[Problem] = []
@@ -181,7 +180,7 @@ def _number(text: str, option: str, unit: str, times: int, least: int, found: li
 
 def _unread(fused: Fused) -> list[Problem]:
     """Options that change nothing with this policy or these gradients."""
-    from accelsim.cluster.buckets.policies import POLICIES
+    from accelsim.cluster.buckets import POLICIES
 
     reads = POLICIES[fused.policy].reads
     found = []

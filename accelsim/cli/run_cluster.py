@@ -24,8 +24,7 @@ from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from accelsim.cluster.step.fusing import TunedStep
-    from accelsim.cluster.step.lasting import Lasting
-    from accelsim.cluster.step.result import StepResult
+    from accelsim.cluster.step.result import Lasting, StepResult
     from accelsim.cluster.step.what_ifs import WhatIf
 
 
@@ -212,7 +211,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
     """Simulate, write and print. Raises UsageError, SpecError, OutOfMemory."""
     from accelsim.cluster.step.asked import Asked, ready
     from accelsim.cluster.step.fusing import tuned
-    from accelsim.cluster.step.lasting import lasting
+    from accelsim.cluster.step.result import lasting
     from accelsim.cluster.step.what_ifs import what_ifs
     from accelsim.report.answer import flat
     from accelsim.report.step import facts_of, records

@@ -14,7 +14,7 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files import table, write_file
 
 if TYPE_CHECKING:
-    from accelsim.cluster.serving.costs import Devices
+    from accelsim.cluster.serving.pieces import Devices
     from accelsim.cluster.serving.serve import Served
     from accelsim.cluster.serving.what_if import Change
 
@@ -88,7 +88,7 @@ def _changes(found: Served, devices: Devices, stage: Callable[[str, float], None
 def served(asked: Serving, told: Callable[[float], None] = lambda share: None) -> tuple[Served, Devices]:
     """The simulation, and what its devices do. Raises UsageError, SpecError and OutOfMemory."""
     from accelsim.cluster.plan.plan import Plan, parse_plan
-    from accelsim.cluster.serving.costs import Devices, serving_library
+    from accelsim.cluster.serving.pieces import Devices, serving_library
     from accelsim.cluster.serving.serve import Asked, serve
     from accelsim.cluster.step.fleet import fleet_of
     from accelsim.cluster.step.transformer import transformer_of

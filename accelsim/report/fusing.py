@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cluster.buckets.tune import THRESHOLDS_B, Trial, Tuned
-from accelsim.cluster.step.fusing import TunedStep
+from accelsim.cluster.step.fusing import THRESHOLDS_B, Trial, Tuned, TunedStep
 from accelsim.errors import count_of
 from accelsim.report.style import BLUE, VERMILLION, figure, log_axis, prefixed, styled, subtitle, tint
 from accelsim.report.text import percent, si

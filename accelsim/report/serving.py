@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
-from accelsim.cluster.serving.costs import widths
+from accelsim.cluster.serving.pieces import widths
 from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
 from accelsim.cluster.serving.what_if import Change

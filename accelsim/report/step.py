@@ -6,8 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.lasting import HOUR, Lasting
-from accelsim.cluster.step.result import NOT_CALIBRATED, PARTS, Device, Refused, StepResult, device_facts
+from accelsim.cluster.step.result import (
+    HOUR,
+    NOT_CALIBRATED,
+    PARTS,
+    Device,
+    Lasting,
+    Refused,
+    StepResult,
+    device_facts,
+)
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.errors import count_of, memory_text
 from accelsim.report import fusing, intervals

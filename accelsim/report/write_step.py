@@ -17,10 +17,9 @@ from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.lasting import Lasting
 from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.result import PARTS as MEANING
-from accelsim.cluster.step.result import Device, StepResult
+from accelsim.cluster.step.result import Device, Lasting, StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.what_ifs import WhatIf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.cluster.buckets.base import Fusion, Gradient
-from accelsim.cluster.buckets.tune import Tuning, grid
+from accelsim.cluster.buckets import Fusion, Gradient
+from accelsim.cluster.step.fusing import Tuning, grid
 from accelsim.report.fusing import tuning_plot
 from accelsim.report.style import save
 from accelsim.time import FS_PER_S

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Gradient
-from accelsim.cluster.buckets.tune import Tuning, grid
+from accelsim.cluster.buckets import MIB, MILLISECOND_FS, Gradient
 from accelsim.cluster.partition.assign import read_profile
 from accelsim.cluster.partition.pipedream import optimise
 from accelsim.cluster.partition.states import Layer, chain_states
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
+from accelsim.cluster.step.fusing import Tuning, grid
 from tests.helpers.ring_cost import ring_cost
 from tests.validation.measured import ABSENT, folder
 

@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.registry import algorithm
-from accelsim.cluster.values.exchange import run_data
+from accelsim.cluster.values.lockstep import run_data
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Array, Ints
 

@@ -10,7 +10,7 @@ from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.registry import algorithm as named
 from accelsim.cluster.collectives.timing import collective
-from accelsim.cluster.network.messages import MessageGraph, starts
+from accelsim.cluster.network.play import MessageGraph, starts
 from accelsim.cluster.network.topology import Topology
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.cluster.buckets.overlap import FEMTOSECONDS, Cost
+from accelsim.cluster.buckets import FEMTOSECONDS, Cost
 
 
 def ring_cost(ranks: int, latency_fs: int, bandwidth_Bps: int) -> Cost:

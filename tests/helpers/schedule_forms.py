@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
-from accelsim.cluster.schedules.costs import Number
+from accelsim.cluster.schedules.play import Number
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.errors import Problem, UsageError
 

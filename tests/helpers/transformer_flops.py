@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from accelsim.cluster.sizes.transformer import RECOMPUTE, Recompute, Transformer, checked_split
 from accelsim.errors import known
+from tests.helpers.closed_sizes import RECOMPUTE, Recompute, Transformer, checked_split
 
 _PASSES = {"none": (3, 3), "selective": (3, 4), "full": (4, 4)}
 """Recompute -> forwards' worth of the matrices of a layer, and of the attention's core: a backward is two forwards."""

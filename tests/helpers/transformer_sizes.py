@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from accelsim.cluster.sizes.transformer import (
+from tests.helpers.closed_sizes import (
     Exact,
     Recompute,
     Transformer,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from accelsim.cluster.sizes.transformer import Exact, checked_split, whole
 from accelsim.errors import Problem, UsageError
+from tests.helpers.closed_sizes import Exact, checked_split, whole
 
 STAGES = {
     0: "nothing is cut: plain data parallelism",

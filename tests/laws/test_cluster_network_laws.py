@@ -14,10 +14,9 @@ from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.timing import collective
-from accelsim.cluster.network.messages import MessageGraph
-from accelsim.cluster.network.play import Played, play
+from accelsim.cluster.network.play import MessageGraph, Played, play
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.values.exchange import part
+from accelsim.cluster.values.lockstep import part
 from tests.helpers.cluster_networks import full, nodes, rails, ring, switch
 from tests.helpers.collective_data import run_collective
 from tests.helpers.message_graphs import message_graph

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import build
 from accelsim.cluster.shapes.facts import bisection_Bps
-from accelsim.cluster.shapes.torus import steps
+from accelsim.cluster.shapes.wiring import steps
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.laws.cluster import cluster_findings
 

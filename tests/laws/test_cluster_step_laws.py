@@ -9,8 +9,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.policies import POLICIES
+from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Costs, Setting

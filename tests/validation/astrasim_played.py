@@ -8,15 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.cluster.collectives.algorithms.tree import trees
+from accelsim.cluster.collectives.algorithms.trees import trees
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
-from accelsim.cluster.collectives.patterns import doubling, halving, origin, whole
-from accelsim.cluster.collectives.program import Program, Rounds, rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.network.messages import MessageGraph, starts
-from accelsim.cluster.network.play import Rules, play
+from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, halving, origin, rounds, whole
+from accelsim.cluster.network.play import MessageGraph, Rules, play, starts
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.types import Ints
 from tests.helpers.message_graphs import plain_messages, side_by_side

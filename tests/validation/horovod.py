@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from accelsim.cluster.buckets.base import MIB, Fusion, Gradient
-from accelsim.cluster.buckets.overlap import overlap
+from accelsim.cluster.buckets import MIB, Fusion, Gradient, overlap
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of

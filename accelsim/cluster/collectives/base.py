@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from accelsim.cluster.collectives.building import messages
-from accelsim.cluster.collectives.program import Program, chunked
-from accelsim.cluster.network.messages import MessageGraph
+from accelsim.cluster.collectives.rounds import Program, chunked
+from accelsim.cluster.network.play import MessageGraph
 from accelsim.errors import Problem, UsageError
 
 KINDS = {

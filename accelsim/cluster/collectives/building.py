@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.cluster.collectives.program import Program, Rounds
-from accelsim.cluster.network.messages import MessageGraph, starts
+from accelsim.cluster.collectives.rounds import Program, Rounds
+from accelsim.cluster.network.play import MessageGraph, starts
 from accelsim.types import Bools, Ints
 
 

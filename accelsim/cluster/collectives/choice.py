@@ -16,8 +16,8 @@ import numpy as np
 from accelsim.cluster.collectives import switch
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import bounds
-from accelsim.cluster.collectives.program import Program, Rounds
 from accelsim.cluster.collectives.registry import COLLECTIVES
+from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.collectives.software import called_eagerly, estimate
 from accelsim.cluster.collectives.timing import (
     AUTO,

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from accelsim.cluster.collectives.building import bounds
-from accelsim.cluster.collectives.program import Program, Rounds
+from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.network.play import Rules, rules
 from accelsim.cluster.network.topology import Topology
 from accelsim.time import NEVER

@@ -17,9 +17,9 @@ from accelsim.cluster.collectives import switch
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import Totals, play_ring
-from accelsim.cluster.collectives.program import Program
 from accelsim.cluster.collectives.registry import able
 from accelsim.cluster.collectives.registry import algorithm as named
+from accelsim.cluster.collectives.rounds import Program
 from accelsim.cluster.network.play import play, wires_J
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, count_of, known

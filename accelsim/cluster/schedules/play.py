@@ -13,27 +13,16 @@ each device goes on until it lacks an input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.cluster.schedules.base import Kind, Orders
-from accelsim.cluster.schedules.costs import (
-    Cost,
-    Given,
-    Number,
-    by_microbatch,
-    checked,
-    scaled,
-    ticks_per_unit,
-    whole,
-)
-from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.played import Cost, Number, PlayedSchedule, spread
 from accelsim.errors import Problem, UsageError
 
-_OP_COSTS = ("forward_fs", "backward_fs", "weight_fs")
-_HOP_COSTS = ("transfer_fs", "occupancy_fs")
 _STEPS: dict[Kind, int] = {"F": 0, "B": 1, "W": 2}
 """What has been done with a microbatch before this op: nothing, F, or B too."""
+_MOVES: dict[Kind, int] = {"F": 1, "B": -1, "W": 0}
+"""From the place of an op to the one that reads its result."""
 
 
 def play_schedule(
@@ -58,30 +47,30 @@ def play_schedule(
     UsageError: costs that do not fit, ops that are missing, twice or in an order in which devices wait for each
     other for ever.
     """
-    counts = tuple(replicas) or (1,) * len(orders)
-    game = _Game(orders, counts)
-    ops, hops = (forward_fs, backward_fs, weight_fs), (transfer_fs, occupancy_fs)
-    given = [Given(name, cost, game.sizes) for name, cost in zip(_OP_COSTS, ops, strict=True)]
-    given += [Given(name, cost, game.sizes[:1]) for name, cost in zip(_HOP_COSTS, hops, strict=True)]
-    checked(given)
-    ticks = ticks_per_unit([*ops, *hops])
-    game.durations = game.tables(*(scaled(cost, ticks) for cost in ops))
-    game.hops = [(whole(transfer_fs, ticks, s), whole(occupancy_fs, ticks, s)) for s in range(game.stages)]
-    game.run()
-    return game.played(ticks)
+    game = _Game(orders, tuple(replicas) or (1,) * len(orders))
+    problems: list[Problem] = []
+    ops = {"forward_fs": forward_fs, "backward_fs": backward_fs, "weight_fs": weight_fs}
+    tables = [spread(name, cost, game.sizes, problems) for name, cost in ops.items()]
+    hops = {"transfer_fs": transfer_fs, "occupancy_fs": occupancy_fs}
+    links = [spread(name, cost, game.sizes[:1], problems) for name, cost in hops.items()]
+    if problems:
+        raise UsageError(problems)
+    game.run(tables, list(zip(*links, strict=True)))
+    start, end = (tuple(map(tuple, rows)) for rows in (game.start, game.end))
+    return PlayedSchedule(orders, start, end, game.stages, game.stage_of, game.sent)
 
 
 class _Lane(NamedTuple):
     """One kind of op of one chunk: by microbatch when its input is there (-1: not yet), how long it takes, and where
     its result goes (``None``: nowhere), to which devices in turn, how long that takes and keeps the link."""
 
-    arrived: list[int]
-    durations: list[int]
-    into: list[int] | None
-    first: int
-    replicas: int
-    transfer: int
-    occupancy: int
+    arrived: list[Number]
+    durations: list[Number]
+    into: list[Number] | None = None
+    first: int = 0
+    replicas: int = 1
+    transfer: Number = 0
+    occupancy: Number = 0
 
 
 class _Game:
@@ -99,15 +88,16 @@ class _Game:
         self.first_device = [sum(replicas[:stage]) for stage in range(self.stages)]
         self.chunks = max((op[2] for order in orders for op in order), default=0) + 1
         self.microbatches = max((op[1] for order in orders for op in order), default=-1) + 1
-        self.last = self.stages * self.chunks - 1
         self.sizes = (self.stages, self.chunks, self.microbatches)
-        self.steps = 3 if any(op[0] == "W" for order in orders for op in order) else 2
+        self.splits = any(op[0] == "W" for order in orders for op in order)
         problems = [one for device in range(len(orders)) if (one := self._wrong(device))]
         if problems or not self.microbatches:
             raise UsageError(problems or Problem("no ops", "orders", "at least one microbatch"))
-        self.durations: dict[Kind, list[list[int]]] = {}
-        self.hops: list[tuple[int, int]] = []
-        self.free = [0] * len(orders)
+        self.free: list[Number] = [0] * len(orders)
+        self.start: list[list[Number]] = [[] for _ in orders]
+        self.end: list[list[Number]] = [[] for _ in orders]
+        self.sent: list[tuple[int, int, Kind, int, int, Number, Number, Number]] = []
+        self.waiting: list[tuple[list[Number], int] | None] = [None] * len(orders)
 
     def _wrong(self, device: int) -> Problem | None:
         """Return what is wrong with the ops of a device: each F, B (and W) of what is its own once, in this order."""
@@ -119,58 +109,61 @@ class _Game:
             if done[chunk * m + microbatch] != _STEPS[kind]:
                 return Problem(f"{op} stands too early, or twice", f"device {device}", expected)
             done[chunk * m + microbatch] += 1
-        mine = bytes(
-            self.steps * (i % self.replicas[stage] == device - self.first_device[stage]) for i in range(m)
-        )
-        if done == mine * self.chunks:
+        steps, replica = 3 if self.splits else 2, device - self.first_device[stage]
+        if done == bytes(steps * (i % self.replicas[stage] == replica) for i in range(m)) * self.chunks:
             return None
         return Problem("some ops are missing, or not of this device", f"device {device}", expected)
 
-    def tables(self, forward: Cost, backward: Cost, weight: Cost) -> dict[Kind, list[list[int]]]:
-        """Ticks of each kind of op by place and microbatch."""
-        places = [(place % self.stages, place // self.stages) for place in range(self.last + 1)]
-        fs, bs, ws = (
-            [by_microbatch(cost, stage, chunk, self.microbatches) for stage, chunk in places]
-            for cost in (forward, backward, weight)
-        )
-        if self.steps == 2:
-            bs = [[b + w for b, w in zip(*rows, strict=True)] for rows in zip(bs, ws, strict=True)]
-        return {"F": fs, "B": bs, "W": ws}
-
-    def run(self) -> None:
+    def run(self, tables: Sequence[list[list[list[Number]]]], hops: list[tuple[Number, Number]]) -> None:
         """Each device as far as it gets; whoever waited for what it sends goes on after it."""
-        devices, rows = len(self.orders), self.last + 1
-        self.start: list[list[int]] = [[] for _ in range(devices)]
-        self.end: list[list[int]] = [[] for _ in range(devices)]
-        self.sent: list[tuple[int, int, Kind, int, int, int, int, int]] = []
-        self.arrived: dict[Kind, list[list[int]]] = {
-            kind: [[-1] * self.microbatches for _ in range(rows)] for kind in ("F", "B")
-        }
-        self.arrived["F"][0] = self.arrived["B"][self.last] = [0] * self.microbatches
-        self.arrived["W"] = [[0] * self.microbatches] * rows
-        self.link_free = [[0] * devices for _ in range(devices)] if any(hop[1] for hop in self.hops) else []
-        self.waiting: list[tuple[list[int], int] | None] = [None] * devices
-        self.lanes = [self._lanes(stage) for stage in range(self.stages)]
+        devices = len(self.orders)
+        self.link_free: list[list[Number]] = (
+            [[0] * devices for _ in range(devices)] if any(hop[1] for hop in hops) else []
+        )
+        self.lanes = self._lanes(tables, hops)
         ready = list(range(devices - 1, -1, -1))
         while ready:
             self._advance(ready.pop(), ready)
-        self._all_done()
+        stuck = [
+            (device, order[done])
+            for device, order in enumerate(self.orders)
+            if (done := len(self.end[device])) < len(order)
+        ]
+        expected = "an order in which no devices wait for each other in a circle"
+        if stuck:
+            raise UsageError(
+                Problem(f"{op} waits for ever", f"device {where}", expected) for where, op in stuck
+            )
 
-    def _lanes(self, stage: int) -> dict[Kind, list[_Lane]]:
-        """Return how each kind of op of each chunk of a stage goes."""
-        found: dict[Kind, list[_Lane]] = {"F": [], "B": [], "W": []}
-        for kind, lanes in found.items():
-            step = {"F": 1, "B": -1, "W": 0}[kind]
-            for place in range(stage, self.last + 1, self.stages):
-                arrived, durations = self.arrived[kind][place], self.durations[kind][place]
-                to = place + step
-                if not step or not 0 <= to <= self.last:
-                    lanes.append(_Lane(arrived, durations, None, 0, 1, 0, 0))
-                    continue
-                target = to % self.stages
-                hop = self.hops[min(place, to) % self.stages]
-                ways = (self.first_device[target], self.replicas[target])
-                lanes.append(_Lane(arrived, durations, self.arrived[kind][to], *ways, *hop))
+    def _lanes(
+        self, tables: Sequence[list[list[list[Number]]]], hops: list[tuple[Number, Number]]
+    ) -> list[dict[Kind, list[_Lane]]]:
+        """Return how each kind of op of each chunk of each stage goes."""
+        places = self.stages * self.chunks
+        arrived: dict[Kind, list[list[Number]]] = {
+            kind: [[-1] * self.microbatches for _ in range(places)] for kind in ("F", "B")
+        }
+        arrived["F"][0] = arrived["B"][-1] = [0] * self.microbatches
+        arrived["W"] = [[0] * self.microbatches] * places
+        found: list[dict[Kind, list[_Lane]]] = [{"F": [], "B": [], "W": []} for _ in range(self.stages)]
+        for place in range(places):
+            chunk, stage = divmod(place, self.stages)
+            forward, backward, weight = (table[stage][chunk] for table in tables)
+            if not self.splits:
+                backward = [b + w for b, w in zip(backward, weight, strict=True)]
+            durations: dict[Kind, list[Number]] = {"F": forward, "B": backward, "W": weight}
+            for kind, move in _MOVES.items():
+                lane, to = _Lane(arrived[kind][place], durations[kind]), place + move
+                if move and 0 <= to < places:
+                    target = to % self.stages
+                    lane = _Lane(
+                        *lane[:2],
+                        arrived[kind][to],
+                        self.first_device[target],
+                        self.replicas[target],
+                        *hops[min(place, to) % self.stages],
+                    )
+                found[stage][kind].append(lane)
         return found
 
     def _advance(self, device: int, ready: list[int]) -> None:
@@ -180,12 +173,12 @@ class _Game:
         for index in range(len(end), len(order)):
             kind, microbatch, chunk = order[index]
             arrived, durations, into, first, replicas, transfer, occupancy = lanes[kind][chunk]
-            there = arrived[microbatch]
-            if there < 0:
+            input_fs = arrived[microbatch]
+            if input_fs < 0:
                 waiting[device] = (arrived, microbatch)
                 break
-            if there > free:
-                free = there
+            if input_fs > free:
+                free = input_fs
             start.append(free)
             free += durations[microbatch]
             end.append(free)
@@ -205,25 +198,3 @@ class _Game:
                 waiting[target] = None
                 ready.append(target)
         self.free[device] = free
-
-    def _all_done(self) -> None:
-        stuck = [
-            (device, order[done]) for device, order in enumerate(self.orders)
-            if (done := len(self.end[device])) < len(order)
-        ]  # fmt: skip
-        expected = "an order in which no devices wait for each other in a circle"
-        if stuck:
-            raise UsageError(
-                Problem(f"{op} waits for ever", f"device {where}", expected) for where, op in stuck
-            )
-
-    def played(self, ticks: int) -> PlayedSchedule:
-        """Times in units again."""
-        start, end = (_units(rows, ticks) for rows in (self.start, self.end))
-        return PlayedSchedule(self.orders, start, end, self.stages, self.stage_of, tuple(self.sent), ticks)
-
-
-def _units(rows: list[list[int]], ticks: int) -> tuple[tuple[Number, ...], ...]:
-    if ticks == 1:
-        return tuple(map(tuple, rows))
-    return tuple(tuple(Fraction(one, ticks) for one in row) for row in rows)

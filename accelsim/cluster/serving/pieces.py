@@ -6,12 +6,31 @@ its collective. Keys and values are kept by head, each device those of its heads
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 from math import ceil
+from typing import NamedTuple
 
+from accelsim.account.interval import parts
+from accelsim.cluster.step.costs import PLAIN, Setting, cost_of, format_of
+from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.transformer import Transformer
-from accelsim.workload.graph import Graph
+from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
+from accelsim.compiler.state import SERVING
+from accelsim.formats.table import get
+from accelsim.kernels.whole import Part
+from accelsim.machine.run import Run
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.spec.chip import Chip
+from accelsim.spec.cluster import ClusterSpec
+from accelsim.spec.serving import FP4_BLOCKS
+from accelsim.spec.yaml.stacks import with_stack, without_host
+from accelsim.time import FS
+from accelsim.workload.graph import FORMAT_BYTES, Graph
+from accelsim.workload.nodes import ELSEWHERE
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.decoder import Decoder, Style
 
@@ -140,3 +159,139 @@ def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[P
             yield piece(call), layers
     if last:
         yield head(call), 1
+
+
+class PieceCost(NamedTuple):
+    """A piece on one device: time, joules beside static power (the design power of a board limits those of a
+    call, not of a piece), bytes that its memories move, multiply-accumulates;
+    ``products_s``: the time of its products with weights (of attention not); bytes of what it needs beside weights and
+    caches; what its kernels add, with the width of their intervals (None: no kernels); how many kernels these are."""
+
+    seconds: float
+    energy_J: float
+    moved_B: int
+    macs: int
+    products_s: float
+    working_B: int
+    parts: tuple[Part, ...] | None
+    kernels: int
+
+
+VLLM = "vllm"
+"""The library of a cluster whose all-reduce is that of a serving stack, in a graph of kernels."""
+
+
+def serving_library(cluster: ClusterSpec, library: str, setting: Setting) -> str:
+    """Return the library that runs the collectives of a generation: the one that is asked for, else vLLM's where
+    kernels are those of vLLM and the cluster knows it ('': its own)."""
+    served = (setting.fusion or SERVING) == SERVING and setting.stack in ("", VLLM)
+    return library or (VLLM if served and VLLM in cluster.libraries else "")
+
+
+class Widths(NamedTuple):
+    """Bytes of an element: of a weight, of an activation between kernels, of a key or value."""
+
+    weight: Fraction
+    activation: Fraction
+    cache: Fraction
+
+
+def widths(chip: Chip, setting: Setting) -> Widths:
+    """Return the bytes of elements of a decoder on a chip: beside narrow layers of a serving stack activations have 16
+    bits. Scales of groups are left out: 1/128 of 16 bits for each weight of 4."""
+    dtype = setting.dtype or format_of(chip)
+    weights, activations = (dtype, dtype) if dtype in FP4_BLOCKS else pair(dtype)
+    if serves_narrow(chip, setting.fusion or SERVING, dtype):
+        activations = short_float(chip)
+    kept = get(setting.kv_dtype).name if setting.kv_dtype else activations
+    return Widths(*(Fraction(FORMAT_BYTES[memory_format(name)]) for name in (weights, activations, kept)))
+
+
+@dataclass
+class Devices:
+    """The devices of a fleet as serving asks them."""
+
+    fleet: Fleet
+    setting: Setting = PLAIN
+    known: dict[Hashable, PieceCost] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """Format of weights, activations and caches: that of the first chip."""
+        return self.setting.dtype or format_of(self.fleet.chips[0])
+
+    @cached_property
+    def widths(self) -> Widths:
+        """Bytes of elements on the first chip."""
+        return widths(self.fleet.chips[0], self.setting)
+
+    @cached_property
+    def chips(self) -> tuple[Chip, ...]:
+        """The chips of all ranks with the kernels of the stack, and a host that takes no time."""
+        made = {id(chip): _kernels_of(chip, self.setting) for chip in self.fleet.chips}
+        return tuple(made[id(chip)][0] for chip in self.fleet.chips)
+
+    @cached_property
+    def host_s(self) -> float:
+        """Time of a host for each kernel that it asks for: no call takes less than all of these, s."""
+        return _kernels_of(self.fleet.chips[0], self.setting)[1]
+
+    def message_B(self, elements: int) -> int:
+        """Bytes of so many activations."""
+        return ceil(elements * self.widths.activation)
+
+    def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
+        """A piece on the chip of a rank, at the pace of the chip."""
+        chip = self.chips[rank]
+        shapes = tuple((name, tensor.shape) for name, tensor in piece.graph.tensors.items())
+        key = (chip.name, id(chip), piece.name, shapes)
+        if key not in self.known:
+            run = self._run(piece, rank)
+            self.known[key] = _cost(run, call, piece, self.widths)
+        return self.known[key]
+
+    def _run(self, piece: Piece, rank: int) -> Run:
+        request = Request(
+            piece.graph, self.chips[rank], dtype=self.dtype, values="off", edges="outside",
+            ignore_capacity=True, fusion=self.setting.fusion or SERVING, site=self.setting.site,
+            quantiser=self.setting.quantiser, kv_dtype=self.setting.kv_dtype,
+        )  # fmt: skip
+        return execute(prepare(request))
+
+
+def _kernels_of(chip: Chip, setting: Setting) -> tuple[Chip, float]:
+    """A chip with the kernels of a serving stack, without its host; seconds of that for each kernel."""
+    if not setting.stack:
+        return chip, 0.0
+    return without_host(with_stack(chip, setting.stack))
+
+
+def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
+    cost, found = cost_of(run, limited=False), parts(run)
+    weights = ceil(piece.learnt * of.weight)
+    needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
+    held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
+    tokens = call.batch * (call.past + call.seq)
+    caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * of.cache)
+    kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
+    return PieceCost(
+        run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),
+        max(0, held - weights - kept), None if found is None else tuple(found),
+        sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps),
+    )  # fmt: skip
+
+
+def products_s(run: Run) -> float:
+    """Time that products with weights add, s."""
+    from accelsim.account import critical_path
+
+    steps, tensors = run.program.steps, run.program.graph.tensors
+    return FS * sum(
+        sum(spent.values())
+        for index, spent in critical_path.by_step(run).items()
+        if 0 <= index < len(steps)
+        and steps[index].macs
+        and any(
+            tensors[name].is_constant and len(tensors[name].shape) > 1 for name in steps[index].node.inputs
+        )
+    )

@@ -14,10 +14,8 @@ from math import ceil
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, joules_ends
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.costs import Devices
-from accelsim.cluster.serving.lines import Line, along
-from accelsim.cluster.serving.pieces import HEAD
-from accelsim.cluster.serving.step import Layout, Step, step
+from accelsim.cluster.serving.pieces import HEAD, Devices
+from accelsim.cluster.serving.step import Layout, Line, Step, along, step
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer

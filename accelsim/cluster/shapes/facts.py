@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.shapes.draft import Draft, End
-from accelsim.cluster.shapes.registry import SHAPES
+from accelsim.cluster.shapes.wiring import SHAPES, Draft, End
 from accelsim.spec.cluster import ClusterSpec, Fabric, Node, device_labels
 
 

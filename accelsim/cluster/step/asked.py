@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.policies import policy
+from accelsim.cluster.buckets import Fusion, policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.step import offload
 from accelsim.cluster.step.costs import ATTENTIONS, PLAIN_ATTENTION, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
-from accelsim.cluster.step.memory import OutOfMemory
+from accelsim.cluster.step.memory import OutOfMemory, offload_problems
 from accelsim.cluster.step.options import FUSED, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
@@ -164,7 +162,7 @@ def _check_offload(asked: bool, work: Work | None, fleet: Fleet | None) -> None:
     """Raise UsageError for activations that cannot wait in the memory of a host."""
     found = []
     if asked and work is not None and fleet is not None:
-        found = list(offload.problems(fleet, work.sample_tokens, work.name))
+        found = list(offload_problems(fleet, work.sample_tokens, work.name))
     if found:
         raise UsageError(found)
 

@@ -105,7 +105,7 @@ class Setting:
     site of the chips; ``host_s``: time of the host for each kernel that it asks for, of which no pass takes less;
     ``attention``: of ``ATTENTIONS`` ('': FlashAttention where a chip has it); ``overlap_tensor``: collectives of
     sequence parallelism overlap with products (see ``accelsim.cluster.step.tensor``); ``offload``: activations wait in
-    the memory of the host (see ``accelsim.cluster.step.offload``); ``quantiser``, ``kv_dtype``, ``stack``: of serving,
+    the memory of the host (see ``accelsim.cluster.step.memory``); ``quantiser``, ``kv_dtype``, ``stack``: of serving,
     as ``Request`` has them."""
 
     dtype: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from accelsim.account.energy import static_power_W
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import Synced
-from accelsim.cluster.step.offload import to_host
+from accelsim.cluster.step.memory import to_host
 from accelsim.cluster.step.ops import Planned, Replica
 from accelsim.cluster.step.result import merged_links
 from accelsim.cluster.step.work import Piece

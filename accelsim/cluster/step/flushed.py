@@ -9,15 +9,13 @@ from typing import NamedTuple
 
 from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.schedules.base import Orders
-from accelsim.cluster.schedules.memory import MemoryTrace, memory_traces
 from accelsim.cluster.schedules.play import play_schedule
-from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule, memory_traces
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import Synced, synced
-from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B
-from accelsim.cluster.step.offload import to_host
+from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B, to_host
 from accelsim.cluster.step.ops import Op, Ops, Planned, Replica
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.cluster.buckets.base import Fusion, Gradient
-from accelsim.cluster.buckets.overlap import overlap
+from accelsim.cluster.buckets import Fusion, Gradient, overlap
 from accelsim.cluster.schedules.played import PlayedSchedule
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.memory import bandwidth_Bps

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.shapes.building import Share
+from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.tensor import LONG_B, SHORT_B
 from accelsim.cluster.step.work import UNITS, Piece, units_of
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
 from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
+from accelsim.time import FS_PER_S
 
 OPTIMISER_B = 3 * LONG_B
 """Bytes of a parameter that Adam keeps: the weight in 32 bits, its two moments."""
@@ -107,3 +112,48 @@ def need_text(ranks: Sequence[int], parts: Mapping[str, int], room_B: int) -> st
     more = f" and {len(ranks) - 1:,} more" if len(ranks) > 1 else ""
     terms = ", ".join(f"{memory_text(size)} of {kind}" for kind, size in parts.items() if size)
     return f"device {ranks[0]}{more}: {terms} are {memory_text(sum(parts.values()))} of {memory_text(room_B)}"
+
+
+HOST = "host"
+"""Name of the contents of a memory that a chip reaches over a link to its host."""
+
+
+class ToHost(NamedTuple):
+    """Way of a device to the memory of its host: the link, bytes per second in one direction, bytes of it."""
+
+    link: Link
+    rate_Bps: float
+    capacity_B: int
+
+    def sent_fs(self, nbytes: int) -> int:
+        """Return the time of so many bytes in one direction."""
+        return round(nbytes / self.rate_Bps * FS_PER_S)
+
+    @property
+    def name(self) -> str:
+        """Name of the link in tables of bytes, other than those of the network."""
+        return f"{HOST} {self.link.kind}"
+
+
+def to_host(fleet: Fleet, rank: int) -> ToHost | None:
+    """Return how a device reaches its host, None where its chip has no link to one. The host's memory is what the
+    cluster says of the node, shared by its devices, else what the chip says."""
+    for attached in fleet.chips[rank].memories.values():
+        if attached.link is not None and HOST in attached.holds:
+            own = Share(float(attached.memory.rate_Bps), attached.memory.capacity)
+            share = (fleet.hosts[rank] if fleet.hosts else None) or own
+            return ToHost(
+                attached.link, min(float(attached.link.bandwidth), share.rate_Bps), share.capacity_B
+            )
+    return None
+
+
+def offload_problems(fleet: Fleet, tokens: int, name: str) -> Iterator[Problem]:
+    """Yield what is wrong with offloading for a model whose samples have ``tokens``, and for a cluster."""
+    option = "--offload-activations"
+    if not tokens:
+        yield Problem(f"activations of {name} in the memory of a host", option, "a decoder")
+    ranks = {chip.name: rank for rank, chip in enumerate(fleet.chips)}
+    for chip, rank in ranks.items():
+        if to_host(fleet, rank) is None:
+            yield Problem(f"{chip} has no link to the memory of a host", option, "a chip with one")

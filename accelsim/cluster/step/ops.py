@@ -9,7 +9,7 @@ from typing import NamedTuple
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.costs import Cost
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
-from accelsim.cluster.step.offload import to_host
+from accelsim.cluster.step.memory import to_host
 from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.tensor import SHORT_B, Calls
 from accelsim.cluster.step.work import Piece, Work, units_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accelsim.cluster.buckets.base import Fusion
+from accelsim.cluster.buckets import Fusion
 
 FUSED = Fusion("ddp")
 """How gradients are joined unless something else is asked: as PyTorch's DistributedDataParallel does, at 25 MiB."""

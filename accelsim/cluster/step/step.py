@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.base import Schedule
-from accelsim.cluster.schedules.memory import MemoryTrace
-from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.fleet import Comm, Fleet
 from accelsim.cluster.step.flushed import Pipelines, Step

@@ -15,8 +15,7 @@ from accelsim.cluster.plan.update import FLAT, SUM, Update, update_graph
 from accelsim.cluster.plan.verify import verify_sharded, verify_update
 from accelsim.cluster.schedules.base import Op, Orders, Schedule
 from accelsim.cluster.schedules.registry import schedule
-from accelsim.cluster.values import exchange
-from accelsim.cluster.values.lockstep import Lockstep, Values
+from accelsim.cluster.values.lockstep import Lockstep, Values, all_reduce
 from accelsim.errors import AccelsimError, Problem
 from accelsim.types import Array
 from accelsim.workload.ops.values import contain
@@ -267,9 +266,7 @@ class Parallel:
                 for t in range(self.plan.tp):
                     sums = [place[name].sums[d][t] for name in reversed(copies)]
                     parts = [total[name] for total, name in zip(sums, reversed(copies), strict=True)]
-                    for total, name, array in zip(
-                        sums, reversed(copies), exchange.all_reduce(parts), strict=True
-                    ):
+                    for total, name, array in zip(sums, reversed(copies), all_reduce(parts), strict=True):
                         total[name] = array
 
     def _update(self, k: int) -> None:
@@ -303,7 +300,7 @@ class Parallel:
         weights, found = held.versions[held.newest], self._none()
         for t in range(self.plan.tp):
             for name in weights[0][t]:
-                total = exchange.all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
+                total = all_reduce([weights[d][t][name] for d in range(self.plan.dp)])[0]
                 mean = contain(total / total.dtype.type(self.plan.dp), self.made.precision.master)
                 for d in range(self.plan.dp):
                     found[d][t][name] = mean

@@ -13,8 +13,8 @@ from itertools import pairwise
 from math import cos, pi, sin
 
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.shapes.hybrid_cube_mesh import MESH
-from accelsim.cluster.shapes.routes import Torus, tori_of
+from accelsim.cluster.shapes.building import Torus, tori_of
+from accelsim.cluster.shapes.wiring import MESH
 
 MOST_DRAWN = 32
 """Devices beyond which only the first nodes are drawn."""

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from accelsim.cli import main
 from accelsim.cli.fusion import Fused, read
-from accelsim.cluster.buckets.base import MIB, Fusion
-from accelsim.cluster.buckets.policies import POLICIES
+from accelsim.cluster.buckets import MIB, POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.fusing import TunedStep, tuned
 from accelsim.cluster.step.options import FUSED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Fusion, Gradient
-from accelsim.cluster.buckets.tune import Tuning, grid
+from accelsim.cluster.buckets import MIB, MILLISECOND_FS, Fusion, Gradient
+from accelsim.cluster.step.fusing import Tuning, grid
 from accelsim.report.fusing import tuning_plot
 from tests.helpers.ring_cost import ring_cost
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.cluster.buckets.base import Fusion
-from accelsim.cluster.buckets.policies import POLICIES
+from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult

@@ -12,8 +12,16 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.cluster.collectives.base import Collective, Members, areas
-from accelsim.cluster.collectives.patterns import direct_gather, direct_scatter, origin, settled, whole
-from accelsim.cluster.collectives.program import Program, Rounds, rounds
+from accelsim.cluster.collectives.rounds import (
+    Program,
+    Rounds,
+    direct_gather,
+    direct_scatter,
+    origin,
+    rounds,
+    settled,
+    whole,
+)
 from accelsim.types import Ints
 
 

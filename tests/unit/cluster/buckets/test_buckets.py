@@ -9,10 +9,19 @@ from itertools import pairwise
 
 import pytest
 
-from accelsim.cluster.buckets.base import MIB, MILLISECOND_FS, Fusion, Gradient, Policy
-from accelsim.cluster.buckets.overlap import Overlapped, finish_fs, overlap
-from accelsim.cluster.buckets.policies import POLICIES, policy
-from accelsim.cluster.buckets.tune import Tuning, grid, search
+from accelsim.cluster.buckets import (
+    MIB,
+    MILLISECOND_FS,
+    POLICIES,
+    Fusion,
+    Gradient,
+    Overlapped,
+    Policy,
+    finish_fs,
+    overlap,
+    policy,
+)
+from accelsim.cluster.step.fusing import Tuning, grid, search
 from accelsim.errors import UsageError
 from tests.helpers.ring_cost import ring_cost
 

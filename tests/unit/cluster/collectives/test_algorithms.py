@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
 from accelsim.cluster.collectives.registry import COLLECTIVES, able, algorithm
-from accelsim.cluster.values.exchange import part, run_data
+from accelsim.cluster.values.lockstep import part, run_data
 from accelsim.errors import UsageError
 from accelsim.types import Array
 from tests.helpers.collective_data import run_collective

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from accelsim.cluster.network.routing import Routes
+from accelsim.cluster.network.topology import Routes
 from tests.helpers.effort import calls
 
 Ends = list[tuple[int, int]]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.partition.assign import read_profile
-from accelsim.cluster.partition.balanced import balanced_blocks
 from accelsim.cluster.partition.pipedream import Rules, optimise
 from accelsim.cluster.partition.states import Layer, chain_states, graph_states
+from accelsim.cluster.plan.objective import balanced_blocks
 from accelsim.errors import UsageError
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from accelsim.cluster.plan.objective import objective
-from accelsim.cluster.plan.placing import WHOLE, Place, partial, split
-from accelsim.cluster.plan.placing.move import same_elements
+from accelsim.cluster.plan.placing import WHOLE, Place, partial, same_elements, split
 from accelsim.cluster.plan.shard import Sharded, shard_objective
 from accelsim.cluster.plan.update import update_graph
 from accelsim.cluster.plan.verify import verify, verify_sharded, verify_update

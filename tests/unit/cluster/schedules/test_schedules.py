@@ -7,10 +7,9 @@ from fractions import Fraction
 import pytest
 
 from accelsim.cluster.schedules.base import Op, Schedule
-from accelsim.cluster.schedules.memory import memory_traces
 from accelsim.cluster.schedules.play import play_schedule
+from accelsim.cluster.schedules.played import memory_traces, schedule_text
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
-from accelsim.cluster.schedules.text import schedule_text
 from accelsim.errors import UsageError
 from tests.helpers.schedule_forms import steady_period_fs
 from tests.helpers.weight_versions import staleness, version_problems, versions_held, weight_versions

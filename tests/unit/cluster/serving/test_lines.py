@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.cluster.serving.lines import MOST, along
+from accelsim.cluster.serving.step import MOST, along
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 100])

@@ -14,8 +14,7 @@ import accelsim
 from accelsim.cli.run_cluster_serve import Outputs, Serving, is_serving, print_serving, served
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
-from accelsim.cluster.serving.costs import Devices
-from accelsim.cluster.serving.pieces import Call, attention, embedding, feed_forward, head
+from accelsim.cluster.serving.pieces import Call, Devices, attention, embedding, feed_forward, head
 from accelsim.cluster.serving.serve import Asked, Served, cache_B, needs, serve
 from accelsim.cluster.serving.step import Layout
 from accelsim.cluster.serving.what_if import what_ifs

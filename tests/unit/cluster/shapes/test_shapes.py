@@ -12,7 +12,7 @@ import pytest
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import build
 from accelsim.cluster.shapes.facts import bisection_Bps
-from accelsim.cluster.shapes.registry import SHAPES
+from accelsim.cluster.shapes.wiring import SHAPES
 from accelsim.spec import cluster as spec
 from accelsim.spec.cluster import Fabric
 from accelsim.spec.yaml.clusters import balanced, load_cluster

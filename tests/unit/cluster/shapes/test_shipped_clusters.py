@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from accelsim.cluster.shapes.building import build, devices, speeds
-from accelsim.cluster.shapes.draft import exact_Bps
 from accelsim.cluster.shapes.facts import bisection_Bps, facts
+from accelsim.cluster.shapes.wiring import exact_Bps
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.clusters import clusters, load_cluster
 from accelsim.spec.yaml.load import check

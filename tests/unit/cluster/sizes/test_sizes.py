@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.cluster.sizes.transformer import RECOMPUTE, Transformer, layer_activation_B
 from accelsim.errors import UsageError
+from tests.helpers.closed_sizes import RECOMPUTE, Transformer, layer_activation_B
 from tests.helpers.transformer_flops import hfu, layer_forward_flops, mfu, training_flops, training_s
 from tests.helpers.transformer_sizes import first_stage_activation_B, kv_cache_B, state_B, tensor_parallel_B
 from tests.helpers.zero_sizes import STAGES, gathered_layers_fs, zero_B, zero_traffic

@@ -12,9 +12,8 @@ from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.step import one_machine as module
 from accelsim.cluster.step.asked import work_of
 from accelsim.cluster.step.costs import Costs
-from accelsim.cluster.step.device_parts import ring
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.one_machine import OneMachine
+from accelsim.cluster.step.one_machine import OneMachine, ring
 from accelsim.cluster.step.options import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.errors import UsageError

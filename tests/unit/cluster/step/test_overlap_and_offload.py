@@ -11,8 +11,7 @@ from accelsim.cluster.shapes.building import Share
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import FIRST_SLOWER, Costs, Setting
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.memory import OutOfMemory
-from accelsim.cluster.step.offload import to_host
+from accelsim.cluster.step.memory import OutOfMemory, to_host
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.search import search
 from accelsim.cluster.step.segments import Split, block

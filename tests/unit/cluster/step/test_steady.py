@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim.cluster.buckets.base import Fusion
+from accelsim.cluster.buckets import Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.asked import Asked, ready

@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.cluster.buckets.base import Fusion
+from accelsim.cluster.buckets import Fusion
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.sizes.transformer import Transformer as Sizes
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
@@ -32,6 +31,7 @@ from accelsim.report.step import summary_rows
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S
+from tests.helpers.closed_sizes import Transformer as Sizes
 from tests.helpers.transformer_sizes import first_stage_activation_B
 
 CHIP = load_chip("a100-80-sxm")

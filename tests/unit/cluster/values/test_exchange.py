@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.plan.spmd import SPMD, add, collectives
-from accelsim.cluster.values import exchange
-from accelsim.cluster.values.lockstep import TOGETHER, Lockstep
+from accelsim.cluster.values.lockstep import TOGETHER, Lockstep, all_gather, all_reduce, reduce_scatter
 from accelsim.errors import ModelError
 from accelsim.workload.graph import Graph, Node, Tensor
 
@@ -17,10 +16,10 @@ RNG = np.random.default_rng(2)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_sums_have_the_same_bits_on_all_ranks(ranks: int) -> None:
     arrays = [RNG.standard_normal((3, 7)).astype(np.float32) for _ in range(ranks)]
-    found = exchange.all_reduce(arrays)
+    found = all_reduce(arrays)
     assert all(np.array_equal(found[0], other) for other in found)
     np.testing.assert_allclose(found[0], np.sum(arrays, 0), rtol=1e-5)
-    assert np.array_equal(exchange.all_reduce(arrays, "max")[0], np.max(arrays, 0))
+    assert np.array_equal(all_reduce(arrays, "max")[0], np.max(arrays, 0))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -28,9 +27,9 @@ def test_sums_have_the_same_bits_on_all_ranks(ranks: int) -> None:
 def test_parts_come_together_and_apart(ranks: int, axis: int) -> None:
     whole = RNG.standard_normal((6, 12, 6))
     parts = np.split(whole, ranks, axis)
-    assert all(np.array_equal(found, whole) for found in exchange.all_gather(parts, axis))
+    assert all(np.array_equal(found, whole) for found in all_gather(parts, axis))
     terms = [RNG.integers(-9, 9, (6, 12, 6)).astype(np.float64) for _ in range(ranks)]
-    scattered = exchange.reduce_scatter(terms, axis)
+    scattered = reduce_scatter(terms, axis)
     assert np.array_equal(np.concatenate(scattered, axis), np.sum(terms, 0))
 
 

@@ -1,1 +1,0 @@
-"""Data parallelism with gradients fused into buckets, sent while the backward goes on."""

@@ -1,1 +1,0 @@
-"""Needs of parallel training and inference in closed form: bytes of memory, bytes moved, floating-point operations."""
