@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
@@ -18,16 +19,18 @@ import numpy as np
 from accelsim.dram.device import PAGE_POLICIES, SCHEDULERS, Device
 from accelsim.dram.link import linked
 from accelsim.dram.mapping import decoder
-from accelsim.dram.records import Memory, Requests, fresh, stretches
+from accelsim.dram.records import LATER, Memory, Requests, fresh, stretches
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Array
 
 LOG_ROWS = 1 << 16
 MOST_AT_ONCE = 1_000_000
+LOG_FULL = 1
+"""Why the loop pauses, where it is not at a mark."""
 PARTS = ("accelsim.dram.row_policy", "accelsim.dram.rows", "accelsim.dram.schedule_bursts")
 """Modules with the functions of the loop, callees first; a scheduler or a row policy of its own comes on top."""
-CALLED = ("begin", "run", "finish", "empty_log", "open_clocks")
+CALLED = ("begin", "run", "finish", "mark", "empty_log", "open_clocks")
 """Functions of the loop that are called from here."""
 
 
@@ -98,26 +101,33 @@ class Bank:
         at: int = 0,
         record: bool = False,
         commands: bool = False,
+        marks: Iterable[int] = (),
     ) -> Served:
         """Serve bursts in order of acceptance, from clock ``at``; returns when the last data have moved.
 
         ``addresses``: int64 bytes, one for each burst; ``writes``: bool, for all or for each. ``record``: keep when
-        each burst was accepted and done; ``commands``: keep every command. UsageError for shapes that do not fit.
+        each burst was accepted and done; ``commands``: keep every command. ``marks``: requests at which the
+        clock and the counts are kept. UsageError for negative addresses and shapes that do not fit.
         """
-        if (
-            addresses.ndim != 1
-            or np.shape(writes) not in ((), addresses.shape)
-            or addresses.dtype.kind not in "iu"
-        ):
-            what = (
-                f"addresses {addresses.dtype} of shape {addresses.shape}, writes of shape {np.shape(writes)}"
-            )
-            raise UsageError(Problem(what, self.device.name, "integers [n], and one bool or bools [n]"))
+        shape, problems = np.shape(writes), []
+        if addresses.ndim != 1 or shape not in ((), addresses.shape) or addresses.dtype.kind not in "iu":
+            what = f"addresses {addresses.dtype} of shape {addresses.shape}, writes of shape {shape}"
+            problems.append(Problem(what, self.device.name, "integers [n], and one bool or bools [n]"))
+        if addresses.size and addresses.min() < 0:
+            problems.append(Problem(f"address {addresses.min()}", self.device.name, "addresses from 0 up"))
+        if problems:
+            raise UsageError(problems)
         memory, loop, n = self._batch(addresses, writes, record, commands), self._loop, len(addresses)
         open_before, before = loop.begin(memory, at)
         logged: list[Array] = []
-        while loop.run(memory):
-            logged.append(self._drain_log(memory))
+        found, stops = [], iter(marks)
+        loop.mark(memory, next(stops, LATER))
+        while why := loop.run(memory):
+            if why == LOG_FULL:
+                logged.append(self._drain_log(memory))
+            else:
+                request, clock, counts = loop.mark(memory, next(stops, LATER))
+                found.append((request, clock, *counts))
         end, first, open_after, after = loop.finish(memory)
         if commands:
             logged.append(self._drain_log(memory))
@@ -132,6 +142,7 @@ class Bank:
             done=np.asarray(requests.done, np.int64) if record else None,
             commands=_in_order(logged) if commands else None,
             first=first if n else at,
+            marks=np.array(found, np.int64).reshape(-1, 2 + len(COUNTS)),
         )
 
     def open_clocks(self, at: int) -> int:

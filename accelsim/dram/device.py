@@ -184,3 +184,15 @@ class Device:
         """
         t = self.timing
         return max(0, self.controller.act_clocks - 1) + t["tRCDRD"] + t["CL"] + self.burst
+
+    @property
+    def refreshes(self) -> tuple[int, int]:
+        """(Clocks between two refreshes of a bank, 0 without; clocks that it takes)."""
+        kind, t = self.controller.refresh, self.timing
+        if kind == "none":
+            return 0, 0
+        if kind != "per_bank":
+            return t["tREFI"], self.latency[Level.RANK][Command.REF][Command.ACT]
+        banks = self.geometry.banks_per_rank
+        each = t.get("tREFIpb") or max(1, t["tREFI"] // banks)
+        return each * banks, self.latency[Level.BANK][Command.REFPB][Command.ACT]

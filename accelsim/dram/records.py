@@ -188,6 +188,7 @@ class Totals:
     now: int = 0  # clock of the injection, requests injected in it
     injected: int = 0
     coming: int = 0  # next request
+    stop: int = LATER  # request at which the loop pauses
     in_flight: int = 0
     end: int = 0  # last clock of data; that of the burst that was done first
     first: int = 0

@@ -333,7 +333,7 @@ def begin(m: Memory, at: int) -> tuple[int, tuple[int, ...]]:
     idle_until(m, at)
     whole.now = whole.end = whole.held = at
     whole.injected = whole.coming = 0
-    whole.first = LATER
+    whole.first = whole.stop = LATER
     return open_clocks(m, at), before
 
 
@@ -345,6 +345,13 @@ def finish(m: Memory) -> tuple[int, int, int, tuple[int, ...]]:
     whole = m.whole[0]
     idle_until(m, whole.end)
     return whole.end, whole.first, open_clocks(m, whole.end), counts(m)
+
+
+def mark(m: Memory, stop: int) -> tuple[int, int, tuple[int, ...]]:
+    """Return the request that comes next, the clock and the counts; let the loop pause at request ``stop``."""
+    whole = m.whole[0]
+    whole.stop = stop
+    return whole.coming, whole.now, counts(m)
 
 
 def empty_log(m: Memory) -> int:

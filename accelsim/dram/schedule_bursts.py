@@ -232,10 +232,12 @@ def alone(m: Memory, c: int, k: int, d: int) -> bool:
     return m.requests.bank[i] == k and m.bank[k].open_row == m.requests.row[i]
 
 
-def log_is_full(m: Memory) -> bool:
-    """Return whether the log has no room for what may come at once."""
-    log, p = len(m.requests.log), m.rules[0]
-    return log > 0 and 4 * m.whole[0].logged > log - 4 * p.controllers * (3 * p.reach + 8)
+def pause(m: Memory) -> int:
+    """Return 1 where the log has no room for what may come at once, 2 where a request that is marked comes, else 0."""
+    log, p, whole = len(m.requests.log), m.rules[0], m.whole[0]
+    if log > 0 and 4 * whole.logged > log - 4 * p.controllers * (3 * p.reach + 8):
+        return 1
+    return 2 if whole.coming >= whole.stop else 0
 
 
 def next_request(m: Memory) -> tuple[int, int]:
@@ -275,10 +277,10 @@ def hold_until(m: Memory, ready: int) -> None:
 
 
 def run(m: Memory) -> int:
-    """Serve all requests; 0 when that is done, 1 when the log must be emptied before it goes on."""
+    """Serve all requests; 0 when that is done, else why it pauses."""
     p, whole = m.rules[0], m.whole[0]
     quick = len(m.requests.log) == 0 and p.outstanding == 0
-    while not log_is_full(m):
+    while pause(m) == 0:
         c, coming = next_request(m)
         if c < 0:
             return 0
@@ -317,4 +319,4 @@ def run(m: Memory) -> int:
             hold_until(m, t + (p.data[d] if p.outstanding > 0 else p.handover))
         if quick and not room and d == coming and alone(m, c, k, d):
             forward(m, c, k, d, t)
-    return 1
+    return pause(m)

@@ -20,9 +20,9 @@ from accelsim.dram.schedule_bursts import (
     direction,
     done,
     hold_until,
-    log_is_full,
     next_clock,
     next_request,
+    pause,
     remove,
     waiting,
 )
@@ -190,9 +190,9 @@ def issue(m: Memory, c: int, k: int, s: int, kind: int, d: int, t: int) -> bool:
 
 
 def run(m: Memory) -> int:
-    """Serve all requests; 0 when that is done, 1 when the log must be emptied before it goes on."""
+    """Serve all requests; 0 when that is done, else why it pauses."""
     p, whole = m.rules[0], m.whole[0]
-    while not log_is_full(m):
+    while pause(m) == 0:
         c, coming = next_request(m)
         if c < 0:
             return 0
@@ -219,4 +219,4 @@ def run(m: Memory) -> int:
             freed, ready = kind == RD, t + p.data[x]
         if freed and not room:
             hold_until(m, ready)
-    return 1
+    return pause(m)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from accelsim.dram.records import ACT, FRONT, LATER, PRE, RD, Memory
 from accelsim.dram.row_policy import closes, gives_way
 from accelsim.dram.rows import act_time, beside_refresh, close, expire, open_row, refreshed
-from accelsim.dram.schedule_bursts import count, done, drop, free_slot, log_is_full, new_slot, push
+from accelsim.dram.schedule_bursts import count, done, drop, free_slot, new_slot, pause, push
 
 
 def accept(m: Memory, c: int, d: int) -> None:
@@ -238,9 +238,9 @@ def nothing_left(m: Memory) -> bool:
 
 
 def run(m: Memory) -> int:
-    """Serve all requests; 0 when that is done, 1 when the log must be emptied before it goes on."""
+    """Serve all requests; 0 when that is done, else why it pauses."""
     p, whole, total = m.rules[0], m.whole[0], len(m.requests.bank)
-    while not log_is_full(m):
+    while pause(m) == 0:
         now = whole.now
         while whole.coming < total and whole.injected < p.injection and whole.held <= now and not full(m):
             i = whole.coming
@@ -259,4 +259,4 @@ def run(m: Memory) -> int:
         elif not full(m):
             soon = min(soon, max(now + 1, whole.held))
         whole.now, whole.injected = soon, 0
-    return 1
+    return pause(m)

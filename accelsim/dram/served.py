@@ -21,7 +21,8 @@ class Served:
     ``bus_clocks``: clocks of data on all buses. ``arrived``, ``done``: int64 arrays, for each burst in the order of the
     request, clock of acceptance and of its last data (None unless asked for). ``commands``: int64 array of shape
     (n, 4), rows of (clock, Command, flat bank, row) in order of clocks (None unless asked for); the flat bank is
-    ((channel * ranks + rank) * groups + group) * banks + bank.
+    ((channel * ranks + rank) * groups + group) * banks + bank. ``marks``: int64 array, for each request that was
+    marked a row of (request that came next, clock, counts until then), None of a model that keeps none.
     """
 
     begin: int
@@ -33,6 +34,7 @@ class Served:
     done: np.ndarray[Any, Any] | None = None
     commands: np.ndarray[Any, Any] | None = None
     first: int = 0
+    marks: np.ndarray[Any, Any] | None = None
 
     @property
     def elapsed(self) -> int:

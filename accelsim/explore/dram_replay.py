@@ -79,7 +79,7 @@ def _by_the_byte(device: Device, trace: Trace, clocks: int) -> Served:
 MODELS: dict[str, Level] = {
     "ideal": Level("no time at all", _ideal),
     "bandwidth": Level("a latency, then the peak rate", _bandwidth),
-    "pattern": Level("each burst takes the first slot of its bus that it can have", _pattern),
+    "pattern": Level("simulates windows of a long trace command by command, extrapolates the rest", _pattern),
     "bank": Level("every command of every bank", _bank, timed=True),
 }
 """Level of detail -> how it serves, the simplest first."""

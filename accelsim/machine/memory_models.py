@@ -50,7 +50,7 @@ def _bank(device: Device) -> Dram:
 MODELS: dict[str, Level] = {
     "ideal": Level("off-chip memories take no time"),
     "bandwidth": Level("latency, then a constant rate: peak x efficiency"),
-    "pattern": Level("each tile's addresses, for every burst the first slot of its bus", _pattern),
+    "pattern": Level("every burst's bank, row and DRAM commands; of long tiles a sample", _pattern),
     "bank": Level("each tile's addresses, every command of every bank", _bank),
 }
 """Level of detail of off-chip memories -> what it is, the simplest first."""

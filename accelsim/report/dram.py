@@ -226,7 +226,7 @@ def limit_sentences(found: Replay) -> Iterator[str]:
     """Yield what limited the trace, in plain words."""
     told = found.waits
     if told is None:
-        yield f"Model {found.model!r} schedules no commands, so it cannot say what the data bus waited for; 'bank' can."
+        yield f"Model {found.model!r} keeps no commands, so it cannot say what the data bus waited for; 'bank' can."
         return
     buses = "buses were" if found.device.geometry.channels > 1 else "bus was"
     yield f"The data {buses} busy for {percent(told.share('data'))} of the time."

@@ -81,7 +81,7 @@ def check_clocks(found: Replay, clocks: tuple[int, int], channel: int) -> None:
     if not 0 <= channel < channels:
         problems.append(Problem(f"no channel {channel}", "", f"0 to {channels - 1}"))
     if found.served.commands is None:
-        problems.append(Problem(f"model {found.model!r} schedules no commands to draw", "", "model 'bank'"))
+        problems.append(Problem(f"model {found.model!r} keeps no commands to draw", "", "model 'bank'"))
     if problems:
         raise UsageError(problems)
 

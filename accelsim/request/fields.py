@@ -141,11 +141,11 @@ class Request:
         "Another energy table than the chip's: a name or a YAML file.", RUNS, metavar="TABLE", file=True,
         python="Another energy table than the chip's: a name ('horowitz-45nm'), a YAML file, or a table."))
     memory_model: str = field(default="bandwidth", metadata=option(
-        "How off-chip memories are timed: not at all; by latency and bandwidth; by the addresses of each tile; by "
-        "every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
+        "How off-chip memories are timed: not at all; by latency and bandwidth; by samples of the DRAM commands of "
+        "long tiles; by every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
         choices=Choices("memory model", "accelsim.machine.memory_models:MODELS"),
-        python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'pattern' sets the addresses "
-        "of each tile against bounds of its buses and banks, 'bank' follows every DRAM command.", page="dram.md"))
+        python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'bank' follows "
+        "every DRAM command, 'pattern' samples long tiles of it.", page="dram.md"))
     fusion: str = field(default="", metadata=option(
         "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
         "into weights; serving also joins moves around such functions (rotary positions are one kernel), as serving "

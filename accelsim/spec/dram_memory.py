@@ -1,4 +1,4 @@
-"""What a memory has that states nothing but its DRAM: every figure follows from the DRAM and the ``pattern`` model.
+"""What a memory has that states nothing but its DRAM: every figure follows from the DRAM and the ``bank`` model.
 
 - kind, capacity, channels, bandwidth of a channel: the standard, the geometry, pseudo-channels x width x rate.
 - beat: one burst. Latency: a read of a closed bank until its first data, tRCD + CL clocks, without a controller's own.
@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim import usercache
+from accelsim.dram.bank import Bank
 from accelsim.dram.device import Device
-from accelsim.dram.pattern import Pattern
-from accelsim.dram.pattern_state import refresh
 from accelsim.spec.dram import Dram
 from accelsim.spec.dram_device import device
 from accelsim.spec.laws.dram import broken, capacity_B
@@ -30,6 +29,8 @@ from accelsim.time import FS
 
 REFRESHES, BURSTS = 4, (4096, 2**18)
 """Refresh intervals that a stream lasts at the peak rate, and the least and most bursts that it has."""
+FEW = 50_000
+"""Bursts that plain Python serves before a compiler would be loaded."""
 DIGITS = 4
 """Digits of an efficiency: the stream is as long as it is."""
 
@@ -96,7 +97,7 @@ def _computed(content: str) -> FromDram:
         shared = activations * energy.act_J
         read = (energy.read_J + energy.io_read_J + shared) / burst_B
         write = (energy.write_J + energy.io_write_J + shared) / burst_B
-        each, _ = refresh(made)
+        each, _ = made.refreshes
         each_s = each * made.clock_fs * FS
         ranks = made.geometry.channels * made.geometry.ranks
         static_W = ranks * (energy.open_W + (energy.refresh_J / each_s if each else 0.0))
@@ -116,14 +117,13 @@ def _computed(content: str) -> FromDram:
 
 
 def _stream(made: Device) -> tuple[float, float]:
-    """Share of the peak that a stream of reads gets from the pattern model, and its activations per burst."""
+    """Share of the peak that a stream of reads gets from the bank model, and its activations per burst."""
     geometry = made.geometry
-    each, _ = refresh(made)
+    each, _ = made.refreshes
     bursts = REFRESHES * each // made.burst * geometry.channels
     bursts = min(max(bursts, BURSTS[0]), BURSTS[1], _holds(made))
-    served = Pattern(made, "python").serve(  # done before a compiler would be loaded
-        np.arange(bursts, dtype=np.int64) * geometry.access_B
-    )
+    kernel = "python" if bursts <= FEW else ""  # done before a compiler would be loaded
+    served = Bank(made, kernel=kernel).serve(np.arange(bursts, dtype=np.int64) * geometry.access_B, False)
     share = bursts * made.burst / geometry.channels / (served.end - (made.unloaded_read - made.burst))
     return round(min(1.0, share), DIGITS), served.counts["act"] / bursts
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from accelsim.dram import bank
 from accelsim.dram.device import SCHEDULERS, Device
-from accelsim.dram.pattern_state import one_window
 from accelsim.dram.traces import RANDOM_ACCESSES, RANDOM_B, Trace, lcg
 from tests.validation.base import Check, check, within
 from tests.validation.dram import Statement
@@ -72,8 +71,13 @@ def with_scheduler(device: Device, scheduler: str) -> Device:
     """The device of a configuration, whose scheduler is 'queues', with another one on as large a window."""
     if scheduler == "queues":
         return device
-    one = one_window(device)
-    return replace(one, controller=replace(one.controller, scheduler=scheduler))
+    c = device.controller
+    whole = (
+        c.window + c.depth
+    )  # a row that others wait for gives way when its requests in its queue are served
+    share = c.window / whole
+    one = replace(c, scheduler=scheduler, window=whole, cap=c.depth, high=c.high * share, low=c.low * share)
+    return replace(device, controller=one)
 
 
 @dataclass(frozen=True)

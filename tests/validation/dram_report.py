@@ -133,9 +133,9 @@ def by_trace() -> str:
 
 
 def mixes_table() -> str:
-    """|pattern / bank - 1| on random mixes, memory by memory; a row that was looked at and one that was not."""
-    headers = ["memory", "fit: median", "fit: P90", "test: median", "test: P90"]
-    rows = [[f"`{row.name}`", *(f"{100 * size:.1f} %" for size in row[1:])] for row in table()]
+    """|pattern / bank - 1| on random mixes, memory by memory."""
+    headers = ["memory", "median", "P90", "largest"]
+    rows = [[f"`{row.name}`", *(f"{100 * size:.2f} %" for size in row[1:])] for row in table()]
     return markdown(headers, rows, left=1)
 
 
@@ -194,7 +194,7 @@ def picture(found: dict[str, Sequence[Replay]]) -> Figure:
     _dots(below, found, lambda each: each.pattern_error)
     above.set_title("Bank model: clocks against two DRAM simulators", pad=18)
     subtitle(above, "a dot is one memory; above 0 we are slower; the band is 3 %")
-    below.set_title("Pattern model (one pass, no scheduler), the same runs")
+    below.set_title("Pattern model (samples of the bank model), the same runs")
     below.set_xticks(range(len(NAMED)), list(NAMED))
     fig.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig

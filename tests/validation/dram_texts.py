@@ -12,7 +12,7 @@ Made by `{COMMAND}`, which computes every number again. Do not edit.
 INTRODUCTION = """\
 143 runs of DRAMsim3 (with its shipped files and with aligned ones) and of Ramulator 2.1, each a named trace on one
 configuration, are replayed on our spec of the same configuration (`hwspecs/dram/anchors`) through two models: `bank`
-schedules every burst, `pattern` gives each the first slot of its bus that it can have, without a scheduler. Requests
+schedules every burst, `pattern` simulates windows of a long trace with it and extrapolates. Requests
 are offered in order, as many per clock as there are channels; a refused one is offered again.
 
 `shipped` configurations are what the simulators come with. In `aligned` ones both have the same geometry, mapping and
@@ -31,9 +31,9 @@ Errors by trace over the same runs, median (and largest):
 MIXES = """\
 ## The pattern model beside the bank model
 
-Random places with 0, 10, 33, 50 and 80 % writes, over 256 MiB and over the whole memory, 3,000 and 20,000 accesses:
-|clocks of `pattern` / clocks of `bank` - 1|, median and 90th percentile. The rules of the model were written while
-looking at the sample `fit`; `test` is another draw of all accesses.
+Random places with 0, 10, 33, 50 and 80 % writes, over 256 MiB and over the whole memory, 65,536 and
+262,144 accesses: |clocks of `pattern` / clocks of `bank` - 1|, median, 90th percentile and largest. 0.00 % means that a
+memory's windows would be longer than the trace, so all of it was simulated.
 
 """
 

@@ -68,7 +68,7 @@ def test_a_scheduler_is_named_where_it_is_not_the_default(cli: Cli) -> None:
 @pytest.mark.parametrize("model", ["ideal", "bandwidth", "pattern"])
 def test_simpler_models_say_what_they_do_not_know(cli: Cli, model: str) -> None:
     text = " ".join(cli("dram", "ddr3-1600", "--model", model, *LIMIT).stdout.split())
-    assert f"Model '{model}' schedules no commands" in text
+    assert f"Model '{model}' keeps no commands" in text
     assert "of the time" not in text.split("Model")[0]
     assert ("Energy is not known" in text) is (model != "pattern")
 

@@ -10,10 +10,7 @@ import pytest
 
 from accelsim.dram.bank import Bank
 from accelsim.dram.device import Command, Device
-from accelsim.dram.pattern_state import one_window
 from accelsim.dram.served import Served
-from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
 from tests.helpers.bank_cases import (
     CCD_L,
     CL,
@@ -32,7 +29,6 @@ from tests.helpers.bank_cases import (
     issued,
 )
 from tests.helpers.bank_cases import made as plain
-from tests.validation.golden import anchor
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
@@ -192,12 +188,3 @@ def test_reads_of_an_open_row_follow_each_other() -> None:
     assert issued(conflict, Command.PRE) == [max(FRONT + RAS, FRONT + RCD + RTP)]
     assert done(conflict)[1] == FRONT + RAS + RP + RCD + CL + 4
     assert (conflict.counts["misses"], conflict.counts["conflicts"]) == (1, 1)
-
-
-def test_pattern_sees_one_window() -> None:
-    two = device(load_dram(anchor("dramsim3-ddr4-3200")))
-    one = one_window(two).controller
-    assert (one.scheduler, one.window, one.cap) == ("bursts", 40, 8)
-    assert (int(one.high * one.window), int(one.low * one.window)) == (32, 8)
-    base = device(load_dram("ddr4-3200"))
-    assert one_window(base) is base

@@ -14,18 +14,15 @@ from tests.validation.dram_mixes import errors
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
-SEED, COUNTS = 2, (4_000,)
-MEDIAN, P90 = 0.10, 0.30
-"""Bars of |error|: of the median, and of the 90th percentile of the ten mixes (two spans, five shares of writes)."""
-STREAM = 0.05
+SEED, COUNTS = 2, (65_536,)
+BOUND = 0.05
+"""Largest |error| of the ten mixes (two spans, five shares of writes) and of a stream."""
 
 
 @pytest.mark.parametrize("name", list_drams())
 def test_random_mixes_take_about_as_long_as_scheduled(name: str) -> None:
     pytest.importorskip("numba", reason="numba is not installed (extra `fast`)")
-    found = errors(name, SEED, COUNTS)
-    assert np.median(found) <= MEDIAN
-    assert np.quantile(found, 0.9) <= P90
+    assert np.max(errors(name, SEED, COUNTS)) <= BOUND
 
 
 @pytest.mark.parametrize("mapping", ["rorabachcobg", *ALIASES])
@@ -33,6 +30,6 @@ def test_random_mixes_take_about_as_long_as_scheduled(name: str) -> None:
 def test_streams_of_ddr5(writes: bool, mapping: str) -> None:
     pytest.importorskip("numba", reason="numba is not installed (extra `fast`)")
     dev = device(load_dram("ddr5-4800"), "ddr5-4800", mapping=mapping)
-    addresses = np.arange(20_000) * dev.geometry.access_B
+    addresses = np.arange(200_000) * dev.geometry.access_B
     planned, scheduled = Pattern(dev).serve(addresses, writes), bank.serve(dev, addresses, writes)
-    assert abs(planned.elapsed / scheduled.elapsed - 1) <= STREAM
+    assert abs(planned.elapsed / scheduled.elapsed - 1) <= BOUND
