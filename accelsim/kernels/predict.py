@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
@@ -75,28 +76,19 @@ class Kernels:
 
     def predicted(self, chip: Chip) -> Prediction:
         """Predict every row; ``chip``: the same but for its constants."""
-        columns: list[Array] = []
         found = [part.prepared.times(chip) for part in self.parts]
-        found = [_with_factor(times) for times in found]
-        for field in range(len(KernelTimes._fields)):
-            column = np.empty(len(self.table.ops), dtype=found[0][field].dtype)  # type: ignore[union-attr]
-            for part, times in zip(self.parts, found, strict=True):
-                column[part.rows] = times[field]
-            columns.append(column)
+        rows = np.argsort(np.concatenate([part.rows for part in self.parts]))
+        columns = (np.concatenate(parts)[rows] for parts in zip(*found, strict=True))
         return Prediction(KernelTimes(*columns), self._families)
 
     def likely(self, chip: Chip, most: int) -> Kernels:
         """Return the same with few candidates a kernel, for fits."""
-        import copy
-
-        other = copy.copy(self)
-        other.parts = [Part(part.rows, part.prepared.likely(chip, most)) for part in self.parts]
+        other = copy(self)
+        other.parts = [
+            part._replace(prepared=part.prepared.likely(chip, most)) if part.prepared.likely else part
+            for part in self.parts
+        ]
         return other
-
-
-def _with_factor(times: KernelTimes) -> KernelTimes:
-    """The times with a factor of the interval for each kernel: 0 where its constants state none."""
-    return times if times.factor is not None else times._replace(factor=np.zeros(len(times.seconds)))
 
 
 def _in_turn(lists: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:

@@ -51,9 +51,8 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
     factor = np.array(
         [by_name[each] for each in zip(names.tolist(), family.tolist(), own.tolist(), strict=True)]
     )
-    stated = found.times.factor
-    by_row = np.zeros(len(names), bool) if stated is None else (stated > 0) & ~own
-    factor = factor if stated is None else np.where(by_row, stated, factor)
+    by_row = (found.times.factor > 0) & ~own
+    factor = np.where(by_row, found.times.factor, factor)
     spread = np.array(SPREAD, dtype=object)[np.where(own, 1 if elsewhere else 2, np.where(by_row, 2, 0))]
     return Ends(found.seconds / factor, found.seconds * factor, own | by_row, spread)
 

@@ -53,20 +53,17 @@ class Set(NamedTuple):
     form: Served
     peak: Peak
     columns: Mapping[str, Floats]
-    more: tuple[Floats, ...]
     measured: Floats
     seen: Array
 
     def seconds(self, model: Measured, at: Ints) -> Floats:
         """Seconds of some rows by constants."""
         columns = {name: values[at] for name, values in self.columns.items()}
-        return self.kind.cost(
-            model, self.form, self.peak, columns, tuple(each[at] for each in self.more)
-        ).seconds
+        return self.kind.cost(model, self.form, self.peak, columns).seconds
 
     def regimes(self, model: Measured) -> Array:
         """Regimes of all rows by constants."""
-        cost = self.kind.cost(model, self.form, self.peak, self.columns, self.more)
+        cost = self.kind.cost(model, self.form, self.peak, self.columns)
         return regimes_of(cost.seconds / np.maximum(cost.launch, 1e-9))
 
 
@@ -85,7 +82,7 @@ def set_of(chip: Chip, kind: str, found: Sequence[Row]) -> Set:
     measured = np.array([float(row.cells["time_ms"]) * 1e-3 for row in found])
     of = KINDS[kind]
     return Set(
-        of, form, device.peak(form.arithmetic), group.columns, of.prepared(group.columns), measured,
+        of, form, device.peak(form.arithmetic), of.prepared(group.columns), measured,
         np.array([row.seen for row in found]),
     )  # fmt: skip
 

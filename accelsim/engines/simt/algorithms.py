@@ -9,16 +9,17 @@ as a function is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 
 import numpy as np
 
 from accelsim.engines.base import Lowering
+from accelsim.engines.kernel_times import Columns
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.convolutions import (
     CHANNELS,
+    COLUMNS,
     FEWEST,
     FFT,
     IMPLICIT,
@@ -26,9 +27,10 @@ from accelsim.engines.simt.convolutions import (
     WINOGRAD_2X2,
     WINOGRAD_4X4,
     called,
+    of_algorithms,
 )
 from accelsim.engines.simt.kernels import DIRECT, Kernel, is_of_filters, lanes_clocks, on_lanes
-from accelsim.engines.simt.model import ConvolutionFamily
+from accelsim.engines.simt.model import convolution_parts
 from accelsim.engines.simt.panels import Product
 from accelsim.program.tiles import DENSE
 from accelsim.workload.ops.base import Gemm
@@ -54,21 +56,21 @@ def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> l
 
 
 def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
-    device = Device(step.layout.roles.chip, step.unit.name)
-    columns = {name: np.array([float(value)]) for name, value in _columns(product.gemm)}
-    prepared = ConvolutionFamily().prepared(device, product.format, columns)
-    parts = [part.times(step.layout.roles.chip) for part in prepared.parts]
-    seconds = prepared.algorithms(device, parts)[:, 0]
-    spec, way = device.spec, int(np.argmin(seconds))
-    begin = spec.launch + called(spec)
-    share = (seconds[way] - begin) / (parts[0].seconds[0] - spec.launch)
+    chip = step.layout.roles.chip
+    device = Device(chip, step.unit.name)
+    found, parts = convolution_parts(device, product.format, _columns(product.gemm))
+    times = [part.times(chip).seconds for part in parts]
+    seconds = of_algorithms(device.spec, device.around, found, times)[:, 0]
+    way, launch = int(np.argmin(seconds)), device.spec.launch
     if way == 0:
         return kernels
-    name = prepared.found.algorithms[way].name
-    clocks = [ceil(float(share) * kernel.clocks) for kernel in kernels]
+    share = (seconds[way] - (launch + called(device.spec))) / (times[0][0] - launch)
+    name = found.algorithms[way].name
     return [
-        kernel._replace(clocks=taken, adds=0, algorithm=name, multiplied=MULTIPLIED[name])
-        for kernel, taken in zip(kernels, clocks, strict=True)
+        kernel._replace(
+            clocks=ceil(float(share) * kernel.clocks), adds=0, algorithm=name, multiplied=MULTIPLIED[name]
+        )
+        for kernel in kernels
     ]
 
 
@@ -106,11 +108,19 @@ def _has_others(step: Lowering, product: Product) -> bool:
     return (conv.kernel, conv.stride) == (FILTER, ONE)
 
 
-def _columns(gemm: Gemm) -> Iterator[tuple[str, int]]:
+def _columns(gemm: Gemm) -> Columns:
+    """A convolution as columns, one row."""
     conv = gemm.conv
     assert conv is not None
-    yield from zip(
-        ("n", "c", "h", "w", "k", "r", "s", "p", "q", "stride", "backward"),
-        (conv.batch, conv.channels, conv.height, conv.width, gemm.N, *conv.kernel, *conv.out, conv.stride[0], 0),
-        strict=True,
-    )  # fmt: skip
+    sizes = (
+        conv.batch,
+        conv.channels,
+        conv.height,
+        conv.width,
+        gemm.N,
+        *conv.kernel,
+        *conv.out,
+        conv.stride[0],
+        0,
+    )
+    return {name: np.array([float(size)]) for name, size in zip(COLUMNS, sizes, strict=True)}

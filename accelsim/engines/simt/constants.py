@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accelsim.engines.kernel_times import Names
 from accelsim.engines.simt.products import Around
 from accelsim.engines.simt.serving_layers import Peak
 from accelsim.engines.simt.spec import Simt
@@ -14,7 +15,7 @@ from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import shared_format
 from accelsim.spec.serving import served
-from accelsim.types import Floats
+from accelsim.types import Array, Floats
 
 
 class Device:
@@ -27,35 +28,42 @@ class Device:
         self.memory_Bps = self.roles.memory(self.roles.activations_home).memory.peak_Bps
         self.boost_Hz = self.spec.clock or chip.clock
 
-    def of(self, chip: Chip) -> Device:
-        """Return the same multiprocessors with the constants of another chip."""
-        return Device(chip, self.name)
-
     def peak(self, name: str) -> Peak:
         """Return the peaks of a number format, by the stated bandwidth of the memory."""
         spec, macs = self.spec, float(self.spec.formats[name].rate)
-        return Peak(
-            spec.multiprocessors, macs, self.around.clock_Hz, spec.special, float(self.memory_Bps), self.around.l2_B
-        )  # fmt: skip
+        clock_Hz, dram_Bps = self.around.clock_Hz, float(self.memory_Bps)
+        return Peak(spec.multiprocessors, macs, clock_Hz, spec.special, dram_Bps, self.around.l2_B)
 
-    def bound(self, name: str, macs: Floats, moved_B: Floats) -> Floats:
-        """The least seconds that the stated peaks allow; what the L2 cache holds need not come from DRAM."""
+    def bound(self, name: str, macs: Floats | float, moved_B: Floats) -> Floats:
+        """Return the least seconds that the stated peaks allow; the L2 cache may hold its size of what is moved."""
         computed = macs / (float(self.spec.formats[name].rate) * self.spec.multiprocessors * self.boost_Hz)
         found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.around.l2_B) / self.memory_Bps)
         return found
 
-    def named(self, name: str, groups: Sequence[Sequence[str]]) -> Sequence[tuple[str, ...]]:
-        """Constants by their names in the spec: of the memory, of the format that stands for a format, of the
+    def named(self, name: str, groups: Sequence[Sequence[str]]) -> Names:
+        """Return constants by their names in the spec: of the memory, of the format that stands for a format, of the
         multiprocessors. Those of narrower weights (``int4xfp16``) are those of the format that multiplies."""
         narrow = None if name in self.spec.formats else served(name)
-        multiplied = name if narrow is None else narrow.arithmetic
-        memory, name = f"{self.roles.activations_home}.memory.", shared_format(self.spec.formats, multiplied)
-        return [
-            tuple(
-                memory + text.removeprefix("memory.")
-                if text.startswith("memory.")
-                else f"{self.name}.{text.replace('format.', f'formats.{name}.')}"
-                for text in group
-            )
-            for group in groups
-        ]
+        shared = shared_format(self.spec.formats, name if narrow is None else narrow.arithmetic)
+        heads = {"memory": f"{self.roles.activations_home}.memory", "format": f"{self.name}.formats.{shared}"}
+
+        def spelled(text: str) -> str:
+            head, dot, rest = text.partition(".")
+            return f"{heads[head]}.{rest}" if head in heads and dot else f"{self.name}.{text}"
+
+        return [tuple(map(spelled, group)) for group in groups]
+
+
+def longest_part(overhead: Floats, computing: Floats, moving: Floats) -> Array:
+    """Return what takes most of the time of each kernel."""
+    names = np.array(["launch", "products", "memory"], dtype=object)
+    found: Array = names[np.argmax(np.stack([overhead, computing, moving]), axis=0)]
+    return found
+
+
+def tile_names(m: Floats, n: Floats) -> Array:
+    """Return sizes of tiles as texts, '' for 0; there are few different ones, and a fit asks for them often."""
+    sizes, place = np.unique(np.stack([m, n], axis=1), axis=0, return_inverse=True)
+    texts = [f"{rows:.0f}x{columns:.0f}" if rows else "" for rows, columns in sizes]
+    found: Array = np.array(texts, dtype=object)[place.reshape(-1)]
+    return found

@@ -16,16 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.base import Lowering
-from accelsim.engines.kernel_times import ServingKernel
+from accelsim.engines.kernel_times import Columns, ServingKernel
 from accelsim.engines.simt.attention_shape import attention_shape
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import slower
-from accelsim.engines.simt.serving import KINDS, OfServing, ServingFamily, row
+from accelsim.engines.simt.serving import KINDS, parts_of, row
 from accelsim.engines.simt.serving_layers import overlapped
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
-from accelsim.spec.serving import FP4, FP4_BLOCKS, served
-from accelsim.types import Floats
+from accelsim.spec.serving import FP4, FP4_BLOCKS, Measured, served
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
 
@@ -107,27 +106,27 @@ def timed(step: Lowering) -> Timed | None:
 def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:
     """Return a node by the row of constants that it takes; None where the chip has none, or the node is no such
     kernel."""
-    found = row_of(graph, node) if device.spec.serving is not None else None
-    if found is None:
+    serving = device.spec.serving
+    found = row_of(graph, node) if serving is not None else None
+    if serving is None or found is None:
         return None
-    (part,) = _prepared(device, found).parts
-    known = row(device, KINDS[found.family], part.key)
-    own = device.spec.serving is not None and device.spec.serving.device == device.roles.chip.name
-    pooled = known.intervals.get("all") if own else None
-    return ServingKernel(found.family, found.format, 0.0 if pooled is None else pooled.factor)
+    pooled = _constants(device, found)[0].intervals.get("all")
+    own = serving.device == device.roles.chip.name
+    return ServingKernel(found.family, found.format, pooled.factor if own and pooled is not None else 0.0)
 
 
-def _prepared(device: Device, found: Row) -> OfServing:
-    columns: dict[str, Floats] = {name: np.array([float(value)]) for name, value in found.columns.items()}
-    return ServingFamily(KINDS[found.family]).prepared(device, found.format, columns)
+def _constants(device: Device, found: Row) -> tuple[Measured, Columns]:
+    """The constants of a row, and its columns with what follows from them."""
+    columns = {name: np.array([float(value)]) for name, value in found.columns.items()}
+    (part,) = parts_of(KINDS[found.family], device, found.format, columns)
+    return row(device, KINDS[found.family], part.key), part.columns
 
 
 def _seconds(device: Device, found: Row) -> Timed:
-    kind, form = KINDS[found.family], served(found.format)
+    form = served(found.format)
     assert form is not None
-    (part,) = _prepared(device, found).parts
-    known = row(device, kind, part.key)
-    cost = kind.cost(known, form, device.peak(form.arithmetic), part.columns, part.more)
+    constants, columns = _constants(device, found)
+    cost = KINDS[found.family].cost(constants, form, device.peak(form.arithmetic), columns)
     seconds, launch, computing, moving = (float(each[0]) for each in cost[:4])
     rest = seconds - launch
     if found.family != DECODE:
@@ -138,7 +137,7 @@ def _seconds(device: Device, found: Row) -> Timed:
     follow = min(float(device.spec.follow), float(device.spec.launch))
     if found.family == LAYER:
         return Timed(max(launch, follow), rest)
-    return Timed(launch - float(getattr(known, "launch", 0.0)) + follow, rest)
+    return Timed(launch - float(getattr(constants, "launch", 0.0)) + follow, rest)
 
 
 def _under_load(device: Device, name: str, computing: float) -> float:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from accelsim.engines.simt.serving_layers import Cost, Peak, found_in_cache, overlapped, soft_waves
-from accelsim.spec.serving import Decode, Prefill
+from accelsim.spec.serving import Decode, Prefill, Served
 from accelsim.types import Floats
 
 COLUMNS = (
@@ -63,78 +63,78 @@ def moved_B(columns: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return queries, one * read * columns["kv_B"], one * written
 
 
-def prefill_cost(of: Prefill, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
-    """Return how long attention of prompts takes, one row each, writing to the cache included where it is asked for."""
-    tokens, heads, dim = columns["tokens"], columns["heads"], columns["head_dim"]
-    shared = heads / columns["kv_heads"] if of.packs else np.where(
-        (tokens == 1) & (columns["window"] == 0), heads / columns["kv_heads"], 1.0
-    )  # fmt: skip
-    tiles = np.ceil(tokens * shared / of.queries)
-    mean, longest = _keys(of, columns, shared, tiles)
-    fixed = of.block * (1 - of.wide + of.wide * dim / DIM)
+def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Return the multiply-accumulates and the bytes that no kernel does without."""
+    moved: Floats = np.sum(moved_B(columns), axis=0)
+    return 2 * columns["head_dim"] * pairs(columns), moved
 
-    def clocks(keys: Floats) -> Floats:
-        products = 2 * dim / (peak.macs * of.sustained) + of.exponential / peak.special
-        return of.queries * keys * products + fixed
 
-    blocks = columns["batch"] * heads / shared * tiles
-    waves = soft_waves(blocks, peak.multiprocessors, of.softness)
-    computing = np.maximum(waves * clocks(mean), of.first * clocks(longest)) / peak.clock_Hz
+def prefill_cost(constants: Prefill, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+    """Return how long attention of prompts takes, one row each, writing to the cache included where it is asked for:
+    launch + writing of tokens + the norm of computing and moving."""
+    batch, tokens, heads, dim = (columns[name] for name in ("batch", "tokens", "heads", "head_dim"))
+    packs = constants.packs | ((tokens == 1) & (columns["window"] == 0))
+    shared = np.where(packs, heads / columns["kv_heads"], 1.0)
+    tiles = np.ceil(tokens * shared / constants.queries)
+    mean, longest = _keys(constants, columns, shared, tiles)
+    products = 2 * dim / (peak.macs * constants.sustained) + constants.exponential / peak.special
+    fixed = constants.block * (1 - constants.wide + constants.wide * dim / DIM)
+    of_mean, of_longest = (constants.queries * keys * products + fixed for keys in (mean, longest))
+    blocks = batch * heads / shared * tiles
+    waves = soft_waves(blocks, peak.multiprocessors, constants.softness)
+    computing = np.maximum(waves * of_mean, constants.first * of_longest) / peak.clock_Hz
     queries, read, written = moved_B(columns)
-    moving = (queries + read + written) / (of.memory * peak.dram_Bps)
-    launch = np.full(len(tokens), float(of.launch))
-    token = of.token * columns["batch"] * tokens * columns["cache_write"]
-    sides = np.full(len(tokens), float(of.queries)), np.full(len(tokens), float(KEYS))
-    seconds = launch + token + overlapped(computing, moving)
-    return Cost(
-        seconds, launch, computing + token, moving, blocks / peak.multiprocessors, *sides, tokens * 0 + 1
+    moving = (queries + read + written) / (constants.memory * peak.dram_Bps)
+    launch, m, n, parts = (
+        np.full(len(tokens), float(x)) for x in (constants.launch, constants.queries, KEYS, 1)
     )
+    token = constants.token * batch * tokens * columns["cache_write"]
+    seconds = launch + token + overlapped(computing, moving)
+    return Cost(seconds, launch, computing + token, moving, blocks / peak.multiprocessors, m, n, parts)
 
 
-def _keys(of: Prefill, columns: Mapping[str, Floats], shared: Floats, tiles: Floats) -> tuple[Floats, Floats]:
+def _keys(
+    constants: Prefill, columns: Mapping[str, Floats], shared: Floats, tiles: Floats
+) -> tuple[Floats, Floats]:
     """Keys that blocks go over, rounded up: the mean of all blocks of a head, and of the longest block."""
     kv, last = columns["kv"], seen(columns)
-    own = np.maximum(1.0, of.queries / shared)
+    own = np.maximum(1.0, constants.queries / shared)
     most = np.minimum(last + own - 1, kv)
     before = kv - columns["tokens"]
     rising = np.clip(np.floor((most - before) / own), 0, tiles)
     causal = (rising * before + own * rising * (rising + 1) / 2 + (tiles - rising) * most) / tiles
     slid = np.where(last < kv, KEYS, 0)
-    every = np.ceil(kv / KEYS) * KEYS
-
-    def rounded(keys: Floats) -> Floats:
-        found: Floats = np.minimum(np.ceil(keys / KEYS) * KEYS + slid, every)
-        return found
-
-    longest = rounded(most)
-    return np.where(columns["causal"] > 0, rounded(causal), longest), longest
+    mean, longest = (
+        np.minimum(np.ceil(keys / KEYS) * KEYS + slid, np.ceil(kv / KEYS) * KEYS) for keys in (causal, most)
+    )
+    return np.where(columns["causal"] > 0, mean, longest), longest
 
 
-def decode_cost(of: Decode, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
-    """Return how long attention of single queries takes, one row each."""
+def decode_cost(constants: Decode, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+    """Return how long attention of single queries takes, one row each: launches + the norm of computing and moving."""
     batch, kv, heads, kv_heads = (columns[name] for name in ("batch", "kv", "heads", "kv_heads"))
-    last, group = seen(columns), heads / kv_heads
-    lone = ((columns["window"] > 0) | (group == 1)) & of.lone
+    last, group, wide = seen(columns), heads / kv_heads, columns["head_dim"] / DIM
+    lone = ((columns["window"] > 0) | (group == 1)) & constants.lone
     blocks, own = np.where(lone, batch * heads, batch * kv_heads), np.where(lone, 1.0, group)
     steps = np.where(last < kv, last / STEP + 1, np.ceil(last / STEP))
     parts = np.where(lone, 1.0, np.clip(peak.multiprocessors / blocks, 1.0, steps))
-    wide = columns["head_dim"] / DIM
-    further = np.maximum(0.0, steps / parts - 1) * np.where(lone, of.walk, of.step) * wide
-    each = of.block * (1 - of.wide + of.wide * wide) + of.query * own + further
+    further = np.maximum(0.0, steps / parts - 1) * np.where(lone, constants.walk, constants.step) * wide
+    each = constants.block * (1 - constants.wide + constants.wide * wide) + constants.query * own + further
     waves = blocks * parts / peak.multiprocessors
     multiplying = 2 * batch * heads * last * columns["head_dim"] / peak.macs_per_s
     computing = np.maximum(np.maximum(1.0, blocks / peak.multiprocessors) * each, multiplying)
     queries, read, written = moved_B(columns)
-    hit = found_in_cache(columns["layers"] * read, of.room * peak.l2_B)
-    moving = (queries + read * (1 - hit * (1 - 1 / of.cached)) + written) / (of.memory * peak.dram_Bps)
-    packed = np.where((kv_heads > 1) & (batch > 1), of.packing + of.copying, of.packing)
-    launch = of.launch + np.where(lone | (not of.lone), 0.0, packed)
-    launch = launch + np.where((kv > STEP) & ~lone, of.join, 0.0)
-    if of.stream:
-        blocks, parts, launch = batch * heads, parts * 0 + 1, launch * 0 + of.launch
-        waves = blocks / peak.multiprocessors
+    hit = found_in_cache(columns["layers"] * read, constants.room * peak.l2_B)
+    moved = queries + read * (1 - hit * (1 - 1 / constants.cached)) + written
+    moving = moved / (constants.memory * peak.dram_Bps)
+    copies = (kv_heads > 1) & (batch > 1)
+    packed = np.where(copies, constants.packing + constants.copying, constants.packing)
+    launch = constants.launch + np.where(lone | (not constants.lone), 0.0, packed)
+    launch = launch + np.where((kv > STEP) & ~lone, constants.join, 0.0)
+    if constants.stream:
+        parts, launch = np.ones(len(batch)), np.full(len(batch), float(constants.launch))
+        waves = batch * heads / peak.multiprocessors
         own_B = 2 * last * columns["head_dim"] * columns["kv_B"]
-        computing = np.maximum(1.0, waves) * own_B / (of.stream * peak.clock_Hz)
-    seconds = launch + overlapped(computing, moving)
+        computing = np.maximum(1.0, waves) * own_B / (constants.stream * peak.clock_Hz)
     none = np.zeros(len(batch))
-    return Cost(seconds, launch, computing, moving, waves, none, none, parts)
+    return Cost(launch + overlapped(computing, moving), launch, computing, moving, waves, none, none, parts)

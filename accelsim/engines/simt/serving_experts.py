@@ -73,9 +73,10 @@ def _chosen(experts: int, topk: float, skew: float) -> Floats:
     return found
 
 
-def macs(columns: Mapping[str, Floats], rows: Floats) -> Floats:
-    """Return the multiply-accumulates of so many rows of an expert."""
-    return rows * _weights(columns)
+def with_loads(columns: Mapping[str, Floats]) -> Mapping[str, Floats]:
+    """Return the columns with the experts that have a token (``active``) and the rows that these compute."""
+    active, rows = busy(columns)
+    return {**columns, "active": active, "rows": rows}
 
 
 def _weights(columns: Mapping[str, Floats]) -> Floats:
@@ -83,28 +84,31 @@ def _weights(columns: Mapping[str, Floats]) -> Floats:
     return (2 + columns["gated"]) * columns["hidden"] * columns["inter"] / columns["tp"]
 
 
-def weights_B(form: Served, columns: Mapping[str, Floats], active: Floats) -> Floats:
-    """Return the bytes of the weights of so many experts."""
-    return active * _weights(columns) * form.weight_B
+def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Return the multiply-accumulates and the bytes that no kernel does without."""
+    weights = _weights(columns)
+    return columns["rows"] * weights, columns["active"] * weights * form.weight_B
 
 
-def experts_cost(
-    of: Experts, form: Served, peak: Peak, columns: Mapping[str, Floats], load: tuple[Floats, Floats]
-) -> Cost:
-    """Return how long mixtures of experts take, one row each; ``load``: what ``busy`` returned."""
-    active, rows = load
+def experts_cost(constants: Experts, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+    """Return how long mixtures of experts take, one row each, with the columns of ``with_loads``: launches + the norm
+    of products and weights + moving activations + what each token and expert takes."""
+    active, rows, weights = columns["active"], columns["rows"], _weights(columns)
     tokens, hidden, inner = columns["tokens"], columns["hidden"], columns["inter"] / columns["tp"]
-    slow = np.where(inner % ALIGNED == 0, 1.0, of.ragged)
-    filled = rows + of.padding * active
-    products = macs(columns, filled) * slow / (peak.macs_per_s * of.sustained)
-    weights = weights_B(form, columns, active) * slow / (of.memory * peak.dram_Bps)
+    slow = np.where(inner % ALIGNED == 0, 1.0, constants.ragged)
+    filled = rows + constants.padding * active
+    computing = filled * weights * slow / (peak.macs_per_s * constants.sustained)
+    loading = active * weights * form.weight_B * slow / (constants.memory * peak.dram_Bps)
     widths = hidden * (form.activation_B + RESULT_B)
     widths = widths + inner * (form.activation_B + RESULT_B * (1 + columns["gated"]))
-    moved = np.where(of.everywhere, tokens * columns["topk"], rows) * widths
+    moved = np.where(constants.everywhere, tokens * columns["topk"], rows) * widths
     moved = moved + tokens * hidden * (2 * RESULT_B + form.activation_B)
-    moving = moved / (of.moved * peak.dram_Bps)
-    each = of.token * tokens + of.local * columns["experts"] / columns["ep"] + of.active * active
-    launch = np.full(len(tokens), float(of.launch))
-    none = np.zeros(len(tokens))
-    seconds = launch + overlapped(products, weights) + moving + each
-    return Cost(seconds, launch, products + each, weights + moving, none, none, none, none + 1)
+    moving = moved / (constants.moved * peak.dram_Bps)
+    each = (
+        constants.token * tokens
+        + constants.local * columns["experts"] / columns["ep"]
+        + constants.active * active
+    )
+    launch, none = np.full(len(tokens), float(constants.launch)), np.zeros(len(tokens))
+    seconds = launch + overlapped(computing, loading) + moving + each
+    return Cost(seconds, launch, computing + each, loading + moving, none, none, none, none + 1)

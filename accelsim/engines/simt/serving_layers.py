@@ -86,57 +86,59 @@ def found_in_cache(again_B: Floats, room_B: float) -> Floats:
     return np.where(again_B > 0, 1 / (1 + (again_B / room_B) ** SHARP), 0.0)
 
 
-def layer_cost(of: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
-    """Return how long linear layers take, one row each."""
+def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Return the multiply-accumulates and the bytes that no kernel does without."""
+    m, k, n = (columns[name] for name in ("M", "K", "N"))
+    return m * k * n, k * n * form.weight_B + m * k * form.activation_B + m * n * RESULT_B
+
+
+def layer_cost(constants: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+    """Return how long linear layers take, one row each: launches + quantising + the norm of computing and moving."""
     rows, depth, outputs = (columns[name] for name in ("M", "K", "N"))
-    computing, waves, m, n, parts = _fastest(of, peak, rows, depth, outputs, cuts=not form.quantises)
-    if not form.quantises:
-        computing = np.where(rows == 1, np.minimum(computing, of.vector), computing)
-    moving = _moving(of, form, peak, columns)
-    launch = np.full(len(rows), float(of.launch))
-    quantising = np.zeros(len(rows))
+    computing, waves, m, n, parts = _fastest(constants, peak, rows, depth, outputs, cuts=not form.quantises)
+    moving = _moving(constants, form, peak, columns)
+    launch, quantising = np.full(len(rows), float(constants.launch)), np.zeros(len(rows))
     if form.quantises:
         asked = columns["quantiser"] > 0
-        quantising = np.where(asked, _quantising(of, form, peak, rows, depth), 0.0)
-        launch = launch + np.where(asked, of.quantiser, 0.0)
+        moved = rows * depth * (RESULT_B + form.activation_B) / (constants.quantising * peak.dram_Bps)
+        along = np.hypot(constants.row * rows + constants.along * depth, moved)
+        quantising = np.where(asked, along, 0.0)
+        launch = launch + np.where(asked, constants.quantiser, 0.0)
+    else:
+        computing = np.where(rows == 1, np.minimum(computing, constants.vector), computing)
     seconds = launch + quantising + overlapped(computing, moving)
     return Cost(seconds, launch, computing + quantising, moving, waves, m, n, parts)
 
 
 def _fastest(
-    of: Layer, peak: Peak, rows: Floats, depth: Floats, outputs: Floats, cuts: bool
+    constants: Layer, peak: Peak, rows: Floats, depth: Floats, outputs: Floats, cuts: bool
 ) -> tuple[Floats, ...]:
     """Seconds of the multiprocessors with the fastest tile and cut of each layer; its waves, sides and parts."""
     best = np.full((5, len(rows)), np.inf)
     for m, n in TILES:
         blocks = np.ceil(rows / m) * np.ceil(outputs / n)
-        each = m * n / (peak.macs * of.sustained) + of.feed / 1000 * (m + n)
-        ends = of.block + of.results / 1000 * m * n
+        each = m * n / (peak.macs * constants.sustained) + constants.feed / 1000 * (m + n)
+        ends = constants.block + constants.results / 1000 * m * n
         for parts in CUTS if cuts else CUTS[:1]:
             clocks = np.ceil(depth / parts / STEP) * STEP * each + ends
-            seconds = soft_waves(blocks * parts, peak.multiprocessors, of.softness) * clocks / peak.clock_Hz
+            waves = soft_waves(blocks * parts, peak.multiprocessors, constants.softness)
+            seconds = waves * clocks / peak.clock_Hz
             if parts > 1:
-                seconds += of.reduction + of.added * parts * rows * outputs * SUM_B / peak.dram_Bps
+                sums_B = constants.added * parts * rows * outputs * SUM_B
+                seconds += constants.reduction + sums_B / peak.dram_Bps
                 seconds = np.where(depth / parts < LEAST, np.inf, seconds)
             found = np.stack(np.broadcast_arrays(seconds, blocks * parts / peak.multiprocessors, m, n, parts))
             best = np.where(seconds < best[0], found, best)
     return tuple(best)
 
 
-def _moving(of: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Floats:
+def _moving(constants: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Floats:
     """Seconds of weights, inputs and results."""
     rows, depth, outputs = (columns[name] for name in ("M", "K", "N"))
     weights, inputs = depth * outputs * form.weight_B, rows * depth * form.activation_B
     results = rows * outputs * RESULT_B
     again = np.where(columns["layers"] > 0, columns["layers"] * weights + inputs + results, 0.0)
-    hit = found_in_cache(again, of.room * peak.l2_B)
-    moved = (weights + inputs + results) * (1 - hit * (1 - 1 / of.cached))
-    found: Floats = moved / (of.memory * peak.dram_Bps)
-    return found
-
-
-def _quantising(of: Layer, form: Served, peak: Peak, rows: Floats, depth: Floats) -> Floats:
-    """Seconds of the kernel that quantises the input, without its launch."""
-    moved = rows * depth * (RESULT_B + form.activation_B) / (of.quantising * peak.dram_Bps)
-    found: Floats = np.hypot(of.row * rows + of.along * depth, moved)
+    hit = found_in_cache(again, constants.room * peak.l2_B)
+    moved = (weights + inputs + results) * (1 - hit * (1 - 1 / constants.cached))
+    found: Floats = moved / (constants.memory * peak.dram_Bps)
     return found
