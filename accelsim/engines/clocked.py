@@ -6,12 +6,25 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from accelsim.engines.base import EngineType
+from accelsim.engines.base import EngineType, Offer
 from accelsim.engines.device import Device, Point, Process, Walk
 from accelsim.program.commands import Command
 from accelsim.program.roles import spec_of, unit_of
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
+
+UNWRITTEN = ("int64", "uint32", "uint64", "string")
+"""Formats that an engine of functions cannot write: it has real numbers, codes, 32-bit sums and flags."""
+
+
+def not_a_function(offer: Offer, engine: str, has: str = "has") -> str:
+    """Return why ``engine`` ('the vector unit', with its verb) cannot do a node that is no product, '' where it can."""
+    functions, node = offer.unit.spec.functions, offer.node
+    if node.op not in functions and not (node.op == "Bias" and "Add" in functions):
+        return f"not a function of {engine}"
+    formats = [offer.graph.tensors[name].dtype for name in node.outputs if name]
+    unwritten = next((name for name in formats if name in UNWRITTEN), "")
+    return f"{engine} {has} no {unwritten} numbers" if unwritten else ""
 
 
 class Clocked(EngineType):

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.engines.simt.kernels import Kernels as ProductKernels
-from accelsim.engines.simt.kernels import columns
+from accelsim.engines.simt.kernels import columns, fitting_kernels
 from accelsim.engines.simt.products import cut, shapes, timed
 from accelsim.kernels.predict import Kernels, model_of
 from accelsim.kernels.table import several
@@ -128,7 +127,7 @@ def test_the_closed_form_for_tables_is_that_of_the_blocks(
     """Columns of floats against whole clocks of blocks: a clock for each of a multiprocessor's blocks, at the most."""
     p = product(m, n, k, "fp32")
     found = next(
-        iter(ProductKernels(GPU, AROUND, p, cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits))),
+        fitting_kernels(GPU, AROUND, p, cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits)),
         None,
     )
     if found is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.bsp import words
 from accelsim.engines.bsp.spec import BspUnit
-from accelsim.engines.clocked import Clocked
+from accelsim.engines.clocked import Clocked, not_a_function
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
 from accelsim.spec.buffer import Buffer

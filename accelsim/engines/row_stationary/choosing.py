@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.alone import Writer, decided
 from accelsim.engines.base import Lowering
 from accelsim.engines.row_stationary.laws import ceil, ifmap_banks, legal, psum_banks, require
 from accelsim.engines.row_stationary.mapper import Costs, Least, Legal, Objective, least, least_clocks
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
+from accelsim.engines.tuning import Writer, choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.types import Ints
 from accelsim.workload.graph import Tensor
@@ -58,7 +58,7 @@ def _chosen(
     known: list[Chosen] = step.memo.setdefault(key, [])
     if not known:
         best = _best(step, conv, array, sides)
-        known.append(Chosen(decided(step, key, best.mappings, write), best.compared))
+        known.append(Chosen(choose_mapping(step, key, best.mappings, write), best.compared))
     return known[0]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accelsim.engines.accepting import not_a_function
 from accelsim.engines.base import REMAPPED, Category, Improvement, Lowering, Offer, Price, Reason
-from accelsim.engines.clocked import Clocked, clocks_of
+from accelsim.engines.clocked import Clocked, clocks_of, not_a_function
 from accelsim.engines.prices import op_prices
 from accelsim.program.commands import Command
 from accelsim.program.roles import Unit

@@ -14,8 +14,7 @@ import numpy as np
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import AROUND
 from accelsim.engines.simt.attention import Attended, attended, attention_times
-from accelsim.engines.simt.attention_shape import Shape, attention_shape, causal_mask
-from accelsim.engines.simt.served import Timed, timed, work_clocks
+from accelsim.engines.simt.served import Shape, Timed, attention_shape, causal_mask, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
 from accelsim.engines.simt.writing import around

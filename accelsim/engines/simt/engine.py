@@ -7,15 +7,16 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from accelsim.engines.accepting import not_a_function
-from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
-from accelsim.engines.clocked import Clocked, clocks_of
+from accelsim.engines.base import Category, Improvement, Lowering, Mapped, MappingKind, Offer, Price, Reason
+from accelsim.engines.clocked import Clocked, clocks_of, not_a_function
 from accelsim.engines.device import Device, Process
-from accelsim.engines.simt import words
-from accelsim.program.actions import multiplications
+from accelsim.engines.prices import mac_prices, op_prices, undone_prices
+from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command, Step
 from accelsim.program.roles import Unit, spec_of, streams_of
-from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.spec.energy import sram_J_per_B
+from accelsim.spec.trust import register_status, sram_status
+from accelsim.time import FS, FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
 
@@ -25,6 +26,37 @@ if TYPE_CHECKING:
     from accelsim.engines.simt.spec import Simt
     from accelsim.spec.chip import Chip
 
+REASONS = (
+    Reason("products", "products", "multiplying in the multiprocessors", "products", "#117733", computing=True),
+    Reason("tile_padding", "unused parts of tiles", "computing parts of tiles that hold nothing",
+           "unused parts of tiles", "#a1d99b", computing=True),
+    Reason("block_ends", "ends of blocks", "finishing blocks, with what is fused", "ends of blocks", "#44aa99",
+           "----", True),
+    Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
+           "#aa4499", "....", True),
+    Reason("attention", "attention", "attention in one kernel", "attention", "#999933", "xx", True),
+    Reason("beside", "kernels of other streams", "waiting for multiprocessors that other streams have",
+           "kernels of other streams", "#ddcc77", "\\\\\\\\"),
+    Reason("launch", "kernel launch", "launching kernels", "kernel launches", "#332288", "////", True),
+)  # fmt: skip
+PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
+INSTRUCTIONS = "instructions"
+CATEGORIES = (
+    Category(PRODUCTS, "#0072b2"), Category(REGISTERS, "#88ccee", "////"), Category(SHARED, "#44aa99", "----"),
+    Category(LANES, "#aa4499", "...."), Category(INSTRUCTIONS, "#999933", "xxxx"),
+)  # fmt: skip
+PIECES = (
+    ("products", "a wave of blocks multiplies"),
+    ("block_ends", "blocks compute what is fused behind their sums, and results leave"),
+    ("lanes", "lanes and units for special functions work"),
+    ("attention", "queries meet keys and values in one kernel"),
+    ("launch", "a kernel is launched"),
+    (
+        "beside",
+        "a kernel takes longer because those of other streams have the multiprocessors, or are launched",
+    ),
+)
+
 
 class Multiprocessors(Clocked):
     """All multiprocessors together, for products and for everything else."""
@@ -33,7 +65,7 @@ class Multiprocessors(Clocked):
     title = "the multiprocessors"
     plural = True
     rank = 0
-    reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    reasons, categories, pieces = REASONS, CATEGORIES, PIECES
     reads_turned = attends = True
     hue = "green"
     disturbed = "beside"
@@ -131,15 +163,46 @@ class Multiprocessors(Clocked):
         return busy(unit.spec, step)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Return prices from the chip's energy table; shared memory as an SRAM of its size."""
-        return words.prices(chip, unit)
+        """Return the prices of multiplications by format, of operations of lanes, of the instructions around both, of
+        bytes of registers and of shared memory (an SRAM of its size), at the clock that the chip keeps."""
+        from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
+        from accelsim.engines.simt.drawn import (
+            active_W,
+            around_fused_J,
+            around_J,
+            around_operation_J,
+            at_clock,
+        )
+
+        table = chip.energy
+        found = (
+            mac_prices(table, PRODUCTS)
+            | undone_prices(table, PRODUCTS)
+            | op_prices(table, LANES, "the lanes")
+        )
+        for way in WAYS:
+            register = Price(float(table.register), REGISTERS, REGISTERS, register_status(table))
+            energy = sram_J_per_B(table.sram, float(unit.spec.shared), way == WRITE)
+            found |= {
+                ActionName("register", way): register,
+                ActionName("shared", way): Price(energy, SHARED, SHARED, sram_status(table)),
+            }
+        draws = around_J(chip, unit.spec)
+        draws |= {OPERATION: around_operation_J(chip), FUSED: around_fused_J(chip)}
+        for name in (*table.mac, OPERATION, FUSED):
+            found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
+        active_J = active_W(chip, unit.spec) * float(unit.spec.sustained_clock) * FS
+        found[ACTIVE] = Price(active_J, INSTRUCTIONS, "busy multiprocessors", "guess")
+        lower = at_clock(unit.spec)
+        return {action: price._replace(energy_J=price.energy_J * lower) for action, price in found.items()}
 
     def shares(self, piece: Any, command: Command) -> dict[str, int]:
         """Return shares of products, with parts of tiles that hold nothing apart."""
-        fs = piece.end - piece.start
-        return (
-            words.product_shares(fs, command) if piece.kind == "products" else super().shares(piece, command)
-        )
+        if piece.kind != "products":
+            return super().shares(piece, command)
+        fs, (work, unused) = piece.end - piece.start, multiplications(command.actions)
+        padding_fs = fs * unused // max(1, work + unused)
+        return {"products": fs - padding_fs, "tile_padding": padding_fs}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """More multiprocessors, launches that take half as long."""

@@ -28,10 +28,7 @@ from accelsim.engines.simt.products import (
     Around,
     Candidates,
     Products,
-    alone,
-    at_work,
-    behind,
-    block_clocks,
+    block_work,
     candidates,
     cut,
     ragged,
@@ -156,53 +153,37 @@ def _of_convolution(spec: Simt, product: Product) -> tuple[int, int]:
     return 1 + POINT * beyond + STRIDED * strides, gemm.K // conv.channels * filled
 
 
-class Kernels:
-    """The kernels of a product that a search may choose from, best first. ``streams``: slices of their operands need
-    not fit into the cache, see ``panel_for``."""
-
-    def __init__(
-        self, spec: Simt, around: Around, product: Product, found: Candidates, streams: bool = False
-    ) -> None:
-        self._spec, self._around, self._product, self._found = spec, around, product, found
-        self._streams = streams
-        name = product.format
-        shape = shapes(spec, around, name, columns(spec, product), found)
-        self._shape, self._cost = shape, timed(spec, around, name, shape)
-        self._work = np.ceil(block_clocks(spec, around, name, shape))
-        self._behind, self._alone = behind(spec, name, shape), alone(spec, name, shape)
-        self._at_work = at_work(spec, name, shape)
-
-    def __iter__(self) -> Iterator[Kernel]:
-        """Those that the L2 cache has room for, by their seconds, of several those that stand first in the spec."""
-        for index in np.argsort(self._cost.seconds, kind="stable").tolist():
-            made = self._made(index)
-            if made is not None:
-                yield made
-
-    def _made(self, index: int) -> Kernel | None:
-        """A candidate as a kernel; None where not even a block of it fits into the cache."""
-        spec, around, product, shape = self._spec, self._around, self._product, self._shape
-        tile, splits = spec.tiles[self._found.tile[index]], int(self._found.splits[index])
+def fitting_kernels(
+    spec: Simt, around: Around, product: Product, found: Candidates, streams: bool = False
+) -> Iterator[Kernel]:
+    """Yield the candidates that the L2 cache has room for, by their seconds, of several those that stand first in the
+    spec. ``streams``: slices of their operands need not fit into the cache, see ``panel_for``."""
+    name = product.format
+    shape = shapes(spec, around, name, columns(spec, product), found)
+    cost, work = timed(spec, around, name, shape), block_work(spec, around, name, shape)
+    moved_B = product.y.nbytes + sum(side.nbytes for side in product.sides)
+    for index in np.argsort(cost.seconds, kind="stable").tolist():
+        tile, splits = spec.tiles[found.tile[index]], int(found.splits[index])
         residents, blocks = int(shape.residents[index]), int(shape.blocks[index])
-        step = step_of(spec, tile, product.format)
-        panels = -(-FEWEST_PIECES // ceil(product.gemm.K / step))
-        wave = max(1, min(spec.multiprocessors, blocks // panels) // splits)
-        panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B, self._streams)
+        step = step_of(spec, tile, name)
+        slices = -(-FEWEST_PIECES // ceil(product.gemm.K / step))
+        wave = max(1, min(spec.multiprocessors, blocks // slices) // splits)
+        panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B, streams)
         if panel is None:
-            return None
-        times = Times(spec.prologue, int(self._work[index]), spec.epilogue + ceil(shape.fused[index]))
+            continue
+        times = Times(spec.prologue, ceil(work.block[index]), spec.epilogue + ceil(shape.fused[index]))
         grid = Grid(blocks, spec.multiprocessors, residents, times, spec.softness)
-        far, activity = float(shape.far[index]), float(shape.activity[index])
-        computed = clocks(grid) + float(self._behind[index])
-        busy = float(self._at_work[index]) / computed
-        taken = slower(spec, around, product.format, computed / around.clock_Hz, far, activity, busy)
-        adds = ceil(float(self._cost.adding[index]) * around.clock_Hz)
-        read = read_B(product, panel)
-        moving = (read + product.y.nbytes + sum(side.nbytes for side in product.sides)) / around.dram_Bps
-        pieces = min(max(taken * around.clock_Hz / float(self._alone[index]), FEWEST_PIECES), MOST_PIECES)
+        computed = clocks(grid) + float(work.exposed[index])
+        far, activity, busy = (
+            float(each) for each in (shape.far[index], shape.activity[index], work.ideal[index] / computed)
+        )
+        taken = slower(spec, around, name, computed / around.clock_Hz, far, activity, busy)
+        adds, read = ceil(float(cost.adding[index]) * around.clock_Hz), read_B(product, panel)
+        moving = (read + moved_B) / around.dram_Bps
+        pieces = min(max(taken * around.clock_Hz / float(work.single[index]), FEWEST_PIECES), MOST_PIECES)
         core = max(taken, moving) + min(taken, moving) / pieces
         seconds = spec.dispatch + spec.launch + core + adds / around.clock_Hz
-        return Kernel(tile, splits, grid, ceil(taken * around.clock_Hz) + adds, adds, panel, read, seconds)
+        yield Kernel(tile, splits, grid, ceil(taken * around.clock_Hz) + adds, adds, panel, read, seconds)
 
 
 class Chosen(NamedTuple):
@@ -243,7 +224,7 @@ def choose(
     else:
         found = candidates(spec, product.format, row)
     for streams in (False, True):
-        best = list(islice(Kernels(spec, around, product, found, streams), leaders))
+        best = list(islice(fitting_kernels(spec, around, product, found, streams), leaders))
         if best:
             return Chosen(best, len(found.row))
     raise _too_large(spec, around, product, name, cache, tiles)

@@ -10,7 +10,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import ceil
 
-from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, is_simple, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
@@ -19,6 +18,7 @@ from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_
 from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
+from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
 from accelsim.program.commands import Cycles, Effect, Tile
@@ -45,7 +45,7 @@ def lower_product(step: Lowering) -> Mapped:
         found = choose(spec, around(roles, spec), product, name, cache, step.pinned, leaders)
         fast = with_algorithm(step, product, found.kernels)
         kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
-        mapping = decided(
+        mapping = choose_mapping(
             step, _likeness(step, product), [kernel.mapping for kernel in fast],
             lambda lowering, mapping: _write(lowering, _product(lowering), kernels[mapping]),
         )  # fmt: skip

@@ -253,11 +253,6 @@ class Shapes(NamedTuple):
     ragged: Floats
     kind: Ints
 
-    def busiest(self, multiprocessors: int) -> Floats:
-        """Blocks of the busiest multiprocessor."""
-        found: Floats = np.ceil(self.blocks / multiprocessors)
-        return found
-
 
 def shapes(spec: Simt, around: Around, name: str, products: Products, found: Candidates) -> Shapes:
     """The geometry of candidates, and what they move: constants of the spec have no part in it."""
@@ -319,13 +314,41 @@ class Timed(NamedTuple):
     waves: Floats
 
 
+class Work(NamedTuple):
+    """Clocks of candidates: of the unit for one block (its loop over K, or those in which the L2 cache brings the
+    operands of all); those in which operands come that nothing hides; of all multiprocessors if no loop ever waited;
+    of a block that has a multiprocessor for itself."""
+
+    block: Floats
+    exposed: Floats
+    ideal: Floats
+    single: Floats
+
+
+def block_work(spec: Simt, around: Around, name: str, shape: Shapes) -> Work:
+    """Return the clocks of the blocks of candidates."""
+    loop, of = _loop(spec, name, shape), kinds(spec, name)
+    a_B, b_B = map(float, operands_B(name))
+    active = shape.blocks / busiest(spec, shape)
+    operands = active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density)
+    return Work(
+        np.maximum(1.0, np.maximum(loop, operands / float(around.l2_width_B))),
+        np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind] * loop,
+        shape.blocks / spec.multiprocessors * loop,
+        np.maximum(1.0, loop + spec.prologue + spec.epilogue + shape.fused),
+    )
+
+
 def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
     """Return how long candidates take."""
-    taken = _clocks(spec, around, name, shape)
-    busy = at_work(spec, name, shape) / taken
-    computing = slower(spec, around, name, taken / around.clock_Hz, shape.far, shape.activity, busy)
+    work = block_work(spec, around, name, shape)
+    ends = spec.prologue + spec.epilogue + shape.fused
+    rounds = np.ceil(np.ceil(shape.blocks / spec.multiprocessors) / shape.residents)
+    clocks = busiest(spec, shape) * work.block + work.exposed + rounds * ends
+    seconds, busy = clocks / around.clock_Hz, work.ideal / clocks
+    computing = slower(spec, around, name, seconds, shape.far, shape.activity, busy)
     moving = (shape.moved_B + spec.transposed * shape.turned_B) / around.dram_Bps
-    pieces = np.clip(computing * around.clock_Hz / alone(spec, name, shape), FEWEST_PIECES, MOST_PIECES)
+    pieces = np.clip(computing * around.clock_Hz / work.single, FEWEST_PIECES, MOST_PIECES)
     adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
     return Timed(computing, moving, adding, core + adding, shape.blocks / spec.multiprocessors)
@@ -358,47 +381,6 @@ def busiest(spec: Simt, shape: Shapes) -> Floats:
     whole = np.ceil(each)
     left = np.where((each > 1) & (whole > each), 1 - (each - np.floor(each)), 0.0)
     found: Floats = whole - (1 - spec.softness) * left
-    return found
-
-
-def at_work(spec: Simt, name: str, shape: Shapes) -> Floats:
-    """Clocks of all multiprocessors in which the loops of a kernel would be done if none ever waited."""
-    found: Floats = shape.blocks / spec.multiprocessors * _loop(spec, name, shape)
-    return found
-
-
-def alone(spec: Simt, name: str, shape: Shapes) -> Floats:
-    """Clocks of a block that has a multiprocessor for itself."""
-    found: Floats = _loop(spec, name, shape) + spec.prologue + spec.epilogue + shape.fused
-    return np.maximum(1.0, found)
-
-
-def _clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats:
-    """Clocks of the multiprocessors."""
-    work = block_clocks(spec, around, name, shape)
-    ends = spec.prologue + spec.epilogue + shape.fused
-    rounds = np.ceil(shape.busiest(spec.multiprocessors) / shape.residents)
-    found: Floats = busiest(spec, shape) * work + behind(spec, name, shape) + rounds * ends
-    return found
-
-
-def behind(spec: Simt, name: str, shape: Shapes) -> Floats:
-    """Clocks in which operands come that nothing hides."""
-    of = kinds(spec, name)
-    found: Floats = (
-        np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind] * _loop(spec, name, shape)
-    )
-    return found
-
-
-def block_clocks(spec: Simt, around: Around, name: str, shape: Shapes) -> Floats:
-    """Clocks of the unit for one block: of its loop, or those in which the L2 cache brings the operands of all."""
-    a_B, b_B = map(float, operands_B(name))
-    active = shape.blocks / busiest(spec, shape)
-    brought = (
-        active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density) / float(around.l2_width_B)
-    )
-    found: Floats = np.maximum(1.0, np.maximum(_loop(spec, name, shape), brought))
     return found
 
 

@@ -10,14 +10,13 @@ faster than the memory of its chip does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
+from math import ceil, prod
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.kernel_times import Columns, ServingKernel
-from accelsim.engines.simt.attention_shape import attention_shape
 from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import slower
 from accelsim.engines.simt.serving import KINDS, parts_of, row
@@ -25,8 +24,9 @@ from accelsim.engines.simt.serving_layers import overlapped
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
 from accelsim.spec.serving import FP4, FP4_BLOCKS, Measured, served
-from accelsim.workload.graph import Graph, Node
-from accelsim.workload.nodes import gemm_view, is_attention, is_product
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.masks import CausalMask
+from accelsim.workload.nodes import gemm_view, is_attention, is_product, multiplies
 
 LAYER, PREFILL, DECODE = "layer", "prefill", "decode"
 """Families of ``serving.KINDS`` that nodes of a run are kernels of."""
@@ -36,6 +36,12 @@ STACKED = {FP4: "nvfp4"}
 """Format of a run -> as a serving stack has it: FP4 with a scale for each block."""
 FEWEST_ROWS = 16
 """Rows of queries without a mask up to which attention is that of single queries: heads that share keys."""
+
+
+MOST_LOOKED_AT = 1 << 26
+"""Elements of a constant up to which its values are looked at."""
+HIDDEN = -1e4
+"""A mask hides what it adds this much to, or less: its exponential is 0."""
 
 
 class Row(NamedTuple):
@@ -156,3 +162,67 @@ def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: 
     if computing < moving:
         computing = max(0.0, rest - moving) * pieces
     return max(1, ceil(min(computing, rest) * clock_Hz))
+
+
+class Shape(NamedTuple):
+    """Attention: sequences, rows of queries of a head, keys, heads of queries and of keys of all sequences, elements of
+    a head, whether a mask hides later keys."""
+
+    batch: int
+    rows: int
+    keys: int
+    heads: int
+    kv_heads: int
+    depth: float
+    causal: bool
+
+
+def attention_shape(graph: Graph, node: Node) -> Shape:
+    """Return the sizes of attention in one kernel."""
+    first, last, scores = (
+        node,
+        [part for part in node.epilogue if multiplies(part)][-1],
+        _scores(graph, node).shape,
+    )
+    keys, values = graph.tensors[first.inputs[1]], graph.tensors[last.inputs[1]]
+    queries, kv = scores[-2], scores[-1]
+    heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))
+    kv_heads = max(1, keys.elements // (kv * dims[0]))
+    batch = keys.shape[0] if len(keys.shape) > 3 else 1
+    return Shape(batch, queries, kv, heads, kv_heads, sum(dims) / 2, bool(causal_mask(graph, node)))
+
+
+def causal_mask(graph: Graph, node: Node) -> str:
+    """Return the mask of attention in one kernel that hides later keys, '' for none."""
+    names = [name for part in node.epilogue if part.op == "Add" for name in part.inputs]
+    shape = _scores(graph, node).shape
+    masks = [name for name in names if _is_causal(graph.tensors[name], shape)]
+    return masks[0] if masks else ""
+
+
+def _scores(graph: Graph, node: Node) -> Tensor:
+    """Return the operand of the softmax."""
+    (soft,) = (part for part in node.epilogue if part.op == "Softmax")
+    return graph.tensors[soft.inputs[0]]
+
+
+def _depth(product: Node, shape: tuple[int, ...]) -> int:
+    return shape[-1] if product.attrs.get("transB") else shape[-2]
+
+
+def _width(product: Node, shape: tuple[int, ...]) -> int:
+    return shape[-2] if product.attrs.get("transB") else shape[-1]
+
+
+def _is_causal(mask: Tensor, scores: tuple[int, ...]) -> bool:
+    """Return whether a constant hides from each query the keys behind its own, and nothing else."""
+    rows = scores[-2:]
+    if not mask.is_constant or len(mask.shape) < 2 or mask.shape[-2:] != rows or mask.elements != prod(rows):
+        return False
+    if isinstance(mask.source, CausalMask):
+        return mask.source.past == rows[1] - rows[0]
+    if mask.elements > MOST_LOOKED_AT:
+        return False
+    values = mask.value().reshape(rows)
+    later = np.triu(np.ones(rows, bool), rows[1] - rows[0] + 1)
+    return bool((values[later] <= HIDDEN).all() and not values[~later].any())

@@ -19,7 +19,7 @@ Everything is decided after all other events of an instant, what passes before w
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import simpy
@@ -51,41 +51,58 @@ class Kernel:
         return min(self.held, self.wants) if self.done is not None else 0
 
 
-@dataclass
-class Multiprocessors:
-    """So many, held by kernels in the order in which they came; looked at at the edges of a clock.
+class Sharing:
+    """What the streams of one engine share: ``count`` multiprocessors, held by kernels in the order in which they came,
+    and what launches kernels, one each ``spacing`` clocks.
 
     ``_since``: the edge until which pieces are worked off; ``_plan``: the number of the latest look ahead, which others
-    have replaced; ``_open``: whether they are given out anew at the end of this instant.
+    have replaced; ``_open``: whether multiprocessors are given out anew at the end of this instant; ``_asked``: number,
+    clocks and event of launches that wait.
     """
 
-    env: simpy.Environment
-    clock: Clock
-    count: int
-    _kernels: dict[int, Kernel] = field(default_factory=dict)
-    _since: int = 0
-    _plan: int = 0
-    _open: bool = False
+    def __init__(self, env: simpy.Environment, clock: Clock, count: int, spacing: int) -> None:
+        self._env, self._clock, self._count, self._spacing = env, clock, count, spacing
+        self._kernels: dict[int, Kernel] = {}
+        self._asked: list[tuple[int, int, simpy.Event]] = []
+        self._since = self._plan = self._free = 0
+        self._open = False
 
-    def begin(self, number: int, width: int, edge: int) -> Until:
+    def launch(self, number: int, width: int, clocks: int, edge: int) -> Until:
+        """The launch of a kernel, which takes so many clocks, the first of them until ``edge``, which is now; ends when
+        the kernel holds a multiprocessor."""
+        passes = self._env.event()
+        if not self._asked:
+            late(self._env, int(self._env.now), lambda: self._launch_asked(edge))
+        self._asked.append((number, clocks, passes))
+        ends: int = yield passes
+        yield self._env.timeout(self._clock.at(ends) - self._env.now)
+        return (yield from self._begin(number, width, ends))
+
+    def _launch_asked(self, edge: int) -> None:
+        """All launches that were asked for at this edge, in order."""
+        for _, clocks, passes in sorted(self._asked, key=lambda each: each[0]):
+            begin = max(edge, self._free)
+            self._free = begin + min(self._spacing, clocks)
+            passes.succeed(begin + clocks - 1)
+        self._asked = []
+
+    def _begin(self, number: int, width: int, edge: int) -> Until:
         """A kernel comes at ``edge``, which is now; ends when it holds a multiprocessor."""
         self._pass(edge)
-        self._kernels[number] = kernel = Kernel(edge, width, self.env.event())
+        self._kernels[number] = kernel = Kernel(edge, width, self._env.event())
         begun: int = yield kernel.begun
         return begun
 
-    def here(self, number: int) -> bool:
-        """Return whether a kernel has come and not ended."""
-        return number in self._kernels
-
     def work(self, number: int, width: int, clocks: int, edge: int) -> Until:
-        """A piece that takes so many clocks where the kernel holds all that it wants; its first ends at ``edge``, which
-        is now."""
+        """A piece of a kernel, one without a launch too, that takes so many clocks where the kernel holds all that it
+        wants; its first ends at ``edge``, which is now."""
+        if number not in self._kernels:
+            edge = yield from self._begin(number, width, edge)
         if clocks == 1:
             return edge
         self._pass(edge)
         kernel = self._kernels[number]
-        kernel.wants, kernel.left, kernel.done = width, width * (clocks - 1), self.env.event()
+        kernel.wants, kernel.left, kernel.done = width, width * (clocks - 1), self._env.event()
         done: int = yield kernel.done
         return done
 
@@ -95,17 +112,17 @@ class Multiprocessors:
         del self._kernels[number]
 
     def _pass(self, edge: int) -> None:
-        """Return what was held until ``edge`` has been used; then they are given out anew."""
+        """What was held until ``edge`` has been used; then multiprocessors are given out anew."""
         for kernel in self._kernels.values():
             kernel.left -= kernel.rate * (edge - self._since)
         self._since = edge
         if not self._open:
             self._open = True
-            late(self.env, int(self.env.now), self._give, LAST)  # a launch of one clock ends now
+            late(self._env, int(self._env.now), self._give, LAST)  # a launch of one clock ends now
 
     def _give(self) -> None:
         """Those that came first take first; look again when the first piece is done."""
-        self._open, free = False, self.count
+        self._open, free = False, self._count
         self._kernels = dict(sorted(self._kernels.items(), key=lambda each: (each[1].came, each[0])))
         for kernel in self._kernels.values():
             kernel.held = min(kernel.width, free)
@@ -118,7 +135,7 @@ class Multiprocessors:
             self._look(self._since + min(ends), self._plan)
 
     def _look(self, edge: int, plan: int) -> None:
-        event = self.env.timeout(self.clock.at(edge) - self.env.now)
+        event = self._env.timeout(self._clock.at(edge) - self._env.now)
         event.callbacks.append(lambda _: self._done(edge, plan))
 
     def _done(self, edge: int, plan: int) -> None:
@@ -130,42 +147,3 @@ class Multiprocessors:
             if kernel.done is not None and kernel.left <= 0:
                 kernel.done.succeed(edge)
                 kernel.done = None
-
-
-class Sharing:
-    """What the streams of one engine share: its multiprocessors, and what launches kernels, one each ``spacing``
-    clocks."""
-
-    def __init__(self, env: simpy.Environment, clock: Clock, count: int, spacing: int) -> None:
-        self.multiprocessors = Multiprocessors(env, clock, count)
-        self._env, self._clock, self._spacing, self._free = env, clock, spacing, 0
-        self._asked: list[tuple[int, int, simpy.Event]] = []  # number, clocks, what fires
-
-    def launch(self, number: int, width: int, clocks: int, edge: int) -> Until:
-        """The launch of a kernel, which takes so many clocks, the first of them until ``edge``, which is now; ends when
-        the kernel holds a multiprocessor."""
-        passes = self._env.event()
-        if not self._asked:
-            late(self._env, int(self._env.now), lambda: self._pass(edge))
-        self._asked.append((number, clocks, passes))
-        ends: int = yield passes
-        yield self._env.timeout(self._clock.at(ends) - self._env.now)
-        return (yield from self.multiprocessors.begin(number, width, ends))
-
-    def _pass(self, edge: int) -> None:
-        """All launches that were asked for at this edge, in order."""
-        for _, clocks, passes in sorted(self._asked, key=lambda each: each[0]):
-            begin = max(edge, self._free)
-            self._free = begin + min(self._spacing, clocks)
-            passes.succeed(begin + clocks - 1)
-        self._asked = []
-
-    def work(self, number: int, width: int, clocks: int, edge: int) -> Until:
-        """A piece of a kernel, one without a launch too; see ``Multiprocessors.work``."""
-        if not self.multiprocessors.here(number):
-            edge = yield from self.multiprocessors.begin(number, width, edge)
-        return (yield from self.multiprocessors.work(number, width, clocks, edge))
-
-    def end(self, number: int, edge: int) -> None:
-        """See ``Multiprocessors.end``."""
-        self.multiprocessors.end(number, edge)

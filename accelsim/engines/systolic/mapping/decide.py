@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from accelsim.engines.alone import alone as step_alone
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
+from accelsim.engines.tuning import step_program
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Program
 from accelsim.program.mapping import Mapping
@@ -142,4 +142,4 @@ def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", score
 
 def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
     """The commands of a product by itself. Raises Infeasible where the mapping does not fit."""
-    return step_alone(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))
+    return step_program(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))

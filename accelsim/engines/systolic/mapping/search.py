@@ -9,7 +9,6 @@ from itertools import product
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
-from accelsim.engines.alone import decided
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.mapping.decide import (
     EFFORTS,
@@ -25,6 +24,7 @@ from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole
 from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, product_key
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.systolic.mapping.strips import FEW, strips
+from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import Solved, solve
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping, Split
@@ -213,7 +213,7 @@ class ProductSearch:
     def _tuned(self, leaders: list[Mapping]) -> Mapping:
         """The one that the machine decides for, on this chip and with this room."""
         depends = f"{self.step}\n{self.flags}\n{[option.room for option in self.options]}"
-        return decided(
+        return choose_mapping(
             self._lowering, depends, leaders, lambda step, mapping: written(step, self._gemm, mapping)
         )
 

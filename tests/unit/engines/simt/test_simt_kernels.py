@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.engines.simt.convolutions import forms
-from accelsim.engines.simt.kernels import Kernel, Kernels, choose, columns, lanes_clocks, paces
+from accelsim.engines.simt.kernels import Kernel, choose, columns, fitting_kernels, lanes_clocks, paces
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.products import Around, cut, dense, ragged
 from accelsim.engines.simt.waves import Grid, Times
@@ -22,7 +22,7 @@ ENDS = 20 + 30
 
 def kernel(p: Product, tile: Any, splits: int = 1, around: Around = AROUND, spec: Any = GPU) -> Kernel:
     """The kernel with one tile and one cut of K."""
-    return next(iter(Kernels(spec, around, p, cut(spec, p.format, columns(spec, p), [tile], splits))))
+    return next(fitting_kernels(spec, around, p, cut(spec, p.format, columns(spec, p), [tile], splits)))
 
 
 def test_the_best_tile_runs_at_the_sustained_rate():

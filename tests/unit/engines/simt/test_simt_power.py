@@ -6,7 +6,7 @@ import pytest
 
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import HOST_IDLE, energy_table
-from accelsim.engines.simt import words
+from accelsim.engines.registry import ENGINES
 from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
 from accelsim.engines.simt.drawn import (
     active_W,
@@ -91,7 +91,7 @@ def test_a_board_that_would_draw_more_than_it_may_lowers_its_voltage() -> None:
 def test_voltage_falls_with_the_clock_until_it_is_at_its_lowest(clock: float, energy: float) -> None:
     """An operation takes the square of the clock, busy multiprocessors draw the cube."""
     chips = [load_chip("h100-sxm", [f"sm.sustained_clock={each}"]) for each in (1.0, clock)]
-    whole, less = (words.prices(each, Unit("sm", "simt", sm(each))) for each in chips)
+    whole, less = (ENGINES["simt"].prices(each, Unit("sm", "simt", sm(each))) for each in chips)
     assert less[mac("fp16")].energy_J == pytest.approx(energy * whole[mac("fp16")].energy_J, rel=1e-9, abs=0)
     assert less[ACTIVE].energy_J == pytest.approx(energy * clock * whole[ACTIVE].energy_J, rel=1e-9, abs=0)
 

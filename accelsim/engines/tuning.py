@@ -1,4 +1,4 @@
-"""A step by itself as a program, its operands where they lie now: what the machine takes for one mapping of it."""
+"""The choice among mappings of a step by simulating each: the step as a program of its own, its operands in place."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from accelsim.engines.base import Lowering, M, Mapped
-from accelsim.program.commands import Program
-from accelsim.program.commands import Step as Row
+from accelsim.program.commands import Program, Step
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout, Place
 
@@ -15,7 +14,7 @@ Writer = Callable[[Lowering, M], Mapped]
 """Writes the commands of a step with a mapping, into the layout of the lowering."""
 
 
-def decided(step: Lowering, depends: object, mappings: Sequence[M], write: Writer[M]) -> M:
+def choose_mapping(step: Lowering, depends: object, mappings: Sequence[M], write: Writer[M]) -> M:
     """Return the mapping that the tuner takes from the best ones of a product; the first where there is no tuner.
 
     ``depends``: what the decision depends on beside chip, formats and effort; where that is equal, so is the decision.
@@ -24,15 +23,17 @@ def decided(step: Lowering, depends: object, mappings: Sequence[M], write: Write
         return mappings[0]
     chip = step.layout.roles.chip
     whole = f"{chip.core_kind}\n{chip.model_dump_json()}\n{depends}\n{step.dtype}\n{step.search}"
-    return step.tuner.fastest(step.node.name, whole, mappings, lambda mapping: alone(step, mapping, write))
+    return step.tuner.fastest(
+        step.node.name, whole, mappings, lambda mapping: step_program(step, mapping, write)
+    )
 
 
-def alone(step: Lowering, mapping: M, write: Writer[M]) -> Program:
-    """The commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
-    layout, node = _as_now(step), step.node
+def step_program(step: Lowering, mapping: M, write: Writer[M]) -> Program:
+    """Return the commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
+    layout, node = _with_operands(step), step.node
     gemm = write(replace(step, layout=layout, index=0, tuner=None), mapping).gemm
     out = layout.graph.tensors[node.writes[0]]
-    row = Row(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
+    row = Step(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
     builder = layout.builder
     return Program(
         graph=layout.graph, chip=layout.roles.chip, dtype=step.dtype, commands=builder.commands,
@@ -40,25 +41,23 @@ def alone(step: Lowering, mapping: M, write: Writer[M]) -> Program:
     )  # fmt: skip
 
 
-def _as_now(step: Lowering) -> Layout:
+def _with_operands(step: Lowering) -> Layout:
     """A layout of nothing but what the step reads, and of room that others take."""
     was = step.layout
     layout = was.anew(Builder(was.roles.engines(), was.builder.sequential))
-    buffer, there_B = was.roles.activations, 0
+    buffer = was.roles.activations
     for name in dict.fromkeys(step.node.reads):
         place, tensor = was.place(name), was.graph.tensors[name]
         new = layout.places.setdefault(name, Place())
         if place.chip is not None:
             new.chip = layout.on_chip(buffer, name, tensor.nbytes)
-            there_B += tensor.nbytes
             assert new.chip is not None
             layout.presets[new.chip] = (name, 0)
         if (
             place.home is not None or place.chip is None
-        ):  # what another core still has will be in its memory by then
-            memory = (
-                layout.result_home(name) if place.home is None else was.builder.regions[place.home].memory
-            )
+        ):  # another core's result will be in its memory by then
+            home = place.home
+            memory = layout.result_home(name) if home is None else was.builder.regions[home].memory
             new.home = layout.off_chip(memory, name, was.room_B(tensor))
             layout.presets[new.home] = (name, 0)
     taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
