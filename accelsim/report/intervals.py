@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from accelsim.errors import count_of
-from accelsim.kernels.whole import KERNELS, Interval, shipped
 from accelsim.report.text import percent
+
+if TYPE_CHECKING:
+    from accelsim.kernels.whole import Interval
 
 FAMILIES = {
     "product": "matrix products", "function": "functions of rows", "convolution": "convolutions",
@@ -28,6 +32,8 @@ WHERE = {
 
 def basis_text(key: str, family: str = "") -> str:
     """Return what an interval of ``key`` stands on, without a subject: 'that of 491 measured training steps (...)'."""
+    from accelsim.kernels.whole import KERNELS, shipped
+
     if key == KERNELS or key not in shipped().wholes:
         return f"that of its kernels; {FAMILIES.get(family, 'copies')} carry most of its width"
     whole, (thing, _, where) = shipped().wholes[key], key.partition(": ")
@@ -37,6 +43,8 @@ def basis_text(key: str, family: str = "") -> str:
 
 def order_text(key: str, factor: float) -> str:
     """Return how well the times of two plans are predicted relative to each other."""
+    from accelsim.kernels.whole import shipped
+
     whole, placed = shipped().wholes[key], WHERE[key.partition(": ")[2]]
     return (
         f"of {count_of(whole.rows, 'measured pair')} of plans {placed} ({whole.fitted_on}), nine of ten differ from "

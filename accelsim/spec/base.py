@@ -63,6 +63,8 @@ class Model:
     __pydantic_serializer__: ClassVar[_Serializer] = _Serializer()
     declared: ClassVar[Mapping[str, Any]] = {}
     """Default of each field that this class declares, most often a ``Field``; ``...`` for none."""
+    later: ClassVar[Mapping[str, Callable[[], Any]]] = {}
+    """Names in annotations that are looked up only to validate or write a spec -> what finds their type."""
     former: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Key of older files -> the field that it became, and how that is written."""
 
@@ -193,7 +195,8 @@ def declared(model: type[Model], name: str) -> Declared:
     owner = next(each for each in model.__mro__ if issubclass(each, Model) and name in each.declared)
     annotation = owner.__annotations__[name]
     if isinstance(annotation, str):
-        annotation = eval(annotation, vars(modules[owner.__module__]))
+        later = {name: find() for name, find in owner.later.items() if name in annotation}
+        annotation = eval(annotation, {**vars(modules[owner.__module__]), **later})
     marks = getattr(annotation, "__metadata__", ())
     default = owner.declared[name]
     if not isinstance(default, Call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import Buffer
@@ -15,8 +15,11 @@ from accelsim.spec.engine import EngineSpec, specs
 
 if TYPE_CHECKING:
     Engine = EngineSpec
-else:
-    Engine = Annotated[reduce(or_, specs()), Field(discriminator="type")]
+
+
+def _engine() -> Any:
+    """Return the union of the specs of all engine types, told apart by their field ``type``."""
+    return Annotated[reduce(or_, specs()), Field(discriminator="type")]
 
 
 def _given(engines: Any) -> Any:
@@ -28,6 +31,8 @@ def _given(engines: Any) -> Any:
 
 class Core(Model):
     """A kind of core. Its copies share the memories of the chip; each has these engines and memories of its own."""
+
+    later: ClassVar = {"Engine": _engine}
 
     count: Cores = Field(1, description="copies of it")
     engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(

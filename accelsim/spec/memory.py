@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from accelsim.spec.base import Model
 from accelsim.spec.buffer import MemoryLevel
 from accelsim.spec.constants import Fitted
 from accelsim.spec.counts import Cores, Name, Parts, Share, Words, once
 from accelsim.spec.declaring import Field, model_validator
-from accelsim.spec.dram import Dram
 from accelsim.spec.link import Link
 from accelsim.spec.quantity import Bytes, BytesPerSecond, JoulesPerByte, Seconds, Watts, Width
 from accelsim.spec.status import Status
+
+if TYPE_CHECKING:
+    from accelsim.spec.dram import Dram
+
+
+def _dram() -> Any:
+    from accelsim.spec.dram import Dram
+
+    return Dram
+
 
 _FROM_DRAM: Any = None
 FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
@@ -26,6 +35,8 @@ class Memory(Model):
     """An off-chip memory device, or a level before one (kind: sram), whose energies may follow from the energy table.
     Of one with a ``dram`` every figure that is left out follows from the DRAM model, if any of kind, capacity,
     bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+
+    later: ClassVar = {"Dram": _dram}
 
     model_config: ClassVar = {
         "json_schema_extra": {

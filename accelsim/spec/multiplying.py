@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from accelsim.errors import brief, nearest
-from accelsim.formats import dot
 from accelsim.formats.table import get
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
@@ -44,6 +43,8 @@ def formats_are_known(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
 
 def dot_rules_fit(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """A dot-product rule is a row of the table of rules, and takes the format it is named for."""
+    from accelsim.formats import dot
+
     for name, mac in unit.formats.items():
         if mac.dot is None:
             continue

@@ -16,7 +16,7 @@ from accelsim.account.energy import by_category, by_component, by_op, energy_tab
 from accelsim.compiler.state import FUSIONS
 from accelsim.engines.simt.spec import TileShape
 from accelsim.errors import Infeasible
-from accelsim.machine.values.effects import by_library
+from accelsim.machine.values.fast import by_library
 from accelsim.program.actions import MAC, PADDING
 from accelsim.program.commands import Cycles
 from accelsim.spec.chip import Chip

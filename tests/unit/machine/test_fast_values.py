@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.machine.values.effects import by_library
+from accelsim.machine.values.fast import by_library
 from accelsim.workload.graph import Node
 
 

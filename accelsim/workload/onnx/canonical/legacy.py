@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accelsim.workload.onnx.canonical.rules import Foreign, Scope
+from accelsim.workload.onnx.canonical.rules import MODERN, Foreign, Scope
 from accelsim.workload.onnx.importing.read import RawNode
-
-MODERN = 7
-"""The first operator set whose forms the other rules know."""
 
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater")
 
 
 def modern(raw: RawNode, scope: Scope) -> list[RawNode]:
     """The nodes of opset 7 for one of an older set; Foreign when its form is not known here."""
-    if scope.opset >= MODERN or raw.domain:
-        return [raw]
     convert = _CONVERT.get(raw.op)
     if convert is not None and scope.opset >= 6:
         return convert(raw, scope)

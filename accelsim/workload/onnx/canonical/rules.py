@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from accelsim.errors import ModelError, Problem
@@ -102,7 +104,11 @@ Rule = Callable[[RawNode, Scope], "Node | list[Node]"]
 R = TypeVar("R", bound=Rule)
 
 RULES: dict[str, Rule] = {}
-"""ONNX op type ('domain::type' outside the default domain) -> how it becomes canonical."""
+"""ONNX op type ('domain::type' outside the default domain) -> how it becomes canonical; ``find_rule`` fills it."""
+MODERN = 7
+"""The first operator set whose forms the rules know; ``legacy`` rewrites nodes of older ones."""
+COMMON = "arithmetic", "shape"
+"""Families that most networks need: the others are loaded for the first op that these do not have."""
 
 
 def rule(*ops: str) -> Callable[[R], R]:
@@ -115,11 +121,22 @@ def rule(*ops: str) -> Callable[[R], R]:
     return add
 
 
+def find_rule(op: str) -> Rule | None:
+    """Return the rule of an ONNX op type, None where there is none."""
+    package = __name__.rpartition(".")[0]
+    for family in COMMON:
+        import_module(f"{package}.{family}")
+    if op not in RULES:
+        for entry in iter_modules(import_module(package).__path__):
+            import_module(f"{package}.{entry.name}")
+    return RULES.get(op)
+
+
 def canonical(raw: RawNode, scope: Scope) -> list[Node]:
     """The canonical nodes of one ONNX node of opset 7 or later, in order; one foreign node where there is no
     canonical form.
     """
-    apply = RULES.get(raw.qualified)
+    apply = find_rule(raw.qualified)
     if apply is None or has_subgraph(raw):
         return [foreign_node(raw)]
     try:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.onnx import canonical as families
-from accelsim.workload.onnx.canonical.legacy import modern
-from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, Trace, canonical, foreign_node
+from accelsim.workload.onnx.canonical.rules import (
+    MODERN,
+    Foreign,
+    Scope,
+    Trace,
+    canonical,
+    find_rule,
+    foreign_node,
+)
 from accelsim.workload.onnx.importing.cached_states import cached_states
 from accelsim.workload.onnx.importing.check import MOST_DIMENSIONS
 from accelsim.workload.onnx.importing.constants import (
@@ -32,9 +36,6 @@ from accelsim.workload.onnx.importing.types import form_of
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import foreign_kernel, knows, noted_formats, op_type
 from accelsim.workload.ops.window import drops_a_window
-
-for _family in iter_modules(families.__path__):
-    import_module(f"{families.__name__}.{_family.name}")  # fills the table of rules
 
 NOT_REPEATABLE = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -137,10 +138,10 @@ def _unknown_ops(raw: RawModel) -> Iterable[Problem]:
     """Nodes that neither the registry nor the host knows, each once."""
     for node in raw.nodes:
         version = raw.opsets.get(node.domain, 0)
-        known = node.op in RULES or node.op in CONSTANT_OPS
+        known = node.op in CONSTANT_OPS or find_rule(node.op)
         if not node.domain and known and defined(node.op, node.domain, raw.opset):
             continue
-        if node.domain and node.qualified in RULES:
+        if node.domain and find_rule(node.qualified):
             continue
         if node.op in NOT_REPEATABLE:
             yield Problem(f"op {node.qualified} (opset {version}) gives other values in every run", node.name)
@@ -191,6 +192,10 @@ def _constant(make: ConstantOp, raw: RawNode, scope: Scope) -> Tensor | None:
 
 def _canonical(raw: RawNode, scope: Scope) -> tuple[list[RawNode], list[Node]]:
     """Nodes of opset 7 that come first, and the canonical ones."""
+    if scope.opset >= MODERN or raw.domain:
+        return [], canonical(raw, scope)
+    from accelsim.workload.onnx.canonical.legacy import modern
+
     try:
         *before, last = modern(raw, scope)
         return before, canonical(last, scope)
