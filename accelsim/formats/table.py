@@ -288,6 +288,9 @@ _ROWS = (
 FORMATS: dict[str, Format] = {row.name: row for row in _ROWS}
 """Every format with a name of its own."""
 
+FP4 = "fp4_e2m1fn"
+FP4_BLOCKS: dict[str, int] = {"nvfp4": 16, "mxfp4": 32}
+"""Format of blocks of ``FP4`` -> elements that share a scale of one byte."""
 ALIASES: dict[str, str] = {
     "double": "fp64", "float64": "fp64", "single": "fp32", "float": "fp32", "float32": "fp32",
     "tensorfloat32": "tf32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16",

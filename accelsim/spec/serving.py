@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-from accelsim.formats.table import get
+from accelsim.formats.table import FP4, FP4_BLOCKS, get
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted, IntervalOf
 from accelsim.spec.counts import Name, Share, Side, Words
@@ -250,9 +250,6 @@ def merged(of: Serving, rest: Serving) -> Serving:
 
 GROUP, SCALE_B = 128, 2.0
 """Weights narrower than 8 bits that share a scale, and bytes of it (AWQ, GPTQ: 128 and FP16)."""
-FP4 = "fp4_e2m1fn"
-FP4_BLOCKS: Mapping[str, int] = {"nvfp4": 16, "mxfp4": 32}
-"""Format of blocks of ``FP4`` -> elements that share a scale of one byte."""
 
 
 def fp4_B(name: str) -> float:

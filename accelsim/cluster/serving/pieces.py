@@ -19,14 +19,13 @@ from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
 from accelsim.compiler.state import SERVING
-from accelsim.formats.table import get
+from accelsim.formats.table import FP4_BLOCKS, get
 from accelsim.kernels.whole import Part
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.cluster import ClusterSpec
-from accelsim.spec.serving import FP4_BLOCKS
 from accelsim.spec.yaml.stacks import with_stack, without_host
 from accelsim.time import FS
 from accelsim.workload.graph import FORMAT_BYTES, Graph

@@ -15,9 +15,9 @@ from accelsim.compiler.state import SERVING, Options, State
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import table
+from accelsim.formats.table import FP4, FP4_BLOCKS
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
-from accelsim.spec.serving import FP4, FP4_BLOCKS
 from accelsim.spec.yaml.where import chips_with
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import base

@@ -22,9 +22,8 @@ from accelsim.compiler.numbers.requantise import Rewriter
 from accelsim.compiler.numbers.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State
 from accelsim.errors import Problem, UsageError, count_of
-from accelsim.formats.table import FORMATS, get
+from accelsim.formats.table import FORMATS, FP4, get
 from accelsim.program.roles import multiplier
-from accelsim.spec.serving import FP4
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
 

@@ -22,8 +22,9 @@ from accelsim.engines.simt.products import slower
 from accelsim.engines.simt.serving import KINDS, parts_of, row
 from accelsim.engines.simt.serving_layers import overlapped
 from accelsim.engines.simt.spec import Simt
+from accelsim.formats.table import FP4, FP4_BLOCKS
 from accelsim.spec.multiplying import operands_B
-from accelsim.spec.serving import FP4, FP4_BLOCKS, Measured, served
+from accelsim.spec.serving import Measured, served
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
 from accelsim.workload.nodes import gemm_view, is_attention, is_product, multiplies

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from accelsim.workload.graph import Graph
 
@@ -36,13 +37,46 @@ class Entry:
         return found | {name: found[other] for name, other in self.follows.items() if name not in given}
 
 
-ZOO: dict[str, Entry] = {}
-"""Name -> model, in the order in which they are listed."""
+_ENTRIES: dict[str, Entry] = {}
+FILES = (
+    "light",
+    "vision",
+    "amoebanet",
+    "digits",
+    "transformer",
+    "encoder",
+    "language",
+    "networks",
+    "tpu_paper",
+)
+"""Modules of this package that register models, in the order in which these are listed."""
+
+
+class Zoo(Mapping[str, Entry]):
+    """Name -> model, in the order in which they are listed; a module is loaded when a name is not in those before."""
+
+    def __getitem__(self, name: str) -> Entry:
+        for file in FILES:
+            if name in _ENTRIES:
+                break
+            import_module(f"{__package__}.{file}")
+        return _ENTRIES[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for file in FILES:
+            import_module(f"{__package__}.{file}")
+        return iter(_ENTRIES)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+ZOO = Zoo()
 
 
 def register(entry: Entry) -> Entry:
     """Add a model; a second one of the same name is an error."""
-    if entry.name in ZOO:
+    if entry.name in _ENTRIES:
         raise ValueError(f"model {entry.name!r} is registered twice")
-    ZOO[entry.name] = entry
+    _ENTRIES[entry.name] = entry
     return entry
