@@ -68,11 +68,11 @@ class Model:
     former: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Key of older files -> the field that it became, and how that is written."""
 
-    source: str | None = Field(None, description="where the figures of this block come from")
+    source: str | None = Field(None, description="where the figures come from")
     as_of: Day | None = Field(
-        None, description="when they were published or read, YYYY or YYYY-MM or YYYY-MM-DD"
+        None, description="when they were published or read: YYYY, YYYY-MM or YYYY-MM-DD"
     )
-    note: str | None = Field(None, description="what a reader must know about them")
+    note: str | None = Field(None, description="what a reader must know")
 
     def __init_subclass__(cls) -> None:
         """Take the defaults of fields off the class: an instance has all its fields, or fails when asked."""

@@ -22,36 +22,33 @@ Role = Literal["activations", "weights", "partial_sums"]
 
 
 class Buffer(MemoryLevel):
-    """A memory of a core, an SRAM; each copy of the core has one of its own."""
+    """An SRAM of a core; each copy of the core has one."""
 
     capacity: Bytes = Field(description="all of it")
     holds: Annotated[list[Role], once] = Field(min_length=1, description="what lies in it")
     fed_by: Name | None = Field(
         None,
-        description="memory of the chip that it is filled from, the nearest on the way to where lives what it holds; "
-        "absent: the same, for each kind of operand from where it lives",
+        description="chip memory that fills it, the nearest towards its contents' home; absent: the same, per "
+        "operand kind",
     )
     slots: Parts | None = Field(
         None,
-        description="tiles in flight (2 = double buffering); absent: the compiler decides. A buffer of activations "
-        "through which results pass is parted into them only with a slot_capacity",
+        description="tiles in flight (2: double buffering); absent: the compiler decides. An activation "
+        "buffer that results pass needs slot_capacity",
     )
-    slot_capacity: Bytes | None = Field(None, description="largest tile of one slot; absent: what fits")
+    slot_capacity: Bytes | None = Field(None, description="largest tile in a slot; absent: what fits")
     read_width: Width = Field(description="bytes per clock out of the buffer")
     write_width: Width = Field(description="bytes per clock into the buffer")
-    ports: Parts = Field(2, description="accesses at a time; those beyond wait")
+    ports: Parts = Field(2, description="accesses at a time; others wait")
     banks: Parts | None = Field(
         None,
-        description="banks, for `accelsim sram conflicts`; absent: an access never meets another in a bank",
+        description="banks, for `accelsim sram conflicts`; absent: no conflicts",
     )
     parts: Parts | None = Field(
         None,
-        description="equal memories that it is made of, each with a user of its own: an access costs what it costs in "
-        "an SRAM of that size; absent: one",
+        description="equal parts with a user each: an access costs that of an SRAM of that size; absent: one",
     )
-    word: Width | None = Field(
-        None, description="bytes that a bank reads or writes at a time; absent: read_width / banks"
-    )
+    word: Width | None = Field(None, description="bytes per bank access; absent: read_width / banks")
 
     @property
     def part_B(self) -> int:

@@ -32,9 +32,7 @@ from accelsim.spec.yaml.tree import PathTo
 class Power(Model):
     """Measured power of the chip."""
 
-    idle: Watts | None = Field(
-        None, description="clocked but without work; absent: not known, and not charged"
-    )
+    idle: Watts | None = Field(None, description="clocked without work; absent: unknown, not charged")
     busy: Watts | None = Field(None, description="measured under load")
     tdp: Watts | None = Field(None, description="thermal design power")
 
@@ -62,28 +60,22 @@ class Chip(Model):
     _seen_from: ClassVar[str] = ""
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
-    also: list[Words] = Field([], description="what tables of measurements call it")
+    also: list[Words] = Field([], description="its name in measurements")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
     process: Words | None = Field(None, description="process node")
     die_area: SquareMetres | None = Field(None, description="area of the die")
-    clock: Hertz = Field(description="clock of every unit that states none of its own")
+    clock: Hertz = Field(description="clock of units that state none")
     cores: Annotated[dict[Name, Core], BeforeValidator(_kinds)] = Field(
         {"core": Core.model_construct()},  # validated when a chip is
         min_length=1,
-        description="kinds of cores by name; all cores share the memories of the chip",
+        description="kinds of cores by name",
     )
-    token_delay: Clocks = Field(
-        1, description="clocks from the release of a buffer slot until it may be acquired"
-    )
-    memories: dict[Name, Attachment] = Field(
-        {}, description="memories that all cores share, and levels before these, by name"
-    )
-    host: Processor | None = Field(None, description="where operators run that the chip cannot do")
+    token_delay: Clocks = Field(1, description="clocks from a slot's release until it may be acquired")
+    memories: dict[Name, Attachment] = Field({}, description="shared memories and levels, by name")
+    host: Processor | None = Field(None, description="processor for unsupported operators")
     energy: EnergyTable = Field(description="energy of each action")
     power: Power | None = Field(None, description="measured power")
-    peak: dict[str, OpsPerSecond] = Field(
-        {}, description="stated peak per format, checked against the engines"
-    )
+    peak: dict[str, OpsPerSecond] = Field({}, description="peak per format, checked against the engines")
     calibration: Calibration | None = Field(None, description="fitted constants")
 
     @property

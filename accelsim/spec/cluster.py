@@ -71,56 +71,41 @@ OPTIONAL = tuple(dict.fromkeys(name for shape in SHAPES.values() for name in sha
 
 
 class Join(Model):
-    """A link of an explicit list: a wire in each direction between two devices or switches."""
+    """A link of an explicit list, between two devices or switches."""
 
     ends: Annotated[list[Label], once] = Field(
-        min_length=2, max_length=2, description="its two ends: devices (`gpu0`) or switches of the list"
+        min_length=2, max_length=2, description="two ends: devices (`gpu0`) or listed switches"
     )
-    link: Link | None = Field(None, description="what it is; absent: the link of the fabric")
-    links: Parts | None = Field(None, description="how many of the links that `link` bundles; absent: all")
+    link: Link | None = Field(None, description="absent: the fabric's link")
+    links: Parts | None = Field(None, description="links of the bundle; absent: all")
 
 
 class Fabric(Model):
-    """How some ends are wired: the devices of a node, the nodes of a network, or the sites of a cluster.
-
-    A wire in each direction carries the payload rate of its link. Through a switch the first and the last wire have
-    half of the latency of the link each, since that of a link file is from end to end.
-    """
+    """Wiring of ends: devices of a node, nodes of a network, or sites. Each wire has its link's payload
+    rate. Through a switch the first and last wire have half the link's latency each."""
 
     shape: ShapeName = Field(description="how the ends are wired")
     link: Link = Field(description="the link of an end")
-    links: Parts | None = Field(
-        None, description="how many of the links that `link` bundles make a wire; absent: all"
-    )
+    links: Parts | None = Field(None, description="links of `link`'s bundle per wire; absent: all")
     dims: list[Parts] | None = Field(
         None,
         min_length=1,
         max_length=3,
-        description="ends along each dimension of a torus, the quickest first",
+        description="ends per torus dimension, quickest first",
     )
     members: Parts | None = Field(
         None,
-        description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes themselves)",
+        description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes)",
     )
-    roots: Parts = Field(1, description="root complexes of a PCIe tree, over which its switches are spread")
-    uplink: Link | None = Field(
-        None, description="link from a switch to the next higher one; absent: that of an end"
-    )
-    root_link: Link | None = Field(
-        None, description="link between root complexes; needed where there are several"
-    )
-    spines: Parts = Field(
-        1, description="spine switches, over which pairs of ends are spread; one stands for a perfect spread"
-    )
-    oversubscription: Ratio = Field(
-        1.0, description="bandwidth of the ends of a leaf over that of its uplinks"
-    )
-    switch_latency: Seconds = Field(0.0, description="what each wire between switches adds")
-    sums: bool = Field(
-        False, description="the switch adds up what its ends send and sends the sum to all (NVLS, SHARP)"
-    )
-    switches: Annotated[list[Name], once] = Field([], description="switches that the listed wires may end at")
-    wires: list[Join] | None = Field(None, min_length=1, description="the wires of an explicit list")
+    roots: Parts = Field(1, description="root complexes of a PCIe tree")
+    uplink: Link | None = Field(None, description="link to the next higher switch; absent: that of an end")
+    root_link: Link | None = Field(None, description="link between root complexes, if several")
+    spines: Parts = Field(1, description="spine switches; one: a perfect spread")
+    oversubscription: Ratio = Field(1.0, description="bandwidth of a leaf's ends over its uplinks'")
+    switch_latency: Seconds = Field(0.0, description="added per wire between switches")
+    sums: bool = Field(False, description="the switch sums what its ends send (NVLS, SHARP)")
+    switches: Annotated[list[Name], once] = Field([], description="switches of the listed wires")
+    wires: list[Join] | None = Field(None, min_length=1, description="wires of an explicit list")
 
 
 class Devices(Model):
@@ -128,39 +113,37 @@ class Devices(Model):
 
     chip: Words = Field(description="a chip's name, or the path of its YAML file")
     count: Parts = Field(1, description="how many in each node")
-    speed: Speed = Field(1.0, description="pace of these devices, as a share of that of the chip")
-    settings: list[str] = Field([], description="changes of the chip, as `--set` takes them: path=value")
+    speed: Speed = Field(1.0, description="pace, as a share of the chip's")
+    settings: list[str] = Field([], description="changes of the chip as in `--set`: path=value")
 
 
 class Nics(Model):
-    """Network cards of a node, over which its devices are spread in order. Absent: devices are ends of the network."""
+    """Network cards of a node, over which devices are spread in order. Absent: devices are ends of the
+    network."""
 
-    count: Parts = Field(description="cards, or ports of devices that have their own, of each node")
-    link: Link | None = Field(None, description="link of a card to its switch; absent: that of the network")
+    count: Parts = Field(description="cards, or ports of devices, per node")
+    link: Link | None = Field(None, description="card to its switch; absent: the network's")
     pcie: Link | None = Field(
         None,
-        description="what a device reaches its card by; absent: the ports are on the device. It adds no latency: that "
-        "of the network is from device to device",
+        description="device to its card; absent: ports are on the device. Adds no latency",
     )
 
 
 class NodePower(Model):
-    """Power of what is no device of a node. Each device that takes part has an even share of it."""
+    """Power of a node beside its devices; each device that takes part has an even share."""
 
-    idle: Watts = Field(
-        description="of host, fans, switches and cards together, of the whole node, all the time"
-    )
+    idle: Watts = Field(description="host, fans, switches and cards of the whole node, all the time")
     supply: Passed = Field(
         1.0,
-        description="share of what is drawn at the wall that the power supplies pass on; the rest is lost",
+        description="share of wall power that the supplies pass on",
     )
 
 
 class HostMemory(Model):
-    """Memory of the host of a node, which its devices share."""
+    """Host memory of a node, which its devices share."""
 
-    capacity: Bytes = Field(description="bytes of all sockets together")
-    bandwidth: BytesPerSecond = Field(description="of all channels of all sockets together, reads or writes")
+    capacity: Bytes = Field(description="all sockets together")
+    bandwidth: BytesPerSecond = Field(description="all channels of all sockets, reads or writes")
 
 
 class Node(Model):
@@ -168,14 +151,12 @@ class Node(Model):
 
     count: Parts = Field(1, description="how many of them")
     devices: dict[Name, Devices] = Field(min_length=1, description="devices by name, in the order of ranks")
-    fabrics: dict[Name, Fabric] = Field({}, description="how the devices are wired inside the node, by name")
-    nics: Nics | None = Field(None, description="cards between the devices and the network")
-    network: Name | None = Field(None, description="network that the node is on; absent: the only one")
-    host: HostMemory | None = Field(
-        None, description="memory of the host; absent: that of each chip, see its memory that holds 'host'"
-    )
+    fabrics: dict[Name, Fabric] = Field({}, description="wiring inside the node, by name")
+    nics: Nics | None = Field(None, description="network cards")
+    network: Name | None = Field(None, description="its network; absent: the only one")
+    host: HostMemory | None = Field(None, description="host memory; absent: each chip's, which holds 'host'")
     power: NodePower | None = Field(
-        None, description="power of what is no device; absent: not known, and nothing is said of the wall"
+        None, description="power beside devices; absent: unknown, no figure at the wall"
     )
 
     @property
@@ -185,7 +166,7 @@ class Node(Model):
 
 
 class ClusterSpec(Model):
-    """Many chips on a network: nodes of devices, fabrics inside, networks between, sites joined over a wide area."""
+    """Many chips on a network: nodes of devices, fabrics inside, networks between, sites."""
 
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
@@ -194,21 +175,21 @@ class ClusterSpec(Model):
     )
     nodes: dict[Name, Node] = Field(min_length=1, description="kinds of nodes by name, in the order of ranks")
     networks: dict[Name, Fabric] = Field(
-        {}, description="networks between nodes by name: one per site; not built for a node that is alone"
+        {}, description="networks between nodes, one per site; not built for a single node"
     )
     wide_area: Fabric | None = Field(None, description="what joins the networks of several sites")
     forwarding: Literal["cut-through", "store-and-forward"] = Field(
-        "cut-through", description="whether a switch passes a message on before it has all of it"
+        "cut-through", description="whether a switch forwards a message before it has all"
     )
     speeds: dict[Label, Speed] = Field(
-        {}, description="pace of single devices (`node0.gpu3: 0.5`), times that of their kind: stragglers"
+        {}, description="pace of single devices (`node0.gpu3: 0.5`), times their kind's: stragglers"
     )
     collectives: Collectives = Field(
         Collectives.model_construct(title="none: software costs nothing"),
-        description="what the communication library adds",
+        description="the communication library",
     )
     libraries: dict[Name, Collectives] = Field(
-        {}, description="libraries by name, for `--library` of `accelsim collective`"
+        {}, description="others, for `--library` of `accelsim collective`"
     )
 
     @property

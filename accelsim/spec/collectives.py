@@ -25,121 +25,105 @@ AlgorithmName = Literal["ring", "one-shot", "two-shot", "switch"]
 
 
 class Protocol(Model):
-    """How a library moves the bytes of one step: NCCL has LL (flags beside each word), LL128 and Simple."""
+    """How a library moves the bytes of a step: NCCL has LL, LL128 and Simple."""
 
     algorithm: AlgorithmName = Field(
         "ring",
-        description="`ring`: rings, and trees between nodes; all-reduces inside a node alone: `one-shot` (each device "
-        "reads the buffers of all others), `two-shot` (each adds up one part, then reads the parts of the others), "
-        "`switch` (the switch adds up, where the fabric says `sums`)",
+        description="`ring`: rings, and trees between nodes. All-reduces in a node: `one-shot` (each reads "
+        "all buffers), `two-shot` (each sums one part, then reads the others'), `switch` (needs "
+        "the fabric's `sums`)",
     )
-    formats: Annotated[list[Name], once] | None = Field(
-        None, description="number formats that it adds up; absent: all"
-    )
+    formats: Annotated[list[Name], once] | None = Field(None, description="formats that it sums; absent: all")
     kinds: Annotated[list[KindName], once] | None = Field(
-        None, description="collectives that it serves; absent: all that no other protocol names"
+        None, description="its collectives; absent: all that no other protocol names"
     )
-    share: Share = Field(1.0, description="of the bandwidth of a link that is left for data")
+    share: Share = Field(1.0, description="of a link's bandwidth, for data")
     share_between: Share | None = Field(None, description="the same between nodes; absent: `share`")
     flow: BytesPerSecond | None = Field(
         None,
-        description="most that rings and single messages send from node to node; absent: what links allow",
+        description="limit of rings and messages between nodes; absent: the links",
     )
     lane: BytesPerSecond | None = Field(
         None,
-        description="most that a device sends to one other where it sends directly (all_to_all, send_recv, "
-        "`one-shot`, `two-shot`); absent: what links allow",
+        description="limit from a device to one other, sent directly (all_to_all, send_recv, `one-shot`, "
+        "`two-shot`); absent: the links",
     )
     tree_flow: BytesPerSecond | None = Field(
         None,
-        description="most that trees send from node to node for each device there; absent: what links allow",
+        description="limit of trees between nodes, per device; absent: the links",
     )
-    base: Instant = Field(0.0, description="once per collective by this protocol")
+    base: Instant = Field(0.0, description="once per collective")
     inside: Instant | None = Field(
-        None, description="each step inside a node, the link with it; absent: the latency of the links"
+        None, description="per step inside a node, link included; absent: the links' latency"
     )
     between: Instant | None = Field(
-        None, description="each step between nodes, the network with it; absent: the latency of the links"
+        None, description="per step between nodes, network included; absent: the links' latency"
     )
-    fill: Fill = Field(
-        0.0, description="pieces of a step that are waited for once more, while the pipeline of a ring fills"
-    )
+    fill: Fill = Field(0.0, description="pieces of a step waited for again while a ring's pipeline fills")
     chunk: Bytes | None = Field(
-        None, description="largest piece of which `fill` is counted, all channels together; absent: any"
+        None, description="largest piece in `fill`, all channels together; absent: any"
     )
-    least: Instant = Field(0.0, description="a collective by this protocol takes no less")
+    least: Instant = Field(0.0, description="least time of a collective")
     tree_base: Instant | None = Field(None, description="`base` where trees are used; absent: `base`")
     tree_inside: Instant | None = Field(None, description="`inside` where trees are used; absent: `inside`")
     tree_between: Instant | None = Field(
         None, description="`between` where trees are used; absent: `between`"
     )
-    largest: Bytes | None = Field(
-        None, description="largest collective that it is used for; absent: any size"
-    )
+    largest: Bytes | None = Field(None, description="largest collective; absent: any")
 
 
 class Planned(Model):
-    """What a library expects of rings and trees between nodes, by which it takes one: tuning constants of NCCL.
+    """NCCL's tuning constants, by which it takes rings or trees between nodes. Ring: steps + bytes /
+    ``rings``. Tree: steps + 2 x bytes / (``trees`` x ``correction``)."""
 
-    Ring: its steps + bytes that pass / ``rings``. Tree: its steps + 2 x bytes / (``trees`` x ``correction``).
-    """
-
-    rings: BytesPerSecond = Field(description="bandwidth that it expects of rings")
-    trees: BytesPerSecond = Field(description="bandwidth that it expects of trees")
-    inside: Instant = Field(0.0, description="each step of a ring inside a node")
-    between: Instant = Field(0.0, description="each step of a ring between nodes")
-    tree_inside: Instant = Field(0.0, description="each step of a tree inside a node")
-    tree_between: Instant = Field(0.0, description="each step of a tree between nodes")
+    rings: BytesPerSecond = Field(description="expected bandwidth of rings")
+    trees: BytesPerSecond = Field(description="expected bandwidth of trees")
+    inside: Instant = Field(0.0, description="ring step inside a node")
+    between: Instant = Field(0.0, description="ring step between nodes")
+    tree_inside: Instant = Field(0.0, description="tree step inside a node")
+    tree_between: Instant = Field(0.0, description="tree step between nodes")
     correction: list[Share] = Field(
         [1.0],
         min_length=1,
         max_length=64,
-        description="share of `trees` by size: from 64 B, from 128 B and so on; the last is for all beyond",
+        description="share of `trees` by size: from 64 B, 128 B, ...; the last for all beyond",
     )
 
 
 class Host(Model):
-    """What a host adds that calls collectives one by one (eager), without a CUDA graph or other kernels before them."""
+    """What an eager host adds that calls collectives one by one."""
 
-    least: Instant = Field(description="a call takes at least this long, whatever the bytes")
+    least: Instant = Field(description="least time of a call")
     copy_rate: BytesPerSecond | None = Field(
-        None, description="bytes of the buffer per second, where each call copies it first; absent: no copy"
+        None, description="rate at which each call first copies the buffer; absent: no copy"
     )
 
 
 class Collectives(Model):
-    """Constants of the library that runs collectives on a cluster. Absent, software costs nothing.
+    """Constants of a collective library. Absent: software costs nothing. Without ``fitted_on`` they are the
+    source's."""
 
-    ``fitted_on`` says which measurements they were fitted on; where it is absent they are what the source states.
-    """
-
-    title: Words = Field(description="what the library is called")
-    launch: Instant = Field(
-        0.0, description="start of one collective on all its devices and the wait for its end"
-    )
-    message: Instant = Field(0.0, description="software overhead of a message, once, whatever hops it takes")
+    title: Words = Field(description="name of the library")
+    launch: Instant = Field(0.0, description="start of a collective on all devices, and the wait for its end")
+    message: Instant = Field(0.0, description="software overhead per message, whatever its hops")
     protocols: dict[Name, Protocol] = Field(
         {"simple": Protocol.model_construct()},
         min_length=1,
-        description="protocols that it chooses from, by name",
+        description="protocols by name",
     )
-    channels: Parts = Field(
-        1, description="rings or trees side by side, each with its share of a device's links"
-    )
+    channels: Parts = Field(1, description="rings or trees side by side")
     plan: Planned | None = Field(
-        None, description="by which it takes rings or trees between nodes; absent: what is faster"
+        None, description="tuning rule for rings or trees between nodes; absent: the faster"
     )
-    includes: Words | None = Field(None, description="what of the host is in these times, in words")
-    host: Host | None = Field(None, description="what an eager host adds; absent: not known")
+    includes: Words | None = Field(None, description="the host's part in these times, in words")
+    host: Host | None = Field(None, description="what an eager host adds; absent: unknown")
     intervals: dict[Name, IntervalOf] = Field(
         {},
-        description="90 % intervals of collectives inside a node by size (`small` below 1 MiB, `medium` below 16 MiB, "
-        "`large`), of those that a host calls (`eager`), `all` of the rest; from rows that were left out of the fit",
+        description="90 % intervals inside a node by size (`small` below 1 MiB, `medium` below 16 MiB, "
+        "`large`), called by a host (`eager`), else `all`; from left-out rows",
     )
     chips: Annotated[list[Words], once] = Field(
-        [], description="chips that were measured; absent: any. On others the interval is `elsewhere`"
+        [], description="measured chips; absent: any. Others have `elsewhere`"
     )
-    elsewhere: IntervalOf | None = Field(
-        None, description="90 % interval on chips that were not measured; absent: none is known"
-    )
-    fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
+    elsewhere: IntervalOf | None = Field(None, description="90 % interval on other chips; absent: unknown")
+    fitted_on: str | None = Field(None, description="fitted measurements")

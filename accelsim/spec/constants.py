@@ -171,10 +171,10 @@ Error = Annotated[float, Field(ge=0, le=100)]
 
 
 class Residual(Model):
-    """How far off the calibrated model still is, on measurements that it was not fitted on."""
+    """Error of the calibrated model on measurements that were not fitted."""
 
-    rows: Rows = Field(description="measurements that it was compared with")
-    median: Error = Field(description="median of the size of model / measured - 1")
+    rows: Rows = Field(description="compared measurements")
+    median: Error = Field(description="median size of model / measured - 1")
     p90: Error = Field(description="90th percentile of it")
 
 
@@ -183,41 +183,40 @@ Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
 class IntervalOf(Model):
-    """An interval around predictions that holds nine of ten measurements."""
+    """An interval that holds nine of ten measurements."""
 
-    factor: Factor = Field(description="the predicted time divided by it and times it are the ends")
-    rows: Rows = Field(description="measurements, left out of their fits, that it comes of")
+    factor: Factor = Field(description="ends: prediction divided by it, times it")
+    rows: Rows = Field(description="left-out measurements behind it")
 
 
 class Calibration(Model):
-    """Constants that were fitted, on what, and how far off they still are."""
+    """Fitted constants and their remaining error."""
 
-    fitted_on: str = Field(description="the measurements: of what, on which device, by whom")
+    fitted_on: str = Field(description="measurements: of what, on which device, by whom")
     mechanism: Annotated[int, Field(ge=1, le=1000)] = Field(
         1,
-        description="version of the engine's closed forms that they were fitted with; with another they do not hold",
+        description="version of the fitted closed forms; others do not hold",
     )
     elsewhere: bool = Field(
         False,
-        description="whether predictions are for other labs than that of the measurements: intervals then cover the "
-        "spread between labs",
+        description="predictions are for other labs: intervals cover the spread between labs",
     )
     host: Annotated[Seconds, Field(ge=0, le=1)] | None = Field(
         None,
-        description="time of the host for one kernel beside the chip that was measured, in an eager framework",
+        description="host time per kernel beside the measured chip, in an eager framework",
     )
-    rows: Rows = Field(description="how many of them the constants were fitted on")
-    residual: Residual = Field(description="how far off the fit still is")
+    rows: Rows = Field(description="fitted measurements")
+    residual: Residual = Field(description="remaining error")
     kinds: Annotated[list[Name], once] = Field(
         [],
-        description="kinds of kernels among the measurements, where they were kernels: only these have its intervals",
+        description="measured kinds of kernels: only these have intervals",
     )
     intervals: dict[str, IntervalOf] = Field(
         {},
-        description="kind of kernel and regime (`product: few waves`), kind (`product`), or `all` -> its interval",
+        description="kind and regime (`product: few waves`), kind (`product`), or `all` -> interval",
     )
     values: dict[str, str] = Field(
         min_length=1,
-        description="constant, by the name that `--set` takes (`sm.launch`) -> its value. One that is here need not be "
-        "given anywhere else; where it is given otherwise, it is not calibrated",
+        description="constant by its `--set` name (`sm.launch`) -> value. A constant set elsewhere, too, is "
+        "not calibrated",
     )

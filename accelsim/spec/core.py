@@ -30,15 +30,15 @@ def _given(engines: Any) -> Any:
 
 
 class Core(Model):
-    """A kind of core. Its copies share the memories of the chip; each has these engines and memories of its own."""
+    """A kind of core. Each copy has these engines and memories, and shares the chip's."""
 
     later: ClassVar = {"Engine": _engine}
 
     count: Cores = Field(1, description="copies of it")
     engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
-        {}, description="units that compute, by name; `null`: not this one of the file underneath"
+        {}, description="engines by name; `null`: not this one of the base file"
     )
-    memories: dict[Name, Buffer] = Field({}, description="SRAMs of each copy, by name")
+    memories: dict[Name, Buffer] = Field({}, description="SRAMs by name")
 
     def with_engines(self, change: Callable[[Any], EngineSpec]) -> Core:
         """The core with ``change`` of each of its engines."""

@@ -64,21 +64,21 @@ Column = Annotated[dict[str, Joules], AfterValidator(_of_formats)]
 
 
 class ArithmeticStatus(Model):
-    """How far each of the stated operations can be trusted."""
+    """How far to trust each stated operation."""
 
-    default: Status = Field("guess", description="of every operation that is not named")
+    default: Status = Field("guess", description="of other operations")
     multiply: dict[str, Status] = Field({}, description="format -> status of its multiplication")
     add: dict[str, Status] = Field({}, description="format -> status of its addition")
 
 
 class Arithmetic(Model):
-    """What a source states of a node's arithmetic. The energies of all other formats, and of all multiply-accumulates,
-    follow from it (`accelsim/spec/arithmetic.py`)."""
+    """A source's arithmetic at one node, from which all other formats follow
+    (`accelsim/spec/arithmetic.py`)."""
 
-    node: Node = Field(description="process that the figures are of, e.g. '45 nm'")
+    node: Node = Field(description="process, e.g. '45 nm'")
     scaled_to: Node | None = Field(
         None,
-        description="process that they are scaled to, by the polynomials of Stillmaker and Baas; absent: not scaled",
+        description="process scaled to (Stillmaker and Baas); absent: not scaled",
     )
     multiply: Column = Field(
         description=f"format -> one multiplication; {', '.join(NEEDED)} and perhaps more"
@@ -86,7 +86,7 @@ class Arithmetic(Model):
     add: Column = Field(description="format -> one addition; the same")
     status: ArithmeticStatus = Field(
         ArithmeticStatus.model_construct(default="guess"),
-        description="how far each can be trusted; absent: every one is a guess",
+        description="how far to trust each; absent: guesses",
     )
 
     @property

@@ -41,19 +41,17 @@ MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
 
 
 class Organisation(Model):
-    """How a memory is divided. A *channel* has a data bus of its own; a pseudo-channel of HBM is half of one."""
+    """How a memory is divided. A *channel* has its own data bus; an HBM pseudo-channel is half of one."""
 
     density: Bits = Field(
-        description="bits of one device that this data bus and rank reach: rows x columns x banks x device width"
+        description="bits of a device that this bus and rank reach: rows x columns x banks x device width"
     )
     device_width: Bits = Field(description="data pins of a device on this bus")
-    bus_width: Bits = Field(
-        description="data pins of one channel, or of one pseudo-channel where there are any"
-    )
+    bus_width: Bits = Field(description="data pins of a channel, or pseudo-channel")
     burst_length: PositiveInt = Field(le=MOST_PARTS, description="transfers of one burst")
-    access: Width | None = Field(None, description="bytes of one burst, checked: bus width x burst length")
+    access: Width | None = Field(None, description="burst bytes, checked: bus width x burst length")
     transfers_per_clock: PositiveInt | None = Field(
-        None, le=MOST_PARTS, description="per pin and tCK; absent: that of the standard"
+        None, le=MOST_PARTS, description="per pin and tCK; absent: the standard's"
     )
     channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels of the memory")
     pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels of a channel")
@@ -63,12 +61,12 @@ class Organisation(Model):
     bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups of a rank")
     banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks of a group")
     rows: PositiveInt = Field(le=MOST_ROWS, description="rows of a bank")
-    columns: PositiveInt = Field(le=MOST_ROWS, description="columns of a row, each as wide as the device")
+    columns: PositiveInt = Field(le=MOST_ROWS, description="columns of a row, device-wide")
     capacity: Bytes | None = Field(None, description="all channels together, checked against the rest")
 
 
 class Timing(Model):
-    """Timing parameters under their names in the standards: clocks ('22 tCK'), or times, rounded up to clocks."""
+    """Timing parameters as the standards name them: clocks ('22 tCK'), or times, rounded up."""
 
     tCK: Period = Field(description="clock period")
     AL: Clocks | None = Field(None, description="additive latency")
@@ -94,9 +92,7 @@ class Timing(Model):
     tWTR_L: Clocks | None = Field(None, description="last data of a write to RD of one bank group")
     tRTP: Clocks | None = Field(None, description="RD to PRE of the bank")
     tRTRS: Clocks | None = Field(None, description="gap on the data bus between ranks; absent: 1 tCK")
-    tRTW: Clocks | None = Field(
-        None, description="RD to WR of the rank; absent: CL + burst + 2 - CWL, two idle clocks on the bus"
-    )
+    tRTW: Clocks | None = Field(None, description="RD to WR of the rank; absent: CL + burst + 2 - CWL")
     tREFI: Interval | None = Field(None, description="mean interval of REF of a rank")
     tRFC: Interval | None = Field(None, description="REF to ACT")
     tREFIpb: Interval | None = Field(None, description="mean interval of REFPB of a rank")
@@ -106,7 +102,7 @@ class Timing(Model):
 
 
 class Currents(Model):
-    """Currents of one device, as datasheets define them (JESD79); the energy of each command follows."""
+    """Currents of one device, as datasheets define them (JESD79)."""
 
     VDD: Volts = Field(description="supply")
     IDD0: Amperes = Field(description="activate and precharge, one bank at tRC")
@@ -121,7 +117,7 @@ class Currents(Model):
 
 
 class StatedEnergy(Model):
-    """Energies of one rank of one channel (or pseudo-channel), where currents are not known."""
+    """Energies of one rank of a channel (or pseudo-channel), instead of currents."""
 
     activate: Joules = Field(description="one activation with its precharge")
     read: JoulesPerByte = Field(description="per byte read, without activation and I/O")
@@ -144,70 +140,58 @@ slip of the pen."""
 
 
 class MemoryController(Model):
-    """The memory controller: where bytes lie, which request is next, when rows are closed."""
+    """The memory controller."""
 
-    mapping: str = Field(
-        "rorabachcobg", description="address mapping: fields from the highest to the lowest bits, or a name"
-    )
+    mapping: str = Field("rorabachcobg", description="[address mapping](add-a-dram.md#where-a-byte-lies)")
     page_policy: PagePolicy = Field("open", description="when a row is closed")
-    cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way to another")
-    timeout: PositiveInt = Field(
-        100, le=MOST, description="clocks without access after which a row is closed"
-    )
+    cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way")
+    timeout: PositiveInt = Field(100, le=MOST, description="idle clocks after which a row is closed")
     window: PositiveInt = Field(
-        32, le=MOST_WAITING, description="requests of one direction that are reordered; 1: in order"
+        32, le=MOST_WAITING, description="reordered requests per direction; 1: in order"
     )
     high: float = Field(0.8, gt=0, le=1, description="share of the window at which writes are drained")
-    low: float = Field(0.2, ge=0, lt=1, description="share of the window down to which they are")
+    low: float = Field(0.2, ge=0, lt=1, description="share down to which they are")
     refresh: Literal["all_bank", "staggered", "per_bank", "none"] = Field(
         "all_bank",
-        description="all ranks at once, whole ranks one after the other, one bank at a time, or not at all",
+        description="all ranks at once, rank after rank, bank by bank, or never",
     )
-    refresh_waits: bool = Field(
-        True, description="a refresh that is due lets the requests finish whose rows are already open"
-    )
+    refresh_waits: bool = Field(True, description="a due refresh lets requests with open rows finish")
     shared: PositiveInt = Field(
-        1, le=MOST_CHANNELS, description="channels (or pseudo-channels) whose requests share one window"
+        1, le=MOST_CHANNELS, description="channels (or pseudo-channels) that share a window"
     )
     act_clocks: NonNegativeInt = Field(
         0,
         le=MOST_ON_BUS,
-        description="clocks of an ACT on the command bus, PRE, RD and WR take one; 0: no command waits for the bus",
+        description="clocks of an ACT on the command bus (others: one); 0: no command waits",
     )
     handover: NonNegativeInt = Field(
         1,
         le=1,
-        description="clocks from an access to the request that takes its place in the window; 0: in the same clock",
+        description="clocks from an access to its successor in the window",
     )
     scheduler: Scheduler = Field(
         "bursts",
-        description="what the model 'bank' chooses next: the burst whose data can come first; the command (ACT, PRE, "
-        "RD, WR) that can go first, oldest request first; or a command of the bank whose turn it is, from queues of "
-        "their own",
+        description="what 'bank' [chooses next](dram-models.md#who-goes-next-three-schedulers)",
     )
-    depth: PositiveInt = Field(
-        8, le=MOST_IN_QUEUE, description="requests that the queue of a bank holds, with scheduler 'queues'"
-    )
+    depth: PositiveInt = Field(8, le=MOST_IN_QUEUE, description="requests in a bank's queue, with 'queues'")
     edge: PositiveInt = Field(
         1,
         le=MOST_ON_BUS,
-        description="every how many clocks an ACT, RD or WR can begin on the command bus, with scheduler 'commands'; "
-        "2: on one edge of the clock, where half clocks are counted",
+        description="clocks between edges at which ACT, RD or WR begin, with 'commands'; 2: one edge, in half "
+        "clocks",
     )
 
 
 class Dram(Model):
-    """A DRAM: banks, timing and currents of a speed grade, with its controller."""
+    """A DRAM speed grade with its controller."""
 
     title: Words = Field(description="name for tables")
-    standard: StandardName = Field(description="names the table of constraints (accelsim.dram.standards)")
+    standard: StandardName = Field(description="table of constraints (accelsim.dram.standards)")
     rate: TransfersPerSecond = Field(description="transfers per second of one data pin")
     organisation: Organisation = Field(description="how it is divided")
     timing: Timing = Field(description="timing parameters")
     currents: Currents | None = Field(None, description="currents; or energy")
-    energy: StatedEnergy | None = Field(None, description="energies, where there are no currents")
-    io: InterfaceEnergy | None = Field(None, description="energy of the interface, when known")
-    energy_status: Status | None = Field(
-        None, description="how far its energies can be trusted; absent: a guess"
-    )
+    energy: StatedEnergy | None = Field(None, description="energies instead of currents")
+    io: InterfaceEnergy | None = Field(None, description="interface energy, if known")
+    energy_status: Status | None = Field(None, description="how far to trust its energies; absent: a guess")
     controller: MemoryController = Field(MemoryController.model_construct(), description="memory controller")

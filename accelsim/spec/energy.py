@@ -32,9 +32,9 @@ def _rows_may_follow(schema: dict[str, Any]) -> None:
 
 
 class EnergyStatus(Model):
-    """How far each value of an energy table can be trusted; what is not named has the status ``default``."""
+    """How far to trust each value of an energy table."""
 
-    default: Status = Field("guess", description="of every value that is not named")
+    default: Status = Field("guess", description="of other values")
     mac: dict[str, Status] = Field({}, description="operand format -> status of its multiply and add")
     vector: dict[str, Status] = Field({}, description="operand format -> status of its operation")
     register: Status | None = Field(None, description="status of the register")
@@ -43,25 +43,22 @@ class EnergyStatus(Model):
 
 
 class EnergyTable(Model):
-    """Energy of each action that happens on a chip of one process node."""
+    """Energy of each action at one process node."""
 
     model_config: ClassVar = {"json_schema_extra": _rows_may_follow}
     node: Words = Field(description="process, e.g. '45 nm'")
     arithmetic: Arithmetic | None = Field(
         None,
-        description="what a source states: each row of `mac` and `vector` that is left out follows from it, with "
-        "its status, when the file is read",
+        description="a source's figures, from which rows missing in `mac` and `vector` follow",
     )
     mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
     vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
-    register: JoulesPerByte = Field(description="a register inside a PE, read or written")
+    register: JoulesPerByte = Field(description="PE register, read or written")
     network: JoulesPerByte | None = Field(
-        None, description="a byte from one PE to the next, beyond the registers at both ends; absent: nothing"
+        None, description="PE to PE, beyond both registers; absent: nothing"
     )
     sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
-    status: EnergyStatus | None = Field(
-        None, description="how far each value can be trusted; absent: every one is a guess"
-    )
+    status: EnergyStatus | None = Field(None, description="how far to trust each value; absent: guesses")
 
     @classmethod
     def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:

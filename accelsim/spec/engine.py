@@ -41,7 +41,7 @@ class EngineSpec(Model):
     """Version of the closed forms that its constants belong to: a calibration made with another one does not hold."""
 
     type: str = Field(description="type of the engine")
-    clock: Hertz | None = Field(None, description="clock of the engine; the chip's clock when absent")
+    clock: Hertz | None = Field(None, description="absent: the chip's clock")
 
     def rates(self) -> dict[str, Fraction]:
         """Operand format -> multiply-accumulates per clock at its peak, all its queues together; {}: it multiplies

@@ -21,61 +21,52 @@ class NodeEnergies(Model):
     """Energies of an operation on one process node."""
 
     nm: Parts = Field(description="process node, nm")
-    lanes: Joules | None = Field(
-        None, description="an FP32 operation on lanes, with all around it; absent: unknown"
-    )
-    tensor: Joules | None = Field(None, description="the same in FP16 on Tensor Cores")
+    lanes: Joules | None = Field(None, description="FP32 operation on lanes, all included; absent: unknown")
+    tensor: Joules | None = Field(None, description="the same, FP16 on Tensor Cores")
     sizes: dict[Name, Joules] = Field(
         {},
-        description="the same of other sizes: 16-bit multiplications of a multiprocessor per clock -> energy",
+        description="other sizes: 16-bit multiplications per clock -> energy",
     )
 
 
 class ClockRules(Model):
-    """Clock of a chip without a measured one, by the power that multiplying would draw and the power that there is."""
+    """Clock of an unmeasured chip, by the power that multiplying would draw."""
 
     falls: Exponent = Field(
-        description="exponent of the clock in the power of a multiprocessor whose clock falls: 1 if the voltage stays, "
-        "3 if it falls in proportion"
+        description="exponent of the clock in power as it falls: 1 if voltage stays, 3 if it falls in "
+        "proportion"
     )
-    half_droop: Seconds = Field(description="a kernel as long as this feels half of the droop")
+    half_droop: Seconds = Field(description="kernel length with half the droop")
     cool: Share = Field(
-        description="share of the power that lanes leave from which they keep their clock, though Tensor Cores, for "
-        "which there is not enough, make it fall; where they leave less, it falls by as much, up to the stated `droop`"
+        description="share of power left by lanes from which they keep their clock though Tensor Cores slow "
+        "down; with less it falls as much, up to `droop`"
     )
-    left: Share = Field(
-        description="share of its power that a board may have left at its stated clock until it runs faster"
-    )
-    above: Above = Field(description="by how much faster it runs for the rest that is left")
+    left: Share = Field(description="share of power left at the stated clock above which a board runs faster")
+    above: Above = Field(description="speed-up for the rest")
 
 
 class GpuPower(Model):
-    """Power of multiprocessors at the highest clock, and its fall with the clock."""
+    """Power of multiprocessors at the highest clock, and its fall."""
 
-    name: Name = Field(description="what the table is called")
+    name: Name = Field(description="name of the table")
     nodes: list[NodeEnergies] = Field(
         min_length=1,
-        description="process nodes; what is around an operation on others is by the ratio of these energies",
+        description="process nodes, whose ratios scale the energies around an operation",
     )
-    measured: Parts = Field(description="process node of the GPUs whose watts were measured, nm")
+    measured: Parts = Field(description="process node of the measured GPUs, nm")
     around_lanes: Joules = Field(
-        description="what a multiply-accumulate in FP32 on lanes has around it there; also an operation on what is in "
-        "registers already"
+        description="energy around an FP32 multiply-accumulate on lanes, or an operation on registers"
     )
-    around_tensor: Joules = Field(description="the same in FP16 on Tensor Cores")
+    around_tensor: Joules = Field(description="the same, FP16 on Tensor Cores")
     around_function: Joules = Field(
-        description="the same of an operation of a function: loads, stores and addresses are instructions too"
+        description="the same, an operation of a function (loads, stores, addresses)"
     )
-    active: Share = Field(
-        description="active power of a chip that states none, as a share of what its design power has beyond idle power"
-    )
-    elements: Parts = Field(description="elements of a function for which a multiprocessor is busy")
-    exponent: Exponent = Field(description="of the clock in the energy of an operation")
-    lowest: Share = Field(
-        description="energy of an operation at the lowest voltage, relative to that at the highest clock"
-    )
+    active: Share = Field(description="default active power, as a share of design power beyond idle")
+    elements: Parts = Field(description="elements of a function per busy multiprocessor")
+    exponent: Exponent = Field(description="exponent of the clock in an operation's energy")
+    lowest: Share = Field(description="energy of an operation at the lowest voltage, relative")
     design_share: Share = Field(
-        description="of the design power that multiprocessors may have; memory, links and conversion take the rest"
+        description="share of design power for multiprocessors; memory, links, conversion take the rest"
     )
     clock: ClockRules = Field(description="how the clock follows the power")
 

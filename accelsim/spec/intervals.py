@@ -20,32 +20,32 @@ KINDS = ("product", "function", "convolution", "attention", "layer", "prefill", 
 
 
 class Whole(Model):
-    """Factors between which nine of ten measured things of a kind lie, and the measurements that they come of."""
+    """Factors between which nine of ten measurements of a kind lie."""
 
-    below: Factor = Field(description="the prediction divided by it is the lower end")
-    above: Factor = Field(description="the prediction times it is the upper end")
-    rows: Rows = Field(description="measurements that they come of")
-    unseen: Unseen = Field(0, description="measurements that had no part in them")
-    inside: Held | None = Field(None, description="share of these that lie within the printed interval")
-    fitted_on: Words = Field(description="the measurements, by who published them")
+    below: Factor = Field(description="lower end: prediction divided by it")
+    above: Factor = Field(description="upper end: prediction times it")
+    rows: Rows = Field(description="measurements behind them")
+    unseen: Unseen = Field(0, description="measurements without part in them")
+    inside: Held | None = Field(None, description="share of these inside the printed interval")
+    fitted_on: Words = Field(description="measurements, by publisher")
 
 
 class KernelIntervals(Model):
-    """Errors of single kernels without constants of their chip, or in another lab than that which measured it."""
+    """Errors of single kernels on uncalibrated chips, or in other labs."""
 
     uncalibrated: dict[Name, Factor] = Field(
         min_length=1,
-        description="kind of kernel -> factor of its interval on a chip that nobody has calibrated",
+        description="kind of kernel -> interval factor on an uncalibrated chip",
     )
     labs: dict[Name, Factor] = Field(
         min_length=1,
-        description="kind of kernel -> spread between labs that measured one chip, beside that of kernels in one lab; "
-        "others have that of `attention`",
+        description="kind of kernel -> added spread between labs; others have that of `attention`",
     )
     correlation_own: Held = Field(
-        description="of errors of different kernels of a calibrated chip: share of their variance between operators"
+        description="correlation between kernel errors on a calibrated chip (variance share between "
+        "operators)"
     )
-    correlation_other: Held = Field(description="of other chips: share of their variance between devices")
+    correlation_other: Held = Field(description="the same on other chips (variance share between devices)")
 
     @model_validator(mode="after")
     def _complete(self) -> KernelIntervals:
@@ -58,11 +58,11 @@ class KernelIntervals(Model):
 
 
 class Intervals(Model):
-    """Intervals of kernels, or of whole things: of these the wider of this and of what kernels tell is printed."""
+    """Intervals of kernels, or of whole runs (the wider of these and the kernels' is printed)."""
 
-    name: Name = Field(description="what the table is called")
+    name: Name = Field(description="name of the table")
     wholes: dict[str, Whole] = Field(
         {},
-        description="what is predicted, and where it runs (`step: many nodes`, `network`, `joules`) -> its factors",
+        description="what is predicted, and where (`step: many nodes`, `network`, `joules`) -> factors",
     )
-    kernels: KernelIntervals | None = Field(None, description="of single kernels; absent: the table has none")
+    kernels: KernelIntervals | None = Field(None, description="of single kernels")

@@ -15,21 +15,19 @@ _FROM_PACKETS: Any = None
 
 
 class Link(Model):
-    """A link to another memory or chip: PCIe, NVLink, Ethernet. States its bandwidth, its packets, or both."""
+    """A link (PCIe, NVLink, Ethernet): its bandwidth, its packets, or both."""
 
     kind: Words = Field(description="pcie, nvlink, ...: names the row of tables and plots")
     bandwidth: BytesPerSecond = Field(
         _FROM_PACKETS,
-        description="most payload per second of one direction, after protocol overhead; absent: that of the packets",
+        description="payload per direction, after protocol overhead; absent: by packets",
     )
     pcie: Pcie | None = Field(None, description="packets of PCI Express")
     packets: Packets | None = Field(None, description="packets of another protocol")
-    latency: Seconds = Field(description="from the first byte sent to the first byte received")
+    latency: Seconds = Field(description="first byte sent to first byte received")
     duplex: Literal["full", "half"] = Field("full", description="half: both directions share the rate")
     energy: JoulesPerByte = Field(description="per payload byte, both ends")
-    energy_status: Status | None = Field(
-        None, description="how far its energy can be trusted; absent: a guess"
-    )
+    energy_status: Status | None = Field(None, description="how far to trust its energy; absent: a guess")
 
     @property
     def protocol(self) -> Protocol | None:

@@ -32,9 +32,8 @@ FROM_TABLE = ("read_energy", "write_energy")
 
 
 class Memory(Model):
-    """An off-chip memory device, or a level before one (kind: sram), whose energies may follow from the energy table.
-    Of one with a ``dram`` every figure that is left out follows from the DRAM model, if any of kind, capacity,
-    bandwidth, latency and energies is; ``memory: dram/ddr4-3200`` leaves out all."""
+    """An off-chip memory, or a level before one (kind: sram). With a ``dram``, kind, capacity, bandwidth,
+    latency and energies that are left out follow from it; ``memory: dram/ddr4-3200`` leaves out all."""
 
     later: ClassVar = {"Dram": _dram}
 
@@ -54,28 +53,20 @@ class Memory(Model):
     kind: Words = Field(_FROM_DRAM, description="ddr3, ddr4, hbm2, ...: names the row of tables and plots")
     capacity: Bytes = Field(_FROM_DRAM, description="all channels together")
     bandwidth: BytesPerSecond = Field(_FROM_DRAM, description="peak of one channel")
-    channels: Cores = Field(1, description="channels; a transfer is striped over all of them")
+    channels: Cores = Field(1, description="a transfer is striped over all")
     efficiency: Annotated[Share, Fitted(0.3, 1.0)] = Field(1.0, description="usable share of the peak")
-    beat: Width = Field(
-        1, description="granule of one data clock and channel; transfers are rounded up to it"
-    )
-    latency: Seconds = Field(_FROM_DRAM, description="from acceptance of a request to its first data")
-    pipelined: bool = Field(True, description="latency of a request overlaps the data of the one before")
+    beat: Width = Field(1, description="granule per data clock and channel; transfers are rounded up")
+    latency: Seconds = Field(_FROM_DRAM, description="acceptance of a request to its first data")
+    pipelined: bool = Field(True, description="latency overlaps the previous data")
     read_energy: JoulesPerByte | None = Field(
         None,
-        description="per byte read, activation included; absent of an SRAM: by the energy table of the chip",
+        description="per byte read, activation included; absent for an SRAM: by the energy table",
     )
     write_energy: JoulesPerByte | None = Field(None, description="the same per byte written")
-    energy_status: Status | None = Field(
-        None, description="how far its energies can be trusted; absent: a guess"
-    )
-    static_power: Watts = Field(0.0, description="drawn all the time: standby and refresh")
-    shared: bool = Field(
-        False, description="belongs to a server that others use too: its standby and refresh are not charged"
-    )
-    dram: Dram | None = Field(
-        None, description="banks and timing, for the memory models 'pattern' and 'bank'"
-    )
+    energy_status: Status | None = Field(None, description="how far to trust its energies; absent: a guess")
+    static_power: Watts = Field(0.0, description="standby and refresh")
+    shared: bool = Field(False, description="shared server: standby and refresh are not charged")
+    dram: Dram | None = Field(None, description="banks and timing, for 'pattern' and 'bank'")
 
     @property
     def peak_Bps(self) -> float:
@@ -117,40 +108,37 @@ class Memory(Model):
 
 
 class Cache(Model):
-    """How a level keeps what passes it, without the compiler: by lines, in each set the latest used ones (LRU)."""
+    """A level as a cache: lines in sets, least recently used replaced (LRU)."""
 
-    line: Width = Field(description="bytes of a line: what is fetched and written back at a time")
+    line: Width = Field(description="bytes fetched and written back at a time")
     ways: Annotated[Parts, Field(le=64)] = Field(description="lines of a set")
     policy: Literal["write_back", "write_through"] = Field(
         "write_back",
-        description="write_back: stores stay here until their line makes room (a line that is not written whole is "
-        "fetched first); write_through: they go on to the memory at once, and make no room here",
+        description="write_back: stores stay until their line is replaced (partly written lines are fetched "
+        "first); write_through: they go on at once, without a line",
     )
 
 
 class Attachment(MemoryLevel):
-    """A memory of the chip, which all cores share: which operands live there and through which engines they move. Or a
-    level on the way from such a memory to the cores (``fed_by``)."""
+    """A memory that all cores share, or a level between it and the cores (``fed_by``)."""
 
     memory: Memory = Field(description="the device")
-    link: Link | None = Field(None, description="what lies between the chip and the memory, if anything")
+    link: Link | None = Field(None, description="what lies between chip and memory")
     holds: Annotated[list[Literal["activations", "weights", "host"]], once] = Field(
         [],
-        description="operands that live here; 'host': operators that fall back to the CPU work here. A memory that no "
-        "other feeds holds one at least; of levels see fed_by",
+        description="operands that live here; 'host': operators on the CPU work here. At least one, except "
+        "levels",
     )
     fed_by: Name | None = Field(
         None,
-        description="memory behind this one, which is a level (kind: sram) on the way from it to the cores: a cache "
-        "of it, or with 'holds: [activations]' where the compiler keeps results while there is room",
+        description="for a level (kind: sram): the memory behind it. A level is a cache, or with 'holds: "
+        "[activations]' keeps results while there is room",
     )
-    cache: Cache | None = Field(
-        None, description="what makes the level a cache; absent: the compiler says what lies in it"
-    )
+    cache: Cache | None = Field(None, description="makes the level a cache; absent: the compiler fills it")
     load_engine: Name = Field("dma_in", description="engine whose queue reads from it")
     store_engine: Name = Field("dma_out", description="engine whose queue writes to it")
     arbitration: Literal["loads_first", "stores_first"] = Field(
-        "loads_first", description="who wins when both ask at one edge"
+        "loads_first", description="who wins at one edge"
     )
 
     @property

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 class Sparse(Model):
-    """N:M structured sparsity: of each M weights along the reduction at most N are not zero, and only they are
-    stored and multiplied.
-    """
+    """N:M sparsity: at most N in each M weights along the reduction are nonzero, stored and multiplied."""
 
-    n: Side = Field(description="weights kept of each group")
-    m: Side = Field(description="weights of a group")
+    n: Side = Field(description="weights kept")
+    m: Side = Field(description="weights in a group")
 
 
 def formats_are_known(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -84,76 +82,64 @@ H200 and an H100 keep their clock in products of 13 and 4 ms, where it falls in 
 
 
 class ImplicitGemm(Model):
-    """Convolutions of one format by kernels of implicit GEMM of their own: K is never cut, and there is no Winograd."""
+    """Convolutions of one format by own implicit-GEMM kernels, without K cuts and Winograd."""
 
-    sustained: Annotated[Share, Fitted(0.02, 1.0)] = Field(
-        0.8, description="share of the rate of products at which they multiply"
-    )
+    sustained: Annotated[Share, Fitted(0.02, 1.0)] = Field(0.8, description="share of the products' rate")
     tile: Annotated[Results, Fitted(1.0, 65536.0)] = Field(
-        4096.0, description="results of their smallest tile: no block takes less for a step of K"
+        4096.0, description="results of the smallest tile, below which a K step gets no faster"
     )
     pointwise: Annotated[Share, Fitted(0.05, 1.0)] = Field(
         0.5,
-        description="share of that rate at which 1 x 1 filters multiply that move by more than 1 or reach beyond the "
-        "image, and so are no plain product",
+        description="share of that rate for 1 x 1 filters with stride or padding, which are no plain products",
     )
     strided: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
         0.5,
-        description="blocks in whose time the inputs of a stride above 1 are gathered at first, which nothing hides",
+        description="blocks in whose time strided inputs are gathered first",
     )
     channels: Side = Field(
         8,
-        description="channels of one place of the filter that a step of K takes on Tensor Cores, filled up where there "
-        "are fewer",
+        description="channels per K step on Tensor Cores, at one filter position, padded",
     )
     fft: Parts | None = Field(
         None,
-        description="thousands of images x channels x results from which filters larger than 3 x 3 that move by 1 are "
-        "computed by fast Fourier transforms; absent: never",
+        description="thousands of images x channels x results from which filters above 3 x 3 with stride 1 "
+        "use FFTs; absent: never",
     )
 
 
 class SimtFormat(Model):
-    """How a multiprocessor multiplies operands of one format."""
+    """One operand format of a multiprocessor."""
 
     unit: Literal["tensor", "lanes"] = Field(
         "tensor",
-        description="what multiplies: Tensor Cores (matrix cores), or the lanes; tiles may be for one of them",
+        description="Tensor Cores (matrix cores), or lanes",
     )
-    macs: Lanes = Field(
-        description="multiply-accumulates of a multiprocessor in so many `clocks`, at its peak"
-    )
-    clocks: Pace = Field(
-        1, description="clocks in which it does `macs`: above 1 where it does less than one a clock"
-    )
+    macs: Lanes = Field(description="peak multiply-accumulates of a multiprocessor in `clocks`")
+    clocks: Pace = Field(1, description="above 1 for less than one per clock")
     accumulate: str = Field("fp32", description="format of the sums")
     dot: str | None = Field(
         None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
     )
     sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
         UNITS["tensor"].sustained,
-        description="share of the peak at which the loop over K runs with the tile that reuses operands most; of lanes "
-        f"{UNITS['lanes'].sustained:g}, of FP64 on Tensor Cores {UNIT_OF['tensor', 'fp64'].sustained:g} unless it is "
-        "given",
+        description=f"share of the peak with the best tile; lanes: default {UNITS['lanes'].sustained:g}, "
+        f"FP64 on Tensor Cores: {UNIT_OF['tensor', 'fp64'].sustained:g}",
     )
     feed: Annotated[Feed, Fitted(0.0, 256.0)] = Field(
         UNITS["tensor"].feed,
-        description="multiply-accumulates in whose time an element of an operand gets from shared memory to the unit, "
-        f"which smaller tiles need more often; of lanes {UNITS['lanes'].feed:g}, of FP64 on Tensor Cores "
-        f"{UNIT_OF['tensor', 'fp64'].feed:g} unless it is given",
+        description="time of an operand element from shared memory to the unit, in multiply-accumulates; "
+        f"lanes: default {UNITS['lanes'].feed:g}, FP64 on Tensor Cores: {UNIT_OF['tensor', 'fp64'].feed:g}",
     )
-    sparse: Sparse | None = Field(None, description="structured sparsity of the weights that it skips")
+    sparse: Sparse | None = Field(None, description="structured sparsity that it skips")
     step: Side = Field(
         UNITS["tensor"].step,
-        description="the loop over K goes by so many; K is rounded up to it; of lanes "
-        f"{UNITS['lanes'].step} unless it is given",
+        description=f"K per step, to which K is rounded up; lanes: default {UNITS['lanes'].step}",
     )
 
     convolution: ImplicitGemm | None = Field(
         None,
-        description="what convolutions do otherwise than products; absent: they multiply as these do, or by Winograd's "
-        "algorithms where that is faster",
+        description="the library's own convolution kernels; absent: as products, or Winograd where faster",
     )
 
     @property

@@ -27,21 +27,21 @@ MOST_NODES = 1024
 
 
 class Router(Model):
-    """Clocks that the head of a packet spends in a router and on wires, and the buffers at its inputs."""
+    """Clocks of a packet's head in a router and on wires, and input buffers."""
 
     injection: Hop = Field(1, description="clocks from a node into its router")
     ejection: Hop = Field(1, description="clocks to hand a flit to the node")
-    ejection_link: Hop = Field(1, description="clocks of the wire from the last router to the node")
+    ejection_link: Hop = Field(1, description="clocks from the last router to the node")
     routing: Hop = Field(1, description="clocks to find the output")
     vc_allocation: Hop = Field(1, description="clocks to get a virtual channel")
     switch_allocation: Hop = Field(1, description="clocks to get the crossbar")
     traversal: Hop = Field(1, description="clocks through the crossbar")
     link: Hop = Field(1, description="clocks of a wire between routers")
-    credit: Hop = Field(1, description="clocks until a freed place is known at the other end of the wire")
+    credit: Hop = Field(1, description="clocks until a freed place is known at the sender")
     virtual_channels: Queues = Field(4, description="queues at each input")
     buffer_flits: Flits = Field(8, description="flits that each queue holds")
     energy: JoulesPerByte = Field(0.0, description="per byte and router: buffers, crossbar, arbiters")
-    energy_status: Status | None = Field(None, description="how far it can be trusted; absent: a guess")
+    energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
 
     @property
     def pipeline(self) -> int:
@@ -54,7 +54,7 @@ class Wire(Model):
 
     node_area: SquareMetres = Field(description="area of a node with its router")
     energy_per_mm: JoulesPerByte = Field(description="per byte and millimetre of wire")
-    energy_status: Status | None = Field(None, description="how far it can be trusted; absent: a guess")
+    energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
 
     @property
     def length_mm(self) -> float:
@@ -63,16 +63,16 @@ class Wire(Model):
 
 
 class Noc(Model):
-    """A network on a chip: nodes that send packets of flits to each other over shared links."""
+    """A network on a chip: nodes that exchange packets of flits over shared links."""
 
     topology: Topology = Field(description="how the routers are connected")
     shape: list[Parts] = Field(
         min_length=1,
         max_length=2,
-        description="[nodes] of a bus, crossbar or ring; [columns, rows] of a mesh or torus; [arity, levels] of a tree",
+        description="[nodes] (bus, crossbar, ring); [columns, rows] (mesh, torus); [arity, levels] (tree)",
     )
     clock: Hertz = Field(description="of routers and wires")
-    flit: Width = Field(description="what a link carries per clock and direction")
+    flit: Width = Field(description="bytes of a link per clock and direction")
     router: Router = Field(Router.model_construct(), description="pipeline and buffers")
     wire: Wire | None = Field(None, description="wires; absent: they cost no energy")
 

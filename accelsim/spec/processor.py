@@ -11,21 +11,17 @@ from accelsim.spec.status import Status
 
 
 class Processor(Model):
-    """A CPU, as far as operators fall back to it."""
+    """A CPU for operators that fall back to it."""
 
     title: Words = Field(description="name for tables")
     cores: Parts = Field(description="physical cores")
     clock: Hertz = Field(description="base clock")
     peak: dict[str, OpsPerSecond] = Field(
-        min_length=1, description="format -> arithmetic peak, a multiply-add counts as two"
+        min_length=1, description="format -> peak, a multiply-add counts as two"
     )
     efficiency: Share = Field(description="usable share of the peak")
     memory: Memory = Field(description="its main memory")
     overhead: Seconds = Field(description="time to dispatch one operator")
-    energy_per_op: Joules = Field(
-        description="dynamic energy of one arithmetic operation, everything in the core included"
-    )
-    energy_status: Status | None = Field(
-        None, description="how far that energy can be trusted; absent: a guess"
-    )
-    idle_power: Watts = Field(0.0, description="drawn while it works, besides the dynamic energy")
+    energy_per_op: Joules = Field(description="dynamic energy of an operation, whole core")
+    energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
+    idle_power: Watts = Field(0.0, description="drawn while it works, besides dynamic energy")

@@ -111,20 +111,18 @@ class Pcie(Model):
     generation: Annotated[int, _one_of(tuple(GENERATIONS))] = Field(description="1 to 7")
     lanes: Annotated[int, _one_of(LANES)] = Field(description="1, 2, 4, 8, 16 or 32")
     max_payload: Payload = Field(256, description="most data bytes of a packet")
-    max_read_request: Payload = Field(512, description="most data bytes that one read asks for")
+    max_read_request: Payload = Field(512, description="most data bytes of a read")
     read_completion_boundary: Annotated[Bytes, _one_of(BOUNDARIES_B, " B")] = Field(
         64, description="completions end at its multiples"
     )
     split_completions: bool = Field(
-        False, description="each completion is one boundary long (old chipsets), not one payload"
+        False, description="completions are one boundary long (old chipsets), not one payload"
     )
     address_bits: Annotated[int, _one_of((32, 64))] = Field(64, description="32 or 64")
-    ecrc: bool = Field(False, description="each packet carries an end-to-end CRC")
-    tags: Parts | None = Field(
-        None, description="reads that may be under way at a time; absent: enough of them"
-    )
+    ecrc: bool = Field(False, description="packets carry an end-to-end CRC")
+    tags: Parts | None = Field(None, description="reads under way; absent: enough")
     round_trip: Seconds | None = Field(
-        None, description="from a read request to its data, in hardware; with tags it bounds reads"
+        None, description="read request to its data, in hardware; bounds reads with tags"
     )
 
     @property
@@ -188,20 +186,18 @@ class Pcie(Model):
 
 
 class Packets(Model):
-    """Packets of payload and header on one or several parallel links: NVLink, Ethernet."""
+    """Packets on parallel links: NVLink, Ethernet."""
 
     links: Parts = Field(1, description="parallel links, used evenly")
     rate: BytesPerSecond = Field(description="of one link and direction, after line coding")
     max_payload: Width = Field(description="most payload bytes of a packet")
-    header: Width = Field(
-        description="bytes around each payload: headers, checksums, preamble and gap between packets"
-    )
-    granule: Width = Field(1, description="payloads are padded to whole ones: a flit")
+    header: Width = Field(description="bytes around each payload: headers, checksums, preamble, gap")
+    granule: Width = Field(1, description="payloads are padded to it (a flit)")
     window: Bytes | None = Field(
-        None, description="payload bytes of all links under way before credits return; absent: enough of them"
+        None, description="payload bytes under way before credits return; absent: enough"
     )
     round_trip: Seconds | None = Field(
-        None, description="from a packet to the return of its credits; with the window it bounds the rate"
+        None, description="packet to its credits; bounds the rate with the window"
     )
 
     def framing(self, write: bool) -> Framing:

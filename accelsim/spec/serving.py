@@ -38,195 +38,179 @@ LIBRARIES = ("", "triton", "cutlass", "trtllm", "marlin")
 class Measured(Model):
     """A row of constants, what it was fitted on, and how far off it is on rows that had no part in the fit."""
 
-    rows: Count = Field(
-        0, description="measured kernels that the constants were fitted on; 0: they are defaults"
-    )
-    unseen: Count = Field(0, description="measured kernels that had no part in the fit")
-    mean: Soft | None = Field(None, description="mean of the size of model / measured - 1 on these")
+    rows: Count = Field(0, description="fitted kernels; 0: defaults")
+    unseen: Count = Field(0, description="measured kernels without part in the fit")
+    mean: Soft | None = Field(None, description="mean size of model / measured - 1 on these")
     intervals: dict[str, IntervalOf] = Field(
         {},
-        description="regime (`launch`, `short`, `long`) or `all` -> interval that holds nine of ten of the rows",
+        description="regime (`launch`, `short`, `long`) or `all` -> interval",
     )
 
 
 class Layer(Measured):
-    """A linear layer in one format: product of an input by weights, in a graph of kernels."""
+    """A linear layer in one format, in a graph of kernels."""
 
-    launch: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
-        2.1e-6, description="of its product in a graph of kernels"
-    )
-    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(
-        0.95, description="share of the peak of the loop over K"
-    )
+    launch: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(2.1e-6, description="of the product")
+    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(0.95, description="share of the peak")
     feed: Annotated[Times, found_in(0.0, 192.0)] = Field(
-        0.7, description="clocks to bring 1,000 elements of the operands of a tile into the multiprocessor"
+        0.7, description="clocks per 1,000 operand elements brought in"
     )
     block: Annotated[Times, found_in(0.0, 6000.0)] = Field(
         620.0, description="clocks of a block beside its loop"
     )
     results: Annotated[Times, found_in(0.0, 500.0)] = Field(
-        140.0, description="clocks of a block for 1,000 results that it writes"
+        140.0, description="clocks per 1,000 results written"
     )
     softness: Annotated[Soft, found_in(0.0, 1.0)] = Field(
-        0.6, description="how much of a whole wave the last one takes"
+        0.6, description="share of a whole wave that the last one takes"
     )
     vector: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
-        2e-6, description="of the product of one row by a matrix, beside moving it"
+        2e-6, description="one row times a matrix, beside moving"
     )
     memory: Annotated[Share, found_in(0.3, 1.0)] = Field(0.8, description="share of the DRAM's peak")
     cached: Annotated[Times, found_in(1.0, 8.0)] = Field(
-        2.0, description="how many times the DRAM's peak the L2 cache brings what it holds at"
+        2.0, description="rate of the L2 cache, in DRAM peaks"
     )
     room: Annotated[Times, found_in(0.2, 1.2)] = Field(
-        0.7, description="share of the L2 cache that operands and results stay in"
+        0.7, description="share of the L2 cache for operands and results"
     )
     reduction: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
-        1.9e-6, description="to add up the parts of a loop that was cut, beside moving them"
+        1.9e-6, description="to sum parts of a cut loop, beside moving"
     )
     added: Annotated[Times, found_in(0.0, 2.0)] = Field(
-        0.54, description="share of the bytes of these sums that is moved"
+        0.54, description="share of these sums' bytes that is moved"
     )
     quantiser: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
-        2.8e-6, description="launch of the kernel that quantises the input"
+        2.8e-6, description="launch of the input quantiser"
     )
-    row: Annotated[Seconds, found_in(0.0, 20e-9, "s")] = Field(
-        5.2e-9, description="of that kernel for each row of the input"
-    )
+    row: Annotated[Seconds, found_in(0.0, 20e-9, "s")] = Field(5.2e-9, description="quantiser, per input row")
     along: Annotated[Seconds, found_in(0.0, 4e-9, "s")] = Field(
-        0.15e-9, description="of that kernel for each element along a row, which all rows take together"
+        0.15e-9, description="quantiser, per element along a row, all rows together"
     )
     quantising: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.64, description="share of the DRAM's peak at which it reads and writes"
+        0.64, description="quantiser, share of the DRAM's peak"
     )
 
 
 class Prefill(Measured):
-    """Attention of prompts with one format of keys and values, writing to the cache of keys and values included."""
+    """Prompt attention with one key and value format, cache writes included."""
 
     launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(
-        8.2e-6, description="of the kernels of an attention in a graph"
+        8.2e-6, description="of an attention in a graph"
     )
     sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(
-        0.63, description="share of the peak of both products"
+        0.63, description="share of the peak, both products"
     )
     exponential: Annotated[Times, found_in(0.0, 4.0)] = Field(
-        0.31, description="time of a softmax, that of its exponentials on the special functions being 1"
+        0.31, description="softmax time, 1 being its exponentials on special-function units"
     )
     block: Annotated[Times, found_in(0.0, 20_000.0)] = Field(
         4300.0, description="clocks of a block beside its loop"
     )
     wide: Annotated[Soft, found_in(0.0, 1.0)] = Field(
-        0.28, description="share of `block` that grows with the elements of a head, 128 being 1"
+        0.28, description="share of `block` that grows with head elements (128: 1)"
     )
     softness: Annotated[Soft, found_in(0.0, 1.0)] = Field(
-        0.94, description="how much of a whole wave the last one takes"
+        0.94, description="share of a whole wave that the last one takes"
     )
     first: Annotated[Share, found_in(0.3, 1.0)] = Field(
-        0.97, description="share of its time that the longest block adds where it binds"
+        0.97, description="share of its time that the longest block adds if it binds"
     )
     memory: Annotated[Share, found_in(0.1, 1.0)] = Field(0.65, description="share of the DRAM's peak")
     token: Annotated[Seconds, found_in(0.0, 20e-9, "s")] = Field(
-        0.6e-9, description="of the write to the cache and of quantising, for each token"
+        0.6e-9, description="cache write and quantising, per token"
     )
-    queries: Side = Field(128, description="rows of queries of a block")
-    packs: bool = Field(True, description="whether query heads that share keys are rows of one block")
+    queries: Side = Field(128, description="query rows of a block")
+    packs: bool = Field(True, description="query heads that share keys are rows of one block")
 
 
 class Decode(Measured):
-    """Attention of one query per sequence with one format of keys and values, writing to their cache included."""
+    """Attention of one query per sequence with one key and value format, cache writes included."""
 
     launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(
-        8.1e-6, description="of the kernels of an attention in a graph"
+        8.1e-6, description="of an attention in a graph"
     )
     block: Annotated[Seconds, found_in(0.0, 20e-6, "s")] = Field(
-        2.9e-6, description="of a block with up to 128 keys: a sequence and a head of keys"
+        2.9e-6, description="a block (sequence and key head), up to 128 keys"
     )
     wide: Annotated[Soft, found_in(0.0, 1.0)] = Field(
-        0.33, description="share of `block` that grows with the elements of a head, 128 being 1"
+        0.33, description="share of `block` that grows with head elements (128: 1)"
     )
     query: Annotated[Seconds, found_in(0.0, 0.5e-6, "s")] = Field(
-        0.019e-6, description="of a block for each query head that shares its keys"
+        0.019e-6, description="per query head that shares its keys"
     )
     step: Annotated[Seconds, found_in(0.0, 6e-6, "s")] = Field(
-        1.06e-6, description="of a block for 128 more keys of 128 elements"
+        1.06e-6, description="per 128 more keys of 128 elements"
     )
     join: Annotated[Seconds, found_in(0.0, 12e-6, "s")] = Field(
-        3.1e-6, description="of the kernel that joins parts of the keys, from 129 keys on"
+        3.1e-6, description="kernel that joins key parts, from 129 keys"
     )
     memory: Annotated[Share, found_in(0.3, 1.0)] = Field(0.86, description="share of the DRAM's peak")
     cached: Annotated[Times, found_in(1.0, 8.0)] = Field(
-        1.1, description="how many times the DRAM's peak keys come at that the L2 cache holds"
+        1.1, description="rate of keys in the L2 cache, in DRAM peaks"
     )
-    room: Annotated[Times, found_in(0.2, 1.2)] = Field(
-        1.0, description="share of the L2 cache that keys stay in"
-    )
+    room: Annotated[Times, found_in(0.2, 1.2)] = Field(1.0, description="share of the L2 cache for keys")
     lone: bool = Field(
         False,
-        description="whether each query head has a block of its own that no part of the keys is cut from, where "
-        "a window is given or heads do not share keys (FlashAttention 2)",
+        description="with a window or unshared keys, each query head has one block for all keys "
+        "(FlashAttention 2)",
     )
     stream: Times = Field(
         0.0,
-        description="bytes of keys and values that a multiprocessor reads per clock where a block has one query head "
-        "and reads all its keys, shared or not (masked multi-head attention on lanes); 0: blocks have Tensor Cores",
+        description="key and value bytes per clock where a block has one query head and all its keys (masked "
+        "attention on lanes); 0: Tensor Cores",
     )
     walk: Annotated[Seconds, found_in(0.0, 6e-6, "s")] = Field(1.4e-6, description="`step` of such a block")
     packing: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
-        0.5e-6, description="where `lone`, of heads that share keys: more of a launch"
+        0.5e-6, description="with `lone` and shared keys: added to the launch"
     )
     copying: Annotated[Seconds, found_in(0.0, 15e-6, "s")] = Field(
         5e-6,
-        description="the same, of several sequences with several heads of keys: copies of queries and results",
+        description="the same, several sequences and key heads: copies of queries and results",
     )
 
 
 class Experts(Measured):
-    """A mixture of experts in one format: routing, two grouped products, activation and sum, in a graph."""
+    """A mixture of experts in one format: routing, two grouped products, activation, sum."""
 
-    launch: Annotated[Seconds, found_in(0.0, 90e-6, "s")] = Field(
-        30e-6, description="of all its kernels in a graph"
-    )
-    sustained: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.45, description="share of the peak of the products"
-    )
+    launch: Annotated[Seconds, found_in(0.0, 90e-6, "s")] = Field(30e-6, description="of all its kernels")
+    sustained: Annotated[Share, found_in(0.05, 1.0)] = Field(0.45, description="share of the peak, products")
     memory: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.98, description="share of the DRAM's peak at which weights come"
+        0.98, description="share of the DRAM's peak, weights"
     )
     moved: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.48, description="share of the DRAM's peak at which activations are moved"
+        0.48, description="share of the DRAM's peak, activations"
     )
-    token: Annotated[Seconds, found_in(0.0, 100e-9, "s")] = Field(0.0, description="for each token")
-    local: Annotated[Seconds, found_in(0.0, 1.5e-6, "s")] = Field(
-        0.0, description="for each expert of the device"
-    )
+    token: Annotated[Seconds, found_in(0.0, 100e-9, "s")] = Field(0.0, description="per token")
+    local: Annotated[Seconds, found_in(0.0, 1.5e-6, "s")] = Field(0.0, description="per expert on the device")
     active: Annotated[Seconds, found_in(0.0, 3e-6, "s")] = Field(
-        0.0, description="for each expert of the device that has a token"
+        0.0, description="per expert on the device with a token"
     )
     ragged: Annotated[Times, found_in(1.0, 6.0)] = Field(
-        2.0, description="how much longer products take whose inner size is no multiple of 16"
+        2.0, description="how much longer products take if the inner size is no multiple of 16"
     )
     padding: Annotated[Times, found_in(0.0, 128.0)] = Field(
-        46.0, description="rows that each expert with a token computes beside those of its tokens"
+        46.0, description="padded rows per expert with a token"
     )
     everywhere: bool = Field(
         True,
-        description="whether activations of all tokens and their experts are moved, those of other devices too",
+        description="activations of all experts are moved, also other devices'",
     )
 
 
 class Serving(Model):
-    """Constants of a serving stack on one GPU; a key is `FORMAT`, or `FORMAT/LIBRARY`, the usual library first."""
+    """Constants of a serving stack on one GPU. Keys are `FORMAT` or `FORMAT/LIBRARY`, usual library first."""
 
     title: Words = Field(description="stack and version")
-    device: Name = Field(description="the chip that was measured; on others the constants are not calibrated")
+    device: Name = Field(description="measured chip; on others uncalibrated")
     host: Annotated[Seconds, Field(ge=0, le=1)] = Field(
         0.0,
-        description="time of the host for a kernel, where it asks for them one by one; 0: a graph has them",
+        description="host time per kernel; 0: kernels are in a graph",
     )
-    layers: dict[str, Layer] = Field({}, description="format -> constants of linear layers")
-    prefill: dict[str, Prefill] = Field({}, description="format of keys and values -> those of prompts")
-    decode: dict[str, Decode] = Field({}, description="format of keys and values -> those of single queries")
-    experts: dict[str, Experts] = Field({}, description="format -> those of mixtures of experts")
+    layers: dict[str, Layer] = Field({}, description="format -> linear layers")
+    prefill: dict[str, Prefill] = Field({}, description="key and value format -> prompts")
+    decode: dict[str, Decode] = Field({}, description="key and value format -> single queries")
+    experts: dict[str, Experts] = Field({}, description="format -> mixtures of experts")
 
 
 class Served(NamedTuple):

@@ -17,23 +17,20 @@ Floor = Annotated[Seconds, Field(ge=0, le=1)]
 
 
 class Site(Model):
-    """Two numbers that belong to a place and not to a chip; one that is not stated is left to the chip."""
+    """Numbers of a place instead of a chip; absent ones are the chip's."""
 
-    name: Name = Field(description="what the place is called")
-    sustained_clock: Share | None = Field(None, description="share of its clock that a chip keeps under load")
-    dispatch: Floor | None = Field(
-        None, description="time of the host for one kernel, where a framework asks for them one by one"
-    )
+    name: Name = Field(description="name of the place")
+    sustained_clock: Share | None = Field(None, description="share of the clock kept under load")
+    dispatch: Floor | None = Field(None, description="host time per kernel in an eager framework")
     host_of_chip: bool = Field(
         False,
-        description="whether the host is that beside which a chip was measured, where its calibration tells one "
-        "(`host`), in place of `dispatch`",
+        description="use the host of the chip's calibration (`host`), if any, instead of `dispatch`",
     )
     measured: bool = Field(
         False,
-        description="whether this is the place where the chip was measured: intervals do not cover other labs then",
+        description="the chip was measured here: intervals do not cover other labs",
     )
-    fitted_on: str | None = Field(None, description="the measurements that they were fitted on")
+    fitted_on: str | None = Field(None, description="fitted measurements")
 
 
 FIELDS = ("sustained_clock", "dispatch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -11,8 +12,10 @@ from pydantic.fields import FieldInfo
 from accelsim import units
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
+from accelsim.spec.dram_quantity import DELAY, REFRESH
 from accelsim.spec.families import NONE
 from accelsim.spec.names import FUNCTIONS
+from accelsim.spec.status import Status
 from accelsim.spec.yaml.load import KINDS
 from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of
 
@@ -22,18 +25,32 @@ def reference_markdown() -> str:
     blocks: dict[str, type[Model]] = {}
     for model in KINDS.values():
         _collect(model, blocks)
-    parts = [_HEAD, _ranges(), *(_block(blocks[name]) for name in blocks), _families()]
+    provenance = ", ".join(f"`{name}` ({info.description})" for name, info in Model.model_fields.items())
+    parts = [
+        _HEAD.format(provenance=provenance),
+        _ranges(),
+        *(_block(blocks[name]) for name in blocks),
+        _families(),
+    ]
     return "\n".join(parts)
 
 
 _HEAD = """# Spec reference
 
-Made from the models in `accelsim/spec` and of the engine types (`accelsim/engines/*/spec.py`); do not
-edit. A field with a dimension is a number with its unit (`34 GB/s`, `24 MiB`); a bare number there is an error. Where
-a block is expected, the name of a file may stand instead (`memory: memories/ddr3-1600`), or a block that starts from
-a file and changes some keys (`use: memories/ddr3-1600`). Which fields an engine has is a matter of its `type`. Every
-file states `source` and `as_of`.
+Made from the models in `accelsim/spec` and the engine types (`accelsim/engines/*/spec.py`); do not edit.
+
+- Fields in **bold** are required. Every block may also have {provenance}; every file states `source` and `as_of`.
+- A unit as type (`B/s`) means a number with its unit (`34 GB/s`, `24 MiB`); a bare number is an error.
+- Instead of a block you may name a file (`memory: memories/ddr3-1600`), or start from one and change some keys (`use: memories/ddr3-1600`).
+- An engine's fields depend on its `type`. A constant is fitted within its range ([constants.md](constants.md)); `1..64` is a range with both ends.
 """
+
+
+_CLOCKED = "tCK or s"
+"""Unit of clocks, or a time."""
+_DELAYS = {str(DELAY).removeprefix("0 to "): "delay", str(REFRESH).removeprefix("0 to "): "refresh time"}
+"""Upper limit of clocks, or a time -> its type in words."""
+_STATUS = "[status](energy-tables.md#how-far-to-trust-a-figure)"
 
 
 def _ranges() -> str:
@@ -43,9 +60,10 @@ def _ranges() -> str:
         f"{units.show(row.most, row.unit, binary=row.binary)} |"
         for row in units.DIMENSIONS.values()
     ]
+    rows += [f"| a {name} of DRAM | {_CLOCKED} | 0 | {most} |" for most, name in _DELAYS.items()]
     head = (
-        "Beyond these a number is refused; times, energies and powers may also be 0. A field with a range of its own "
-        "says so.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
+        "Numbers outside these ranges are refused, unless a field states its own; times, energies and powers may also "
+        "be 0.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 
@@ -65,6 +83,8 @@ def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
     """``model`` and every block inside it, in order of first use."""
     if model.__name__ in blocks:
         return
+    if _base(model) is not Model:
+        _collect(_base(model), blocks)
     blocks[model.__name__] = model
     for name in model.model_fields:
         annotation: Any = annotation_of(model, name)
@@ -79,20 +99,37 @@ def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
 def _block(model: type[Model]) -> str:
     folder = next((name for name, each in KINDS.items() if each is model), "")
     where = f"A file in `hwspecs/{folder}/`, or a block.\n\n" if folder else ""
-    rows = [_row(name, info, model) for name, info in model.model_fields.items()]
-    table = "| field | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
-    return f"## {model.__name__}\n\n{(model.__doc__ or '').strip()}\n\n{where}{table}\n"
+    base = _base(model)
+    own = {name: info for name, info in model.model_fields.items() if not _inherited(name, info, base)}
+    where += (
+        "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()}).\n\n"
+    )
+    rows = [_row(name, info, model) for name, info in own.items()]
+    table = "| field | type | meaning |\n|---|---|---|\n" + "\n".join(rows)
+    return f"## {model.__name__}\n\n{cleandoc(model.__doc__ or '')}\n\n{where}{table}\n"
+
+
+def _base(model: type[Model]) -> type[Model]:
+    """Return the nearest parent that gives ``model`` several fields."""
+    parents = (each for each in model.__mro__[1:] if issubclass(each, Model))
+    return next((each for each in parents if _shared(model, each) > 1), Model)
+
+
+def _shared(model: type[Model], base: type[Model]) -> int:
+    """Number of fields that ``model`` has from ``base`` as they are."""
+    return sum(_inherited(name, info, base) for name, info in model.model_fields.items())
+
+
+def _inherited(name: str, info: FieldInfo, base: type[Model]) -> bool:
+    """Return whether ``base`` has the same field."""
+    return name in base.model_fields and base.model_fields[name].annotation == info.annotation
 
 
 def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
-    default = (
-        "**required**"
-        if info.is_required()
-        else ""
-        if info.default is None or info.default_factory is not None
-        else f"`{_written(info.default)}`"
-    )
-    return f"| `{name}` | {_type(annotation_of(model, name))} | {default} | {_meaning(info)} |"
+    shown = f"**`{name}`**" if info.is_required() else f"`{name}`"
+    left_out = info.is_required() or info.default in (None, [], {}) or info.default_factory is not None
+    default = "" if left_out else f"; default `{_written(info.default)}`"
+    return f"| {shown} | {_type(annotation_of(model, name))}{default} | {_meaning(info)} |"
 
 
 def _meaning(info: FieldInfo) -> str:
@@ -102,7 +139,7 @@ def _meaning(info: FieldInfo) -> str:
     if mark is None:
         return said
     low, high = (units.show(end, mark.unit) if mark.unit else f"{end:,g}" for end in mark[:2])
-    return f"{said}; a [constant](constants.md), looked for from {low} to {high}"
+    return f"{said}; constant {low}..{high}"
 
 
 def _written(default: Any) -> str:
@@ -127,19 +164,22 @@ def _type(annotation: Any) -> str:
     if words := _words(annotation):
         return words
     unit = _unit(annotation)
+    if unit == _CLOCKED:
+        return _DELAYS[_own_range(annotation)[1]]
     if unit:
         own = _own_range(annotation)
-        return f"quantity in {unit}" + (f", {own[0]} to {own[1]}" if own else "")
+        return unit + (f", {own[0]}..{own[1]}" if own else "")
     if get_origin(inner) is dict:
         or_none = f", or `{NONE}`" if families_of(annotation) else ""
         return f"table of {_type(get_args(inner)[1])}{or_none}"
     if get_origin(inner) is list:
         return f"list of {_type(get_args(inner)[0])}"
     if get_origin(inner) is not None:
-        return ", ".join(f"`{choice}`" for choice in get_args(inner))
-    named = {str: "text", int: "whole number", float: "number", bool: "true or false"}[inner]
+        words = get_args(inner)
+        return _STATUS if words == get_args(Status) else ", ".join(f"`{choice}`" for choice in words)
+    named = {str: "text", int: "integer", float: "number", bool: "boolean"}[inner]
     least, most = _limits(annotation)
-    return named if least is None or most is None else f"{named}, {least:,} to {most:,}"
+    return named if least is None or most is None else f"{named} {least:,}..{most:,}"
 
 
 def _words(annotation: Any) -> str:

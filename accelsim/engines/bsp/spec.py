@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 
 
 class TileFormat(Model):
-    """How the product unit of a tile handles one operand format.
+    """One operand format of a tile's product unit. A pass holds ``k`` x ``n`` weights, padded with zeros,
+    and streams rows of ``k`` operands through them."""
 
-    A pass holds a block of ``k`` x ``n`` weights and streams rows of ``k`` operands through it, each of which adds to
-    ``n`` sums; what a block lacks of its size is multiplied as zeros.
-    """
-
-    k: Side = Field(description="weights of a block along the reduction")
-    n: Side = Field(description="weights of a block along the outputs")
-    cycles_per_row: Pace = Field(description="issue slots of a thread per streamed row")
+    k: Side = Field(description="weights along the reduction")
+    n: Side = Field(description="weights along the outputs")
+    cycles_per_row: Pace = Field(description="issue slots per streamed row")
     accumulate: str = Field("fp32", description="format of the partial sums")
     dot: str | None = Field(
         None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
     )
 
     @property
@@ -46,40 +43,34 @@ class TileFormat(Model):
 
 
 class BspUnit(EngineSpec):
-    """Tiles with a processor and a memory each, and no other memory in reach, joined by a network that sends by the
-    clock.
-    """
+    """Tiles, each a processor with its own memory, joined by a clocked network."""
 
     rate: ClassVar[str] = "2 x tiles x k x n / cycles_per_row x clock x cores"
 
     type: Literal["bsp"] = Field(description="type of the engine")
-    tiles: Parts = Field(description="processors, each with a memory of its own")
-    threads: Parts = Field(description="threads of a tile, which issue in turn: each every so many clocks")
+    tiles: Parts = Field(description="processors with a memory each")
+    threads: Parts = Field(description="threads of a tile, which issue in turn")
     reserve: Bytes | None = Field(
         None,
-        description="of the memory of a tile for code, stacks and the programs of the exchange; absent: nothing",
+        description="tile memory for code, stacks, exchange programs; absent: nothing",
     )
-    load_width: Width = Field(description="bytes of weights per clock into the product unit")
-    vector_width: Width = Field(description="bytes of one vector: its elements are computed side by side")
-    send_width: Width = Field(description="bytes per clock that a tile sends into the exchange")
-    receive_width: Width = Field(description="bytes per clock that a tile receives from it")
-    exchange_energy: JoulesPerByte = Field(description="per byte that a tile sends, once for all that listen")
-    energy_status: Status | None = Field(
-        None, description="how far that energy can be trusted; absent: a guess"
-    )
-    sync: Clocks = Field(description="clocks from the last tile that is done until all go on")
-    pass_overhead: Clocks = Field(0, description="clocks of a pass beside its weights and its threads")
-    thread_overhead: Clocks = Field(0, description="issue slots of each thread and pass beside its rows")
+    load_width: Width = Field(description="weight bytes per clock into the product unit")
+    vector_width: Width = Field(description="bytes of a vector, computed side by side")
+    send_width: Width = Field(description="bytes per clock that a tile sends")
+    receive_width: Width = Field(description="bytes per clock that a tile receives")
+    exchange_energy: JoulesPerByte = Field(description="per byte sent, once for all receivers")
+    energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
+    sync: Clocks = Field(description="clocks from the last finished tile until all continue")
+    pass_overhead: Clocks = Field(0, description="clocks per pass beside weights and threads")
+    thread_overhead: Clocks = Field(0, description="issue slots per thread and pass beside its rows")
     weights: Literal["loaded", "resident"] = Field(
         "loaded",
-        description="whether constants come onto the tiles during the run, once, or lie there before it begins",
+        description="constants: loaded once during the run, or on the tiles before",
     )
-    formats: dict[str, TileFormat] = Field(
-        min_length=1, description="operand formats, the preferred one first"
-    )
+    formats: dict[str, TileFormat] = Field(min_length=1, description="operand formats, preferred first")
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
-        description="op or [family](#families) of ops -> issue slots per vector, or `none`: not this one of its "
-        "family; an op that is named wins over its family; other ops go to the host"
+        description="op or [family](#families) -> issue slots per vector; `none`: not this op. An op wins "
+        "over its family; other ops go to the host"
     )
 
     def room_B(self, buffer: Buffer) -> int:

@@ -21,39 +21,31 @@ ROLES = ("activations", "weights", "partial_sums")
 
 
 class RowFormat(Model):
-    """How the PEs handle one operand format: one multiply-accumulate per clock each."""
+    """One operand format of the PEs: one multiply-accumulate per clock each."""
 
     accumulate: str = Field("int32", description="format of the partial sums")
     dot: str | None = Field(
         None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
     )
 
 
 class RowStationary(EngineSpec):
-    """An array of PEs that each multiply a row of a filter with a row of an ifmap. Words are as wide as the widest of
-    its formats.
-    """
+    """An array of PEs that multiply filter rows with ifmap rows. Words are as wide as the widest format."""
 
     rate: ClassVar[str] = "2 x rows x cols x clock x cores"
 
     type: Literal["row_stationary"] = Field(description="type of the engine")
-    rows: Side = Field(description="PEs of a column: rows of the filters, chains of sets on each other")
-    cols: Side = Field(description="PEs of a row: rows of the ofmap side by side")
-    filter_register: Parts = Field(description="words of filters that a PE holds")
-    ifmap_register: Parts = Field(
-        description="words of an ifmap that a PE holds, a window of a row per channel"
-    )
-    psum_register: Parts = Field(description="partial sums that a PE holds")
-    filter_bus: Side = Field(1, description="words per clock from the buffer of the weights to the PEs")
-    ifmap_bus: Side = Field(1, description="words per clock from the buffer of the activations to the PEs")
-    psum_bus: Side = Field(1, description="partial sums per clock to the PEs, and as many from them")
-    zero_gating: bool = Field(
-        False, description="a multiplication by zero takes its clock, but no MAC energy"
-    )
-    formats: dict[str, RowFormat] = Field(
-        min_length=1, description="operand formats, the preferred one first"
-    )
+    rows: Side = Field(description="PEs in a column: filter rows, chains of sets")
+    cols: Side = Field(description="PEs in a row: ofmap rows")
+    filter_register: Parts = Field(description="filter words in a PE")
+    ifmap_register: Parts = Field(description="ifmap words in a PE, a row window per channel")
+    psum_register: Parts = Field(description="partial sums in a PE")
+    filter_bus: Side = Field(1, description="words per clock, weight buffer to PEs")
+    ifmap_bus: Side = Field(1, description="words per clock, activation buffer to PEs")
+    psum_bus: Side = Field(1, description="partial sums per clock to the PEs, and from them")
+    zero_gating: bool = Field(False, description="multiplications by zero take a clock, but no MAC energy")
+    formats: dict[str, RowFormat] = Field(min_length=1, description="operand formats, preferred first")
 
     def rates(self) -> dict[str, Fraction]:
         """One of each PE, in every format."""

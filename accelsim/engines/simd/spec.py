@@ -17,21 +17,20 @@ if TYPE_CHECKING:
 
 
 class VectorUnit(EngineSpec):
-    """The unit for everything that is not a matrix product: activation, pooling, normalisation."""
+    """The unit for activations, pooling, normalisation and other operators without products."""
 
     type: Literal["simd"] = Field(description="type of the engine")
     lanes: Lanes = Field(description="elements per clock")
     latency: Clocks = Field(0, description="clocks from the first operand to the first result")
-    chained: bool = Field(
-        False, description="fused functions follow each other within the clock, as in a pipeline"
-    )
+    chained: bool = Field(False, description="fused functions follow each other within a clock")
     requantisation: Literal["fp32", "fixed_point"] = Field(
         "fp32",
-        description="how sums become codes: times an FP32 number, or an integer multiplication and a rounding shift",
+        description="how sums become codes: times an FP32 number, or integer multiplication and rounding "
+        "shift",
     )
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
-        description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
-        "family; an op that is named wins over its family; other ops go to the host"
+        description="op or [family](#families) -> clocks per element and lane; `none`: not this op. An op "
+        "wins over its family; other ops go to the host"
     )
 
 

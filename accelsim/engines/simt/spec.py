@@ -49,21 +49,17 @@ Held = Annotated[float, Field(gt=0, le=64)]
 
 
 class TileShape(Model):
-    """A tile of the result that one thread block computes."""
+    """A result tile of one thread block."""
 
-    m: Side = Field(description="rows: of the product's result, activations")
+    m: Side = Field(description="rows of the result (activations)")
     n: Side = Field(description="columns: output channels")
     threads: Parts = Field(description="threads of the block")
-    step: Side | None = Field(None, description="its own step of the loop over K; absent: that of the format")
-    unit: Literal["tensor", "lanes"] | None = Field(
-        None, description="unit that the library has it for; absent: every one"
-    )
-    also: Annotated[list[str], once] = Field(
-        [], description="formats of the other unit that the library has it for too"
-    )
+    step: Side | None = Field(None, description="K step; absent: the format's")
+    unit: Literal["tensor", "lanes"] | None = Field(None, description="its unit; absent: both")
+    also: Annotated[list[str], once] = Field([], description="formats of the other unit that have it too")
     batched: bool | None = Field(
         None,
-        description="true: only products of several groups have it, false: only those of one; absent: all have it",
+        description="true: only for several groups, false: only for one; absent: both",
     )
 
     @property
@@ -73,32 +69,28 @@ class TileShape(Model):
 
 
 class Convolution(Model):
-    """Constants of a library's convolutions: what its algorithms take beside their products.
-
-    The defaults are those of convolutions of NeuSight and DeepBench on six dies together (P4, P100, V100, T4, A100,
-    MI25), each set weighing alike: of the logarithms of the errors, then moved until the middle of each set is within
-    11 %. ``accelsim validate gpu-conv`` compares them with those that come of the other dies.
-    """
+    """Constants of a library's convolutions beside products. Defaults are fitted to NeuSight's and
+    DeepBench's convolutions on six dies (``accelsim validate gpu-conv``)."""
 
     call: Annotated[Seconds, Fitted(0.0, 400e-6, "s", simulated=False)] = Field(
-        10e-6, description="of every convolution beside launch and dispatch: the library's choice, workspaces"
+        10e-6, description="per convolution beside launch and dispatch: the library's choice, workspaces"
     )
     fused: Annotated[Share, Fitted(0.2, 1.0, simulated=False)] = Field(
-        0.4, description="share of the rate of products at which the fused Winograd F(2x2) multiplies"
+        0.4, description="share of the products' rate of fused Winograd F(2x2)"
     )
     transforms: Annotated[Worked, Fitted(0.0, 250.0, simulated=False)] = Field(
         75.0,
-        description="clocks of a lane per element that the transforms of inputs and outputs of Winograd F(4x4) move",
+        description="lane clocks per element moved by input and output transforms of Winograd F(4x4)",
     )
     filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
-        5.8, description="bytes from DRAM per byte of its transformed filters"
+        5.8, description="DRAM bytes per byte of transformed filters"
     )
     direct: Annotated[Share, Fitted(0.1, 1.0, simulated=False)] = Field(
         0.5,
-        description="share of the rate of the lanes at which convolutions of groups of few channels multiply",
+        description="share of the lanes' rate for groups of few channels",
     )
     backward: Annotated[Droop, Fitted(1.0, 2.0, simulated=False)] = Field(
-        1.3, description="how much longer gradients of inputs take by implicit GEMM than its products"
+        1.3, description="how much longer input gradients take by implicit GEMM"
     )
 
 
@@ -141,136 +133,114 @@ class Simt(EngineSpec):
 
     type: Literal["simt"] = Field(description="type of the engine")
     multiprocessors: Cores = Field(description="streaming multiprocessors (SM, compute units)")
-    threads: Parts = Field(description="threads that a multiprocessor has room for")
-    blocks: Parts = Field(description="thread blocks that it has room for, at the most")
+    threads: Parts = Field(description="resident threads per multiprocessor")
+    blocks: Parts = Field(description="resident thread blocks")
     registers: Bytes = Field(description="register file of a multiprocessor")
-    shared: Bytes = Field(description="shared memory of a multiprocessor, all that blocks may have of it")
-    lanes: Lanes = Field(
-        description="FP32 lanes of a multiprocessor: elements per clock of what is no product"
-    )
+    shared: Bytes = Field(description="shared memory of a multiprocessor for blocks")
+    lanes: Lanes = Field(description="FP32 lanes: elements per clock, except products")
     special: Lanes = Field(
-        description="results per clock and multiprocessor of its units for special functions: powers, exponentials, "
-        "trigonometry, divisions"
+        description="special-function results per clock: powers, exponentials, trigonometry, divisions"
     )
     issue: Lanes | None = Field(
         None,
-        description="instructions of threads that its schedulers issue per clock, where lanes that multiply leave them "
-        "no room for others; absent: enough",
+        description="thread instructions issued per clock, where multiplying lanes leave no room for others; "
+        "absent: enough",
     )
     active: Watts | None = Field(
         None,
-        description="what they draw as long as all of them are busy, besides the idle power and their operations; "
-        "absent: a fifth of what the design power has beyond idle power, as of the GPUs that were measured",
+        description="drawn while all are busy, besides idle power and operations; absent: a fifth of design "
+        "power beyond idle, as measured GPUs",
     )
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
-        description="op or [family](#families) of ops -> clocks per element and lane, or `none`: not this one of its "
-        "family; an op that is named wins over its family; other ops go to the host"
+        description="op or [family](#families) -> clocks per element and lane; `none`: not this op. An op "
+        "wins over its family; other ops go to the host"
     )
-    formats: dict[str, SimtFormat] = Field(
-        min_length=1, description="operand formats, the preferred one first"
-    )
+    formats: dict[str, SimtFormat] = Field(min_length=1, description="operand formats, preferred first")
     tiles: list[TileShape] = Field(
         default_factory=_library,
         min_length=1,
-        description="tiles of the library's kernels; the one with the least estimated time is taken; absent: fourteen "
-        "of 32 x 16 to 256 x 128",
+        description="the library's tiles, of which the fastest estimate is taken; absent: fourteen, 32 x 16 "
+        "to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
         list(SPLITS),
         min_length=1,
-        description="into how many parts the loop over K may be cut, each for a block of its own; 1 among them",
+        description="parts into which K may be cut, a block each; includes 1",
     )
-    stages: Parts = Field(3, description="steps of K whose operands are in shared memory at a time")
-    thread_registers: Bytes = Field(
-        256, description="registers of a thread beside the sums: operands, addresses, counters"
-    )
+    stages: Parts = Field(3, description="K steps in shared memory at a time")
+    thread_registers: Bytes = Field(256, description="registers per thread beside sums")
     prologue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
-        1000, description="clocks of a block before its first product"
+        1000, description="clocks before a block's first product"
     )
     epilogue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
-        1000, description="clocks of a block from its last sum until its results have left"
+        1000, description="clocks from a block's last sum until its results have left"
     )
     launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
         4e-6,
-        description="from the request of a kernel that is timed by itself to the start of its first block",
+        description="request of a kernel timed alone to its first block",
     )
     follow: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         1.6e-6,
-        description="from the end of a kernel to the start of the next in a graph of kernels, as a compiled network "
-        "is; no more than `launch`",
+        description="end of a kernel to the next in a graph (compiled network); at most `launch`",
     )
     streams: Streams = Field(
         1,
-        description="kernels that may run side by side, each in a stream of its own with an equal part of the L2 "
-        "cache; 1: one after the other",
+        description="kernels side by side, each stream with an equal part of the L2 cache",
     )
-    hold: Held = Field(
-        2.0, description="multiprocessors that a block of a product keeps from kernels of other streams"
-    )
+    hold: Held = Field(2.0, description="multiprocessors that a product's block keeps from other streams")
     spacing: Seconds = Field(
         0.7e-6,
-        description="from the launch of a kernel of a graph to that of the next in another stream, at the least",
+        description="least time between launches in different streams",
     )
     dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
         0.0,
-        description="time of the host for one kernel where a framework asks for them one by one: no kernel ends "
-        "before; of the site and not of the chip",
+        description="host time per kernel in an eager framework: no kernel ends before; belongs to the site",
     )
     sustained_clock: Annotated[Share, Fitted(0.3, 1.0, simulated=False)] = Field(
         1.0,
-        description="share of its clock that the chip keeps under load; of the site (cooling, power limit) and not of "
-        "the chip",
+        description="share of the clock kept under load; belongs to the site (cooling, power limit)",
     )
     softness: Annotated[Softness, Fitted(0.0, 1.0)] = Field(
         0.5,
-        description="how much of a whole wave of blocks the last one takes where it does not fill the chip: 1 all of "
-        "it, 0 its share",
+        description="time of a partial last wave: 1 a whole wave, 0 its share",
     )
     droop: Annotated[Droop | None, Fitted(0.0, 2.0)] = Field(
         None,
-        description="by how much longer kernels of many milliseconds take because the clock falls under load; of those "
-        "of half a millisecond half of it; absent: as the thermal design power of the chip says, if it is stated",
+        description="how much longer kernels of many milliseconds take as the clock falls (half a "
+        "millisecond: half); absent: by design power, if stated",
     )
     stride: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
         0.05,
-        description="by how much longer products take whose rows of operands lie far apart (K beyond 24 kB), because "
-        "each row is on a page of its own",
+        description="how much longer products with distant operand rows take (K beyond 24 kB)",
     )
     ragged: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         0.0,
-        description="by how much longer the loop of Tensor Cores takes in the fastest format of 2 B where rows of "
-        "operands or results begin at any multiple of 2 B, and not of 16 B; of 4 and 8 B two and one thirds of it; "
-        "in a format of half the rate half of it",
+        description="how much longer the Tensor Core loop takes in the fastest 2 B format if rows begin at "
+        "multiples of 2 B; 4 and 8 B: two and one thirds; at half the rate: half",
     )
     convolution: Convolution = Field(
         default_factory=Convolution,
-        description="what the algorithms of convolutions take beside their products",
+        description="what convolution algorithms take beside products",
     )
     transposed: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
         0.3,
-        description="how much more of a first operand is moved whose rows lie along K in memory (BLAS: A transposed)",
+        description="how much more of a transposed first operand is moved",
     )
     attention: Annotated[Share, Fitted(0.05, 1.0, kernels="attention")] = Field(
         1.0,
-        description="share of the rate of products at which attention in one kernel multiplies, the time of its "
-        "softmax apart; less where its instructions are not those of the fastest products (FlashAttention 2 on Hopper)",
+        description="share of the products' rate in fused attention, softmax apart; less with slower "
+        "instructions (FlashAttention 2 on Hopper)",
     )
     loaded: Droop | None = Field(
         None,
-        description="`droop` on a cluster, whose steps keep the chip under load for hours, where kernels that were "
-        "measured one by one tell less of it; absent: `droop`",
+        description="`droop` in training steps, where kernels measured alone show less; absent: `droop`",
     )
     attention_backward: Share = Field(
         0.7,
-        description="share of the rate of products at which the backward pass of attention multiplies, the time of its "
-        "exponentials apart",
+        description="the same for attention's backward pass, exponentials apart",
     )
-    serving: Serving | None = Field(
-        None, description="constants of the kernels of a serving stack; absent: defaults of every GPU"
-    )
-    reduction: Seconds = Field(
-        2e-6, description="a kernel that adds up the sums of blocks that share a tile, without what it moves"
-    )
+    serving: Serving | None = Field(None, description="constants of a serving stack; absent: defaults")
+    reduction: Seconds = Field(2e-6, description="kernel that sums blocks sharing a tile, without moving")
 
     def clocks_of_product(self, name: str) -> float:
         """Clocks of a multiply-accumulate of a format: of its unit, or of the schedulers where these take longer."""

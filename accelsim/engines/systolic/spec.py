@@ -38,19 +38,17 @@ else:
 
 
 class MacFormat(Model):
-    """How a matrix unit handles one operand format."""
+    """One operand format of a matrix unit."""
 
     cycles_per_row: FractionalPace = Field(
-        1, description="clocks per streamed row: 2 is half rate, 4 quarter rate, 1/2 double rate"
+        1, description="clocks per streamed row: 2 is half rate, 1/2 double rate"
     )
     accumulate: str = Field("int32", description="format of the partial sums")
     dot: str | None = Field(
         None,
-        description="how products are added up, a row of the table of dot-product rules; absent: exactly, or as FP32",
+        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
     )
-    sparse: Sparse | None = Field(
-        None, description="structured sparsity of the stationary weights that it skips"
-    )
+    sparse: Sparse | None = Field(None, description="structured sparsity of stationary weights that it skips")
 
 
 class MatrixUnit(EngineSpec):
@@ -59,36 +57,32 @@ class MatrixUnit(EngineSpec):
     rate: ClassVar[str] = "2 x count x rows x cols x clock x cores / cycles_per_row"
 
     type: Literal["systolic"] = Field(description="type of the engine")
-    rows: Side = Field(description="PEs in a column: the reduction in ws and is")
+    rows: Side = Field(description="PEs in a column (reduction in ws and is)")
     cols: Side = Field(description="PEs in a row")
-    count: Arrays = Field(1, description="arrays side by side that share the buffers of the core")
+    count: Arrays = Field(1, description="arrays that share the core's buffers")
     dataflow: Dataflow = Field("ws", description="what stays in the PEs: weights, outputs or inputs")
-    schedule: Schedule = Field("overlapped", description="how a fold follows the one before")
-    shadow_load: ShadowLoad = Field(
-        "column", description="when the shadow weights of ws and is may be loaded"
+    schedule: Schedule = Field(
+        "overlapped", description="how folds follow each other ([timing](timing.md#fold-timing))"
     )
+    shadow_load: ShadowLoad = Field("column", description="when shadow weights of ws and is load")
     load_rows_per_clock: Side = Field(1, description="stationary rows shifted in per clock")
-    min_interval: Clocks = Field(0, description="rows that a fold takes at the least, however few it streams")
+    min_interval: Clocks = Field(0, description="least rows per fold")
     accumulator_latency: Clocks = Field(1, description="clocks from the bottom PE to the accumulator memory")
     stationary_from: Annotated[list[Literal["weights", "activations"]], once] = Field(
         ["weights", "activations"],
         min_length=1,
-        description="sources of the stationary operand: memory of the weights, activation buffer",
+        description="sources of the stationary operand: weight memory, activation buffer",
     )
     padded_tiles: bool = Field(
         False,
-        description="weights lie in their memory as whole rows x cols tiles, padded with zeros (ws only)",
+        description="weights are stored as whole, zero-padded tiles (ws only)",
     )
     zero_gating: bool = Field(
         False,
-        description="a multiplication by zero is not carried out: it takes its clock, but no MAC energy",
+        description="multiplications by zero take a clock, but no MAC energy",
     )
-    epilogue: bool = Field(
-        True, description="results pass the vector unit on their way out of the accumulators"
-    )
-    formats: dict[str, MacFormat] = Field(
-        min_length=1, description="operand formats, the preferred one first"
-    )
+    epilogue: bool = Field(True, description="results pass the vector unit when they leave the accumulators")
+    formats: dict[str, MacFormat] = Field(min_length=1, description="operand formats, preferred first")
 
     @property
     def flow(self) -> Flow:
