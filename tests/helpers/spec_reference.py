@@ -117,7 +117,8 @@ def _base(model: type[Model]) -> type[Model]:
 
 def _shared(model: type[Model], base: type[Model]) -> int:
     """Number of fields that ``model`` has from ``base`` as they are."""
-    return sum(_inherited(name, info, base) for name, info in model.model_fields.items())
+    own = {name: info for name, info in model.model_fields.items() if name not in Model.model_fields}
+    return sum(_inherited(name, info, base) for name, info in own.items())
 
 
 def _inherited(name: str, info: FieldInfo, base: type[Model]) -> bool:
