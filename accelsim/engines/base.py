@@ -18,8 +18,8 @@ from accelsim.program.commands import Command, Phase, Program, Step
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
-from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.spec.memory import Buffer
 from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node

@@ -20,9 +20,8 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
-from accelsim.spec.link import link_name
+from accelsim.spec.link import GENERATIONS, LANES, link_name
 from accelsim.spec.memory import Attachment
-from accelsim.spec.protocol import GENERATIONS, LANES
 from accelsim.units import spell
 
 

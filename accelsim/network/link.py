@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError
-from accelsim.spec.link import Link
-from accelsim.spec.protocol import Framing
+from accelsim.spec.link import Framing, Link
 from accelsim.time import FS_PER_S
 
 

@@ -9,11 +9,9 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.spec.buffer import Buffer
-from accelsim.spec.chip import Chip
-from accelsim.spec.core import Core
+from accelsim.spec.chip import Chip, Core
 from accelsim.spec.levels import holder, home
-from accelsim.spec.memory import Attachment
+from accelsim.spec.memory import Attachment, Buffer
 from accelsim.workload.graph import Node
 
 HOST = "host"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import feeders
-from accelsim.spec.memory import Attachment
+from accelsim.spec.memory import Attachment, Buffer
 from accelsim.units import show
 
 

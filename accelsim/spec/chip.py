@@ -10,23 +10,73 @@ content in its place, so the models never see a reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.errors import brief
 from accelsim.spec.base import Model
-from accelsim.spec.buffer import Buffer
 from accelsim.spec.constants import Calibration
-from accelsim.spec.core import Core
-from accelsim.spec.counts import Clocks, Name, Words
+from accelsim.spec.counts import Clocks, Cores, Name, Parts, Share, Words
 from accelsim.spec.declaring import BeforeValidator, Field
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.engine import EngineSpec
-from accelsim.spec.memory import Attachment
-from accelsim.spec.processor import Processor
-from accelsim.spec.quantity import Hertz, OpsPerSecond, SquareMetres, Watts
+from accelsim.spec.engine import EngineSpec, specs
+from accelsim.spec.memory import Attachment, Buffer, Memory
+from accelsim.spec.quantity import Hertz, Joules, OpsPerSecond, Seconds, SquareMetres, Watts
+from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    Engine = EngineSpec
+
+
+def _engine() -> Any:
+    """Return the union of the specs of all engine types, told apart by their field ``type``."""
+    return Annotated[reduce(or_, specs()), Field(discriminator="type")]
+
+
+def _given(engines: Any) -> Any:
+    """Those that are not ``null``."""
+    if not isinstance(engines, dict):
+        return engines
+    return {name: engine for name, engine in engines.items() if engine is not None}
+
+
+class Core(Model):
+    """A kind of core. Each copy has these engines and memories, and shares the chip's."""
+
+    later: ClassVar = {"Engine": _engine}
+
+    count: Cores = Field(1, description="copies of it")
+    engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
+        {}, description="engines by name; `null`: not this one of the base file"
+    )
+    memories: dict[Name, Buffer] = Field({}, description="SRAMs by name")
+
+    def with_engines(self, change: Callable[[Any], EngineSpec]) -> Core:
+        """The core with ``change`` of each of its engines."""
+        return self.model_copy(
+            update={"engines": {name: change(unit) for name, unit in self.engines.items()}}
+        )
+
+
+class Processor(Model):
+    """A CPU for operators that fall back to it."""
+
+    title: Words = Field(description="name for tables")
+    cores: Parts = Field(description="physical cores")
+    clock: Hertz = Field(description="base clock")
+    peak: dict[str, OpsPerSecond] = Field(
+        min_length=1, description="format -> peak, a multiply-add counts as two"
+    )
+    efficiency: Share = Field(description="usable share of the peak")
+    memory: Memory = Field(description="its main memory")
+    overhead: Seconds = Field(description="time to dispatch one operator")
+    energy_per_op: Joules = Field(description="dynamic energy of an operation, whole core")
+    energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
+    idle_power: Watts = Field(0.0, description="drawn while it works, besides dynamic energy")
 
 
 class Power(Model):

@@ -13,8 +13,7 @@ from accelsim import units
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
 from accelsim.spec.dram_quantity import DELAY, REFRESH
-from accelsim.spec.families import NONE
-from accelsim.spec.names import FUNCTIONS
+from accelsim.spec.names import FUNCTIONS, NONE
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.load import KINDS
 from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of

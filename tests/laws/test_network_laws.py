@@ -19,9 +19,8 @@ from accelsim.network.noc.sweep import TRAFFIC
 from accelsim.network.noc.sweep import named as pattern
 from accelsim.network.noc.topology import named
 from accelsim.network.shared import Fabric, max_min_fair
-from accelsim.spec.link import Link
+from accelsim.spec.link import LANES, PAYLOADS_B, Link, Pcie
 from accelsim.spec.network import Router
-from accelsim.spec.protocol import LANES, PAYLOADS_B, Pcie
 
 QUICK = settings(max_examples=60)
 CHANNELS = ("a", "b", "c")

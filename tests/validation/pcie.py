@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accelsim.spec.protocol import Pcie
+from accelsim.spec.link import Pcie
 from tests.validation.base import Check, check, within
 from tests.validation.golden import golden
 from tests.validation.pcie_rates import rates

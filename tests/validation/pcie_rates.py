@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from accelsim.errors import Problem, UsageError
-from accelsim.spec.protocol import Pcie
+from accelsim.spec.link import Pcie
 from accelsim.spec.status import Status
 
 

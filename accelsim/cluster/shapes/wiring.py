@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from accelsim.cluster.network.topology import Wire
 from accelsim.spec.cluster import Fabric, bundled
-from accelsim.spec.link import Link
-from accelsim.spec.protocol import payload_Bps
+from accelsim.spec.link import Link, payload_Bps
 from accelsim.time import FS_PER_S
 
 

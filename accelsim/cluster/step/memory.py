@@ -12,10 +12,9 @@ from accelsim.cluster.step.tensor import LONG_B, SHORT_B
 from accelsim.cluster.step.work import UNITS, Piece, units_of
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
-from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import Link
-from accelsim.spec.memory import Memory
+from accelsim.spec.memory import Buffer, Memory
 from accelsim.time import FS_PER_S
 
 OPTIMISER_B = 3 * LONG_B

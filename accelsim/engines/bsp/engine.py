@@ -11,8 +11,8 @@ from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked, not_a_function
 from accelsim.program.commands import Command, Stages
 from accelsim.program.roles import Unit
-from accelsim.spec.buffer import Buffer
 from accelsim.spec.chip import Chip
+from accelsim.spec.memory import Buffer
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
 

@@ -19,8 +19,8 @@ from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from accelsim.spec.buffer import Buffer
     from accelsim.spec.chip import Chip
+    from accelsim.spec.memory import Buffer
 
 
 class TileFormat(Model):

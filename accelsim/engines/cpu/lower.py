@@ -7,7 +7,7 @@ from accelsim.program.actions import HOST_OP, READ, WRITE, Action
 from accelsim.program.commands import OUTSIDE, Duration, Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
 from accelsim.program.writing.layout import Layout, Place
-from accelsim.spec.processor import Processor
+from accelsim.spec.chip import Processor
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import node_work

@@ -20,8 +20,8 @@ from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from accelsim.spec.buffer import Buffer
     from accelsim.spec.chip import Chip
+    from accelsim.spec.memory import Buffer
 
 Schedule = Literal["scalesim", "sequential", "overlapped"]
 SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from accelsim.spec.chip import Chip
 from accelsim.spec.laws.finding import Finding
-from accelsim.spec.link import Link
-from accelsim.spec.protocol import agree, payload_Bps
+from accelsim.spec.link import Link, agree, payload_Bps
 from accelsim.units import show
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from accelsim.spec.base import Model
-from accelsim.spec.chip import Chip
+from accelsim.spec.chip import Chip, Processor
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
 from accelsim.spec.derived_energy import Arithmetic
@@ -18,7 +18,6 @@ from accelsim.spec.intervals import Intervals
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.network import Noc
-from accelsim.spec.processor import Processor
 from accelsim.spec.serving import Serving
 from accelsim.spec.site import Site
 from accelsim.spec.yaml import where

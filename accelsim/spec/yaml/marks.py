@@ -16,7 +16,7 @@ import yaml
 
 from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
 from accelsim.spec.base import Model
-from accelsim.spec.families import NONE, Families
+from accelsim.spec.names import NONE, Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from accelsim.spec.base import Model
 from accelsim.spec.engine import EngineSpec, type_of
-from accelsim.spec.families import Families
+from accelsim.spec.names import Families
 
 R = TypeVar("R")
 

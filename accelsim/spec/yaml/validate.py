@@ -12,7 +12,7 @@ from accelsim.errors import Problem, brief, given, nearest
 from accelsim.spec.base import Model
 from accelsim.spec.declaring import wanted
 from accelsim.spec.engine import EngineSpec
-from accelsim.spec.families import NONE
+from accelsim.spec.names import NONE
 from accelsim.spec.status import FORMER
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
 from accelsim.spec.yaml.shape import (

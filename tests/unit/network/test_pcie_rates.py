@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from accelsim.errors import UsageError
-from accelsim.spec.protocol import GENERATIONS, Pcie
+from accelsim.spec.link import GENERATIONS, Pcie
 from tests.validation import pcie_rates as pcie
 from tests.validation.pcie import golden_rows, row_errors
 

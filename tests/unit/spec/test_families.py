@@ -13,8 +13,7 @@ import pytest
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.chip import Chip
-from accelsim.spec.families import NONE
-from accelsim.spec.names import FAMILIES, FUNCTIONS, NO_FAMILY, VECTOR_FUNCTIONS
+from accelsim.spec.names import FAMILIES, FUNCTIONS, NO_FAMILY, NONE, VECTOR_FUNCTIONS
 from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved, show
 from accelsim.spec.yaml.schema import schema
 
