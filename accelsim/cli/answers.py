@@ -78,9 +78,7 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
     if csv is not None:
         files.write_file(csv, files.records(answer.table()))
     if plot is not None:
-        from accelsim.report.style import save
-
-        save(answer.picture(), plot)
+        answer.picture().save(plot)
     if json:
         click.echo(answer.json())
     else:

@@ -185,7 +185,7 @@ class EngineType(ABC):
     keeps: ClassVar[bool] = False
     """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
     hue: ClassVar[str] = "grey"
-    """Its colour in plots, a name of ``accelsim.report.style.HUES``."""
+    """Its colour in plots, a name of ``accelsim.report.looks.HUES``."""
 
     @property
     def mapping(self) -> MappingKind | None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim import files
-from accelsim.report.accuracy_plot import draw
 from accelsim.report.answer import Answer, Field, Lines, Part, Record, Table
-from accelsim.report.style import picture
+from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, beside, note, points, rule
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, Look
 from accelsim.units import show
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> An
     made = (
         files.text(markdown(result, command)),
         files.records(answer.table()),
-        picture(draw(result), ".png"),
+        draw(result).file(".png"),
     )
     return replace(answer, other_files={out: dict(zip(FILES, made, strict=True))})
 
@@ -124,3 +124,58 @@ def kept_wide(found: Choice, dtype: str, keep: str) -> Answer:
         options = "".join(f" --layer-dtype {name}={keep}" for name in found.kept)
         shown += ["", Lines(f"To use it: --dtype {dtype}{options}")]
     return Answer({**vars(found), "rows": rows}, shown, rows)
+
+
+LOOKS = (
+    (Look(BLUE), "o"), (Look(VERMILLION, "////"), "s"), (Look(GREEN, "...."), "^"), (Look(ORANGE, "xxxx"), "D"),
+    (Look(PURPLE, "||||"), "v"), (Look(SKY, "----"), "P"),
+)  # fmt: skip
+"""Look and mark of one chip after the other."""
+WIDE = 20.0
+"""Ratio of the largest to the smallest bar from which on the axis is logarithmic."""
+
+
+def draw(result: Accuracy) -> Picture:
+    """Draw three panels over the formats: accuracy, latency and energy of one inference, chip by chip."""
+    known = [row for row in result.rows if row.known]
+    labels = list(dict.fromkeys(map(_label, result.rows)))
+    chips = list(dict.fromkeys(row.chip for row in result.rows))
+    marks = [rule(y=100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--")]
+    seconds: list[Mark] = []
+    joules: list[Mark] = []
+    for index, chip in enumerate(chips):
+        look, marker = LOOKS[index % len(LOOKS)]
+        mine = [row for row in known if row.chip == chip]
+        at = [labels.index(_label(row)) + beside(index, len(chips)) for row in mine]
+        marks.append(points(at, [100 * row.accuracy for row in mine], "", look.color, marker))
+        for bar, values in ((seconds, [row.chip_s for row in mine]), (joules, [row.chip_J for row in mine])):
+            bar.append(bars(at, values, chip, look, wide=0.8 / len(chips)))
+    for tick, label in enumerate(labels):
+        found = [100 * row.accuracy for row in known if _label(row) == label]
+        if found:
+            best = f"{max(found):.1f}"
+            marks.append(note(tick, max(found), best, (0, 6), "center", va="bottom", fontsize=8))
+    told = (
+        f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32"
+    )
+    percents = Axis("accuracy (%)", low=0, high=112, names={tick: str(tick) for tick in range(0, 101, 20)})
+    what = "number format (QAT: trained with its rounding; the others: rounded after training)"
+    x = Axis(what, names=labels)
+    panels = [
+        Panel(
+            f"{result.model}: what a number format costs and saves", marks, y=percents, note=told, grid="y"
+        ),
+        Panel("", seconds, y=_amounts("latency", "s", [row.chip_s for row in known]), grid="y"),
+        Panel("", joules, x, _amounts("energy", "J", [row.chip_J for row in known]), grid="y"),
+    ]
+    return Picture(7.6, panels, legend=4, share="x", ratios=(1.3, 1, 1))
+
+
+def _label(row: Row) -> str:
+    return f"{row.dtype}\nQAT" if row.method == "QAT" else row.dtype
+
+
+def _amounts(label: str, unit: str, values: list[float]) -> Axis:
+    """Return an axis of bars, logarithmic where they differ much."""
+    found = [value for value in values if value > 0]
+    return Axis(label, unit, "log" if found and max(found) > WIDE * min(found) else "linear")

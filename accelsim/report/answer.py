@@ -18,17 +18,17 @@ from click import HelpFormatter
 
 from accelsim import files
 from accelsim.errors import AccelsimError
+from accelsim.report.picture import Picture
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
 from accelsim.report.text import si
 from accelsim.units import show as spelled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
-Draw = Callable[[], "Figure | None"]
-"""Draws a picture; None where there is nothing to draw."""
+Draw = Callable[[], "Picture | None"]
+"""Declares a picture; None where there is nothing to draw."""
 Record = Mapping[str, Any]
 
 
@@ -156,12 +156,10 @@ class Answer:
             )
         for name, draw in self.pictures.items():
             if (drawn := draw()) is not None:
-                from accelsim.report.style import picture
-
-                made |= {name + suffix: picture(drawn, suffix) for suffix in (".png", ".svg")}
+                made |= {name + suffix: drawn.file(suffix) for suffix in (".png", ".svg")}
         return files.write_folder(folder, made)
 
-    def picture(self) -> Figure:
+    def picture(self) -> Picture:
         """The picture of --plot: the first that there is something to draw for."""
         return next(drawn for draw in self.pictures.values() if (drawn := draw()) is not None)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.facts import Facts, bisection_Bps, facts
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Lines, Record, Table, in_unit
+from accelsim.report.cluster.topology import draw, others_text
 from accelsim.report.text import MISSING, si
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.time import FS_PER_S
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PROBE_B = 1 << 20
 """Bytes of the message whose time is told of a way."""
@@ -73,8 +72,6 @@ def clusters(rows: list[dict[str, Any]]) -> Answer:
 
 def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
     """Report the parts of a cluster: its row, its bisection and its sorts of wires."""
-    from accelsim.report.cluster.topology import others_text
-
     sorts: dict[tuple[Any, ...], int] = {}
     for wire in topology.wires:
         key = (wire.link, wire.rate, wire.latency_fs, wire.energy_J_per_B)
@@ -95,7 +92,7 @@ def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
         f"each device: {inside} inside its node, {between} to other nodes; bisection {cut}\n"
         f"software of collectives: {told['software']}"
     )
-    return Answer(told, [lines, Table(WIRES, wires)], wires, {"cluster": _picture(topology)})
+    return Answer(told, [lines, Table(WIRES, wires)], wires, {"cluster": partial(draw, topology)})
 
 
 def way(topology: Topology, a: int, b: int) -> Answer:
@@ -108,13 +105,4 @@ def way(topology: Topology, a: int, b: int) -> Answer:
     ends, time_s = (topology.labels[a], topology.labels[b]), topology.message_fs(a, b, PROBE_B) / FS_PER_S
     told = {"from": ends[0], "to": ends[1], "hops": hops, "bytes": PROBE_B, "time_s": time_s}
     line = f"{' to '.join(ends)}: {count_of(len(hops), 'wire')}; 1 MiB alone takes {si(time_s, 's')}"
-    return Answer(told, [Table(HOPS, hops), Lines(line)], hops, {"cluster": _picture(topology)})
-
-
-def _picture(topology: Topology) -> Any:
-    def picture() -> Figure:
-        from accelsim.report.cluster.topology import draw
-
-        return draw(topology)
-
-    return picture
+    return Answer(told, [Table(HOPS, hops), Lines(line)], hops, {"cluster": partial(draw, topology)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from accelsim.cluster.collectives.timing import CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
+from accelsim.report.picture import Axis, Panel, Picture, line
+from accelsim.report.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION
 from accelsim.report.text import ends_text, percent, si
 from accelsim.spec.collectives import Collectives
 from accelsim.time import FS
 from accelsim.types import Ints
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BINDS = 0.5
 """Share of the time from which on a wire is said to bind."""
@@ -67,10 +66,8 @@ class Beside(NamedTuple):
         theirs = [] if self.astrasim is None else ["", self.astrasim["said"]]
         return [*theirs, *([] if self.routes is None else ["", Table(ROUTES, self.routes)])]
 
-    def picture(self) -> Figure:
+    def picture(self) -> Picture:
         """Bus bandwidth by size, a line for each algorithm."""
-        from accelsim.report.collective_plots import bus_bandwidths
-
         return bus_bandwidths(self.kind, self.cluster, self.ranks, self.sweep, crossovers(self.sweep))
 
 
@@ -278,3 +275,26 @@ def routes(topology: Topology, group: Sequence[int]) -> list[dict[str, Any]]:
             "rate_Bps": float(min((wire.rate for wire in way), default=0)),
         })  # fmt: skip
     return rows
+
+
+LOOKS = tuple(zip((BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY), "os^DvPX", strict=True))
+"""Colour and mark of one algorithm after the other."""
+
+
+def bus_bandwidths(
+    kind: str, cluster: str, ranks: int, rows: Sequence[dict[str, Any]], said: str = ""
+) -> Picture:
+    """Draw bus bandwidth against size, a line for each algorithm; ``rows``: of ``sweep``; ``said``: below the title."""
+    marks = []
+    names = {row["algorithm"] for row in rows}
+    for index, name in enumerate(sorted(names, key=lambda name: (name == LIBRARY, name))):
+        mine, own = [row for row in rows if row["algorithm"] == name], name == LIBRARY
+        color, marker = LOOKS[index % len(LOOKS)]
+        dash, wide = "-" if own or index < len(LOOKS) else "--", 2.2 if own else 1.3
+        sizes, rates = ([row[key] for row in mine] for key in ("size_B", "bus_Bps"))
+        marks.append(
+            line(sizes, rates, name, INK if own else color, dash, marker=marker, ms=4, linewidth=wide)
+        )
+    x, y = Axis("size of the buffer", scale="log2", text=binary), Axis("bus bandwidth", "B/s", "log")
+    title = f"{kind} among {count_of(ranks, 'device')} of {cluster}"
+    return Picture(4.6, [Panel(title, marks, x, y, said, "both")], legend=5)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from accelsim.account.energy import CATEGORY_NAMES
 from accelsim.report.answer import Answer, Lines, Part, Record, Table
 from accelsim.report.compare import (
     STAR,
@@ -15,6 +16,8 @@ from accelsim.report.compare import (
     Source,
     Summary,
     basis,
+    counted,
+    energy_of,
     grounds_of,
     heading,
     load_summaries,
@@ -23,10 +26,12 @@ from accelsim.report.compare import (
 )  # fmt: skip
 from accelsim.report.compare_labels import common, labels, settings
 from accelsim.report.compare_layers import differences, layer_table
-from accelsim.report.compare_plot import compare_figure
+from accelsim.report.looks import CATEGORY_LOOKS
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, stacked
+from accelsim.report.style import GREY, Look
 from accelsim.report.table import GAP, Column
 from accelsim.report.table import table as ranked
-from accelsim.report.text import ratio, wrapped
+from accelsim.report.text import ratio, si, wrapped
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -137,3 +142,68 @@ def _ratio(value: float | None, first: float | None) -> float | None:
         return None
     found = value / first
     return found if isfinite(found) else None
+
+
+NAME, NOTE = 30, 145
+"""Characters of a line of a name in the picture, and of a note."""
+LINE_IN = 0.15
+"""Height of a line of a name."""
+
+
+def compare_figure(entries: Sequence[Summary]) -> Picture:
+    """Draw bars of latency and of energy per inference by category, relative to the first run, with the figures as
+    text."""
+    names = ["\n".join(wrapped(name, NAME)) for name in labels(entries)]
+    told = [text for text in (heading(entries), *notes(entries)) if text]
+    lines = [part for text in told for part in wrapped(text, NOTE)]
+    heights = (max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names)
+    energy = {name: [energy_of(name)(entry) or 0.0 for entry in entries] for name in CATEGORY_NAMES}
+    latency = {"": [entry["latency_s"] for entry in entries]}
+    stars = [STAR * bool(each) for each in grounds_of(entries)]
+    title, y = f"Energy per {' or '.join(counted(entries))}", Axis(names=names)
+    left = _relative(entries, "latency_s", "Latency of one run", latency, [""] * len(entries), y)
+    right = _relative(entries, "energy_per_inference_J", title, energy, stars, y)
+    height = 1.7 + sum(heights) + LINE_IN * len(lines)
+    return Picture(height, [left, right], note="\n".join(lines), legend=4, across=2, share="y")
+
+
+def relative_to(values: Sequence[float]) -> tuple[float, str]:
+    """Return what bars are relative to: the first value, else the largest; and that in words."""
+    if values[0]:
+        return values[0], "relative to the first run"
+    return max(values) or 1.0, "relative to the largest"
+
+
+def _relative(
+    entries: Sequence[Summary],
+    shown: str,
+    title: str,
+    parts: Mapping[str, Sequence[float]],
+    stars: Sequence[str],
+    y: Axis,
+) -> Panel:
+    """Return a bar for each run, of parts from left to right, with its value and star; a line is its interval.
+
+    The interval is that of a whole run; of an inference, its share.
+    """
+    what, unit = shown.partition("_")[0], shown[-1]
+    values = [entry[shown] for entry in entries]
+    base, words = relative_to(values)
+    series = {name: [part / base for part in found] for name, found in parts.items()}
+    looks = {name: CATEGORY_LOOKS.get(name, Look(GREY)) for name in series}
+    marks: list[Mark] = stacked(range(len(entries)), series, looks, {}, flat=True, wide=0.7)
+    farthest = 0.0
+    for place, (entry, value, star) in enumerate(zip(entries, values, stars, strict=True)):
+        found, scale, end = (
+            entry.get(f"{what}_interval"),
+            value / (entry[f"{what}_{unit}"] or 1.0) / base,
+            value / base,
+        )
+        if found is not None:
+            end = found[f"high_{unit}"] * scale
+            marks.append(line([found[f"low_{unit}"] * scale, end], [place, place], linewidth=1))
+        times = f" ({ratio(value / base)}{star})" if place and values[0] else ""
+        marks.append(note(end, place, si(value, unit) + times, (3, 0)))
+        farthest = max(farthest, end)
+    title += ", with 90 % interval" * any(entry.get(f"{what}_interval") for entry in entries)
+    return Panel(title, marks, Axis(words, low=0, high=1.55 * farthest or 1.0), y, grid="x")

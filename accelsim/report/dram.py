@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +13,11 @@ from accelsim.explore.dram_compare import Row
 from accelsim.explore.dram_replay import MODELS, Replay, latency_facts
 from accelsim.explore.dram_waits import REASONS
 from accelsim.machine.memory_models import engine
+from accelsim.report import dram_plots
 from accelsim.report.answer import Answer, Draw, Field, Lines, Part, Record, Table
 from accelsim.report.table import Column
 from accelsim.report.text import MISSING, cut, percent, si
 from accelsim.spec.status import DOUBTFUL, MEANING
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BINS = 10
 BAR = 40
@@ -146,24 +145,14 @@ def replay(found: Replay, clocks: tuple[int, int] | None = None, channel: int = 
 
 
 def _pictures(found: Replay, clocks: tuple[int, int] | None, channel: int) -> dict[str, Draw]:
-    def latency() -> Figure | None:
-        from accelsim.report.dram_plots import latency
-
-        return latency(found)
-
-    def bus() -> Figure:
-        from accelsim.report.dram_plots import bus, bus_title
-
-        return bus([(found.trace_name, found)], bus_title(found))
-
-    def activity() -> Figure:
-        from accelsim.report.dram_activity import activity
-
-        return activity(found, clocks, channel)
-
-    if found.served.commands is None:
-        return {"latency": latency}
-    return {"latency": latency, "bus": bus, "activity": activity}
+    scheduled: dict[str, Draw] = {
+        "bus": lambda: dram_plots.bus([(found.trace_name, found)], dram_plots.bus_title(found)),
+        "activity": partial(dram_plots.activity, found, clocks, channel),
+    }
+    return {
+        "latency": partial(dram_plots.latency, found),
+        **({} if found.served.commands is None else scheduled),
+    }
 
 
 def energy_sentences(found: Replay) -> Iterator[str]:
@@ -276,23 +265,14 @@ COMPARED = (
 def compare(rows: Sequence[Row]) -> Answer:
     """Compare memories on the same traces: share of the peak, latency, energy."""
     facts = [row.as_dict() for row in rows]
-
-    def utilisation() -> Figure:
-        from accelsim.report.dram_plots import utilisation
-
-        return utilisation(rows)
-
-    def energy() -> Figure | None:
-        from accelsim.report.dram_plots import energy
-
-        return energy(rows)
-
     shown: list[Part] = [
         Table(COMPARED, [{"row": row} for row in rows]),
         "",
         " ".join(compare_sentences(rows)),
     ]
-    pictures: dict[str, Draw] = {"utilisation": utilisation, "energy": energy}
+    pictures: dict[str, Draw] = {
+        "utilisation": partial(dram_plots.utilisation, rows), "energy": partial(dram_plots.energy, rows)
+    }  # fmt: skip
     return Answer(facts, shown, facts, pictures, ["compare.json"])
 
 

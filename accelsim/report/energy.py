@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from accelsim.account.energy_figures import WORD_BITS, Figure, spread
 from accelsim.report.answer import Answer, Field, Lines, Part, Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from accelsim.report.picture import Axis, Panel, Picture, line, note, points
+from accelsim.report.style import BLUE, GREEN, ORANGE, SKY, VERMILLION
+from accelsim.report.text import si
 
 DISAGREE = 1.2
 """Factor between sources from which on they are shown as disagreeing."""
@@ -58,12 +58,6 @@ SPREAD = (Field("what", " "), Field("factor", "factor"), Field("low", "lowest"),
 
 def energies(found: Sequence[Figure]) -> Answer:
     """Report energy per action, section by section, and where sources disagree."""
-
-    def picture() -> Drawing:
-        from accelsim.report.energy_plots import per_access
-
-        return per_access(found)
-
     facts = [figure.as_dict() for figure in found]
     words = ", ".join(mark if mark == status else f"{mark} = {status}" for status, mark in MARKS.items())
     rows = [
@@ -78,7 +72,8 @@ def energies(found: Sequence[Figure]) -> Answer:
         Table(SPREAD, rows),
         Lines(f"\nBeside a figure: {words}; no word: verified, measured or derived from such."),
     ]
-    return Answer(facts, shown, facts, {"energy-per-access": picture}, ["energy.json", "energy.csv"])
+    pictures = {"energy-per-access": partial(per_access, found)}
+    return Answer(facts, shown, facts, pictures, ["energy.json", "energy.csv"])
 
 
 def _sections(found: Sequence[Figure]) -> Iterator[tuple[str, list[Figure]]]:
@@ -109,3 +104,49 @@ def _table(figures: Sequence[Figure]) -> Table:
     return Table(
         fields, [{"what": what, **{each: cells.get((what, each)) for each in origins}} for what in whats]
     )
+
+
+def _is(component: str, *whats: str) -> Callable[[Figure], bool]:
+    return lambda each: each.component == component and each.what.lower() in whats
+
+
+ROWS: tuple[tuple[str, str, Callable[[Figure], bool]], ...] = (
+    ("int8 addition", SKY, _is("arithmetic", "int8 add")),
+    ("int8 multiplication", BLUE, _is("arithmetic", "int8 multiply")),
+    ("int32 multiplication", BLUE, _is("arithmetic", "int32 multiply")),
+    ("fp32 multiplication", BLUE, _is("arithmetic", "fp32 multiply")),
+    ("register file of 1 KiB", GREEN, lambda each: each.component == "register" and "file" in each.what),
+    ("SRAM of 32 KiB", GREEN, _is("SRAM", "32 kib")),
+    ("SRAM of 1 MiB", GREEN, _is("SRAM", "1 mib")),
+    ("PCIe", ORANGE, lambda each: each.component == "link" and each.what.lower().startswith("pcie")),
+    ("HBM2, HBM2E, HBM3", VERMILLION, _is("DRAM", "hbm2", "hbm2e", "hbm3")),
+    ("GDDR6, GDDR6X", VERMILLION, _is("DRAM", "gddr6", "gddr6x")),
+    ("LPDDR4, LPDDR5", VERMILLION, _is("DRAM", "lpddr4", "lpddr5")),
+    ("DDR4", VERMILLION, _is("DRAM", "ddr4")),
+    ("DDR3", VERMILLION, _is("DRAM", "ddr3")),
+)
+"""Rows of the picture from the arithmetic outwards: name, colour, which figures are in it."""
+
+
+def per_access(found: Sequence[Figure]) -> Picture:
+    """Draw one row per thing on a logarithmic axis: a mark per source, hollow where the figure is not verified."""
+    rows = [(name, color, mine) for name, color, holds in ROWS if (mine := [*filter(holds, found)])]
+    marks, highest, lowest = [], 0.0, float("inf")
+    for place, (_, color, figures) in enumerate(rows):
+        ends = {each: each.word_J or (each.low_J, each.high_J) for each in figures}
+        low, high = min(map(min, ends.values())), max(map(max, ends.values()))
+        lowest, highest = min(low, lowest), max(high, highest)
+        marks.append(line([low, high], [place] * 2, "", color, linewidth=6, alpha=0.25, zorder=1))
+        for each, values in ends.items():
+            at, face = sorted({*values}), color if each.is_verified else "white"
+            marks.append(points(at, [place] * len(at), "", color, mfc=face, markersize=6.5, zorder=3))
+        text = si(high, "J") if high / low < 1.05 else f"{si(low, 'J')} to {si(high, 'J')}"
+        marks.append(note(high, place, text, (9, 0), fontsize=8))
+    marks.append(points([], [], "verified, measured, or derived from such"))
+    marks.append(points([], [], "quoted, recalled or guessed", mfc="white"))
+    quantity = "energy of one operation, or of moving one 32-bit word (J, logarithmic)"
+    x = Axis(quantity, scale="log", low=lowest / 1.5, high=highest * 18, text=partial(si, unit="J"))
+    told = "a mark per source, 45 nm to 7 nm; the bar is what sources and nodes differ by; DRAM with or without I/O"
+    title = "Computing is cheap, memory is not: energy by operation and by 32-bit access"
+    panel = Panel(title, marks, x, Axis(names=[name for name, _, _ in rows]), told, "x")
+    return Picture(1.6 + 0.3 * len(rows), [panel], legend=2)

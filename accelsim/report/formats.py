@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from accelsim.formats.codec import ROUNDINGS
-from accelsim.formats.describe import Description
+import numpy as np
+
+from accelsim.formats.codec import ROUNDINGS, decode
+from accelsim.formats.describe import Description, neighbour
 from accelsim.formats.table import Format, bytes_of, get
 from accelsim.report.answer import Answer, Definitions, Field, Lines, Record, Table
+from accelsim.report.picture import Axis, Mark, Panel, Picture, note, rule
+from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.table import Column
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEGEND = (
@@ -65,18 +72,14 @@ def formats(rows: list[dict[str, Any]]) -> Answer:
 
 def value(what: Description) -> Answer:
     """Report a value in a format: bits, neighbours, rounding error."""
-
-    def picture() -> Figure:
-        from accelsim.report.format_plot import draw
-
-        return draw(what)
-
     facts = asdict(what)
     rows = _rows(what)
     left, middle = (max(len(line[column]) for line in rows) for column in (0, 1))
     lines = [f"{name:{left}}  {text:{middle}}  {why}".rstrip() for name, text, why in rows]
     heading = f"{what.format}: {get(what.format).title}\n"
-    return Answer(_plain(facts), [Lines("\n".join([heading, *lines]))], pictures={"value": picture})
+    return Answer(
+        _plain(facts), [Lines("\n".join([heading, *lines]))], pictures={"value": partial(draw, what)}
+    )
 
 
 def _plain(facts: Any) -> Any:
@@ -116,3 +119,119 @@ def _bound(what: Description) -> str:
 
 def _text(value: float | None) -> str:
     return "none" if value is None else f"{value:.12g}"
+
+
+SINGLE_BITS = 8
+"""Formats of at most so many bits are drawn value by value, longer ones binade by binade."""
+EACH_SIDE = 4
+"""Values that the zoom shows on either side."""
+
+
+def draw(what: Description) -> Picture:
+    """Draw all positive values on a logarithmic axis; below it, to scale, the values around the one described."""
+    row = get(what.format)
+    return Picture(4.6, [_overview(row, what), _zoom(row, what)])
+
+
+def ladder(row: Format, low: float, high: float) -> tuple[list[Mark], Axis]:
+    """Return the positive values of a format as strokes of a ruler over log2, and its axis from ``low`` to ``high``.
+
+    Subnormals are shorter and have another colour.
+    """
+    if single := row.bits <= SINGLE_BITS:
+        codes = decode(np.arange(row.codes), row.name).astype(np.float64)
+        values = codes[np.isfinite(codes) & (codes > 0)]
+    else:  # the powers of two, and the largest
+        powers = np.arange(round(math.log2(row.min_subnormal)), row.emax + 1)
+        values = np.append(np.ldexp(1.0, powers), row.max)
+    small = values < row.min_normal if row.kind == "float" else np.zeros(values.shape, bool)
+    marks = []
+    for chosen, color, height, name in ((~small, BLUE, 1.0, "normal"), (small, ORANGE, 0.6, "subnormal")):
+        label = name if single else f"{name}, powers of two only"
+        marks += [_strokes(np.log2(values[chosen]), height, label, color)] if chosen.any() else []
+    first, last = math.floor(math.log2(low)), math.ceil(math.log2(high))
+    step = max(1, math.ceil((last - first) / 14))
+    names = {power: _power(power) for power in range(first, last + 1) if power % step == 0}
+    return marks, Axis(low=math.log2(low) - 1, high=math.log2(high) + 1, names=names)
+
+
+def _power(power: int) -> str:
+    """Return 2**power as a plain number where that is short."""
+    return f"{2**power}" if 0 <= power <= 12 else f"1/{2**-power}" if -6 <= power < 0 else f"2^{power}"
+
+
+def _strokes(at: Any, height: float, label: str = "", color: str = BLUE, **look: Any) -> Mark:
+    return Mark("strokes", at, [height], label, [0.0], {"color": color, "linewidth": 1.1, **look})
+
+
+def _overview(row: Format, what: Description) -> Panel:
+    size = abs(what.value)
+    ends = [row.min_subnormal, row.max, *([size] if 0 < size < math.inf else [])]
+    marks, axis = ladder(row, min(ends), max(ends))
+    if 0 < size < math.inf:
+        marks += [
+            rule(x=math.log2(size), color=VERMILLION, linewidth=2),
+            _beside(math.log2(size), 1.2, f"|x| = {size:.6g}", "left"),
+        ]
+    facts = [f"largest {row.max:.5g}", f"smallest normal {row.min_normal:.3g}"]
+    facts += [f"smallest {row.min_subnormal:.3g}"] if row.min_subnormal < row.min_normal else []
+    facts += [f"{row.codes:,} codes"] if row.bits <= 32 else []
+    title, height = f"{row.name}: its positive values, logarithmic", Axis(low=0, high=1.35, names={})
+    return Panel(title, marks, axis, height, " · ".join(facts), legend=2, finish=_no_spine)
+
+
+def _no_spine(_: Figure, axes: Axes) -> None:
+    axes.spines["left"].set_visible(False)
+
+
+def _zoom(row: Format, what: Description) -> Panel:
+    values, height = around(what.rounded, row), Axis(low=0, high=1.2, names={})
+    if len({*values}) < 2:
+        title = f"{what.value:g} becomes {what.rounded:g}: no neighbours to draw"
+        return Panel(title, [], Axis(names={}), height, finish=_no_spine)
+    low, high = values[0], values[-1]
+    spread = high - low
+    texts = [f"{value:.6g}" for value in values]
+    crowded = min(b - a for a, b in pairwise(values)) / spread < 0.012 * max(map(len, texts))
+
+    def finish(fig: Figure, axes: Axes) -> None:
+        _no_spine(fig, axes)
+        axes.tick_params("x", rotation=25 if crowded else 0)
+
+    shown = min(
+        max(what.value, low - 0.05 * spread), high + 0.05 * spread
+    )  # at the edge where x lies outside
+    outside = shown != what.value
+    told = f"x = {what.value:.6g}{', outside' if outside else ''}"
+    marks = [
+        _strokes(values, 0.5, linewidth=1.6),
+        _strokes([shown], 0.9, "", VERMILLION, linewidth=2, linestyle="--" if outside else "-"),
+        _beside(shown, 0.95, told, "right" if shown > (low + high) / 2 else "left"),
+    ]
+    if math.isfinite(what.rounded) and what.rounded != shown:
+        arrow = {"arrowstyle": "-|>", "color": VERMILLION, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+        marks.append(note(what.rounded, 0.62, "", xytext=(shown, 0.62), textcoords="data", arrowprops=arrow))
+    error = what.relative_error
+    lost = "" if error is None else f"error {what.absolute_error:.3g}, {100 * error:.3g} % of x · "
+    x = Axis(low=low - 0.06 * spread, high=high + 0.06 * spread, names=dict(zip(values, texts, strict=True)))
+    title = f"The values around it, to scale: {what.value:g} becomes {what.rounded:.9g}"
+    return Panel(
+        title, marks, x, height, f"{lost}{ROUNDINGS[what.rounding]}; code {what.bits}", finish=finish
+    )
+
+
+def _beside(x: float, y: float, text: str, side: str) -> Mark:
+    """Return a text beside a point, on the side where there is room."""
+    return note(
+        x, y, text, (-4 if side == "right" else 4, 0), side, va="baseline", fontsize=9, color=VERMILLION
+    )
+
+
+def around(value: float, row: Format) -> list[float]:
+    """Return finite values of the format around one of them, ascending; from the largest where it is an infinity."""
+    if math.isnan(value):
+        return []
+    low, high = (row.low, row.high) if row.kind == "int" else (row.min, row.max)
+    centre = max(min(value, high), low)
+    found = [neighbour(centre, row, step) for step in range(-EACH_SIDE, EACH_SIDE + 1)]
+    return sorted({each for each in found if each is not None and math.isfinite(each)})

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.cluster.step.fusing import THRESHOLDS_B, Trial, Tuned, TunedStep
 from accelsim.errors import count_of
-from accelsim.report.style import BLUE, VERMILLION, figure, log_axis, prefixed, styled, subtitle, tint
+from accelsim.report.picture import Axis, Panel, Picture, line, points
+from accelsim.report.style import BLUE, VERMILLION, tint
 from accelsim.report.text import percent, si
 from accelsim.time import FS
 from accelsim.units import show, spell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 EVERY = 2
 """One row for so many thresholds that were tried."""
@@ -104,7 +101,7 @@ def _sides(name: str, trials: Sequence[Trial], best: Trial, label: Callable[[Tri
     return f"By {name} the step waits {ends[0]}, and {ends[1]}."
 
 
-def plot(found: TunedStep) -> Figure:
+def plot(found: TunedStep) -> Picture:
     """The step's wait against the cycle time by threshold; of policies without a cycle against the threshold."""
 
     title = f"What the step waits for gradients, {found.best.fusion.policy}"
@@ -128,56 +125,40 @@ def _facts(found: TunedStep, trial: Trial) -> dict[str, Any]:
     }  # fmt: skip
 
 
-FEMTO = 1e-15
 MOST_LINES = 6
 """Lines of a picture of a grid; of more thresholds so many are drawn."""
 CHOICES = {
-    "cycle_fs": ("cycle time", "threshold_B"),
-    "threshold_B": ("threshold", "cycle_fs"),
+    "cycle_fs": ("cycle time (ms)", 1e-12, "threshold_B"),
+    "threshold_B": ("threshold (MiB)", 2**-20, "cycle_fs"),
 }
-"""What the horizontal axis shows -> its name, what the lines differ in."""
+"""What the horizontal axis shows -> its name, factor to its unit, what the lines differ in."""
 
 
-def tuning_plot(tuned: Tuned, title: str, along: str = "cycle_fs") -> Figure:
-    """Time that the step waits against the cycle time (or ``along="threshold_B"``), a line per choice of the other."""
-    words, other = CHOICES[along]
-    with styled():
-        fig, (axes,) = figure(3.8)
-        lines: dict[int, list[Trial]] = {}
-        for trial in tuned.trials:
-            lines.setdefault(getattr(trial.fusion, other), []).append(trial)
-        factor, unit = prefixed([trial.exposed_fs * FEMTO for trial in tuned.trials], "s")
-        keys = sorted(lines)
-        shown = keys[:: -(-len(keys) // MOST_LINES)] if len(keys) > MOST_LINES else keys
-        for number, key in enumerate(shown):
-            trials = sorted(lines[key], key=lambda trial: getattr(trial.fusion, along))
-            waits = [trial.exposed_fs * FEMTO * factor for trial in trials]
-            color = tint(BLUE, (number + 1) / len(shown))
-            places = [_of(trial, along) for trial in trials]
-            axes.plot(places, waits, marker="o", ms=3, color=color, label=_label(other, key))
-        best = tuned.best
-        axes.plot(
-            [_of(best, along)], [best.exposed_fs * FEMTO * factor], "*", ms=13, color=VERMILLION, label="best"
-        )
-        axes.set_xscale("log")
-        log_axis(axes.xaxis)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{words} ({'ms' if along == 'cycle_fs' else 'MiB'})")
-        axes.set_ylabel(f"the step waits ({unit})")
-        axes.grid(True)
-        axes.set_title(title, pad=18)
-        subtitle(axes, f"best: {_label('cycle_fs', best.fusion.cycle_fs)}, "
-                       f"{_label('threshold_B', best.fusion.threshold_B)}, {best.buckets} buckets")  # fmt: skip
-        fig.legend(loc="outside right center")
-        return fig
+def tuning_plot(tuned: Tuned, title: str, along: str = "cycle_fs") -> Picture:
+    """Draw time that the step waits against the cycle time (or ``along="threshold_B"``), a line per choice of the
+    other."""
+    words, factor, other = CHOICES[along]
+    lines: dict[int, list[Trial]] = {}
+    for trial in tuned.trials:
+        lines.setdefault(getattr(trial.fusion, other), []).append(trial)
+    keys, marks = sorted(lines), []
+    shown = keys[:: -(-len(keys) // MOST_LINES)]
 
+    def of(trial: Trial) -> tuple[float, float]:
+        return factor * getattr(trial.fusion, along), trial.exposed_fs * FS
 
-def _of(trial: Trial, along: str) -> float:
-    """Milliseconds or MiB."""
-    return float(getattr(trial.fusion, along)) / (10**12 if along == "cycle_fs" else 2**20)
+    for number, key in enumerate(shown, 1):
+        x, y = zip(*sorted(map(of, lines[key])), strict=True)
+        marks.append(line(x, y, _label(other, key), tint(BLUE, number / len(shown)), marker="o", ms=3))
+    best = tuned.best
+    fusion, (cost, waits_s) = best.fusion, of(best)
+    marks.append(points([cost], [waits_s], "best", VERMILLION, "*", ms=13))
+    choice = f"{_label('cycle_fs', fusion.cycle_fs)}, {_label('threshold_B', fusion.threshold_B)}"
+    told, waits = f"best: {choice}, {best.buckets} buckets", Axis("the step waits", "s", low=0)
+    return Picture(3.8, [Panel(title, marks, Axis(words, scale="log"), waits, told, "both")], legend=4)
 
 
 def _label(field: str, value: int | None) -> str:
     if field == "cycle_fs":
-        return f"cycle {show((value or 0) * FEMTO, 's', 3)}"
+        return f"cycle {show((value or 0) * FS, 's', 3)}"
     return f"threshold {show(value or 0, 'B', 3, binary=True)}"

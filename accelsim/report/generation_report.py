@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.account.latency import summary, traffic_by_memory
 from accelsim.engines.registry import ENGINES
@@ -14,17 +14,14 @@ from accelsim.explore.generation import Generation
 from accelsim.files import Make, as_bytes, text, write_folder
 from accelsim.files import table as csv_table
 from accelsim.program.roles import units
+from accelsim.report.picture import Axis, Panel, Picture, line, note
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.saved_summary import CALLS_IN_A_GENERATION
-from accelsim.report.style import BLUE, INK, VERMILLION, figure, prefixed, styled, subtitle
+from accelsim.report.style import BLUE, VERMILLION
 from accelsim.report.text import si
 from accelsim.report.write import file_names, refuse_foreign, report_makers
 from accelsim.spec.chip import Chip
 from accelsim.version import tool_version
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FACTS, CALLS, PLOT = "generation.json", "calls.csv", "time_per_token"
 HEADER = (
@@ -80,40 +77,32 @@ def call_records(found: Generation) -> tuple[tuple[str, ...], list[list[Any]]]:
     return HEADER, rows
 
 
-def time_per_token(found: Generation) -> Figure:
-    """Time and energy of each call of decoding against the tokens before it; a mark for each that was simulated."""
-    with styled():
-        fig, (upper, lower) = figure(5.0, 2, 1, sharex=True)
-        seconds, joules = (
-            [c.seconds for c in found.calls],
-            [c.energy_J / found.sequences for c in found.calls],
-        )
-        floors = [call.floor_s for call in found.calls]
-        past = [call.past for call in found.calls]
-        factor, unit = prefixed([*seconds, *floors], "s")
-        _line(upper, past, [value * factor for value in seconds], BLUE, f"time of a call ({unit})")
-        upper.plot(past, [value * factor for value in floors], "--", color=INK, linewidth=1)
-        upper.annotate(
-            "its bytes at the full rate of the memory", (past[0], floors[0] * factor), xytext=(2, -4),
-            textcoords="offset points", va="top", fontsize=7.5,
-        )  # fmt: skip
-        upper.set_ylim(0, 1.2 * factor * max(seconds))
-        factor, unit = prefixed(joules, "J")
-        _line(lower, past, [value * factor for value in joules], VERMILLION, f"energy per token ({unit})")
-        lower.set_ylim(0, 1.2 * factor * max(joules))
-        lower.set_xlabel("tokens before it")
-        lower.locator_params(axis="x", integer=True)
-        upper.set_title(f"{found.model} on {found.chip.name}: each token behind the first", pad=20)
-        rate = f"{si(found.tokens_per_s)} tokens/s of {count_of(found.sequences, 'sequence')}"
-        first = f"first token after {si(found.time_to_first_token_s, 's')}"
-        subtitle(upper, f"{first}; then {rate}; a mark is a simulated call")
-        return fig
-
-
-def _line(axes: Axes, past: list[int], values: list[float], color: str, quantity: str) -> None:
-    axes.plot(past, values, "o-", color=color, markersize=3.5)
-    axes.set_ylabel(quantity)
-    axes.grid(True)
+def time_per_token(found: Generation) -> Picture:
+    """Draw time and energy of each call of decoding against the tokens before it; a mark for each that was
+    simulated."""
+    past, floors = ([getattr(call, key) for call in found.calls] for key in ("past", "floor_s"))
+    seconds = [call.seconds for call in found.calls]
+    joules = [call.energy_J / found.sequences for call in found.calls]
+    marks = [
+        line(past, seconds, "", BLUE, marker="o", ms=3.5), line(past, floors, dash="--", linewidth=1),
+        note(past[0], floors[0], "its bytes at the full rate of the memory", (2, -4), va="top"),
+    ]  # fmt: skip
+    rate = f"{si(found.tokens_per_s)} tokens/s of {count_of(found.sequences, 'sequence')}"
+    told = (
+        f"first token after {si(found.time_to_first_token_s, 's')}; then {rate}; a mark is a simulated call"
+    )
+    title = f"{found.model} on {found.chip.name}: each token after the first"
+    time = Axis("time of a call", "s", low=0, high=1.2 * max(seconds))
+    energy = Axis("energy per token", "J", low=0, high=1.2 * max(joules))
+    steps, tokens = (
+        [line(past, joules, "", VERMILLION, marker="o", ms=3.5)],
+        Axis("tokens before it", whole=True),
+    )
+    panels = [
+        Panel(title, marks, y=time, note=told, grid="both"),
+        Panel("", steps, tokens, energy, grid="both"),
+    ]
+    return Picture(5.0, panels, share="x")
 
 
 def check_generation_target(target: Path) -> None:

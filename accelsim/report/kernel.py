@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from accelsim.errors import count_of
 from accelsim.kernels import sweep
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.told import ends, interval_sentences, sentences
 from accelsim.report.answer import Answer, Field, Part, Table
+from accelsim.report.picture import Axis, Panel, Picture, area, line, points
+from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 from accelsim.units import show
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+TILE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 
 def alone(kernels: Kernels) -> Answer:
@@ -48,11 +52,33 @@ def alone(kernels: Kernels) -> Answer:
 
 def growing(found: sweep.Sweep, table: Path | None) -> Answer:
     """Report a kernel while a size grows; its times were written to ``table``."""
-
-    def picture() -> Figure:
-        from accelsim.report.kernel_plot import staircase
-
-        return staircase(found)
-
     written: list[Part] = [] if table is None else [f"{count_of(len(found.sizes), 'kernel')}: {table}"]
-    return Answer({}, [" ".join(sweep.sentences(found)), *written], pictures={"staircase": picture})
+    shown: list[Part] = [" ".join(sweep.sentences(found)), *written]
+    return Answer({}, shown, pictures={"staircase": partial(staircase, found)})
+
+
+def staircase(found: sweep.Sweep) -> Picture:
+    """Draw time with its interval, in the colour of its tile, and the share of it that the stated peaks would need."""
+    sizes, seconds, tiles = found.sizes, found.found.seconds, found.found.times.tile.astype(str)
+    marks = [
+        area(sizes, found.ends.low, found.ends.high, "90 % interval", color=GREY, alpha=0.25, lw=0),
+        line(sizes, seconds, linewidth=0.6),
+    ]
+    names, counts = np.unique(tiles[tiles != ""], return_counts=True)
+    frequent = names[np.argsort(-counts, kind="stable")].tolist()
+    for name, colour in [*zip(frequent, TILE_COLOURS, strict=False), ("", GREY)]:
+        mine = tiles == name if name else ~np.isin(tiles, ["", *frequent[: len(TILE_COLOURS)]])
+        label = f"tile {name}" if name else "other tiles"
+        marks += [points(sizes[mine], seconds[mine], label, colour, ".", ms=4)] if mine.any() else []
+    cells, chip = found.kernels.table.cells[0], found.kernels.chip
+    fixed = ", ".join(f"{name} {cells[name]}" for name in cells if name not in ("op", "dtype", found.name))
+    told = "calibrated" if bool(found.ends.calibrated.all()) else "uncalibrated"
+    title = f"{cells['op']} in {cells['dtype']} on {chip.title}, by {found.name}"
+    caption = f"{fixed}; constants {told}; below: what the stated peaks would need of that time"
+    time = Axis("time of the kernel", "s", low=0, high=1.05 * float(np.max(found.ends.high)))
+    share = Axis("of the peaks, %", low=0, high=100)
+    panels = [
+        Panel(title, marks, y=time, note=caption),
+        Panel("", [line(sizes, 100 * found.share, linewidth=1)], Axis(found.name), share),
+    ]
+    return Picture(5.4, panels, legend=4, share="x", ratios=(2.2, 1))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import CATEGORY_NAMES, STATIC, price_list
@@ -11,21 +12,9 @@ from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.machine.run import Run
 from accelsim.program.actions import mac
 from accelsim.program.roles import multiplier
-from accelsim.report.legends import below
-from accelsim.report.style import (
-    BLUE,
-    CATEGORY_LOOKS,
-    GREEN,
-    REASON_LOOKS,
-    VERMILLION,
-    Look,
-    Plot,
-    figure,
-    log_axis,
-    prefixed,
-    subtitle,
-    ticks,
-)
+from accelsim.report.looks import CATEGORY_LOOKS, REASON_LOOKS
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, stacked
+from accelsim.report.style import BLUE, GREEN, VERMILLION, Look, ticks
 from accelsim.report.table import layer_names
 from accelsim.report.text import shorten, si
 from accelsim.spec.levels import home
@@ -34,7 +23,6 @@ from accelsim.workload.graph import FORMAT_BYTES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
     from matplotlib.figure import Figure
 
 MOST_NAMES = 40
@@ -42,43 +30,47 @@ MOST_NAMES = 40
 NAME_WIDTH = 30
 MOST_STAGES = 16
 """Names of stages that fit beside each other."""
-BAR = 0.85
-"""Width of a bar where there are many, of the room for it."""
 STATIC_WORTH = 0.05
 """Share of static power from which on the energy is drawn once more without it."""
 
 
-def _layer_figure(rows: Sequence[Layer], panels: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels: side by side where layers have names, else one above the other."""
+class Plot(NamedTuple):
+    """A picture of a run by ``name``. ``caption`` says how to read it; ``applies``: whether a run has anything to show
+    in it, since a report leaves out what would be empty."""
+
+    name: str
+    title: str
+    caption: str
+    function: Callable[[Run], Picture]
+    applies: Callable[[Run], bool] = lambda run: True
+
+
+def _picture(rows: Sequence[Layer], panels: Sequence[Panel]) -> Picture:
+    """Return panels side by side where layers have names, else one above the other."""
     if len(rows) <= MOST_NAMES:
-        fig, several = figure(max(2.6, 1.5 + 0.21 * len(rows)), 1, panels, sharey=True)
-    else:
-        fig, several = figure(1.0 + 3.6 * panels, panels, 1, sharex=True)
-    _layer_axis(several[0 if len(rows) <= MOST_NAMES else -1], rows)
-    return fig, several
+        return Picture(max(2.6, 1.5 + 0.21 * len(rows)), panels, legend=4, across=len(panels), share="y")
+    return Picture(1.0 + 3.6 * len(panels), panels, legend=4, share="x")
 
 
-def _layer_axis(axes: Axes, rows: Sequence[Layer]) -> None:
-    named = len(rows) <= MOST_NAMES
-    positions = range(1, len(rows) + 1)
-    if named:
-        names = [
-            f"{shorten(name, NAME_WIDTH)}  {layer.number or ''}".rstrip()
-            for layer, name in zip(rows, layer_names(rows), strict=True)
-        ]
-        axes.set_yticks(positions, names, fontsize=8)
-        axes.set_ylim(len(rows) + 0.6, 0.4)
-    else:
-        told = set(ticks(len(rows), 20))
-        places = [(place, layer.number) for place, layer in enumerate(rows, 1) if layer.number in told]
-        axes.set_xticks([place for place, _ in places], [str(number) for _, number in places])
-        axes.set_xlim(0.2, len(rows) + 0.8)
-        axes.set_xlabel("layer (number in the table)")
-        _name_stages(axes, rows)
+def _panel(
+    rows: Sequence[Layer], title: str, told: str, marks: Sequence[Mark], quantity: Axis, last: bool = True
+) -> Panel:
+    """Return a panel over the layers: their names downwards where they fit, else their numbers to the right."""
+    if len(rows) <= MOST_NAMES:
+        names = {
+            place: f"{shorten(name, NAME_WIDTH)}  {layer.number or ''}".rstrip()
+            for place, (layer, name) in enumerate(zip(rows, layer_names(rows), strict=True), 1)
+        }
+        return Panel(title, marks, quantity, Axis(low=len(rows) + 0.6, high=0.4, names=names), told, "x")
+    shown = set(ticks(len(rows), 20))
+    numbers = {place: str(layer.number) for place, layer in enumerate(rows, 1) if layer.number in shown}
+    x = Axis("layer (number in the table)" if last else "", low=0.2, high=len(rows) + 0.8, names=numbers)
+    finish = partial(_name_stages, rows) if last else None
+    return Panel(title, marks, x, quantity, told, "y", finish=finish)
 
 
-def _name_stages(axes: Axes, rows: Sequence[Layer]) -> None:
-    """Under the numbers: where each stage of the network begins, as many names as fit."""
+def _name_stages(rows: Sequence[Layer], _: Figure, axes: Axes) -> None:
+    """Name under the numbers where each stage of the network begins, as many names as fit."""
     found = stages(rows)
     if len(found) < 2:
         return
@@ -86,13 +78,11 @@ def _name_stages(axes: Axes, rows: Sequence[Layer]) -> None:
     second.set_xticks([first - 0.5 for _, first, _ in found], labels=[])
     second.tick_params(length=5)
     apart = len(rows) / MOST_STAGES  # layers that the name of a stage is wide
-    last = -apart
+    last, where = -apart, ("data", "axes fraction")
     for name, first, end in found:
         middle = (first + end) / 2
         if middle - last >= apart and end - first + 1 >= apart / 2:
-            axes.annotate(
-                name, (middle, -0.14), xycoords=("data", "axes fraction"), ha="center", va="top", fontsize=7.5
-            )
+            axes.annotate(name, (middle, -0.14), xycoords=where, ha="center", va="top", fontsize=7.5)
             last = middle
     axes.xaxis.labelpad = 24
 
@@ -108,86 +98,24 @@ def stages(rows: Sequence[Layer]) -> list[tuple[str, int, int]]:
     return found
 
 
-def _stacked(
-    axes: Axes,
-    rows: Sequence[Layer],
-    series: dict[str, list[float]],
-    looks: dict[str, Look],
-    labels: dict[str, str],
-    unit: str,
-) -> str:
-    """Stacked bars per layer; ``series``: key -> values in SI units of ``unit``; returns the scaled unit."""
-    named = len(rows) <= MOST_NAMES
-    totals = [sum(values[i] for values in series.values()) for i in range(len(rows))]
-    factor, name = prefixed(totals, unit)
-    start = [0.0] * len(rows)
-    positions = range(1, len(rows) + 1)
-    for key, values in series.items():
-        look, part = looks[key], [value * factor for value in values]
-        style: dict[str, Any] = {
-            "facecolor": look.color,
-            "hatch": look.hatch,
-            "edgecolor": "white",
-            "linewidth": 0.3,
-        }
-        if named:
-            axes.barh(positions, part, 0.75, left=start, label=labels[key], **style)
-        else:
-            axes.add_collection(_columns(start, part, label=labels[key], **style), autolim=False)
-        start = [below + value for below, value in zip(start, part, strict=True)]
-    if named:
-        for place, total, end in zip(positions, totals, start, strict=True):
-            options: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
-            axes.annotate(si(total, unit), (end, place), xytext=(3, 0), **options)
-    _room(axes, max(start, default=0.0), named)
-    return name
-
-
-def _columns(start: Sequence[float], part: Sequence[float], **looks: Any) -> PolyCollection:
-    """Return bars at 1, 2, ... as one artist, which is drawn in a tenth of the time of one for each of many bars."""
-    from matplotlib.collections import PolyCollection
-
-    bars = zip(range(1, len(part) + 1), start, part, strict=True)
-    left, right = -BAR / 2, BAR / 2
-    corners = [
-        ((place + left, low), (place + right, low), (place + right, low + high), (place + left, low + high))
-        for place, low, high in bars
-        if high
-    ]
-    return PolyCollection(corners, **looks)
-
-
-def _room(axes: Axes, largest: float, named: bool) -> None:
-    """Room behind the longest bar, for its figure; bars begin at the axis."""
-    if largest:
-        (axes.set_xlim if named else axes.set_ylim)(0, largest * (1.18 if named else 1.05))
-
-
-def _largest(rows: Sequence[Layer], values: Sequence[float], unit: str) -> str:
-    """The two layers with the largest values, for plots that have no room for names."""
+def _bars(
+    rows: Sequence[Layer], series: Mapping[str, Sequence[float]], looks: Mapping[str, Look], labels: Mapping[str, str],
+    title: str, label: str, unit: str, last: bool = True,
+) -> Panel:  # fmt: skip
+    """Return stacked bars per layer; ``series``: key -> values in SI units of ``unit``."""
+    totals = [sum(values) for values in zip(*series.values(), strict=True)] or [0.0] * len(rows)
+    places, largest = range(1, len(rows) + 1), max(totals, default=0.0) or None
     if len(rows) <= MOST_NAMES:
-        return ""
+        marks = stacked(places, series, looks, labels, flat=True)
+        marks += [note(end, at, si(end, unit), (3, 0)) for at, end in zip(places, totals, strict=True)]
+        return _panel(rows, title, "", marks, Axis(label, unit, low=0, high=largest and 1.18 * largest))
     names = layer_names(rows)
-    top = sorted(range(len(rows)), key=lambda i: -values[i])[:2]
-    parts = [f"{_called(rows[i])}{shorten(names[i], NAME_WIDTH)} ({si(values[i], unit)})" for i in top]
-    return f"largest: {'; '.join(parts)}"
-
-
-def _called(layer: Layer) -> str:
-    return f"layer {layer.number}, " if layer.number else ""
-
-
-def _finish(axes: Axes, rows: Sequence[Layer], title: str, note: str, quantity: str) -> None:
-    named = len(rows) <= MOST_NAMES
-    axes.grid(True, axis="x" if named else "y")
-    axes.set_title(title, pad=20 if note else 6)
-    if note:
-        subtitle(axes, note)
-    if named:
-        axes.set_xlabel(quantity)
-        axes.tick_params(axis="y", length=0)
-    else:
-        axes.set_ylabel(quantity)
+    top = sorted(range(len(rows)), key=lambda i: -totals[i])[:2]
+    called = [f"layer {rows[i].number}, " * bool(rows[i].number) + shorten(names[i], NAME_WIDTH) for i in top]
+    told = "; ".join(f"{name} ({si(totals[i], unit)})" for name, i in zip(called, top, strict=True))
+    marks = stacked(places, series, looks, labels, wide=0.85)
+    axis = Axis(label, unit, low=0, high=largest and 1.05 * largest)
+    return _panel(rows, title, f"largest: {told}", marks, axis, last)
 
 
 def key_labels(run: Run) -> dict[str, str]:
@@ -202,45 +130,34 @@ def key_labels(run: Run) -> dict[str, str]:
     }
 
 
-def latency(run: Run) -> Figure:
-    """Return what each layer adds to the latency, its time on the critical path, split by what it went to."""
+def latency(run: Run) -> Picture:
+    """Draw what each layer adds to the latency, its time on the critical path, split by what it went to."""
     rows = lines(layers(run))
-    parts = [layer.reasons for layer in rows]
-    keys = [key for key in KEYS if any(part.get(key) for part in parts)]
-    series = {key: [part.get(key, 0) * FS for part in parts] for key in keys}
-    fig, (axes,) = _layer_figure(rows)
-    unit = _stacked(axes, rows, series, REASON_LOOKS, key_labels(run), "s")
-    note = _largest(rows, [layer.added_fs * FS for layer in rows], "s")
-    title = f"Latency per layer: together {si(run.seconds, 's')}"
-    _finish(axes, rows, title, note, f"time that the layer adds to the run ({unit})")
-    below(fig, axes)
-    return fig
+    series = {key: [layer.reasons.get(key, 0) * FS for layer in rows] for key in KEYS}
+    title, label = (
+        f"Latency per layer: together {si(run.seconds, 's')}",
+        "time that the layer adds to the run",
+    )
+    return _picture(rows, [_bars(rows, series, REASON_LOOKS, key_labels(run), title, label, "s")])
 
 
-def energy(run: Run) -> Figure:
-    """Energy of each layer by category: with its share of the static power, and without where that is worth it."""
+def energy(run: Run) -> Picture:
+    """Draw energy of each layer by category: with its share of the static power, and without where that is worth it."""
     rows = lines(layers(run))
-    total, static = sum(layer.energy_J for layer in rows), sum(map(_static_J, rows))
-    left_out = static >= STATIC_WORTH * total and static < total
-    fig, panels = _layer_figure(rows, 2 if left_out else 1)
-    _energy_panel(panels[0], rows, CATEGORY_NAMES, f"Energy per layer: together {si(total, 'J')}")
-    if left_out:
+    total, static = (sum(parts) for parts in ([layer.energy_J for layer in rows], _joules(rows, STATIC)))
+    panels = [("Energy per layer: together", total, list(CATEGORY_NAMES))]
+    if total > static >= STATIC_WORTH * total:
         dynamic = [name for name in CATEGORY_NAMES if name != STATIC]
-        _energy_panel(panels[1], rows, dynamic, f"Without static power: {si(total - static, 'J')}")
-    below(fig, panels[0])
-    return fig
+        panels.append(("Without static power:", total - static, dynamic))
+    return _picture(rows, [
+        _bars(rows, {name: _joules(rows, name) for name in names}, CATEGORY_LOOKS, {}, f"{title} {si(joules, 'J')}",
+              "energy", "J", number == len(panels))
+        for number, (title, joules, names) in enumerate(panels, 1)
+    ])  # fmt: skip
 
 
-def _static_J(layer: Layer) -> float:
-    return layer.energy_by_category_J.get(STATIC, 0.0)
-
-
-def _energy_panel(axes: Axes, rows: Sequence[Layer], categories: Iterable[str], title: str) -> None:
-    keys = [key for key in categories if any(layer.energy_by_category_J.get(key) for layer in rows)]
-    series = {key: [layer.energy_by_category_J.get(key, 0.0) for layer in rows] for key in keys}
-    unit = _stacked(axes, rows, series, CATEGORY_LOOKS, {key: key for key in keys}, "J")
-    values = [sum(parts) for parts in zip(*series.values(), strict=True)] or [0.0] * len(rows)
-    _finish(axes, rows, title, _largest(rows, values, "J"), f"energy ({unit})")
+def _joules(rows: Sequence[Layer], *kinds: str) -> list[float]:
+    return [sum(layer.energy_by_category_J.get(kind, 0.0) for kind in kinds) for layer in rows]
 
 
 def has_dynamic_energy(run: Run) -> bool:
@@ -257,40 +174,23 @@ MARKS = (
 )
 
 
-def moving_data(run: Run) -> Figure:
-    """Energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
+def moving_data(run: Run) -> Picture:
+    """Draw energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
     rows = lines(layers(run))
-    fig, (axes,) = _layer_figure(rows)
-    named = len(rows) <= MOST_NAMES
-    sums = [
-        [sum(layer.energy_by_category_J.get(kind, 0.0) for kind in kinds) for layer in rows]
-        for kinds, *_ in MARKS
-    ]
-    factor, unit = prefixed([value for values in sums for value in values], "J")
+    named, sums = len(rows) <= MOST_NAMES, [_joules(rows, *kinds) for kinds, *_ in MARKS]
+    marks = []
+    for place, values in enumerate(zip(*sums, strict=True), 1):
+        ends = [value for value in values if value]
+        if len(ends) > 1:
+            x, y = ([min(ends), max(ends)], [place, place])[:: 1 if named else -1]
+            marks.append(line(x, y, color="#cccccc", linewidth=1, zorder=1))
     for (_, marker, color, label), joules in zip(MARKS, sums, strict=True):
         where = [place for place, value in enumerate(joules, 1) if value]
-        values = [value * factor for value in joules if value]
-        xy = (values, where) if named else (where, values)
-        axes.plot(
-            *xy, linestyle="none", marker=marker, color=color, markersize=6 if named else 4, label=label
-        )
-    _connect(axes, [[values[i] * factor for values in sums] for i in range(len(rows))], named)
-    if any(map(any, sums)):
-        (axes.set_xscale if named else axes.set_yscale)("log")
-        log_axis(axes.xaxis if named else axes.yaxis)
-    _finish(axes, rows, "Energy of moving data against computing", access_note(run),
-            f"energy of the layer ({unit}, logarithmic)")  # fmt: skip
-    below(fig, axes)
-    return fig
-
-
-def _connect(axes: Axes, triples: list[list[float]], named: bool) -> None:
-    present = [(place, [value for value in values if value]) for place, values in enumerate(triples, 1)]
-    spans = [(place, min(values), max(values)) for place, values in present if len(values) > 1]
-    if spans:
-        (axes.hlines if named else axes.vlines)(
-            *zip(*spans, strict=True), color="#cccccc", linewidth=1, zorder=1
-        )
+        x, y = ([value for value in joules if value], where)[:: 1 if named else -1]
+        marks.append(points(x, y, label, color, marker, ms=6 if named else 4))
+    quantity = Axis("energy of the layer, logarithmic", "J", "log" if any(map(any, sums)) else "linear")
+    title = "Energy of moving data against computing"
+    return _picture(rows, [_panel(rows, title, access_note(run), marks, quantity)])
 
 
 def access_note(run: Run) -> str:

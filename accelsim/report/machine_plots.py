@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from accelsim.account.critical_path import parts
 from accelsim.account.latency import layers
@@ -12,25 +12,13 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine import lifetimes
 from accelsim.machine.run import Run, Slice
 from accelsim.program.roles import buffer_of
-from accelsim.report.style import (
-    ENGINE_LOOKS,
-    GREEN,
-    GREY,
-    Look,
-    Plot,
-    figure,
-    nothing,
-    prefixed,
-    subtitle,
-    tint,
-)
+from accelsim.report.layer_plots import Plot
+from accelsim.report.looks import ENGINE_LOOKS
+from accelsim.report.picture import Axis, Mark, Panel, Picture, area, line, note, nothing, spans
+from accelsim.report.style import GREEN, GREY, Look, tint
 from accelsim.report.text import percent, si
 from accelsim.time import FS
 from accelsim.units import show
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RESOLUTION = 2000
 """Parts of the time axis below which neighbouring slices are drawn as one."""
@@ -56,43 +44,33 @@ def merged(intervals: Iterable[tuple[int, int]], gap: int) -> list[Interval]:
     return result
 
 
-def timeline(run: Run) -> Figure:
-    """Return what each engine did when: one row per engine, and on top whose turn it was."""
+def timeline(run: Run) -> Picture:
+    """Draw what each engine did when: one row per engine, and on top whose turn it was."""
     engines = [name for name in run.program.engines if any(piece.engine == name for piece in run.slices)]
-    fig, (axes,) = figure(1.7 + 0.42 * (len(engines) + 1))
-    factor, unit = prefixed([run.seconds], "s")
-    scale = FS * factor
-    _layer_row(axes, run, scale)
-    streamed = stream_ends_fs(run)
-    busy = {entry.engine: entry.busy for entry in run.engines}
+    streamed, busy = stream_ends_fs(run), {entry.engine: entry.busy for entry in run.engines}
     by_engine: dict[str, list[Slice]] = {name: [] for name in engines}
     for piece in run.slices:
-        by_engine.setdefault(piece.engine, []).append(piece)
-    for row, name in enumerate(engines, 1):
-        look = ENGINE_LOOKS.get(run.program.engines[name], Look(GREY))
-        if ENGINES[run.program.engines[name]].moves:
-            _paint(axes, run, row, [(p.start, p.data) for p in by_engine[name]], look, PALE)
-        ranks = _ranks(by_engine[name], run.time_fs // RESOLUTION)
+        by_engine[piece.engine].append(piece)
+    marks = [*_layer_row(run)]
+    for row, (name, pieces) in enumerate(by_engine.items(), 1):
+        kind = run.program.engines[name]
+        color = ENGINE_LOOKS.get(kind, Look(GREY)).color
+        if ENGINES[kind].moves:
+            marks.append(_painted(run, row, [(p.start, p.data) for p in pieces], tint(color, PALE)))
+        ranks = _ranks(pieces, run.time_fs // RESOLUTION)
         for parity, shade in enumerate((1.0, LIGHT)):
-            mine = (p for p in by_engine[name] if ranks.get(p.op, 0) % 2 == parity)
-            _paint(axes, run, row, [(p.data, streamed.get(p.command, p.end)) for p in mine], look, shade)
+            mine = (p for p in pieces if ranks.get(p.op, 0) % 2 == parity)
+            times = [(p.data, streamed.get(p.command, p.end)) for p in mine]
+            marks.append(_painted(run, row, times, tint(color, shade)))
         if run.time_fs:
-            share = percent(busy.get(name, 0) / run.time_fs)
-            axes.annotate(f"busy {share}", (1.0, row), xycoords=("axes fraction", "data"), xytext=(6, 0),
-                          textcoords="offset points", va="center", fontsize=8)  # fmt: skip
-    axes.set_yticks(range(len(engines) + 1), ["layer", *engines])
-    axes.set_ylim(len(engines) + 0.6, -0.6)
-    axes.set_xlim(0, run.time_fs * scale or 1)
-    axes.set_xlabel(f"time ({unit})")
-    axes.tick_params(axis="y", length=0)
-    axes.grid(True, axis="x")
-    axes.set_title(f"What each engine did: {si(run.seconds, 's')}", pad=20)
-    subtitle(
-        axes,
-        "moving or computing data; dark and light alternate from layer to layer; "
-        "pale: a request is under way, no data yet; white: waiting",
+            text = f"busy {percent(busy.get(name, 0) / run.time_fs)}"
+            marks.append(note(1.0, row, text, (6, 0), xycoords=("axes fraction", "data"), fontsize=8))
+    x, y = Axis("time", "s", low=0, high=run.seconds or 1), Axis(names=["layer", *engines])
+    told = "moving or computing data; dark and light alternate from layer to layer; pale: a request is under way, no "
+    title = f"What each engine did: {si(run.seconds, 's')}"
+    return Picture(
+        1.7 + 0.42 * (len(engines) + 1), [Panel(title, marks, x, y, f"{told}data yet; white: waiting", "x")]
     )
-    return fig
 
 
 def _ranks(pieces: Sequence[Slice], least_fs: int) -> dict[int, int]:
@@ -103,27 +81,22 @@ def _ranks(pieces: Sequence[Slice], least_fs: int) -> dict[int, int]:
     return {step: rank for rank, step in enumerate(sorted(s for s in spent if spent[s] > least_fs))}
 
 
-def _paint(
-    axes: Axes, run: Run, row: int, times: Sequence[tuple[int, int]], look: Look, shade: float
-) -> None:
-    """One row of bars; ``times`` in fs."""
-    factor, _ = prefixed([run.seconds], "s")
-    scale = FS * factor
-    bars = [(i.start * scale, (i.end - i.start) * scale) for i in merged(times, run.time_fs // RESOLUTION)]
-    axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=tint(look.color, shade), linewidth=0, snap=False)
+def _painted(run: Run, row: int, times_fs: Sequence[tuple[int, int]], color: str) -> Mark:
+    """Return one row of bars."""
+    bars = [(i.start * FS, i.end * FS) for i in merged(times_fs, run.time_fs // RESOLUTION)]
+    return spans(row, bars, facecolor=color, snap=False)
 
 
-def _layer_row(axes: Axes, run: Run, scale: float) -> None:
+def _layer_row(run: Run) -> Iterator[Mark]:
     """The top row: which layer the run was waiting for, with its number where there is room."""
     rows = layers(run)
     seen = [entry for entry in _waited_for(run) if entry[2] - entry[1] > run.time_fs // RESOLUTION]
     for parity, color in enumerate(("#f0f0f0", "#d9d9d9")):
-        bars = [(start * scale, (end - start) * scale) for _, start, end in seen[parity::2]]
-        axes.broken_barh(bars, (-0.36, 0.72), facecolor=color, linewidth=0)
+        yield spans(0, [(start * FS, end * FS) for _, start, end in seen[parity::2]], facecolor=color)
     for step, start, end in seen:
         number = str(rows[step].number or "")
         if run.time_fs and (end - start) / run.time_fs > 0.004 + 0.006 * len(number):
-            axes.text((start + end) / 2 * scale, 0, number, ha="center", va="center", fontsize=7)
+            yield note((start + end) / 2 * FS, 0, number, side="center", fontsize=7)
 
 
 def _waited_for(run: Run) -> list[tuple[int, int, int]]:
@@ -144,38 +117,32 @@ def has_buffers(run: Run) -> bool:
     return any(lifetimes.occupancy(run).values())
 
 
-def occupancy(run: Run) -> Figure:
-    """Return how full each on-chip buffer was: one panel each, with its capacity."""
+def occupancy(run: Run) -> Picture:
+    """Draw how full each on-chip buffer was: one panel each, with its capacity."""
     shown = [(name, points) for name, points in lifetimes.occupancy(run).items() if points]
-    fig, panels = figure(1.0 + 1.45 * max(1, len(shown)), max(1, len(shown)), 1, sharex=True)
     if not shown:
-        nothing(panels[0], "Buffer occupancy", "this run has no on-chip buffers, or did not record them")
-        return fig
-    factor, unit = prefixed([run.seconds], "s")
-    for (name, points), axes in zip(shown, panels, strict=True):
-        _buffer(axes, run, name, points, FS * factor)
-    fig.suptitle("Buffer occupancy: how full each on-chip buffer was", x=0.01, ha="left", weight="bold")
-    panels[-1].set_xlabel(f"time ({unit})")
-    panels[-1].set_xlim(0, run.time_fs * FS * factor or 1)
-    return fig
+        why = "this run has no on-chip buffers, or did not record them"
+        return Picture(2.45, [nothing("Buffer occupancy", why)])
+    panels = [_buffer(run, name, points) for name, points in shown]
+    title = "Buffer occupancy: how full each on-chip buffer was"
+    return Picture(1.0 + 1.45 * len(shown), panels, title, share="x")
 
 
-def _buffer(axes: Axes, run: Run, name: str, points: Sequence[tuple[int, int]], scale: float) -> None:
+def _buffer(run: Run, name: str, points: Sequence[tuple[int, int]]) -> Panel:
     buffer, level = buffer_of(run.chip, name), run.chip.memories.get(name)
     capacity = float(buffer.capacity if buffer else level.memory.capacity if level else 0.0)
-    peak = max(size for _, size in points)
-    factor = 100 / capacity if capacity else 1.0
+    peak, factor = max(size for _, size in points), 100 / capacity if capacity else 1.0
     steps = _coarse([*points, (run.time_fs, points[-1][1])], run.time_fs // RESOLUTION)
-    times, sizes = [t * scale for t, _ in steps], [size * factor for _, size in steps]
-    axes.fill_between(times, sizes, step="post", color=GREEN, alpha=0.35, linewidth=0)
-    axes.step(times, sizes, where="post", color=GREEN, linewidth=1)
+    times, sizes = [t * FS for t, _ in steps], [size * factor for _, size in steps]
+    marks = [
+        area(times, [0] * len(times), sizes, step="post", color=GREEN, alpha=0.35, linewidth=0),
+        line(times, sizes, "", GREEN, linewidth=1, drawstyle="steps-post"),
+    ]
     whole = f" of {show(capacity, 'B', 3, binary=True)}" if capacity else ""
-    axes.set_title(
-        f"{name}: at most {show(peak, 'B', 3, binary=True)}{whole} in use", fontsize=9.5, weight="normal"
-    )
-    axes.set_ylabel("% full" if capacity else "bytes")
-    axes.set_ylim(0, max(1.15 * peak * factor, 1e-9))
-    axes.grid(True)
+    title = f"{name}: at most {show(peak, 'B', 3, binary=True)}{whole} in use"
+    y = Axis("% full" if capacity else "bytes", low=0, high=max(1.15 * peak * factor, 1e-9))
+    x = Axis("time", "s", low=0, high=run.seconds or 1)
+    return Panel(title, marks, x, y, grid="both")
 
 
 def _coarse(points: Sequence[tuple[int, int]], step: int) -> list[tuple[int, int]]:

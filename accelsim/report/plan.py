@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.cluster.partition.assign import Assigned
 from accelsim.cluster.step.result import PARTS, StepResult
@@ -14,12 +15,10 @@ from accelsim.errors import count_of, memory_text
 from accelsim.report import intervals
 from accelsim.report.answer import Answer, Field, Part, Table, in_unit
 from accelsim.report.cluster.looks import PARTS as LOOKS
+from accelsim.report.picture import Axis, Panel, Picture, points, rule
 from accelsim.report.step import binding
-from accelsim.report.style import GREY, INK, figure, log_axis, prefixed, styled
+from accelsim.report.style import GREY, INK
 from accelsim.report.text import interval_text, percent, si, times_as
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MEMORY = "memory"
 WHY = {MEMORY: "the devices have too little memory", **PARTS}
@@ -64,7 +63,7 @@ def best_plans(found: Found) -> Answer:
         "best": [result.as_dict() for result in found.best],
     }  # fmt: skip
     shown: list[Part] = [Table(BEST, [{"step": each} for each in found.best]), "", " ".join(said)]
-    return Answer(facts, shown, list(_records(found)), {"plans": lambda: plans_figure(found)})
+    return Answer(facts, shown, list(_records(found)), {"plans": partial(plans_figure, found)})
 
 
 def sentences(found: Found) -> list[str]:
@@ -138,30 +137,25 @@ def stage_sentences(found: Assigned) -> list[str]:
     return told
 
 
-def plans_figure(found: Found) -> Figure:
-    """Every plan: time of a step against the memory of its fullest device, coloured by what it loses by."""
-    with styled():
-        fig, (axes,) = figure(4.6)
-        factor, unit = prefixed([each.bound.time_s for each in found.looked], "s")
-        room, held = prefixed([float(each.bound.peak_B) for each in found.looked], "B")
-        for name in [*found.why, ""]:
-            points = [each.bound for each in found.looked if each.why == name]
-            label = f"loses by {name}: {len(points):,}" if name else f"the best {len(points):,}"
-            axes.scatter(
-                [each.peak_B * room for each in points], [each.time_s * factor for each in points],
-                s=10 if name else 60, color=LOOKS[name].color if name in LOOKS else OTHERS[name], label=label,
-                zorder=3 - bool(name), marker="o" if name else "*", alpha=0.6 if name else 1.0, linewidths=0,
-            )  # fmt: skip
-        axes.axvline(found.looked[0].bound.capacity_B * room, color=INK, linewidth=1)
-        for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
-            scale("log")
-            log_axis(axis)
-        axes.set_xlabel(f"memory of the fullest device ({held}); the line is what it has")
-        axes.set_ylabel(f"time of a step ({unit}), estimated")
-        best = found.best[0]
-        axes.set_title(f"Plans for {best.model} on {best.cluster}, a batch of {best.batch:,}")
-        fig.legend(loc="outside lower center", ncols=4)
-        return fig
+def plans_figure(found: Found) -> Picture:
+    """Draw every plan: time of a step against the memory of its fullest device, coloured by what it loses by."""
+    marks = [rule(x=found.looked[0].bound.capacity_B, linewidth=1)]
+    for name in [*found.why, ""]:
+        mine = [each.bound for each in found.looked if each.why == name]
+        label = f"loses by {name}: {len(mine):,}" if name else f"the best {len(mine):,}"
+        color = LOOKS[name].color if name in LOOKS else OTHERS[name]
+        marker, size, faint = ("o", 3, 0.6) if name else ("*", 8, 1.0)
+        look = {"ms": size, "zorder": 3 - bool(name), "alpha": faint, "markeredgewidth": 0}
+        marks.append(
+            points(
+                [each.peak_B for each in mine], [each.time_s for each in mine], label, color, marker, **look
+            )
+        )
+    best = found.best[0]
+    x = Axis("memory of the fullest device; the line is what it has", "B", "log")
+    y = Axis("time of a step, estimated", "s", "log")
+    title = f"Plans for {best.model} on {best.cluster}, a batch of {best.batch:,}"
+    return Picture(4.6, [Panel(title, marks, x, y)], legend=4)
 
 
 OTHERS = {MEMORY: GREY, "": INK}

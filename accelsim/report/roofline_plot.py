@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import cos, isfinite, log, pi, sin
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,10 @@ from accelsim.account.roofline import Point, Roofline, rooflines
 from accelsim.account.spans import multiplier_title
 from accelsim.errors import count_of
 from accelsim.machine.run import Run
-from accelsim.report.legends import below
-from accelsim.report.style import (
-    FAINT,
-    INK,
-    REASON_LOOKS,
-    Plot,
-    figure,
-    lay_out,
-    log_axis,
-    nothing,
-    prefixed,
-    renderer,
-)
+from accelsim.report.layer_plots import Plot
+from accelsim.report.looks import REASON_LOOKS
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, nothing, points
+from accelsim.report.style import FAINT, INK, lay_out, renderer
 from accelsim.report.text import si, wrapped
 
 if TYPE_CHECKING:
@@ -53,67 +45,63 @@ def _roofs(run: Run) -> list[Roofline]:
     return [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
 
 
-def roofline(run: Run) -> Figure:
-    """One panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
+def roofline(run: Run) -> Picture:
+    """Draw one panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
     roofs = _roofs(run)
-    fig, panels = figure(5.0 if roofs else 1.3, 1, max(1, len(roofs)), sharey=True)
     if not roofs:
-        nothing(
-            panels[0], "Roofline", f"no layer used {multiplier_title(run.chip)} and moved data off the chip"
-        )
-        return fig
+        why = f"no layer used {multiplier_title(run.chip)} and moved data off the chip"
+        return Picture(1.3, [nothing("Roofline", why)])
     rows = {layer.index: layer for layer in layers(run)}
     rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
-    panels[0].set_yscale("log")
-    panels[0].set_ylim(min(rates) / 2.5, roofs[0].peak_ops_per_s * 2)
-    factor, unit = prefixed([roofs[0].peak_ops_per_s], "op/s")
-    log_axis(panels[0].yaxis, factor)
-    for roof, axes in zip(roofs, panels, strict=True):
-        _roof(axes, roof, TITLE // len(roofs) - 4)
-        _marks(axes, roof, rows, run)
-    panels[0].set_ylabel(f"achieved ({unit.removesuffix('op/s')}OPS; one MAC is two operations)")
-    for key in dict.fromkeys(rows[p.layer].bound_key for roof in roofs for p in roof.points):
-        label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"
-        panels[0].plot([], [], "o", color=REASON_LOOKS[key].color, label=label)
-    fig.suptitle("Roofline: how fast each layer ran, and how fast it could", x=0.01, ha="left", weight="bold")
-    below(fig, panels[0], 3)
-    dot = fig.dpi / POINTS_PER_IN
-    lay_out(fig)  # only then it is known where things are
-    for roof, axes in zip(roofs, panels, strict=True):
-        marks = [
-            (p.intensity_ops_per_B, p.achieved_ops_per_s, _area(rows[p.layer], run) ** 0.5 * dot)
-            for p in _shown(roof)
-        ]
-        taken = _boxes(axes, [*marks, *((*place, LINE_PX) for place in _along(axes, roof))])
-        for told in (
-            *_roof_names(axes, roof, multiplier_title(run.chip)),
-            *_mark_names(axes, _shown(roof), rows, run),
-        ):
-            _place(fig, axes, told, taken)
-    return fig
+    label = "achieved (one MAC is two operations)"
+    y = Axis(label, "", "log", min(rates) / 2.5, roofs[0].peak_ops_per_s * 2, text=partial(si, unit="OPS"))
+    panels = [_panel(roof, rows, run, y, TITLE // len(roofs) - 4) for roof in roofs]
+    title = "Roofline: how fast each layer ran, and how fast it could"
+    return Picture(5.0, panels, title, legend=3, across=len(roofs), share="y")
 
 
-def _roof(axes: Axes, roof: Roofline, width: int) -> None:
+def _panel(roof: Roofline, rows: Mapping[int, Layer], run: Run, y: Axis, width: int) -> Panel:
     finite = [p.intensity_ops_per_B for p in roof.points if isfinite(p.intensity_ops_per_B)]
-    low = min(*finite, roof.knee_ops_per_B) / 4
-    high = max(*finite, roof.knee_ops_per_B) * 4
     knee, peak = roof.knee_ops_per_B, roof.peak_ops_per_s
-    axes.plot([low, knee, high], [roof.roof(low), peak, peak], color=INK, linewidth=1.5)
-    axes.vlines(knee, axes.get_ylim()[0], peak, color=FAINT, linestyle=":", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    log_axis(axes.xaxis)
-    axes.grid(True, which="major")
+    low, high, shown = min(*finite, knee) / 4, max(*finite, knee) * 4, _shown(roof)
+    looks = {p: REASON_LOOKS[rows[p.layer].bound_key].color for p in shown}
+    dots = {
+        "s": [_area(rows[p.layer], run) for p in shown], "c": list(looks.values()), "edgecolors": "white",
+        "linewidths": 0.6, "zorder": 3,
+    }  # fmt: skip
+    achieved = [p.achieved_ops_per_s for p in shown]
+    marks = [
+        line([low, knee, high], [roof.roof(low), peak, peak], linewidth=1.5),
+        line([knee, knee], [y.low or 0.0, peak], "", FAINT, ":", linewidth=1),
+        Mark("dots", [p.intensity_ops_per_B for p in shown], achieved, look=dots),
+    ]
+    for key in dict.fromkeys(rows[p.layer].bound_key for p in shown):
+        label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"
+        marks.append(points([], [], label, REASON_LOOKS[key].color))
     kind = "" if roof.kind == roof.memory else f" ({roof.kind})"
     hidden = sum(not isfinite(p.intensity_ops_per_B) for p in roof.points)
-    lines = [
+    facts = [
         f"{roof.memory}{kind}, {si(roof.bandwidth_Bps, 'B/s')}",
-        f"peak {si(roof.peak_ops_per_s, 'OPS')}, knee at {si(knee)} operations/B",
+        f"peak {si(peak, 'OPS')}, knee at {si(knee)} operations/B",
         f"not shown: {count_of(hidden, 'layer')} without bytes" if hidden else "",
     ]
-    told = [part for line in lines for part in wrapped(line, width)]
-    axes.set_title("\n".join(told), fontsize=9, weight="normal")
-    axes.set_xlabel("\n".join(wrapped(f"operations per byte of {', '.join(roof.holds)}", width)))
+    held = "\n".join(wrapped(f"operations per byte of {', '.join(roof.holds)}", width))
+    title = "\n".join(part for text in facts for part in wrapped(text, width))
+    x = Axis(held, "", "log", low, high)
+    return Panel(title, marks, x, y, grid="both", finish=partial(_labels, roof, rows, run))
+
+
+def _labels(roof: Roofline, rows: Mapping[int, Layer], run: Run, fig: Figure, axes: Axes) -> None:
+    """Name roofs and marks where there is room: only now it is known where things are."""
+    lay_out(fig)
+    dot, shown = fig.dpi / POINTS_PER_IN, _shown(roof)
+    marks = [
+        (p.intensity_ops_per_B, p.achieved_ops_per_s, _area(rows[p.layer], run) ** 0.5 * dot) for p in shown
+    ]
+    taken = _boxes(axes, [*marks, *((*place, LINE_PX) for place in _along(axes, roof))])
+    names = (*_roof_names(axes, roof, multiplier_title(run.chip)), *_mark_names(axes, shown, rows, run))
+    for choices in names:
+        _place(fig, axes, choices, taken)
 
 
 def _shown(roof: Roofline) -> list[Point]:
@@ -123,15 +111,6 @@ def _shown(roof: Roofline) -> list[Point]:
 def _area(layer: Layer, run: Run) -> float:
     """Return the area of a mark, square points."""
     return 18 + 400 * layer.added_fs / max(run.time_fs, 1)
-
-
-def _marks(axes: Axes, roof: Roofline, rows: dict[int, Layer], run: Run) -> None:
-    shown = _shown(roof)
-    axes.scatter(
-        [p.intensity_ops_per_B for p in shown], [p.achieved_ops_per_s for p in shown],
-        s=[_area(rows[p.layer], run) for p in shown], c=[REASON_LOOKS[rows[p.layer].bound_key].color for p in shown],
-        edgecolors="white", linewidths=0.6, zorder=3,
-    )  # fmt: skip
 
 
 def _roof_names(axes: Axes, roof: Roofline, engine: str) -> Iterator[Iterator[Annotation]]:
@@ -148,7 +127,7 @@ def _roof_names(axes: Axes, roof: Roofline, engine: str) -> Iterator[Iterator[An
 
 
 def _mark_names(
-    axes: Axes, points: Sequence[Point], rows: dict[int, Layer], run: Run
+    axes: Axes, points: Sequence[Point], rows: Mapping[int, Layer], run: Run
 ) -> Iterator[Iterator[Annotation]]:
     """The numbers of the layers, each label wherever it may stand, the best place first."""
     for group in _clusters(axes, points, rows):
@@ -216,7 +195,7 @@ def _inside(box: Bbox, frame: Bbox) -> bool:
     return bool(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
 
 
-def _clusters(axes: Axes, points: Sequence[Point], rows: dict[int, Layer]) -> list[list[Point]]:
+def _clusters(axes: Axes, points: Sequence[Point], rows: Mapping[int, Layer]) -> list[list[Point]]:
     """Points that lie so close that they can only share one label; the costliest layer leads each group."""
     (low, high), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     groups: list[tuple[float, float, list[Point]]] = []

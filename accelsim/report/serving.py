@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
@@ -20,14 +21,12 @@ from accelsim.files import table as csv_table
 from accelsim.kernels.whole import Interval
 from accelsim.report import intervals
 from accelsim.report.generation_report import kernels_row
+from accelsim.report.picture import Axis, Panel, Picture, stacked
 from accelsim.report.plot import SUFFIXES, pictures
-from accelsim.report.style import BLUE, SKY, VERMILLION, figure, prefixed, styled, subtitle
+from accelsim.report.style import BLUE, SKY, VERMILLION, Look
 from accelsim.report.text import at_most, decoding_text, ends_text, interval_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FACTS, CALLS, PLOT = "serving.json", "calls.csv", "where_time_goes"
 HEADER = (
@@ -273,28 +272,25 @@ def _simulated(found: Served) -> str:
     )
 
 
-def where_time_goes(found: Served) -> Figure:
-    """Bars of the prefill and of tokens: computing, collectives, transfers, of one group of sequences."""
-    calls = [("prefill", found.prefill), *_ends_of(found)]
-    with styled():
-        fig, axes = figure(1.1 + 0.8 * len(calls), len(calls), 1)
-        for ax, (name, call) in zip(axes, calls, strict=True):
-            factor, unit = prefixed([call.through_s], "s")
-            left = 0.0
-            for key, color in zip(PARTS, (BLUE, VERMILLION, SKY), strict=True):
-                value = call.total(key) * factor
-                ax.barh([0], [value], left=left, color=color, label=key.removesuffix("_s"))
-                left += value
-            ax.set_yticks([0], [f"{name}, {unit}"])
-        axes[0].set_title(f"{found.model.name} on {found.fleet.name}, {found.plan}", pad=20)
-        subtitle(axes[0], "what a group of sequences spends in the stages of a call")
-        axes[-1].legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.35), frameon=False)
-        return fig
+LOOKS = {"compute": Look(BLUE), "collectives": Look(VERMILLION), "transfer": Look(SKY)}
 
 
-def _ends_of(found: Served) -> Iterator[tuple[str, Step]]:
-    if found.decode.last is not None:
-        yield f"token behind {found.decode.last.past:,}", found.decode.last
+def where_time_goes(found: Served) -> Picture:
+    """Draw bars of the prefill and of tokens: computing, collectives, transfers, of one group of sequences."""
+    calls, last = {"prefill": found.prefill}, found.decode.last
+    if last is not None:
+        calls[f"token after {last.past:,}"] = last
+    panels = []
+    for name, call in calls.items():
+        series = {key.removesuffix("_s"): [call.total(key)] for key in PARTS}
+        panels.append(
+            Panel("", stacked([0], series, LOOKS, {}, flat=True), Axis("time", "s"), Axis(names=[name]))
+        )
+    title = f"{found.model.name} on {found.fleet.name}, {found.plan}"
+    panels[0] = replace(
+        panels[0], title=title, note="what a group of sequences spends in the stages of a call"
+    )
+    return Picture(1.1 + 0.8 * len(calls), panels, legend=3)
 
 
 def check_target(folder: Path) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
+from math import log2
 from typing import TYPE_CHECKING, Any
 
-from accelsim.report.answer import Answer, Field, Lines, Table
+import numpy as np
+
+from accelsim.report.answer import Answer, Field, Lines, Part, Table
+from accelsim.report.picture import Axis, Panel, Picture, line, points
+from accelsim.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION
 from accelsim.report.text import percent
+from accelsim.sram import model
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from accelsim.sram.banks import Conflicts
     from accelsim.sram.model import Residual, Sram
     from accelsim.sram.patterns import Pattern
@@ -33,7 +38,7 @@ TRUST = (
 )
 
 
-def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], points: Sequence[Point]) -> Answer:
+def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], cacti: Sequence[Point]) -> Answer:
     """Report energy, leakage, time and area of a memory, each with the error of its fit."""
     fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
     facts = {**asked, **asdict(found), "residual": fit}
@@ -42,13 +47,58 @@ def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], points
         for words, name, unit in FIGURES
     ]
     status = [f"\nStatus: {found.status}.", *([f"Note: {found.note}."] if found.note else [])]
+    shown: list[Part] = [Table(COSTS, rows), " ".join(status), TRUST]
+    return Answer(facts, shown, [facts], {"sram": partial(by_capacity, asked, cacti)})
 
-    def picture() -> Figure:
-        from accelsim.report.sram_plots import Asked, sweep
 
-        return sweep(Asked(**asked), points)
+PANELS = (
+    ("Energy of an access", "pJ", 1e12, (("read_J", "read", BLUE, "o"), ("write_J", "write", ORANGE, "s"))),
+    ("Time", "ns", 1e9, (("access_s", "access", BLUE, "o"), ("cycle_s", "cycle", ORANGE, "s"))),
+    ("Leakage", "mW", 1e3, (("leakage_W", "channels and gates", VERMILLION, "o"),)),
+    ("Area", "mm²", 1e6, (("area_m2", "area", GREEN, "o"),)),
+)
+"""Panels: title, unit of the axis, factor from SI to it, and (field of ``Sram``, label, colour, mark)."""
 
-    return Answer(facts, [Table(COSTS, rows), " ".join(status), TRUST], [facts], {"sram": picture})
+
+def by_capacity(asked: Mapping[str, Any], cacti: Sequence[Point]) -> Picture:
+    """Draw four panels over the capacity: curves of the model, a star at the capacity asked for, points of CACTI.
+
+    ``cacti``: points of one bank and port. Only those of the node, cell and word width of ``asked`` are drawn, and none
+    where it has more banks or ports, since they are other memories.
+    """
+    node, cell, bits, banks, ports = (asked[k] for k in ("node_nm", "cell", "word_bits", "banks", "ports"))
+    own = [p for p in cacti if banks == ports == 1 and (p.node_nm, p.cell, p.word_bits) == (node, cell, bits)]
+    at, least = asked["capacity_B"], max(model.SMALLEST_B, banks * bits // 8)
+    low, high = min(least, at), max(model.LARGEST_B, at)
+    capacities = np.geomspace(low, high, 60)
+    curves = [model.sram(**{**asked, "capacity_B": float(capacity)}) for capacity in capacities]
+    star, every = model.sram(**asked), [2.0**power for power in range(int(log2(low)), int(log2(high)) + 1, 4)]
+    sizes = Axis("capacity of the memory", scale="log2", names={size: _binary(size) for size in every})
+    panels = []
+    for title, unit, factor, lines in PANELS:
+        marks = []
+        for name, label, color, marker in lines:
+            here = factor * getattr(star, name)
+            values = [factor * getattr(memory, name) for memory in curves]
+            known = [factor * p.values[name] for p in own]
+            marks += [
+                line(capacities, values, f"{label}: {here:.3g} {unit}", color),
+                points([at], [here], "", color, "*", markersize=13, markeredgecolor=INK),
+                points([p.capacity_B for p in own], known, "", color, marker, markersize=4, alpha=0.6, mew=0),
+            ]
+        marks += [points([], [], "CACTI", GREY, markersize=4)] if own else []
+        y = Axis(unit, scale="log", text="{:g}".format)
+        panels.append(Panel(title, marks, sizes, y, f"star and figures: {_binary(at)}", "both", inside=True))
+    counts = [
+        f"{count} {name}s" if count > 1 else f"one {name}"
+        for count, name in ((banks, "bank"), (ports, "port"))
+    ]
+    title = f"SRAM: {node:g} nm, {cell}, words of {bits} bits, {', '.join(counts)}"
+    return Picture(6.4, panels, title, across=2, share="x")
+
+
+def _binary(size_B: float) -> str:
+    return show(size_B, "B", 3, binary=True)
 
 
 CONFLICTS = (

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from accelsim.explore.batching import PARTS, Batching, BatchPoint
 from accelsim.explore.studies import Crossover, Ladder, crossover_sentences, error_text, ladder_sentences
 from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.picture import Axis, Panel, Picture, bars, line, stacked
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, Look
 from accelsim.report.text import percent, si
 from accelsim.time import FS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LEGEND = "latency: of the whole batch; energy: of one sample; shares of the critical path, as in the report of a run:"
 LINK_BUSY = "share of the time with a transfer on its way, also where it hides behind computing"
@@ -36,12 +37,8 @@ def batching(found: Batching) -> Answer:
             Field("link_B", "over the link", _sample_B, True, "bytes of one sample"),
         ]
 
-    def picture() -> Figure:
-        from accelsim.report.study_plot import time_per_sample
-
-        return time_per_sample(found)
-
-    return Answer(facts, [Table(fields, rows, legend=LEGEND)], rows, {"batching": picture})
+    pictures = {"batching": partial(time_per_sample, found)}
+    return Answer(facts, [Table(fields, rows, legend=LEGEND)], rows, pictures)
 
 
 def _sample_B(row: dict[str, Any]) -> str:
@@ -78,13 +75,7 @@ def precision(found: Ladder) -> Answer:
         "lacking": found.lacking,
         "sentences": told,
     }
-
-    def picture() -> Figure:
-        from accelsim.report.study_plot import ladder
-
-        return ladder(found)
-
-    return Answer(facts, [Table(RUNGS, rows), *_apart(told)], rows, {"ladder": picture})
+    return Answer(facts, [Table(RUNGS, rows), *_apart(told)], rows, {"ladder": partial(ladder, found)})
 
 
 def crossover(found: Crossover) -> Answer:
@@ -106,17 +97,79 @@ def crossover(found: Crossover) -> Answer:
         for line in lines
     ]
     fields = [Field("batch", "batch"), *(Field(name, name, in_unit("s")) for name in names)]
-
-    def picture() -> Figure:
-        from accelsim.report.study_plot import crossing
-
-        return crossing(found)
-
     facts = {"model": found.model, "points": rows, "sentences": told}
     shown = [Table(fields, wide), *_apart(["Times are of one sample.", *told])]
-    return Answer(facts, shown, rows, {"crossover": picture})
+    return Answer(facts, shown, rows, {"crossover": partial(crossing, found)})
 
 
 def _apart(sentences: list[str]) -> list[Part]:
     """Each sentence as a paragraph, an empty line before it."""
     return [part for sentence in sentences for part in ("", sentence)]
+
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
+LOOKS = {
+    "compute": Look(BLUE), "host": Look(YELLOW, "xxxx"), "link": Look(ORANGE, "||||"),
+    "memory": Look(VERMILLION, "\\\\\\\\"), "other": Look("#cfcfcf"),
+}  # fmt: skip
+"""Part of the time of a batch -> colour and hatch."""
+
+
+def ladder(found: Ladder) -> Picture:
+    """Draw per chip a bar for each format: time of an inference with its interval, energy, error of a product."""
+    formats = sorted({rung.dtype for rung in found.rungs}, key=found.formats.index)
+    wide, rungs = 0.8 / len(formats), []
+    for place, chip in enumerate(found.chips):
+        mine = found.of(chip)
+        rungs += [(place + (index - (len(mine) - 1) / 2) * wide, rung) for index, rung in enumerate(mine)]
+    panels = []
+    names = Axis(names=[found.of(chip)[0].title for chip in found.chips])
+    for label, unit, field in (("time", "s", "seconds"), ("energy", "J", "joules"), ("error", "", "error")):
+        marks = []
+        for dtype, color in zip(formats, COLOURS * len(formats), strict=False):
+            own = [(x, getattr(rung, field)) for x, rung in rungs if rung.dtype == dtype]
+            x, values = zip(*own, strict=True)
+            marks.append(bars(x, values, dtype, color, wide=wide * 0.92))
+        text = in_unit(unit) if unit else "{:g}".format
+        panels.append(Panel("", marks, names, Axis(label, scale="log", text=text), grid="y"))
+    whiskers = [line([x, x], [rung.low, rung.high], linewidth=1) for x, rung in rungs if rung.low]
+    title = f"{found.model}, batch {found.batch}: an inference by number format"
+    told = "whiskers: 90 % interval; error: root mean square of a product of K = 1024 by the chip's own rule"
+    first = replace(panels[0], title=title, note=told, marks=[*panels[0].marks, *whiskers])
+    return Picture(6.6, [first, *panels[1:]], legend=7, share="x")
+
+
+def crossing(found: Crossover) -> Picture:
+    """Draw time per sample by batch: a line for each chip, and what would be left without waiting for transfers."""
+    marks = []
+    for series, colour in zip(found.series, COLOURS * len(found.series), strict=False):
+        batches = [point.batch for point in series.points]
+        times = [point.seconds_per_sample for point in series.points]
+        marks.append(line(batches, times, series.chip.title, colour, marker="o"))
+        if series.links:
+            rest = [point.seconds_per_sample - point.per_sample_s("link") for point in series.points]
+            marks.append(line(batches, rest, "", colour, ":"))
+    x = Axis("batch size", scale="log", names={batch: str(batch) for batch in batches})
+    y = Axis("time per sample", scale="log", text=in_unit("s"))
+    told = "dotted: without waiting for transfers to and from the host"
+    title = f"{found.model}: time per sample by batch size"
+    return Picture(4.6, [Panel(title, marks, x, y, told, "both")], legend=4)
+
+
+def time_per_sample(found: Batching) -> Picture:
+    """Draw stacked bars of the time per sample, and below them samples per second."""
+    series = {part: [point.per_sample_s(part) for point in found.points] for part in found.parts}
+    places, rates = range(len(found.points)), [point.samples_per_s for point in found.points]
+    longest, best = max(map(sum, zip(*series.values(), strict=True))), found.fastest
+    kinds = " and ".join(dict.fromkeys(found.links.values())) or "no link"
+    each = f"{si(best.samples_per_s)}/s, {si(best.seconds_per_sample, 's')} each"
+    told = f"host over {kinds}; most samples per second at batch {best.batch}: {each}"
+    title = f"{found.model} on {found.chip.name}: time per sample against batch size"
+    x = Axis("batch size", names=[str(point.batch) for point in found.points])
+    time = Axis("time per sample", "s", low=0, high=1.06 * longest)
+    rate = Axis("samples per s", low=0, high=1.15 * max(rates), text=in_unit())
+    panels = [
+        Panel(title, stacked(places, series, LOOKS, PARTS), x, time, told, "y"),
+        Panel("", [line(places, rates, marker="o")], x, rate, grid="y"),
+    ]
+    return Picture(5.6, panels, legend=2, share="x", ratios=(2.4, 1))

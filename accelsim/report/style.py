@@ -6,19 +6,14 @@ is stacked also has a hatch, so that a grey print can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from threading import RLock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.account.critical_path import HIDDEN, LISTED
-from accelsim.account.energy import CATEGORIES
-from accelsim.engines.registry import ENGINES
 from accelsim.files import Make, write_file
-from accelsim.machine.run import Run
 from accelsim.units import parse, show
 
 if TYPE_CHECKING:
@@ -44,27 +39,6 @@ class Look(NamedTuple):
     color: str
     hatch: str = ""
 
-
-CATEGORY_LOOKS: dict[str, Look] = {entry.name: Look(entry.colour, entry.hatch) for entry in CATEGORIES}
-"""Energy category (``account.energy.CATEGORIES``) -> look."""
-
-REASON_LOOKS: dict[str, Look] = {
-    **{key: Look(reason.colour, reason.hatch) for key, reason in LISTED.items()},
-    HIDDEN: Look("#eeeeee"),
-}
-"""What time goes to (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
-
-HUES = {
-    "blue": BLUE,
-    "purple": PURPLE,
-    "yellow": YELLOW,
-    "vermillion": VERMILLION,
-    "green": GREEN,
-    "orange": ORANGE,
-}
-"""Colours that an engine type may name."""
-ENGINE_LOOKS: dict[str, Look] = {name: Look(HUES.get(kind.hue, GREY)) for name, kind in ENGINES.items()}
-"""Type of engine -> look."""
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -206,33 +180,7 @@ def subtitle(axes: Axes, text: str) -> None:
     )  # fmt: skip
 
 
-def nothing(axes: Axes, title: str, why: str) -> None:
-    """A picture without anything to show, which says why."""
-    axes.set_title(title)
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes)
-
-
 def tint(color: str, share: float) -> str:
     """Mix so much of '#rrggbb' with white."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
-
-
-@dataclass(frozen=True)
-class Plot:
-    """One plot; calling it with a run gives the matplotlib figure. ``caption`` says how to read it.
-
-    ``applies``: whether a run has anything to show in it; a report leaves out what would be empty.
-    """
-
-    name: str
-    title: str
-    caption: str
-    function: Callable[[Run], Figure]
-    applies: Callable[[Run], bool] = lambda run: True
-
-    def __call__(self, run: Run) -> Figure:
-        """Draw it; the caller owns the figure."""
-        with styled():
-            return self.function(run)

@@ -8,12 +8,15 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from accelsim import files
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Part, block, finite
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
+from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
-from accelsim.report.training_plot import Curve as Drawn
-from accelsim.report.training_plot import losses
+from accelsim.types import Array
 
 if TYPE_CHECKING:
     from accelsim.cluster.values.trained import ClusterTraining, Curve
@@ -60,8 +63,8 @@ def on_chip(result: TrainingResult, out: Path | None) -> Answer:
 
 
 def _answer(
-    facts: Any, shown: list[Part], rows: list[dict[str, Any]], curves: Mapping[str, Drawn], title: str, graph: Graph,
-    out: Path | None,
+    facts: Any, shown: list[Part], rows: list[dict[str, Any]], curves: Mapping[str, TrainingResult | Curve], title: str,
+    graph: Graph, out: Path | None,
 ) -> Answer:  # fmt: skip
     model = {}
     if out is not None:
@@ -230,3 +233,48 @@ def _verdict(result: ClusterTraining) -> str:
         f"The same training as one device, but for rounding that grows: {more} at once; in fp64 both differ by "
         f"{result.in_fp64:.2g}."
     )
+
+
+LOOKS = ((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."), (PURPLE, ":"), (ORANGE, "-"), (SKY, "--"))
+"""Colour and dash of one training after the other, so that a grey print can be read."""
+PARTS = 40
+"""The bold line is the mean over this part of all steps; single steps are drawn faintly behind it."""
+
+
+def losses(
+    curves: Mapping[str, TrainingResult | Curve], title: str = "Loss of training", note: str = ""
+) -> Picture:
+    """Draw the loss of each training over its steps, by label; below it the loss scales, if any of them changes."""
+    lost: list[Mark] = []
+    scales: list[Mark] = []
+    for (label, curve), (color, dash) in zip(curves.items(), LOOKS * len(curves), strict=False):
+        steps, means, bad = (
+            np.arange(1, len(curve.losses) + 1),
+            _smooth(curve.losses),
+            np.flatnonzero(curve.skipped),
+        )
+        lost.append(line(steps, curve.losses, "", color, linewidth=0.6, alpha=0.35))
+        lost.append(line(steps, means, label, color, dash, linewidth=1.8))
+        if len(bad):
+            lost.append(points(bad + 1, means[bad], f"{count_of(len(bad), 'step')} skipped", color, "x"))
+        if np.any(curve.scales != curve.scales[0]):
+            scales.append(line(steps, curve.scales, "", color, dash, linewidth=1.6, drawstyle="steps-mid"))
+    values = np.concatenate([curve.losses for curve in curves.values()])
+    found = values[np.isfinite(values)]
+    y = Axis("loss (cross-entropy, logarithmic)", scale="log" if len(found) and found.min() > 0 else "linear")
+    panels = [Panel(title, lost, Axis("" if scales else "step"), y, note, "y")]
+    if scales:
+        panels.append(
+            Panel("", scales, Axis("step"), Axis("loss scale", scale="log2", text="{:g}".format), grid="y")
+        )
+    columns = 2 if len(curves) > 3 else 3 if len(curves) > 1 or scales else 0
+    return Picture(5.4 if scales else 3.8, panels, legend=columns, share="x", ratios=(2.2, 1)[: len(panels)])
+
+
+def _smooth(values: Array) -> Array:
+    """Return the running mean over a window that is shorter at both ends."""
+    half = len(values) // PARTS // 2
+    total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    index = np.arange(len(values))
+    low, high = np.maximum(index - half, 0), np.minimum(index + half + 1, len(values))
+    return np.asarray((total[high] - total[low]) / (high - low))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Ready
@@ -33,15 +33,13 @@ from accelsim.report.cluster.topology import draw
 from accelsim.report.page.data import packed
 from accelsim.report.page.document import Entry, html
 from accelsim.report.page.tables import Section, section
+from accelsim.report.picture import Axis, Panel, Picture, line, note, stacked
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences
-from accelsim.report.style import BLUE, GREY, figure, log_axis, picture, prefixed, styled, subtitle
+from accelsim.report.style import BLUE, GREY
 from accelsim.report.text import percent, si
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
 from accelsim.time import FS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FACTS, DEVICES, TIMELINE, PAGE = STEP, "devices.csv", "timeline.json.gz", STEP_PAGE
 PLOTS = ("where_time_goes", "traffic", "scaling", "fusion")
@@ -88,7 +86,7 @@ def write_step(
     return folder
 
 
-def _figures(made: Ready, result: StepResult, fused: TunedStep | None) -> dict[str, tuple[str, str, Figure]]:
+def _figures(made: Ready, result: StepResult, fused: TunedStep | None) -> dict[str, tuple[str, str, Picture]]:
     """Name -> title, caption and figure of each picture."""
     found = {"where_time_goes": ("Where the step goes", parts_caption(result), parts_figure([result]))}
     if made.fleet.topology.wires:
@@ -109,9 +107,9 @@ def _tuned(fused: TunedStep) -> Section:
     )
 
 
-def _svg(drawn: Figure) -> str:
+def _svg(drawn: Picture) -> str:
     file = BytesIO()
-    picture(drawn, ".svg")(file)
+    drawn.file(".svg")(file)
     return file.getvalue().decode()
 
 
@@ -129,32 +127,19 @@ LEAST = 0.04
 """Share of the step from which a part has its number written on it."""
 
 
-def parts_figure(results: Sequence[StepResult], labels: Sequence[str] = ()) -> Figure:
-    """A bar for each step, of the parts that its time goes to; they add up to the step."""
-    with styled():
-        fig, (axes,) = figure(1.7 + 0.45 * len(results))
-        factor, unit = prefixed([result.time_s for result in results], "s")
-        named = labels or [str(result.plan) for result in results]
-        used = [name for name in PARTS if any(result.parts_fs[name] for result in results)]
-        for row, result in enumerate(results):
-            left = 0.0
-            for name in used:
-                wide = result.parts_fs[name] * FS * factor
-                look = PARTS[name]
-                axes.barh(row, wide, 0.7, left=left, color=look.color, hatch=look.hatch, edgecolor="white", lw=0.5,
-                          label=name if not row else None)  # fmt: skip
-                share = result.parts_fs[name] / result.time_fs
-                if share >= LEAST:
-                    axes.text(left + wide / 2, row, percent(share), ha="center", va="center", fontsize=7.5,
-                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
-                left += wide
-        axes.set_yticks(range(len(results)), named)
-        axes.invert_yaxis()
-        axes.set_xlabel(f"time of a step ({unit})")
-        one = results[0]
-        axes.set_title(f"Where a step of {one.model} on {one.cluster} goes")
-        fig.legend(loc="outside lower center", ncols=len(used))
-        return fig
+def parts_figure(results: Sequence[StepResult], labels: Sequence[str] = ()) -> Picture:
+    """Draw a bar for each step, of the parts that its time goes to; they add up to the step."""
+    one, named = results[0], labels or [str(result.plan) for result in results]
+    series = {name: [result.parts_fs[name] * FS for result in results] for name in PARTS}
+    marks = stacked(range(len(results)), series, PARTS, {}, flat=True, wide=0.7)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    marks += [
+        note(start + width / 2, row, percent(width / results[row].time_s), side="center", bbox=box)
+        for mark in marks for row, (start, width) in enumerate(zip(mark.base, mark.x, strict=True))
+        if width >= LEAST * results[row].time_s
+    ]  # fmt: skip
+    x, title = Axis("time of a step", "s"), f"Where a step of {one.model} on {one.cluster} goes"
+    return Picture(1.7 + 0.45 * len(results), [Panel(title, marks, x, Axis(names=named))], legend=len(PARTS))
 
 
 def parts_caption(result: StepResult) -> str:
@@ -163,40 +148,26 @@ def parts_caption(result: StepResult) -> str:
     return "Parts add up to the step. " + "; ".join(told) + "."
 
 
-def scaling_figure(results: Sequence[StepResult]) -> Figure:
-    """Samples per second against devices, and how much of the first step's rate per device is left."""
-    with styled():
-        fig, (rate, left) = figure(3.2, 1, 2)
-        counts = [result.plan.devices for result in results]
-        rates = [result.samples_per_s for result in results]
-        first = rates[0] / counts[0]
-        rate.plot(
-            counts, [first * count for count in counts], "--", color=GREY, label="as many times as devices"
-        )
-        rate.plot(counts, rates, "o-", color=BLUE, label="simulated")
-        rate.set_xscale("log", base=2)
-        rate.set_yscale("log", base=2)
-        log_axis(rate.yaxis)
-        rate.set_xticks(counts, [f"{count:,}" for count in counts])
-        rate.set_xlabel("devices")
-        rate.set_ylabel(f"{results[0].unit} per second")
-        rate.legend(loc="upper left")
-        shares = [100 * value / (first * count) for value, count in zip(rates, counts, strict=True)]
-        left.plot(counts, shares, "o-", color=BLUE)
-        left.set_xscale("log", base=2)
-        left.set_xticks(counts, [f"{count:,}" for count in counts])
-        left.set_ylim(0, 1.05 * max(100.0, *shares))
-        left.set_xlabel("devices")
-        left.set_ylabel("scaling efficiency (%)")
-        for axes in (rate, left):
-            axes.grid(True)
-            axes.minorticks_off()
-        rate.set_title("More replicas, each with the same batch", pad=18)
-        subtitle(
-            rate,
-            f"{results[-1].model}, {results[-1].batch // results[-1].plan.dp:,} {results[-1].unit} a replica",
-        )
-        return fig
+def scaling_figure(results: Sequence[StepResult]) -> Picture:
+    """Draw samples per second against devices, and how much of the first step's rate per device is left."""
+    counts, rates = [result.plan.devices for result in results], [result.samples_per_s for result in results]
+    ideal = [rates[0] / counts[0] * count for count in counts]
+    shares, last = [100 * rate / most for rate, most in zip(rates, ideal, strict=True)], results[-1]
+    marks = [
+        line(counts, ideal, "as many times as devices", GREY, "--"),
+        line(counts, rates, "simulated", BLUE, marker="o"),
+    ]
+    x = Axis("devices", scale="log2", names={count: f"{count:,}" for count in counts})
+    rate, left = (
+        Axis(f"{last.unit} per second", scale="log"),
+        Axis("scaling efficiency (%)", low=0, high=1.05 * max(100.0, *shares)),
+    )
+    told = f"{last.model}, {last.batch // last.plan.dp:,} {last.unit} a replica"
+    panels = [
+        Panel("More replicas, each with the same batch", marks, x, rate, told, "both", inside=True),
+        Panel("", [line(counts, shares, "", BLUE, marker="o")], x, left, grid="both"),
+    ]
+    return Picture(3.2, panels, across=2)
 
 
 def scaling_sentence(results: Sequence[StepResult]) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.explore.batching import batching
-from accelsim.report.study_plot import time_per_sample
-from accelsim.report.style import save
+from accelsim.report.studies import time_per_sample
 
 BATCHES = (1, 2, 4, 8, 12, 16)
 
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(time_per_sample(batching("resnet50", "tpu-v1", BATCHES)), path)
+    time_per_sample(batching("resnet50", "tpu-v1", BATCHES)).save(path)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.shapes.building import build
-from accelsim.report.collective_plots import bus_bandwidths
-from accelsim.report.collectives import crossovers, sweep
-from accelsim.report.style import save
+from accelsim.report.collectives import bus_bandwidths, crossovers, sweep
 from accelsim.spec.yaml.clusters import load_cluster
 
 SIZES_B = [1 << power for power in range(12, 31, 2)]
@@ -23,7 +21,7 @@ def draw(path: Path) -> None:
         for row in sweep(topology, cluster.collectives, "all_reduce", SIZES_B)
         if row["algorithm"] in SHOWN
     ]
-    save(bus_bandwidths("all_reduce", cluster.name, topology.ranks, rows, crossovers(rows)), path)
+    bus_bandwidths("all_reduce", cluster.name, topology.ranks, rows, crossovers(rows)).save(path)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.explore.dram_replay import replay
-from accelsim.report.dram_activity import activity
-from accelsim.report.style import save
+from accelsim.report.dram_plots import activity
 
 ACCESSES = 2_000
 CLOCKS = (0, 420)
@@ -14,7 +13,7 @@ CLOCKS = (0, 420)
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(activity(replay("ddr4-3200", "tile3", limit=ACCESSES), CLOCKS), path)
+    activity(replay("ddr4-3200", "tile3", limit=ACCESSES), CLOCKS).save(path)
 
 
 if __name__ == "__main__":

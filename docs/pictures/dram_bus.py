@@ -7,7 +7,6 @@ from pathlib import Path
 from accelsim.explore.dram_compare import TRACES
 from accelsim.explore.dram_replay import replay
 from accelsim.report.dram_plots import bus
-from accelsim.report.style import save
 
 ACCESSES = 16_384
 MAPPINGS = {"rochrababgco": "column lowest", "rorabachcobg": "group lowest"}
@@ -21,14 +20,8 @@ def draw(path: Path) -> None:
         for mapping, words in MAPPINGS.items()
     ]
     title = "DDR4-3200: what the data bus did instead of moving data"
-    save(
-        bus(
-            found,
-            title,
-            "every idle clock has one reason; with the bank group lowest, streams no longer wait for tCCD_L",
-        ),
-        path,
-    )
+    note = "every idle clock has one reason; with the bank group lowest, streams no longer wait for tCCD_L"
+    bus(found, title, note).save(path)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.account.energy_figures import figures
-from accelsim.report.energy_plots import per_access
-from accelsim.report.style import save
+from accelsim.report.energy import per_access
 
 
 def draw(path: Path) -> None:
     """Write the picture (a second)."""
-    save(per_access(figures()), path)
+    per_access(figures()).save(path)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.report.style import save
 from accelsim.report.write_step import parts_figure
 
 PLANS = ("dp=4", "tp=4", "pp=4,microbatches=8", "dp=2,pp=2,microbatches=4", "tp=2,pp=2,microbatches=8")
@@ -15,7 +14,7 @@ MODEL, BATCH = "gpt", 16
 def draw(path: Path) -> None:
     """Write the picture."""
     steps = [ready(Asked(MODEL, "4x-edu", plan, BATCH, params={"layers": 4})).step() for plan in PLANS]
-    save(parts_figure(steps), path)
+    parts_figure(steps).save(path)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from pathlib import Path
 from accelsim.cluster.buckets import Fusion, Gradient
 from accelsim.cluster.step.fusing import Tuning, grid
 from accelsim.report.fusing import tuning_plot
-from accelsim.report.style import save
 from accelsim.time import FS_PER_S
 from tests.helpers.ring_cost import ring_cost
 
@@ -24,7 +23,7 @@ def draw(path: Path) -> None:
     ]
     tuning = Tuning(gradients, BACKWARD_FS, ring_cost(RANKS, LATENCY_FS, BANDWIDTH_BPS), Fusion())
     title = "160 gradients of 640 kB, 16 devices, 3 GB/s, 20 us a message"
-    save(tuning_plot(grid(tuning, THRESHOLDS_B, CYCLES_FS), title), path)
+    tuning_plot(grid(tuning, THRESHOLDS_B, CYCLES_FS), title).save(path)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.explore.studies import precision
-from accelsim.report.study_plot import ladder
-from accelsim.report.style import save
+from accelsim.report.studies import ladder
 
 CHIPS = ("v100-sxm2-16", "t4", "a100-80-sxm", "h100-sxm")
 
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(ladder(precision("resnet50", CHIPS, batch=64)), path)
+    ladder(precision("resnet50", CHIPS, batch=64)).save(path)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.report.network_plots import link_rates
-from accelsim.report.style import save
+from accelsim.report.network import link_rates
 from accelsim.spec.yaml.parts import load_link
 
 NAME = "pcie-gen4-x16"
@@ -14,7 +13,7 @@ SIZES_B = [2**power for power in range(6, 29)]
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(link_rates(NAME, load_link(NAME), SIZES_B), path)
+    link_rates(NAME, load_link(NAME), SIZES_B).save(path)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.network.noc.sweep import sweep
-from accelsim.report.network_plots import channel_loads
-from accelsim.report.style import save
+from accelsim.report.network import channel_loads
 from accelsim.spec.network import Noc
 from accelsim.spec.yaml.parts import load_part
 
@@ -14,7 +13,7 @@ from accelsim.spec.yaml.parts import load_part
 def draw(path: Path) -> None:
     """Write the picture."""
     found = sweep(load_part("mesh-8x8", "networks", Noc), "transpose", loads=[0.01], clocks=100)
-    save(channel_loads(found), path)
+    channel_loads(found).save(path)
 
 
 if __name__ == "__main__":

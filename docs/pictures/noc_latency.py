@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.network.noc.sweep import sweep
-from accelsim.report.network_plots import load_latency
-from accelsim.report.style import save
+from accelsim.report.network import load_latency
 from accelsim.spec.network import Noc
 from accelsim.spec.yaml.parts import load_part
 
 
 def draw(path: Path) -> None:
     """Write the picture."""
-    save(load_latency(sweep(load_part("mesh-4x4", "networks", Noc), "transpose", packet_flits=4)), path)
+    load_latency(sweep(load_part("mesh-4x4", "networks", Noc), "transpose", packet_flits=4)).save(path)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.report.style import save
 from accelsim.report.write_step import parts_figure
 
 MODEL, BATCH = "digits-cnn", 64
@@ -22,7 +21,7 @@ def draw(path: Path) -> None:
             plan = asked._replace(fleet=asked.fleet.first(count))
             steps.append(plan.step(dp=count))
             labels.append(f"{count} device{'s' * (count > 1)}, {bandwidth}")
-    save(parts_figure(steps, labels), path)
+    parts_figure(steps, labels).save(path)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.kernels.sweep import parsed, swept
-from accelsim.report.kernel_plot import staircase
-from accelsim.report.style import save
+from accelsim.report.kernel import staircase
 from accelsim.spec.yaml.load import load_chip
 
 
 def draw(path: Path) -> None:
     """Write the picture."""
     over = parsed("N=64:8192:64", ("M", "K", "N"))
-    save(staircase(swept("gemm", "fp16", {"M": "4096", "K": "4096"}, over, load_chip("a100-80-sxm"))), path)
+    staircase(swept("gemm", "fp16", {"M": "4096", "K": "4096"}, over, load_chip("a100-80-sxm"))).save(path)
 
 
 if __name__ == "__main__":

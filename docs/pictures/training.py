@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.explore.training import train
-from accelsim.report.style import save
-from accelsim.report.training_plot import losses
+from accelsim.report.training import losses
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.training import Adam
@@ -44,4 +43,4 @@ def draw(path: Path) -> None:
         curves, "An 8-layer sigmoid network, same start, same batches",
         "Without a loss scale the gradients of the first layers are below 3e-8, which fp16 rounds to zero",
     )  # fmt: skip
-    save(figure, path)
+    figure.save(path)

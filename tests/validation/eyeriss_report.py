@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.files import table, text, write_folder
-from accelsim.report.style import CATEGORY_LOOKS, INK, figure, picture, styled, subtitle
+from accelsim.report.looks import CATEGORY_LOOKS
+from accelsim.report.style import INK, figure, picture, styled, subtitle
 from accelsim.report.text import percent
 from tests.validation.anchors import published
 from tests.validation.eyeriss import (

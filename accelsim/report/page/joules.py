@@ -13,8 +13,8 @@ from accelsim.errors import count_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import ActionName
 from accelsim.program.roles import part_of
+from accelsim.report.looks import CATEGORY_LOOKS
 from accelsim.report.page.layers import NO_LINE, Lines
-from accelsim.report.style import CATEGORY_LOOKS
 from accelsim.report.text import si
 from accelsim.spec.status import DOUBTFUL, MEANING
 

@@ -12,9 +12,10 @@ from accelsim.account.critical_path import KINDS, LISTED, parts
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import PATH_LINKS, Run
 from accelsim.program.commands import Phase
+from accelsim.report.looks import ENGINE_LOOKS
 from accelsim.report.page.layers import Lines
 from accelsim.report.page.thin import Spans, deltas, spans, thinned
-from accelsim.report.style import ENGINE_LOOKS, GREY, Look
+from accelsim.report.style import GREY, Look
 from accelsim.report.text import percent, seconds, si
 from accelsim.report.trace import drawn_rows
 from accelsim.time import FS_PER_S

@@ -12,7 +12,7 @@ from accelsim.account.latency import summary
 from accelsim.errors import UsageError
 from accelsim.explore.batching import batching
 from accelsim.explore.studies import crossover, crossover_sentences, ladder_sentences, precision
-from accelsim.report.study_plot import crossing, ladder
+from accelsim.report.studies import crossing, ladder
 
 MLP = "mlp?hidden=256"
 
@@ -71,7 +71,7 @@ def test_a_crossing_is_told_from_the_first_batch_on() -> None:
         [p.seconds_per_sample for p in again.points], [p.seconds_per_sample for p in gpu.points]
     )
     assert f"{gpu.points[0].parts_fs['link'] / gpu.points[0].time_fs:.0%} of its time at batch 1" in told
-    assert len(crossing(study).axes[0].lines) == 3  # the host has no link
+    assert len(crossing(study).figure().axes[0].lines) == 3  # the host has no link
 
 
 def test_one_chip_is_no_study() -> None:
@@ -80,5 +80,5 @@ def test_one_chip_is_no_study() -> None:
 
 
 def test_the_ladder_has_a_bar_for_each_rung(found) -> None:
-    axes = ladder(found).axes[0]
+    axes = ladder(found).figure().axes[0]
     assert sum(1 for bar in axes.patches if bar.get_height() > 0) == len(found.rungs)

@@ -15,8 +15,7 @@ from accelsim.errors import UsageError
 from accelsim.formats import codec
 from accelsim.formats.describe import describe, neighbour
 from accelsim.formats.table import FORMATS, get
-from accelsim.report.format_plot import around, draw
-from accelsim.report.style import save
+from accelsim.report.formats import around, draw
 
 SINGLE = [row.name for row in FORMATS.values() if row.kind != "block"]
 
@@ -93,7 +92,7 @@ def test_neighbours_are_those_of_the_sorted_values(name: str) -> None:
 @pytest.mark.parametrize("value", [0.3, -700.0, math.inf, math.nan, 0.0])
 def test_every_format_can_be_drawn(name: str, value: float, tmp_path: Path) -> None:
     what = describe(value, name)
-    figure = draw(what)
+    figure = draw(what).figure()
     top, zoom = figure.axes
     assert top.get_title(loc="left").startswith(get(name).name)
     if not math.isnan(what.rounded) and (name, value) != ("int64", math.inf):
@@ -103,7 +102,7 @@ def test_every_format_can_be_drawn(name: str, value: float, tmp_path: Path) -> N
         assert len(shown) > 1
     if name == "fp8_e4m3fn":
         for copy in ("a.png", "b.png"):
-            save(draw(what), tmp_path / copy)
+            draw(what).save(tmp_path / copy)
         assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 

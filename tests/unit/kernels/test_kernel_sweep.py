@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.errors import UsageError
 from accelsim.kernels.sweep import MOST, parsed, sentences, swept
-from accelsim.report.kernel_plot import staircase
+from accelsim.report.kernel import staircase
 from accelsim.spec.yaml.load import load_chip
 from tests.validation.kernel_plot import Compared, against_measured
 
@@ -52,7 +52,7 @@ def test_the_steepest_step_is_that_of_the_waves() -> None:
 
 
 def test_pictures_show_their_rows() -> None:
-    figure = staircase(sweep())
+    figure = staircase(sweep()).figure()
     assert figure.axes[0].get_title(loc="left").startswith("gemm in fp16") and len(figure.axes[0].lines) >= 3
     measured = np.array([1e-5, 1e-4, 1e-3])
     regime = np.array(["few waves", "many waves", "many waves"], dtype=object)

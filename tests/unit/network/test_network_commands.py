@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from accelsim.cli.batching import batching
 from accelsim.cli.network import link, noc
 from accelsim.errors import AccelsimError, SpecError, UsageError
-from accelsim.report.network_plots import channel_loads, load_latency
+from accelsim.report.network import channel_loads, load_latency
 
 
 def call(command, *words: str) -> Result:  # type: ignore[no-untyped-def]
@@ -112,7 +112,7 @@ def test_a_picture_without_packets_does_not_say_that_they_do_not_get_through() -
     found = sweep(load_part("mesh-4x4", "networks", Noc), "uniform", 1, [1e-6, 0.1], clocks=100)
     assert np.isnan(found.measured[0].latency) and found.measured[0].packets == 0
     assert [
-        text.get_text() for text in load_latency(found).axes[0].texts if "through" in text.get_text()
+        text.get_text() for text in load_latency(found).figure().axes[0].texts if "through" in text.get_text()
     ] == []
 
 
@@ -129,9 +129,9 @@ def test_a_full_network_is_drawn_as_such() -> None:
 
     found = sweep(load_part("mesh-4x4", "networks", Noc), "transpose", 1, [0.1, 1.0], clocks=4000)
     assert found.measured[-1].latency == float("inf")
-    texts = [text.get_text() for text in load_latency(found).axes[0].texts]
+    texts = [text.get_text() for text in load_latency(found).figure().axes[0].texts]
     assert "does not get through" in texts
-    drawn = channel_loads(found)
+    drawn = channel_loads(found).figure()
     assert "the darkest link sets the bound of 0.333" in " ".join(
         text.get_text() for text in drawn.axes[0].texts
     )

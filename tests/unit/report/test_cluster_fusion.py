@@ -14,12 +14,12 @@ COST = ring_cost(4, 10**11, 10**9)
 
 def test_what_the_step_waits_for_each_choice() -> None:
     tuned = grid(Tuning(GRADIENTS, END_FS, COST))
-    (axes,) = tuning_plot(tuned, "by cycle").axes
+    (axes,) = tuning_plot(tuned, "by cycle").figure().axes
     assert axes.get_xlabel() == "cycle time (ms)"
     assert len(axes.lines) == 6
     assert axes.lines[0].get_label() == "threshold 64 KiB"
     single = grid(Tuning(GRADIENTS, END_FS, COST, Fusion("ddp")), cycles_fs=[MILLISECOND_FS])
-    (axes,) = tuning_plot(single, "by threshold", "threshold_B").axes
+    (axes,) = tuning_plot(single, "by threshold", "threshold_B").figure().axes
     assert axes.get_xlabel() == "threshold (MiB)"
     assert axes.get_ylabel() == "the step waits (ms)"
     assert [line.get_label() for line in axes.lines] == ["cycle 1 ms", "best"]

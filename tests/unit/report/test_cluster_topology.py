@@ -23,13 +23,12 @@ def test_everything_has_a_place_of_its_own_or_is_said_to_be_left_out(name: str) 
 
 
 def test_what_a_picture_says() -> None:
-    drawn = draw(build(load_cluster("16x-dgx-a100")))
+    drawn = draw(build(load_cluster("16x-dgx-a100"))).figure()
     (axes,) = drawn.axes
     texts = [text.get_text() for text in axes.texts]
     assert "768 wires, a direction each; 17 switches and 128 cards; drawn: 2 of 16 nodes" in texts
     assert {"node0", "gpu0", "nic7", "nvlink.switch", "infiniband.leaf0"} <= set(texts)
-    legend = axes.get_legend()
-    assert legend is not None
+    (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "nvlink: 282 GB/s, 750 ns", "pcie: 26.4 GB/s", "infiniband: 24.8 GB/s, 1 us",
     ]  # fmt: skip
@@ -38,21 +37,20 @@ def test_what_a_picture_says() -> None:
 def test_traffic_is_the_width_of_lines(tmp_path: Path) -> None:
     topology = build(load_cluster("4x-edu"))
     carried = dict.fromkeys(range(len(topology.wires)), 0) | {0: 4000, 3: 1000}
-    drawn = draw(topology, carried, tmp_path / "traffic.png")
+    picture = draw(topology, carried)
+    picture.save(tmp_path / "traffic.png")
+    drawn = picture.figure()
     (axes,) = drawn.axes
     lines = [line.get_linewidth() for line in axes.lines if len(line.get_xdata()) == 2]  # type: ignore[arg-type]
     assert sorted(lines) == pytest.approx([0.8, 0.8, 0.8 + 4.2 / 4, 5.0])
-    legend = axes.get_legend()
-    assert legend is not None
+    (legend,) = drawn.legends
     assert legend.get_texts()[0].get_text() == "most: 4 kB from node0.chip0 to node0.link.switch"
     assert (tmp_path / "traffic.png").stat().st_size > 1000
 
 
 def test_traffic_of_nothing() -> None:
     topology = build(load_cluster("4x-edu"))
-    (axes,) = draw(topology, [0] * len(topology.wires)).axes
-    legend = axes.get_legend()
-    assert legend is not None
+    (legend,) = draw(topology, [0] * len(topology.wires)).figure().legends
     assert [text.get_text() for text in legend.get_texts()] == ["nothing"]
 
 

@@ -15,9 +15,10 @@ from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
 from accelsim.kernels.whole import ends
 from accelsim.machine.run import Run
-from accelsim.report import compare, compare_layers, compare_plot, comparison, table, write
+from accelsim.report import compare, compare_layers, comparison, table, write
 from accelsim.report.compare_labels import common, labels
-from accelsim.report.style import CATEGORY_LOOKS, GREY
+from accelsim.report.looks import CATEGORY_LOOKS
+from accelsim.report.style import GREY
 from accelsim.report.text import ratio, si, wrapped
 from accelsim.result import run
 from accelsim.spec.yaml.load import load_chip
@@ -279,7 +280,7 @@ def test_layers_of_other_models_or_of_one_run_are_refused(reports: list[Path]) -
 
 def test_bars_are_relative_to_the_first_run_and_latency_has_a_colour_of_its_own(reports: list[Path]) -> None:
     assert GREY not in {look.color for look in CATEGORY_LOOKS.values()}
-    fig = compare_plot.compare_figure(compare.load_summaries(reports))
+    fig = comparison.compare_figure(compare.load_summaries(reports)).figure()
     left, right = fig.axes
     entries = compare.load_summaries(reports)
     lengths = [each.get_width() for each in left.patches]
@@ -295,20 +296,20 @@ def test_bars_are_relative_to_the_first_run_and_latency_has_a_colour_of_its_own(
 
 def test_a_run_of_no_time_can_be_drawn(reports: list[Path]) -> None:
     entries = compare.load_summaries(reports[:1])
-    assert compare_plot._base([0.0, 2.0]) == (2.0, "relative to the largest")
-    assert compare_plot._base([0.0]) == (1.0, "relative to the largest")
+    assert comparison.relative_to([0.0, 2.0]) == (2.0, "relative to the largest")
+    assert comparison.relative_to([0.0]) == (1.0, "relative to the largest")
     assert entries[0]["latency_s"] > 0
 
 
 def test_a_latency_with_an_interval_has_it_beside_its_bar() -> None:
     """Relative to the first run as the bars are; a chip that nobody measured has none."""
     runs: list[Run] = [run("mlp?hidden=16", on, values="off") for on in ("t4", "edu-4x4")]
-    left, right = compare_plot.compare_figure(compare.load_summaries(runs)).axes[:2]
+    left, right = comparison.compare_figure(compare.load_summaries(runs)).figure().axes[:2]
     found, base = summary(runs[0])["latency_interval"], summary(runs[0])["latency_s"]
     (line,) = left.lines
     assert list(line.get_xdata()) == pytest.approx([found["low_s"] / base, found["high_s"] / base])
     assert left.get_title(loc="left").endswith(", with 90 % interval")
     (line,) = right.lines
     assert list(line.get_xdata()) == pytest.approx(list(ends("joules", 1.0) or ()))
-    plain = compare_plot.compare_figure(compare.load_summaries(runs[1:])).axes[0]
+    plain = comparison.compare_figure(compare.load_summaries(runs[1:])).figure().axes[0]
     assert not plain.lines and plain.get_title(loc="left") == "Latency of one run"

@@ -16,7 +16,7 @@ from accelsim.explore.dram_replay import Replay, replay
 from accelsim.explore.dram_waits import REASONS
 from accelsim.report import dram as told
 from accelsim.report import dram_plots
-from accelsim.report.dram_activity import (
+from accelsim.report.dram_plots import (
     LOOKS,
     WORDS,
     activity,
@@ -69,7 +69,7 @@ def test_the_window_cuts(tiles: Replay) -> None:
 
 
 def test_activity_names_banks_and_kinds(tiles: Replay) -> None:
-    fig = activity(tiles)
+    fig = activity(tiles).figure()
     (axes,) = fig.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names[0] == "data bus"
@@ -99,7 +99,7 @@ def test_windows_outside_are_refused(tiles: Replay, window: tuple[int, int]) -> 
 
 
 def test_bars_of_the_bus_add_up(tiles: Replay) -> None:
-    fig = dram_plots.bus([("a", tiles), ("b", tiles)], "title")
+    fig = dram_plots.bus([("a", tiles), ("b", tiles)], "title").figure()
     (axes,) = fig.axes
     widths = [patch.get_width() for patch in axes.patches]
     assert 95 < sum(widths) / 2 <= 100 + 1e-9
@@ -109,7 +109,7 @@ def test_bars_of_the_bus_add_up(tiles: Replay) -> None:
 def test_histogram_counts_every_read(tiles: Replay) -> None:
     fig = dram_plots.latency(tiles)
     assert fig is not None
-    assert 99 < sum(patch.get_height() for patch in fig.axes[0].patches) <= 100.01
+    assert 99 < sum(patch.get_height() for patch in fig.figure().axes[0].patches) <= 100.01
     assert dram_plots.latency(replay("ddr4-3200", "seq_write", limit=100)) is None
     lines = told.histogram(tiles)
     shares = [float(line.split("ns")[1].split("%")[0].strip(" <")) for line in lines]
@@ -124,14 +124,16 @@ def test_histogram_of_equal_latencies() -> None:
 
 def test_compare_has_a_bar_for_every_memory_and_trace(tmp_path: Path) -> None:
     rows = compare({name: load_dram(name) for name in ("ddr3-1600", "hbm2-2000")}, limit=500)
-    fig = dram_plots.utilisation(rows)
+    fig = dram_plots.utilisation(rows).figure()
     heights = [patch.get_height() for patch in fig.axes[0].patches]
     assert heights == pytest.approx([100 * row.share(trace) for trace in TRACES for row in rows])
     made = told.compare(rows).write(tmp_path / "compare")
     assert {path.name for path in made} == {
         "compare.json", "utilisation.png", "utilisation.svg", "energy.png", "energy.svg"
     }  # fmt: skip
-    labels = [label.get_text() for label in dram_plots.energy(rows).axes[0].get_xticklabels()]
+    drawn = dram_plots.energy(rows)
+    assert drawn is not None
+    labels = [label.get_text() for label in drawn.figure().axes[0].get_xticklabels()]
     assert labels == ["ddr3-1600", "hbm2-2000\n(not verified)"]
     assert dram_plots.energy(compare({"a": load_dram(anchor("ramulator2-ddr4-3200"))}, limit=50)) is None
 

@@ -16,8 +16,9 @@ from accelsim.account.energy import CATEGORY_NAMES
 from accelsim.account.latency import layers
 from accelsim.errors import UsageError
 from accelsim.report import layer_plots, machine_plots
+from accelsim.report.looks import CATEGORY_LOOKS, REASON_LOOKS
 from accelsim.report.plot import PLOTS, draw
-from accelsim.report.style import CATEGORY_LOOKS, REASON_LOOKS, prefixed, save, ticks
+from accelsim.report.style import prefixed, save, ticks
 from tests.helpers.synthetic_run import altered, make_run
 
 SMALL, LARGE = make_run(layers=5), make_run(layers=100, tiles=2)

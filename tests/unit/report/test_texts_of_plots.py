@@ -13,12 +13,12 @@ from accelsim.account.critical_path import KEYS, by_blame
 from accelsim.explore.batching import batching
 from accelsim.machine.run import Run
 from accelsim.report.compare import load_summaries
-from accelsim.report.compare_plot import compare_figure
+from accelsim.report.comparison import compare_figure
 from accelsim.report.generation_report import time_per_token
 from accelsim.report.layer_plots import access_note, key_labels
 from accelsim.report.machine_plots import RESOLUTION
 from accelsim.report.plot import PLOTS, draw
-from accelsim.report.study_plot import time_per_sample
+from accelsim.report.studies import time_per_sample
 from tests.helpers.synthetic_run import make_run
 
 if TYPE_CHECKING:
@@ -117,17 +117,17 @@ def test_a_legend_leaves_nothing_out(name: str, case: str) -> None:
     ids=["three", "all"],
 )
 def test_texts_of_a_comparison(cases: list[str]) -> None:
-    check(compare_figure(load_summaries([run_of(case) for case in cases])))
+    check(compare_figure(load_summaries([run_of(case) for case in cases])).figure())
 
 
 def test_texts_of_a_generation() -> None:
     model = "llama?layers=1,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64,prompt=4"
     for new in (2, 9):
-        check(time_per_token(accelsim.generate(f"{model},new={new}", "neuroncore-v2", values="off")))
+        check(time_per_token(accelsim.generate(f"{model},new={new}", "neuroncore-v2", values="off")).figure())
 
 
 def test_texts_of_batch_sizes() -> None:
-    check(time_per_sample(batching("mlp", "neuroncore-v2", [1, 8, 64])))
+    check(time_per_sample(batching("mlp", "neuroncore-v2", [1, 8, 64])).figure())
 
 
 def test_the_memory_has_the_name_that_the_tables_use() -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from accelsim.cli.sram import PATTERNS, sram
 from accelsim.errors import UsageError
-from accelsim.report.sram_plots import PANELS, Asked, sweep
+from accelsim.report.sram import PANELS, by_capacity
 from accelsim.sram import model
 from accelsim.sram.banks import Banking
 from accelsim.sram.banks import conflicts as count
@@ -58,7 +58,15 @@ def test_the_plot_is_written_and_has_the_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("banks", "marks"), [(1, 17), (4, 0)])
 def test_curves_points_and_star(banks: int, marks: int) -> None:
     points = read_points(CACTI)
-    fig = sweep(Asked(2**16, 64, 1, banks, 45, "itrs-lop"), points)
+    asked = {
+        "capacity_B": 2**16,
+        "word_bits": 64,
+        "ports": 1,
+        "banks": banks,
+        "node_nm": 45,
+        "cell": "itrs-lop",
+    }
+    fig = by_capacity(asked, points).figure()
     star = model.sram(2**16, banks=banks)
     assert len(fig.axes) == len(PANELS)
     curve, mark, cacti = fig.axes[0].lines[:3]

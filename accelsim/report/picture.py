@@ -1,0 +1,382 @@
+"""Pictures as declarations: panels of marks over axes, each with its unit. One renderer draws them with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from accelsim.files import Make, write_file
+from accelsim.report import style
+from accelsim.report.style import INK, Look, figure, log_axis, prefixed, renderer, styled, subtitle
+from accelsim.report.text import wrapped
+from accelsim.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Values: TypeAlias = "Sequence[float] | Array"
+Names: TypeAlias = "Sequence[str] | Mapping[float, str] | Mapping[int, str]"
+Finish: TypeAlias = "Callable[[Figure, Axes], None]"
+ENTRY = (80, 48)
+"""Characters of a line of a legend, and where that does not fit."""
+MANY = 60
+"""Bars beyond which they are one artist, which is drawn in a tenth of the time."""
+MARGIN_PX = 10
+"""Left free on both sides of a legend."""
+SMALL = 7.5
+"""Size of figures beside marks, points."""
+UNDER_PT = 19
+"""Height of the label of an x axis without ticks."""
+
+
+class Axis(NamedTuple):
+    """An axis. ``unit``: SI unit of its values, which get the prefix that suits the largest; '' leaves them alone.
+
+    ``names``: texts at 0, 1, 2, ... (an axis upwards then runs down), or at these places. ``text``: text of a tick.
+    ``whole``: ticks at whole numbers.
+    """
+
+    label: str = ""
+    unit: str = ""
+    scale: Literal["linear", "log", "log2"] = "linear"
+    low: float | None = None
+    high: float | None = None
+    names: Names | None = None
+    text: Callable[[float], str] | None = None
+    whole: bool = False
+
+
+PLAIN = Axis()
+
+
+class Mark(NamedTuple):
+    """A series. ``kind``: a key of ``KINDS``; ``base``: where bars begin, or the lower edge of an area; ``look``: what
+    matplotlib is told further."""
+
+    kind: str
+    x: Values
+    y: Values
+    label: str = ""
+    base: Values = ()
+    look: Mapping[str, Any] = {}
+
+
+def line(x: Values, y: Values, label: str = "", color: str = INK, dash: str = "-", **look: Any) -> Mark:
+    """Return a line through points."""
+    return Mark("line", x, y, label, (), {"color": color, "linestyle": dash, **look})
+
+
+def points(x: Values, y: Values, label: str = "", color: str = INK, marker: str = "o", **look: Any) -> Mark:
+    """Return a mark at each point."""
+    return line(x, y, label, color, "none", marker=marker, **look)
+
+
+def area(x: Values, low: Values, high: Values, label: str = "", **look: Any) -> Mark:
+    """Return the area between two lines."""
+    return Mark("area", x, high, label, low, look)
+
+
+def rule(
+    x: float | None = None, y: float | None = None, label: str = "", color: str = INK, **look: Any
+) -> Mark:
+    """Return a line across the panel at ``x`` or at ``y``."""
+    return Mark(
+        "rule", [] if x is None else [x], [] if y is None else [y], label, (), {"color": color, **look}
+    )
+
+
+def note(
+    x: float, y: float, text: str, shift: tuple[float, float] = (0, 0), side: str = "left", **look: Any
+) -> Mark:
+    """Return a text beside a point, ``shift`` points away from it."""
+    own = {"xytext": shift, "ha": side, "va": "center", "fontsize": SMALL, "textcoords": "offset points"}
+    return Mark("note", [x], [y], text, (), {**own, **look})
+
+
+def bars(
+    places: Values, values: Values, label: str = "", look: Look | str = INK, base: Values = (), wide: float = 0.75,
+    flat: bool = False, **more: Any,
+) -> Mark:  # fmt: skip
+    """Return bars at ``places`` which begin at ``base``; ``flat``: they run to the right."""
+    own = Look(look) if isinstance(look, str) else look
+    shown = {"color": own.color, "hatch": own.hatch, "edgecolor": "white", "linewidth": 0.3, **more}
+    start = base if len(base) else np.zeros(len(values))
+    if flat:
+        return Mark("flat bars", values, places, label, start, shown | {"height": wide})
+    return Mark("bars", places, values, label, start, shown | {"width": wide})
+
+
+def spans(
+    row: float, spans: Iterable[tuple[float, float]], label: str = "", size: float = 0.72, **look: Any
+) -> Mark:
+    """Return bars from start to end in a row of height ``size``."""
+    starts, ends = zip(*spans, strict=True) if (spans := list(spans)) else ((), ())
+    return Mark("spans", ends, [row], label, starts, {"size": size, "linewidth": 0, **look})
+
+
+def stacked(
+    places: Values,
+    series: Mapping[str, Values],
+    looks: Mapping[str, Look],
+    labels: Mapping[str, str],
+    **more: Any,
+) -> list[Mark]:
+    """Return bars on each other, one for each key of ``series`` that is anything but zero."""
+    found, start = [], np.zeros(len(places))
+    for key, values in series.items():
+        if np.any(values):
+            found.append(bars(places, values, labels.get(key, key), looks[key], start, **more))
+            start = start + values
+    return found
+
+
+def beside(index: int, count: int, room: float = 0.8) -> float:
+    """Return where bar ``index`` of ``count`` that share the room of a name stands, from its middle."""
+    return room * ((index + 0.5) / count - 0.5)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Marks over two axes. ``note``: a line in small print under the title. ``legend``: columns of a legend of its own
+    under its axis; ``inside``: it is in the upper left corner. ``bare``: without axes. ``equal``: one scale for both.
+    ``finish``: draws what no mark can say."""
+
+    title: str
+    marks: Sequence[Mark]
+    x: Axis = PLAIN
+    y: Axis = PLAIN
+    note: str = ""
+    grid: Literal["", "x", "y", "both"] = ""
+    legend: int = 0
+    inside: bool = False
+    bare: bool = False
+    equal: bool = False
+    finish: Finish | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels one above the other, or ``across`` many side by side; ``legend``: columns of a common legend, at most."""
+
+    height_in: float
+    panels: Sequence[Panel]
+    title: str = ""
+    note: str = ""
+    legend: int = 0
+    across: int = 1
+    share: Literal["", "x", "y"] = ""
+    ratios: Sequence[float] | None = None
+
+    def figure(self) -> Figure:
+        """Draw it; the caller owns the figure."""
+        with styled():
+            rows = -(-len(self.panels) // self.across)
+            shared = {f"share{self.share}": True} if self.share else {}
+            fig, axes = figure(self.height_in, rows, self.across, height_ratios=self.ratios, **shared)
+            for at, (panel, ax) in enumerate(zip(self.panels, axes, strict=True)):
+                _draw(ax, panel, not self.title)
+                if self.share == "x" and at + self.across < len(axes):
+                    ax.set_xlabel("")
+                if self.share == "y" and at % self.across:
+                    ax.set_ylabel("")
+            if self.title:
+                fig.suptitle(self.title, x=0.01, ha="left", weight="bold")
+            elif self.note:
+                fig.suptitle(self.note, x=0.01, ha="left", fontsize=8, color="#555555")
+            if self.legend:
+                _legend(
+                    fig,
+                    fig,
+                    axes,
+                    self.legend,
+                    fig.bbox.width - 2 * MARGIN_PX,
+                    {"loc": "outside lower center"},
+                )
+            for panel, ax in zip(self.panels, axes, strict=True):
+                if panel.inside:
+                    ax.legend(loc="upper left")
+                if panel.legend:
+                    _legend_under(fig, ax, panel.legend)
+                if panel.finish:
+                    panel.finish(fig, ax)
+        return fig
+
+    def file(self, suffix: str) -> Make:
+        """Return what writes it as PNG, or as SVG where ``suffix`` is '.svg'."""
+        return style.picture(self.figure(), suffix)
+
+    def save(self, path: Path) -> None:
+        """Write it as PNG or SVG, by the suffix of ``path``: the same bytes for the same picture."""
+        write_file(path, self.file(path.suffix))
+
+
+def nothing(title: str, why: str) -> Panel:
+    """Return a panel without anything to show, which says why."""
+    return Panel(title, [note(0.5, 0.5, why, side="center", fontsize=9)], bare=True)
+
+
+def _draw(axes: Axes, panel: Panel, alone: bool) -> None:
+    """Draw a panel; ``alone``: the picture has no title but the panel's own."""
+    factors, units = [], []
+    for axis, values in ((panel.x, _ends(panel.marks, 0)), (panel.y, _ends(panel.marks, 1))):
+        factor, unit = prefixed(values, axis.unit) if axis.unit else (1.0, "")
+        factors.append(factor)
+        units.append(unit)
+    if panel.bare:
+        axes.set_axis_off()
+    if panel.equal:
+        axes.set_aspect("equal", adjustable="datalim")
+    for axis, scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
+        if axis.scale != "linear":
+            scale("log", base=2 if axis.scale == "log2" else 10)
+    for mark in panel.marks:
+        KINDS[mark.kind](axes, mark, *factors)
+    _axis(axes, "x", panel.x, factors[0], units[0])
+    _axis(axes, "y", panel.y, factors[1], units[1])
+    if panel.grid:
+        axes.grid(True, axis=panel.grid)
+    look: dict[str, Any] = {} if alone else {"fontsize": 9.5, "weight": "normal"}
+    axes.set_title(panel.title, pad=20 if panel.note else 6, **look)
+    if panel.note:
+        subtitle(axes, panel.note)
+
+
+def _ends(marks: Sequence[Mark], which: int) -> Iterator[float]:
+    """Yield values along an axis, those of bars at their ends; no rules and texts, which may lie far away."""
+    for mark in marks:
+        if mark.kind in ("rule", "note"):
+            continue
+        values = np.asarray(mark[1 + which], float)
+        lengths = ("flat bars", "bars")[which]
+        yield from (values + mark.base if mark.kind == lengths else values).tolist()
+
+
+def _axis(axes: Axes, which: Literal["x", "y"], axis: Axis, factor: float, unit: str) -> None:
+    """Limits, ticks and label of the axis ``which``: 'x' or 'y'."""
+    own, names = getattr(axes, f"{which}axis"), axis.names
+    limit, ticks = getattr(axes, f"set_{which}lim"), getattr(axes, f"set_{which}ticks")
+    low, high = (None if end is None else end * factor for end in (axis.low, axis.high))
+    if axis.scale == "log" and names is None:
+        log_axis(own)
+    if axis.whole:
+        axes.locator_params(axis=which, integer=True)
+    if names is not None:
+        listed = not isinstance(names, Mapping)
+        shown = names if isinstance(names, Mapping) else dict(enumerate(names))
+        ticks(list(shown), list(shown.values()))
+        axes.minorticks_off()
+        axes.tick_params(axis=which, **({"length": 0} if listed or which == "y" else {}), labelsize=8)
+        if listed and which == "y" and low is None:
+            low, high = len(names) - 0.4, -0.6
+    elif axis.text is not None:
+        text = axis.text
+        own.set_major_formatter(lambda value, _: text(value))
+    if low is not None or high is not None:
+        limit(low, high)
+    own.set_label_text(f"{axis.label} ({unit})" if unit and axis.label else axis.label)
+
+
+def _line(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    axes.plot(np.asarray(mark.x) * fx, np.asarray(mark.y) * fy, label=mark.label or None, **mark.look)
+
+
+def _area(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    low, high = np.asarray(mark.base) * fy, np.asarray(mark.y) * fy
+    axes.fill_between(np.asarray(mark.x) * fx, low, high, label=mark.label or None, **mark.look)
+
+
+def _rule(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    for x in mark.x:
+        axes.axvline(x * fx, label=mark.label or None, **mark.look)
+    for y in mark.y:
+        axes.axhline(y * fy, label=mark.label or None, **mark.look)
+
+
+def _strokes(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    axes.vlines(
+        np.asarray(mark.x) * fx, mark.base[0] * fy, mark.y[0] * fy, label=mark.label or "_", **mark.look
+    )
+
+
+def _note(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    axes.annotate(mark.label, (mark.x[0] * fx, mark.y[0] * fy), **mark.look)
+
+
+def _bars(axes: Axes, mark: Mark, _: float, fy: float) -> None:
+    values, base = np.asarray(mark.y) * fy, np.asarray(mark.base) * fy
+    if len(values) <= MANY:
+        axes.bar(mark.x, values, bottom=base, label=mark.label or None, **mark.look)
+        return
+    from matplotlib.collections import PolyCollection
+
+    look = {name: value for name, value in mark.look.items() if name not in ("width", "color")}
+    left, right = (np.asarray(mark.x) + end * mark.look["width"] / 2 for end in (-1, 1))
+    xs, ys = np.stack([left, right, right, left], 1), np.stack([base, base, base + values, base + values], 1)
+    corners = np.stack([xs, ys], 2)[values > 0].tolist()
+    bars = PolyCollection(corners, facecolor=mark.look["color"], label=mark.label, **look)
+    axes.add_collection(bars)
+    axes.autoscale_view()
+
+
+def _dots(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    axes.scatter(np.asarray(mark.x) * fx, np.asarray(mark.y) * fy, **mark.look)
+
+
+def _flat_bars(axes: Axes, mark: Mark, fx: float, _: float) -> None:
+    values, base = np.asarray(mark.x) * fx, np.asarray(mark.base) * fx
+    axes.barh(mark.y, values, left=base, label=mark.label or None, **mark.look)
+
+
+def _spans(axes: Axes, mark: Mark, fx: float, _: float) -> None:
+    size = mark.look["size"]
+    look = {name: value for name, value in mark.look.items() if name != "size"}
+    ranges = [(start * fx, (end - start) * fx) for start, end in zip(mark.base, mark.x, strict=True)]
+    axes.broken_barh(ranges, (mark.y[0] - size / 2, size), label=mark.label or None, **look)
+
+
+KINDS: dict[str, Callable[[Axes, Mark, float, float], None]] = {
+    "line": _line, "area": _area, "rule": _rule, "strokes": _strokes, "note": _note, "bars": _bars,
+    "flat bars": _flat_bars, "spans": _spans, "dots": _dots,
+}  # fmt: skip
+"""Kind of a mark -> what draws it; the factors are those of the prefixes of both axes."""
+
+
+def _legend_under(fig: Figure, axes: Axes, most: int) -> None:
+    """Place the legend of one of several panels under the label of its x axis."""
+    from matplotlib.transforms import ScaledTranslation
+
+    where: dict[str, Any] = {
+        "loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0, "borderpad": 0,
+        "bbox_transform": axes.transAxes + ScaledTranslation(0, -UNDER_PT / 72, fig.dpi_scale_trans),
+    }  # fmt: skip
+    _legend(fig, axes, [axes], most, 0.85 * fig.bbox.width, where)
+
+
+def _legend(
+    fig: Figure,
+    owner: Figure | Axes,
+    axes: Sequence[Axes],
+    most: int,
+    room_px: float,
+    where: Mapping[str, Any],
+) -> None:
+    """Place a legend in as many columns as there is room for; long entries go on in a further line."""
+    handles: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if not handles:
+        return
+    fewest = (1, ENTRY[-1])
+    for columns, width in product(range(min(most, len(handles)), 0, -1), ENTRY):
+        texts = ["\n".join(wrapped(label, width)) for label in handles]
+        drawn = owner.legend(list(handles.values()), texts, ncols=columns, **where)
+        if (columns, width) == fewest or drawn.get_window_extent(renderer(fig)).width <= room_px:
+            return
+        drawn.remove()
