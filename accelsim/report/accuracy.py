@@ -140,7 +140,7 @@ def draw(result: Accuracy) -> Picture:
     known = [row for row in result.rows if row.known]
     labels = list(dict.fromkeys(map(_label, result.rows)))
     chips = list(dict.fromkeys(row.chip for row in result.rows))
-    marks = [rule(y=100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--")]
+    marks: list[Mark] = []
     seconds: list[Mark] = []
     joules: list[Mark] = []
     for index, chip in enumerate(chips):

@@ -305,6 +305,7 @@ def _strokes(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
 
 
 def _note(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    fx = 1.0 if "xycoords" in mark.look else fx
     axes.annotate(mark.label, (mark.x[0] * fx, mark.y[0] * fy), **mark.look)
 
 
