@@ -155,6 +155,7 @@ def draw(result: Accuracy) -> Picture:
         if found:
             best = f"{max(found):.1f}"
             marks.append(note(tick, max(found), best, (0, 6), "center", va="bottom", fontsize=8))
+    marks.append(rule(y=100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--"))
     told = (
         f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32"
     )
