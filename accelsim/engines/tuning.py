@@ -31,7 +31,7 @@ def choose_mapping(step: Lowering, depends: object, mappings: Sequence[M], write
 def step_program(step: Lowering, mapping: M, write: Writer[M]) -> Program:
     """Return the commands of a step with this mapping, and of nothing else. Raises Infeasible where it does not fit."""
     layout, node = _with_operands(step), step.node
-    gemm = write(replace(step, layout=layout, index=0, tuner=None), mapping).gemm
+    gemm = write(replace(step, layout=layout, index=0, tuner=None, notes=[]), mapping).gemm
     out = layout.graph.tensors[node.writes[0]]
     row = Step(node.name, node.label(), node.engine, out.shape, node, gemm.macs, gemm=gemm, mapping=mapping)
     builder = layout.builder

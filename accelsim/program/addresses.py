@@ -99,7 +99,8 @@ class AddressMap:
         base = self.span(regions[0])[0]
         tiles = self._tiled.get((command.op, self._root(regions[0])))
         if command.effect.what == "load_b" and tiles is not None and tile is not None:
-            return (Runs(base + tiles.offsets[b_key(tile)], work.nbytes),)
+            again = ((0, work.times),) if work.times > 1 else ()
+            return (Runs(base + tiles.offsets[b_key(tile)], work.nbytes // work.times, again),)
         if command.effect.what == "append":
             return self._appended(command, base)
         make = NESTS.get(command.effect.what)
@@ -107,7 +108,10 @@ class AddressMap:
             return (Runs(base + work.offset_B, work.nbytes),)
         step, graph = self._program.steps[command.op], self._program.graph
         tensor = graph.tensors[command.effect.tensor or command.effect.operands[0][0]]
-        return _in_bytes(tensor, make(cast(Gemm, step.gemm), step.node, tensor, tile), base, work.nbytes)
+        nests = make(cast(Gemm, step.gemm), step.node, tensor, tile)
+        if work.times > 1:
+            nests = [each._replace(dims=((0, work.times), *each.dims)) for each in nests]
+        return _in_bytes(tensor, nests, base, work.nbytes)
 
     def _appended(self, command: Command, base: int) -> tuple[Runs, ...]:
         """Rows of a state: a piece in each of the blocks that the axes before that of the rows make."""
@@ -185,8 +189,8 @@ def _tiled(
         if command.effect.what == "load_b" and command.effect.tile is not None:
             tensor, region = command.effect.operands[0]
             if _lies_in_tiles(program, program.graph.tensors[tensor]):
-                nbytes = cast(Transfer, command.work).nbytes
-                found[command.op, root(region)].add(b_key(command.effect.tile), nbytes)
+                work = cast(Transfer, command.work)
+                found[command.op, root(region)].add(b_key(command.effect.tile), work.nbytes // work.times)
     return dict(found)
 
 

@@ -75,13 +75,14 @@ class Transfer(NamedTuple):
     """Work of a Load or Store: bytes through the port of an attached memory.
 
     ``offset_B``: where a contiguous piece of a tensor begins; for tiles ``effect`` says which one it is. The addresses
-    follow from both (``accelsim.program.addresses``).
+    follow from both (``accelsim.program.addresses``). ``times``: how often the bytes of the tile are among ``nbytes``.
     """
 
     memory: str
     nbytes: int
     write: bool
     offset_B: int = 0
+    times: int = 1
 
 
 class Folds(NamedTuple):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, merged, passes, pieces, sizes, tiles_along
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import b_elements
-from accelsim.engines.systolic.tile_costs import Streams, TileCosts, check_matrix
+from accelsim.engines.systolic.tile_costs import Results, Streams, TileCosts, check_matrix, matrix_commands
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
@@ -43,14 +47,16 @@ PARTED = ("weights", "tiles", "sums")
 
 @dataclass
 class Held:
-    """Tiles of an operand that are on the chip, key -> region: those of this strip of arrays, and of the one before."""
+    """Tiles of an operand that are on the chip, key -> region: those of this strip of arrays, and of the one before.
+    ``passing``: nothing stays from strip to strip."""
 
+    passing: bool = False
     now: dict[tuple[int, ...], int] = field(default_factory=dict)
     before: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def turn(self) -> None:
         """A new strip begins."""
-        self.now, self.before = {}, self.now
+        self.now, self.before = {}, {} if self.passing else self.now
 
     def find(self, key: tuple[int, ...]) -> int | None:
         """Return where a tile lies, None when it must be loaded."""
@@ -84,7 +90,8 @@ class Result:
 @dataclass
 class MatrixStep:
     """One matrix node while its commands are written; ``gemm``: with the rows in the order of the mapping; ``part``:
-    what of it, all without."""
+    what of it, all without. ``runs``: the mapping whose tiles are those of the commands, runs of tiles where there are
+    too many (see ``merging``)."""
 
     layout: Layout
     op: int
@@ -95,6 +102,7 @@ class MatrixStep:
     part: Part | None = None
     result: Result = field(default_factory=Result)
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
+    _result_tiles: dict[tuple[int, int, int], Results] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         queues = len(self.layout.roles.arrays)
@@ -105,11 +113,13 @@ class MatrixStep:
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles do not fit."""
         self._prepare()
-        self._check_size()
-        a_held, b_held = Held(), Held()
+        most = Tile(0, self.runs.tg, 0, self.runs.tm, 0, self.runs.tn, 0, self.runs.tk)
+        along = tiles_along(most, self.mapping)
+        a_held = Held(any(along[axis] > 1 for axis in self._a_axes))
+        b_held = Held(any(along[axis] > 1 for axis in B_AXES))
         sums: dict[tuple[int, int, int], list[int]] = {}
-        for step in loop(self.tiles, self.mapping, self.arrays):
-            tile, array = step.tile, array_of(step.tile, self.mapping, self.arrays, self.tiles)
+        for step in loop(self.tiles, self.runs, self.arrays):
+            tile, array = step.tile, array_of(step.tile, self.runs, self.arrays, self.tiles)
             if not array:
                 a_held.turn()
                 b_held.turn()
@@ -123,8 +133,24 @@ class MatrixStep:
                 self._finish(tile, sums.pop((tile.g0, tile.m0, tile.n0)))
         self._complete()
 
-    def _check_size(self) -> None:
-        """TooLarge before the first tile is written, when all of them are more commands than the limits allow."""
+    @property
+    def note(self) -> str:
+        """Return that runs of tiles are one command, '' where they are not."""
+        if self.runs is self.mapping:
+            return ""
+        longest = prod(tiles_along(whole(self.seen), self.mapping).values())
+        runs = prod(tiles_along(whole(self.seen), self.runs).values())
+        return (
+            f"{self.node.name}: up to {-(-longest // runs):,} alike tiles are one command, as its {longest:,} tiles "
+            f"would take more than {MOST:,} commands"
+        )
+
+    @property
+    def _a_axes(self) -> str:
+        return "gm" if self.mapping.a_whole_k else A_AXES
+
+    def _merge(self) -> Mapping:
+        """Return the tiles of commands. TooLarge when all of them are more commands than the limits allow."""
         stored = self.layout.places[self.out.name].chip is None
         streamed = sum(not self._on_chip(region) for region in self.sides.values())
         epilogue = self.layout.roles.matrix.epilogue
@@ -136,7 +162,12 @@ class MatrixStep:
             writes,
             self.arrays,
         )
-        check_matrix(self.node.name, self.seen, self.mapping, streams, self.layout.builder.written)
+        runs, count = self.mapping, matrix_commands(self.seen, self.mapping, streams)
+        if count > MOST:
+            each, per_result = 1 + streams.a + streams.b, writes + streams.sides
+            runs, count = merged(self.seen, self.mapping, self.arrays, each, per_result)
+        check_matrix(self.node.name, runs, count, self.layout.builder.written)
+        return runs
 
     def _held(self, held: Held, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> int:
         """The region of a tile that is there already, or of the one that is loaded now."""
@@ -162,13 +193,14 @@ class MatrixStep:
         self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
         self.costs = TileCosts(
             roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
-            layout.tile_costs, self.arrays,
+            layout.tile_costs, self.mapping, self.arrays,
         )  # fmt: skip
         self._load_parameters()
         tm, tn, tk, tg = (min(x, y) for x, y in zip(
             (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
             (self.seen.M, self.seen.N, self.seen.K, self.seen.groups), strict=True))  # fmt: skip
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
+        self.runs = self._merge()
         self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
 
     def _take_slots(self, unit: MatrixUnit, sums: int, weights: int) -> None:
@@ -195,6 +227,14 @@ class MatrixStep:
         self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
         self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
         needed, there = open_sums(self.seen, mapping, self.arrays), len(self.rings["sums"].slots)
+        if self.runs is not mapping:
+            open_runs = open_sums(self.seen, self.runs, self.arrays)
+            used = {
+                "weights": 2 * each_b,
+                "tiles": 2 * each_a,
+                "sums": max(open_runs, there * open_runs // needed),
+            }
+            self.rings = {name: self._windows(ring, used.get(name, 2)) for name, ring in self.rings.items()}
         if needed > there:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
             raise Infeasible(self.node.name, roles.sums, needed, there, self.shape, why)
@@ -240,6 +280,13 @@ class MatrixStep:
         self.taken.append((slots.buffer, regions))
         return ring
 
+    def _windows(self, ring: Ring, count: int) -> Ring:
+        """Return so many of the slots, through which larger runs of tiles pass."""
+        regions = self.layout.builder.regions
+        for region in ring.slots[:count]:
+            regions[region] = regions[region]._replace(streams=True)
+        return Ring(ring.slots[:count])
+
     def _largest_a(self) -> int:
         """Bytes of the largest streamed activation tile (a convolution's rows differ at the border)."""
         gemm, m = self.seen, self.mapping
@@ -250,9 +297,21 @@ class MatrixStep:
         channels = int(most_channels(gemm.conv, np.array(tk)))
         return a.size_B(tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
 
-    def _a_elements(self, tile: Tile) -> int:
-        k0, k1 = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
-        return a_elements(self.gemm, tile.g1 - tile.g0, tile.m0, tile.m1, k0, k1)
+    def _passes(self, tile: Tile, axes: str) -> int:
+        """Return how often a run loads its tiles of an operand."""
+        return 1 if self.runs is self.mapping else passes(tiles_along(tile, self.mapping), self.mapping, axes)
+
+    def _a_B(self, tile: Tile) -> int:
+        """Bytes of the activation tiles of a run, of each once."""
+        gemm, mapping, size_B = self.gemm, self.mapping, self._tensor(self.gemm.a).size_B
+        k0, k1 = (0, gemm.K) if mapping.a_whole_k else (tile.k0, tile.k1)
+        if self.runs is mapping:
+            return size_B(a_elements(gemm, tile.g1 - tile.g0, tile.m0, tile.m1, k0, k1))
+        along_m = pieces(tile.m0, tile.m1, mapping.tm)
+        along_k = pieces(k0, k1, gemm.K if mapping.a_whole_k else mapping.tk)
+        words = Counter(a_elements(gemm, 1, *m, *k) for m, k in product(along_m, along_k))
+        groups = sizes(tile.g1 - tile.g0, mapping.tg)
+        return sum(size_B(tg * each) * n * often for (tg, n), (each, often) in product(groups, words.items()))
 
     def _place_result(self) -> None:
         """Room for the whole result: before the slots, in the order in which the search counted it."""
@@ -274,23 +333,33 @@ class MatrixStep:
             self.layout.fetch(self.op, self.gemm.a)
         if self._on_chip(self.a_region):
             return self.a_region
-        size = self._tensor(self.gemm.a).size_B(self._a_elements(tile))
+        times = self._passes(tile, self._a_axes)
         k = (0, self.gemm.K) if self.mapping.a_whole_k else (tile.k0, tile.k1)
         effect = Effect("load_a", tile._replace(k0=k[0], k1=k[1]), ((self.gemm.a, self.a_region),))
-        return self._load_tile("tiles", self.a_region, self.gemm.a, size, effect)
+        return self._load_tile("tiles", self.a_region, self.gemm.a, self._a_B(tile), effect, times=times)
 
     def _b(self, tile: Tile) -> int:
         if self._on_chip(self.b_region):
             return self.b_region
         size = self.costs.weights_B(tile)
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region), *self.chosen.items()))
-        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()])
+        times = self._passes(tile, B_AXES)
+        return self._load_tile(
+            "weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()], times
+        )
 
     def _load_tile(
-        self, ring: str, source: int, tensor: str, size: int, effect: Effect, needs: Sequence[int] = ()
+        self,
+        ring: str,
+        source: int,
+        tensor: str,
+        size: int,
+        effect: Effect,
+        needs: Sequence[int] = (),
+        times: int = 1,
     ) -> int:
         slot = self.rings[ring].take()
-        self.layout.load(self.op, source, slot, tensor, size, effect, needs=needs)
+        self.layout.load(self.op, source, slot, tensor, size * times, effect, needs=needs, times=times)
         return slot
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
@@ -316,7 +385,7 @@ class MatrixStep:
         layout, roles = self.layout, self.layout.roles
         role, last = self._piece(tile)
         place = layout.places[self.out.name]
-        out_B = self.out.size_B(self._out_elements(tile))
+        out_B = sum(size_B * often for _, size_B, often in self._results(tile))
         effect = Effect("epilogue", tile, tuple(self.sides.items()), self.out.name, last)
         if not roles.matrix.epilogue:
             assert place.home is not None
@@ -327,19 +396,30 @@ class MatrixStep:
             sides = tuple((name, self._side(name, region, tile)) for name, region in self.sides.items())
             effect = effect._replace(operands=sides)
         if place.chip is not None:
-            self._vector(tile, sums, place.chip, role, out_B, effect)
+            self._vector(tile, sums, place.chip, role, effect)
             return
         assert place.home is not None
         slot = self.rings["results"].take()
-        self._vector(tile, sums, slot, "whole", out_B, effect)
+        self._vector(tile, sums, slot, "whole", effect)
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
         layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
-    def _out_elements(self, tile: Tile) -> int:
-        """Elements of a result tile (not those of its sums when a pooling is fused, which takes whole images)."""
-        rows = self.out.elements // (self.gemm.groups * self.gemm.N)
-        first, last = (m * rows // self.gemm.M for m in (tile.m0, tile.m1))
-        return (tile.g1 - tile.g0) * (last - first) * (tile.n1 - tile.n0)
+    @property
+    def _out_rows(self) -> int:
+        """Rows of the result per group."""
+        return self.out.elements // (self.gemm.groups * self.gemm.N)
+
+    def _results(self, tile: Tile) -> Results:
+        """Return the tiles of the result in a run."""
+        extents = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0)
+        if extents not in self._result_tiles:
+            mapping, rows, all_rows = self.mapping, self._out_rows, self.gemm.M
+            each = product(*map(sizes, extents, (mapping.tg, mapping.tm, mapping.tn)))
+            self._result_tiles[extents] = tuple(
+                (tg * tm * tn, self.out.size_B(tg * (tm * rows // all_rows) * tn), g * m * n)
+                for (tg, g), (tm, m), (tn, n) in each
+            )
+        return self._result_tiles[extents]
 
     def _piece(self, tile: Tile) -> tuple[str, bool]:
         """Return whether this tile begins or ends the result, and is the last one."""
@@ -352,17 +432,13 @@ class MatrixStep:
     def _side(self, name: str, region: int, tile: Tile) -> int:
         if self._on_chip(region):
             return region
-        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         effect = Effect("load_side", tile, ((name, region),))
-        side = self._tensor(name)  # one that broadcasts has fewer elements than the tile
-        size = side.size_B(min(count, side.elements))
+        size = sum(self.costs.side_B(name, sums) * often for sums, _, often in self._results(tile))
         return self._load_tile(f"side {name}", region, name, size, effect)
 
-    def _vector(
-        self, tile: Tile, sums: list[int], target: int, role: str, out_B: int, effect: Effect
-    ) -> None:
-        count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
-        work, actions = self.costs.epilogue(count, out_B, [name for name, _ in effect.operands], len(sums))
+    def _vector(self, tile: Tile, sums: list[int], target: int, role: str, effect: Effect) -> None:
+        names = [name for name, _ in effect.operands]
+        work, actions = self.costs.epilogue(self._results(tile), names, len(sums))
         reads = [*((acc, "acc") for acc in sums), *((region, "src") for _, region in effect.operands)]
         if self.parameter_region >= 0:
             reads.append((self.parameter_region, "src"))

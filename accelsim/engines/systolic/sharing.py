@@ -63,13 +63,13 @@ def lower_shared(step: Lowering, gemm: Gemm) -> Mapped:
         (layout, step.index, step.node, gemm, mapping, dtype, part, result)
         for layout, part in zip(step.cores, best.parts, strict=False)
     ]
+    parts: list[MatrixStep] = [MatrixStep(*arguments) for arguments in given]
     if best.axis == "k":  # what is added is written before it is read
-        for arguments in given[1:]:
-            _Contributor(*arguments, gathered=gathered).lower()
-        _Collector(*given[0], gathered=gathered).lower()
-    else:
-        for arguments in given:
-            MatrixStep(*arguments).lower()
+        parts = [_Contributor(*arguments, gathered=gathered) for arguments in given[1:]]
+        parts.append(_Collector(*given[0], gathered=gathered))
+    for part in parts:
+        part.lower()
+    step.notes.extend(dict.fromkeys(part.note for part in parts if part.note))
     _leave(step, result)
     return Mapped(gemm, mapping, best.choice.binds, best.choice.scored)
 

@@ -19,6 +19,7 @@ from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.epilogue import TileShape, result_matrix, run_epilogue
 from accelsim.machine.values.gating import gates_zeros, nonzero_macs, of_node
 from accelsim.program.commands import Command, Program, Step, Tile, Use
+from accelsim.program.mapping import Mapping
 from accelsim.types import Array
 from accelsim.workload.execute import run_node
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
@@ -191,18 +192,38 @@ class Exact:
         if self._gating:
             self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + nonzero_macs(a, b)
         use = command.writes[0]
-        first = use.role in ("whole", "begin")
-        rule = step.node.attrs.get("dot", "")
-        if rule:
-            # what is there enters the sum as the unit's third operand
-            before = None if first else self._held[use.region]
-            self._held[use.region] = dot.product(a, b, rule, step.node.format, c=before)
+        before = None if use.role in ("whole", "begin") else self._held[use.region]
+        mapping, (_, m, k), n = step.mapping, a.shape, b.shape[2]
+        tm, tn, tk = (mapping.tm, mapping.tn, mapping.tk) if isinstance(mapping, Mapping) else (m, n, k)
+        if m <= tm and n <= tn and k <= tk:
+            self._held[use.region] = self._sum(command, a, b, before)
             return
-        sums = np.matmul(a, b).astype(np.int32) if self._container(command) else product(a, b)
-        if first:
-            self._held[use.region] = sums
-        else:
-            self._held[use.region] += sums
+        rows = list[Array]()
+        for top in range(0, m, tm):  # a run of tiles, one after the other
+            row = slice(top, top + tm)
+            parts = list[Array]()
+            for left in range(0, n, tn):
+                column = slice(left, left + tn)
+                part = None if before is None else before[:, row, column]
+                for at in range(0, k, tk):
+                    deep = slice(at, at + tk)
+                    part = self._sum(command, a[:, row, deep], b[:, deep, column], part)
+                assert part is not None
+                parts.append(part)
+            rows.append(np.concatenate(parts, 2))
+        self._held[use.region] = np.concatenate(rows, 1)
+
+    def _sum(self, command: Command, a: Array, b: Array, before: Array | None) -> Array:
+        """Return the product of a tile, added to what is there ``before``."""
+        node = self._program.steps[command.op].node
+        if rule := node.attrs.get("dot", ""):  # what is there enters the sum as the unit's third operand
+            found: Array = dot.product(a, b, rule, node.format, c=before)
+            return found
+        sums: Array = np.matmul(a, b).astype(np.int32) if self._container(command) else product(a, b)
+        if before is None:
+            return sums
+        before += sums
+        return before
 
     def _is_whole(self, command: Command, index: int) -> bool:
         """Return whether the operand is a tensor that lies on the chip as a whole (not a tile in a slot)."""

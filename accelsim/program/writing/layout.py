@@ -252,16 +252,16 @@ class Layout:
 
     def load(
         self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, offset_B: int = 0,
-        needs: Sequence[int] = (),
+        needs: Sequence[int] = (), times: int = 1,
     ) -> int:  # fmt: skip
         """A Load of ``size_B`` bytes of a home region (from ``offset_B`` on, if it is no tile) into one on the chip.
 
-        ``needs``: regions that say what to load.
+        ``needs``: regions that say what to load. ``times``: how often ``size_B`` has the bytes of the tile.
         """
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
         return self.builder.emit(
             "Load", self.roles.load_engine(memory), op, f"load {tensor}",
-            Transfer(memory, size_B, False, offset_B), effect,
+            Transfer(memory, size_B, False, offset_B, times), effect,
             [(region, "src") for region in (source, *needs)], [(target, "whole")],
             self._moved(memory, buffer, tensor, size_B, False),
         )  # fmt: skip

@@ -136,7 +136,9 @@ def _smallest(leader: Candidate) -> tuple[float, float]:
 def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", scored: int = 1) -> Mapped:
     """Writes the commands of a product. Raises Infeasible where the mapping does not fit."""
     gemm, dtype = in_strips(gemm, mapping.tq), step.node.format or step.dtype
-    MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype).lower()
+    matrix = MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype)
+    matrix.lower()
+    step.notes.extend([matrix.note] if matrix.note else [])
     return Mapped(gemm, mapping, binds, scored)
 
 

@@ -1,0 +1,69 @@
+"""Runs of alike tiles as one command: the same accesses and values in fewer commands and about the same time."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from accelsim.compiler.passes import compile
+from accelsim.compiler.state import Options
+from accelsim.engines.systolic import lower, merging
+from accelsim.machine.run import Run
+from accelsim.machine.simulate import simulate
+from accelsim.spec.yaml.load import load_chip
+from accelsim.workload.graph import Graph
+from accelsim.workload.sources.load import load_model
+
+
+def run(monkeypatch: pytest.MonkeyPatch, graph: Graph, chip: str, options: Options, most: int) -> Run:
+    for module in (lower, merging):
+        monkeypatch.setattr(module, "MOST", most)
+    feeds = {
+        name: np.random.default_rng(0).standard_normal(graph.tensors[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+    return simulate(compile(graph, load_chip(chip), options), feeds, "exact")
+
+
+def accesses(run: Run) -> Counter[tuple[str, object, str]]:
+    found = Counter[tuple[str, object, str]]()
+    for command in run.program.commands:
+        for unit, action, tensor, count in command.actions:
+            found[unit, action, tensor] += count
+    return found
+
+
+@pytest.mark.parametrize("order", ["mnk", "nmk", "nkm", "mkn"])
+@pytest.mark.parametrize("most", [40, 300])
+@pytest.mark.parametrize(
+    ("chip", "dtype", "pins"),
+    [
+        ("systolic-generic", "fp32", {}),
+        ("edu-4x4", "int8", {"a_whole_k": True}),
+        ("systolic-generic", "fp32", {"reuse": False}),
+    ],
+)
+def test_runs_of_tiles_access_and_compute_what_their_tiles_do(
+    monkeypatch: pytest.MonkeyPatch, order: str, most: int, chip: str, dtype: str, pins: dict[str, object]
+) -> None:
+    graph = load_model("gemm?M=100,N=72,K=150")
+    pinned = {"y": {"tm": 16, "tn": 16, "tk": 16, "order": order, "a_resident": False} | pins}
+    if chip == "edu-4x4" and order in ("nkm", "mkn"):
+        pinned["y"] |= {"tm": 8, "tn": 8}
+    options = Options(dtype=dtype, pinned=pinned, repeat=False)
+    tiles = run(monkeypatch, graph, chip, options, 10**9)
+    runs = run(monkeypatch, graph, chip, options, most)
+    assert len(runs.program.commands) <= most + 6 < len(tiles.program.commands)
+    assert accesses(runs) == accesses(tiles)
+    for name, values in tiles.outputs.items():
+        np.testing.assert_array_equal(runs.outputs[name], values)
+    assert runs.time_fs == pytest.approx(tiles.time_fs, rel=0.15)
+    assert any("alike tiles are one command" in note for note in runs.program.notes)
+    assert not any("alike tiles are one command" in note for note in tiles.program.notes)
+
+
+def test_a_large_product_takes_few_commands() -> None:
+    options = Options(values="off", repeat=False)
+    program = compile(load_model("gemm?M=8192,N=8192,K=16384"), load_chip("edu-4x4"), options)
+    assert len(program.commands) < merging.MOST
+    assert sum(step.macs for step in program.steps) == 8192 * 8192 * 16384
