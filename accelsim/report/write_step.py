@@ -15,13 +15,13 @@ from typing import IO, Any
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Ready
+from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.options import PLAIN, Options
+from accelsim.cluster.step.ops import PLAIN, Options
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, Lasting, StepResult
 from accelsim.cluster.step.step import train_step
-from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.one_machine import OneMachine, machines
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.work import Work
 
 

@@ -13,7 +13,7 @@ from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Costs, Setting
-from accelsim.cluster.step.options import PLAIN
+from accelsim.cluster.step.ops import PLAIN
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.search import neighbours, search
 from accelsim.cluster.step.step import step_s, train_step

@@ -37,7 +37,7 @@ from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.cluster.step.work import DecoderWork

@@ -8,7 +8,7 @@ of a collective are spread evenly over the rings, and the wire that is loaded mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from accelsim.cluster.network.topology import Topology
 from accelsim.time import FS
 
 UNBOUND = float("inf")
+Edge = tuple[int, int]
 
 
 class Reach(NamedTuple):
@@ -38,42 +39,63 @@ class Reach(NamedTuple):
     sums: bool = False
 
 
-@lru_cache(maxsize=4096)
-def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
-    """The rings of a group (devices, none twice). UsageError where no way leads from one to another."""
-    nodes = _by_node(topology, group)
-    members = max(len(each) for each in nodes)
+class RingEdges(NamedTuple):
+    """Steps of the rings of a group from a device to the next: its members by node, steps inside nodes and between
+    them, and how many rings lie side by side."""
+
+    nodes: list[list[int]]
+    inside: list[Edge]
+    between: list[Edge]
+    channels: int
+
+
+def ring_edges(topology: Topology, group: Sequence[int]) -> RingEdges:
+    """Return the steps of all rings of a group; a step inside a node is in all rings but one, where there are
+    several nodes."""
+    by_node: dict[int, list[int]] = {}
+    for rank in group:
+        by_node.setdefault(topology.groups[rank], []).append(rank)
+    nodes = list(by_node.values())
     inside = [edge for each in nodes for edge in _circle(each)]
-    channels = members if len(nodes) > 1 else 1
+    if len(nodes) == 1:
+        return RingEdges(nodes, inside, [], 1)
+    channels = max(map(len, nodes))
     between = [
         (node[(r - 1) % len(node)], following[r % len(following)])
         for r in range(channels)
         for node, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True)
-        if node is not following
     ]
+    return RingEdges(nodes, inside, between, channels)
+
+
+def _circle(members: Sequence[int]) -> list[Edge]:
+    """Each member and the next; nothing of a single one."""
+    return list(zip(members, [*members[1:], members[0]], strict=True)) if len(members) > 1 else []
+
+
+@lru_cache(maxsize=4096)
+def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
+    """The rings of a group (devices, none twice). UsageError where no way leads from one to another."""
+    nodes, inside, between, channels = ring_edges(topology, group)
+    summing = set(topology.summing)
+    for a, b in (*inside, *between):
+        summing &= {topology.wires[wire].target for wire in topology.route(a, b)}
+
+    def energy_J_per_B(edges: Sequence[Edge]) -> float:
+        return sum(topology.wires[wire].energy_J_per_B for a, b in edges for wire in topology.route(a, b))
+
+    share = (channels - 1) / channels if between else 1.0
     return Reach(
-        len(group), len(nodes), members,
+        len(group),
+        len(nodes),
+        max(map(len, nodes)),
         min((_inside_Bps(topology, each) for each in nodes if len(each) > 1), default=UNBOUND),
         _paced(topology, between, channels),
         max((topology.message_fs(a, b, 0) * FS for a, b in inside), default=0.0),
         max((topology.message_fs(a, b, 0) * FS for a, b in between), default=0.0),
-        _energy(topology, inside, between, channels),
-        _sums(topology, [*inside, *between]),
-    )  # fmt: skip
-
-
-def _by_node(topology: Topology, group: Sequence[int]) -> list[list[int]]:
-    """Members by node, both in the order of the group."""
-    found: dict[int, list[int]] = {}
-    for rank in group:
-        found.setdefault(topology.groups[rank], []).append(rank)
-    return list(found.values())
-
-
-def _circle(members: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each member and the next; nothing of a single one."""
-    if len(members) > 1:
-        yield from zip(members, [*members[1:], members[0]], strict=True)
+        energy_J_per_B(inside) * share + energy_J_per_B(between) / channels,
+        bool(summing),
+    )
 
 
 def _inside_Bps(topology: Topology, members: Sequence[int]) -> float:
@@ -83,7 +105,7 @@ def _inside_Bps(topology: Topology, members: Sequence[int]) -> float:
     the least bandwidth to others sets the pace. Otherwise one ring through the switches.
     """
     direct = _direct_Bps(topology, members)
-    return direct if direct is not None else _paced(topology, list(_circle(members)), 1)
+    return direct if direct is not None else _paced(topology, _circle(members), 1)
 
 
 def _direct_Bps(topology: Topology, members: Sequence[int]) -> float | None:
@@ -102,29 +124,9 @@ def _direct_Bps(topology: Topology, members: Sequence[int]) -> float | None:
     return min(rates.values())
 
 
-def _paced(topology: Topology, edges: Sequence[tuple[int, int]], channels: int) -> float:
+def _paced(topology: Topology, edges: Sequence[Edge], channels: int) -> float:
     """Bytes per second that edges pass on together, each ``1 / channels`` of them, by the wire that is loaded most."""
     uses = Counter(wire for a, b in edges for wire in topology.route(a, b))
     return min(
         (float(topology.wires[wire].rate) * channels / count for wire, count in uses.items()), default=UNBOUND
     )
-
-
-def _sums(topology: Topology, edges: Sequence[tuple[int, int]]) -> bool:
-    found = set(topology.summing)
-    for a, b in edges:
-        found &= {topology.wires[wire].target for wire in topology.route(a, b)}
-    return bool(found)
-
-
-def _energy(
-    topology: Topology, inside: Sequence[tuple[int, int]], between: Sequence[tuple[int, int]], channels: int
-) -> float:
-    """Return the energy of a byte passed on along every edge, J; of several nodes each edge inside is in all rings
-    but one."""
-
-    def of(edges: Sequence[tuple[int, int]]) -> float:
-        return sum(topology.wires[wire].energy_J_per_B for a, b in edges for wire in topology.route(a, b))
-
-    share = (channels - 1) / channels if between else 1.0
-    return of(inside) * share + of(between) / channels

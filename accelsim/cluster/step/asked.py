@@ -14,7 +14,7 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import ATTENTIONS, PLAIN_ATTENTION, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, offload_problems
-from accelsim.cluster.step.options import FUSED, Options
+from accelsim.cluster.step.ops import FUSED, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
 from accelsim.cluster.step.tensor import SHORT_B

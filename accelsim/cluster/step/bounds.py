@@ -17,8 +17,7 @@ from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.costs import Cost, Costs, PassCosts
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import capacity_B, static_B
-from accelsim.cluster.step.ops import Op, Ops, Planned
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options, Planned, ReplicaOps, total
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import Piece, Work
 from accelsim.time import FS
@@ -98,7 +97,7 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
         for a, b in zip(one.calls, two.calls, strict=True)
     )
     return Piece(
-        passes, cost(one.again, two.again), (calls[0], calls[1], calls[2]), at(one.result_B, two.result_B),
+        passes, (calls[0], calls[1], calls[2]), at(one.result_B, two.result_B),
         one.parameters, at(one.stash_B, two.stash_B), at(one.working_B, two.working_B),
         at(one.offloaded_B, two.offloaded_B),
     )  # fmt: skip
@@ -108,7 +107,7 @@ class _Ops(NamedTuple):
     """What all schedules and degrees of ZeRO of a split have in common."""
 
     planned: Planned
-    stages: tuple[tuple[Ops, ...], ...]
+    stages: ReplicaOps
     transfer_fs: int
 
 
@@ -127,7 +126,7 @@ class Bounds:
         self.room_B = min(capacity_B(chip) for chip in self.fleet.chips)
         self.static_W = sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips)
 
-    def of(self, plan: Plan) -> Bound:
+    def estimate(self, plan: Plan) -> Bound:
         """About what a plan takes."""
         ops = self._ops(plan)
         parts = self._pipeline(plan, ops) | self._end(plan, ops)
@@ -146,29 +145,30 @@ class Bounds:
 
     def _pipeline(self, plan: Plan, ops: _Ops) -> dict[str, int]:
         p, m, v = plan.pp, plan.microbatches, plan.chunks
-        totals = [sum(op.time_fs for chunk in stage for op in chunk) for stage in ops.stages]
-        busiest = max(range(p), key=lambda stage: totals[stage])
-        fields = [
-            sum(op[index] for chunk in ops.stages[busiest] for op in chunk) * m
-            for index in range(len(Op._fields))
-        ]
-        fill = sum(totals) - totals[busiest]
+        stages = [total(op for chunk in stage for op in chunk) for stage in ops.stages]
+        busiest = max(stages, key=lambda stage: stage.time_fs)
+        spent, fill = total([busiest], m), total(stages).time_fs - busiest.time_fs
         weights = sum(chunk.backward.compute_fs for stage in ops.stages for chunk in stage) // 2
         saved = 2 * weights * (p - 1) // p if schedule(plan.schedule).splits else 0
         return {
-            "compute": fields[0], "recompute": fields[1], "tensor": fields[2], "host": fields[4],
-            "bubble": max(0, fill // v - saved), "pipeline": 2 * (p * v - 1) * ops.transfer_fs, "data": fields[3],
-            "offload": fields[6],
-        }  # fmt: skip
+            "compute": spent.compute_fs,
+            "recompute": spent.again_fs,
+            "tensor": spent.tensor_fs,
+            "host": spent.host_fs,
+            "bubble": max(0, fill // v - saved),
+            "pipeline": 2 * (p * v - 1) * ops.transfer_fs,
+            "data": spent.data_fs,
+            "offload": spent.offload_fs,
+        }
 
     def _end(self, plan: Plan, ops: _Ops) -> dict[str, int]:
         """Gradients and update of the first stage, which has most to learn."""
-        count = sum(sum(piece.parameters) for piece in ops.planned.pieces[0])
+        count = sum(ops.planned.parameters(0))
         share = -(-count // plan.dp) if plan.zero else count
         update = self.fleet.costs(0).update(share).time_fs
         data = sum(op.data_fs for chunk in ops.stages[0] for op in chunk) * plan.microbatches
         if plan.dp > 1:
-            groups = [plan.dp_group(plan.rank(0, 0, t)) for t in range(plan.tp)]
+            groups = ops.planned.data_groups(0)
             kind = "reduce_scatter" if plan.zero else "all_reduce"
             if not plan.shares_gradients:
                 sent = self.fleet.collective(kind, self.options.sent_B(count), groups).time_fs
@@ -190,10 +190,7 @@ class Bounds:
 
     def _energy_J(self, plan: Plan, ops: _Ops, seconds: float) -> float:
         pieces = [piece for stage in ops.planned.pieces for piece in stage]
-        each = sum(
-            sum(cost.energy_J for cost in (*piece.costs, piece.again)) - piece.costs.core.energy_J
-            for piece in pieces
-        )
+        each = sum(sum(cost.energy_J for cost in piece.costs) - piece.costs.core.energy_J for piece in pieces)
         return each * plan.microbatches * plan.dp * plan.tp + self.static_W * seconds
 
 

@@ -80,13 +80,14 @@ def scaled(parts: tuple[Part, ...], times: float) -> tuple[Part, ...]:
 
 
 class PassCosts(NamedTuple):
-    """Of a piece: its forward pass, that of its attention (what selective recomputation does again), the gradient of
-    its activations, and that of its weights."""
+    """Costs of a piece: its forward pass, that of its attention (what selective recomputation does again), the
+    gradients of its activations and of its weights, and what recomputation does again."""
 
     forward: Cost = Cost()
     core: Cost = Cost()
     inputs: Cost = Cost()
     weights: Cost = Cost()
+    again: Cost = Cost()
 
     def __add__(self, other: object) -> PassCosts:
         """One piece after the other."""
@@ -139,14 +140,16 @@ class Costs:
 
     chip: Chip
     setting: Setting = PLAIN
-    known: dict[Hashable, PassCosts | Cost] = field(default_factory=dict)
+    pieces: dict[Hashable, PassCosts] = field(default_factory=dict)
+    graphs: dict[Hashable, Cost] = field(default_factory=dict)
+    updates: dict[int, Cost] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
         """The format of activations, gradients and weights as products read them."""
         return self.setting.dtype or format_of(self.chip)
 
-    @property
+    @cached_property
     def by_kernels(self) -> bool:
         """Return whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
@@ -200,18 +203,16 @@ class Costs:
         of it counts as gradients of activations."""
         tensors = segment.graph.tensors.items()
         key = (segment.name, segment.residual, apart, tuple((name, tensor.shape) for name, tensor in tensors))
-        found = self.known.get(key)
-        if not isinstance(found, PassCosts):
-            found = self.known[key] = self._piece(segment, apart)
-        return found
+        if key not in self.pieces:
+            self.pieces[key] = self._piece(segment, apart)
+        return self.pieces[key]
 
     def update(self, parameters: int) -> Cost:
         """Adam on so many parameters."""
-        found = self.known.get(parameters)
-        if not isinstance(found, Cost):
+        if parameters not in self.updates:
             made = self.adam(parameters)
-            found = self.known[parameters] = Cost() if made is None else self.cost(made)
-        return found
+            self.updates[parameters] = Cost() if made is None else self.cost(made)
+        return self.updates[parameters]
 
     def _together(self, segments: tuple[Segment, ...], apart: bool) -> PassCosts:
         total = PassCosts()
@@ -250,11 +251,9 @@ class Costs:
     def cost(self, graph: Graph) -> Cost:
         """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
         key = _kind(graph)
-        found = self.known.get(key)
-        if not isinstance(found, Cost):
-            found = cost_of(simulate(self.compiled(graph), None, "off"), not self.tiles)
-            self.known[key] = found
-        return found
+        if key not in self.graphs:
+            self.graphs[key] = cost_of(simulate(self.compiled(graph), None, "off"), not self.tiles)
+        return self.graphs[key]
 
     def compiled(self, graph: Graph) -> Program:
         """The program of such a run, whatever room memories have; all cores work on each layer."""
@@ -300,7 +299,7 @@ def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
     ``loads``: with what it loads from memories off the chip and stores into them; else its engines work one after the
     other on what is there. ``limited``: energy is limited by the design power of the board.
     """
-    off_chip = frozenset[str]() if loads else _off_chip(run)
+    off_chip = () if loads else {name for memory in run.chip.memories for name in (memory, f"{memory}.link")}
     joules = fsum(row.energy_J for row in work_rows(run, limited) if row.component not in off_chip)
     moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values()) if loads else 0
     return Cost(
@@ -308,11 +307,6 @@ def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
         sum(step.node.engine != "alias" for step in run.program.steps),
         sum(step.macs for step in run.program.steps), moved, tuple(parts(run) or ()) if loads else (),
     )  # fmt: skip
-
-
-def _off_chip(run: Run) -> frozenset[str]:
-    """Names in the ledger of what is off the chip."""
-    return frozenset(name for memory in run.chip.memories for name in (memory, f"{memory}.link"))
 
 
 def _worked_fs(run: Run) -> int:
@@ -337,14 +331,18 @@ def update(parameters: int, library: bool = False, tiles: bool = False) -> Graph
     rows = b.op("ReduceSum", [inputs[1]], "rows", axes=[1], keepdims=1) if tiles else inputs[1]
     norm = b.op("ReduceSum", [rows], "norm", axes=[0, 1], keepdims=0)
     inputs[1] = b.op("Mul", [inputs[1], clip], "clipped")
-    weight, *moments = (_fused if library else _written)(b, *inputs)
+    if library:  # the traffic of such a kernel in two ops: it keeps no result but weight and moments
+        made = [b.op("Add", inputs[:2], "weight.next"), b.op("Add", inputs[2:], "moments.next")]
+    else:
+        made = _written(b, *inputs)
+    weight, *moments = made
     short = b.op("Cast", [weight], "weight.short", to="fp16")
     graph = b.finish(norm, weight, *moments, short)
     graph.trains = True
     return local(graph)
 
 
-def _written(b: Builder, weight: str, grad: str, first: str, second: str) -> tuple[str, ...]:
+def _written(b: Builder, weight: str, grad: str, first: str, second: str) -> list[str]:
     """Node by node: the new weight and moments."""
     number = {
         name: b.constant(name, value)
@@ -356,9 +354,4 @@ def _written(b: Builder, weight: str, grad: str, first: str, second: str) -> tup
     second = b.op("Add", [b.op("Mul", [second, number["b2"]], "second.kept"), square], "second.next")
     deviation = b.op("Add", [b.op("Sqrt", [second], "root"), number["eps"]], "deviation")
     step = b.op("Mul", [b.op("Div", [first, deviation], "ratio"), number["lr"]], "step")
-    return b.op("Sub", [weight, step], "weight.next"), first, second
-
-
-def _fused(b: Builder, weight: str, grad: str, first: str, second: str) -> tuple[str, ...]:
-    """Split the traffic of such a kernel in two: it keeps no result but weight and moments."""
-    return b.op("Add", [weight, grad], "weight.next"), b.op("Add", [first, second], "moments.next")
+    return [b.op("Sub", [weight, step], "weight.next"), first, second]

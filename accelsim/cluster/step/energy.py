@@ -1,56 +1,64 @@
-"""Joules of a step: ledgers of the devices, links, and what is drawn all the time."""
+"""Joules of a step and its bytes: ledgers of the devices, links, what is drawn all the time; bytes of every wire."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from accelsim.account.energy import static_power_W
-from accelsim.cluster.step.fleet import Comm
-from accelsim.cluster.step.gradients import Synced
+from accelsim.cluster.collectives.software import KINDS
+from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.step.fleet import Comm, Fleet, Group
+from accelsim.cluster.step.gradients import Synced, tied_pairs
 from accelsim.cluster.step.memory import to_host
-from accelsim.cluster.step.ops import Planned, Replica
-from accelsim.cluster.step.result import merged_links
-from accelsim.cluster.step.work import Piece
+from accelsim.cluster.step.ops import PLAIN, Options, Planned
+from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.work import Piece, Work
 from accelsim.time import FS
-
-Links = tuple[tuple[str, int], ...]
+from accelsim.types import Floats
 
 
 def energies(
     planned: Planned,
-    replicas: Sequence[Replica],
+    replicas: Sequence[Sequence[int]],
     transfers: Sequence[Comm],
     sync: Sequence[Synced],
     time_fs: int,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """(joules of devices and links by what draws them, bytes over all wires by link) of a whole step."""
-    plan = planned.plan
+    plan, m = planned.plan, planned.plan.microbatches
     found = dict.fromkeys(("forward", "backward", "recompute", "optimiser", "links"), 0.0)
-    busy_W_fs, links = 0.0, list[Links]()
+    links = Counter[str]()
     devices = _Devices(planned)
-    for replica in replicas:
-        for d in replica.numbers:
-            for p in range(plan.pp):
-                busy_W_fs += devices.add_stage(plan.tp_group(plan.rank(p, d, 0)), p, found)
+    busy_W_fs = 0.0
+    for d in (d for numbers in replicas for d in numbers):
+        for p in range(plan.pp):
+            busy_W_fs += devices.add_stage(d, p, found)
+
+    def add(comm: Comm, times: int) -> None:
+        found["links"] += comm.energy_J * times
+        for name, nbytes in comm.by_link_B:
+            links[name] += nbytes * times
+
     for p in range(plan.pp):
-        joules, moved = _collectives(planned, p)
-        found["links"] += joules * plan.dp
-        links.append(_times(moved, plan.dp))
+        group = plan.tp_group(plan.rank(p, 0, 0))
+        sent = [planned.comm(calls, group) for piece in planned.pieces[p] for calls in piece.calls]
+        add(Comm.joined(comm.repeated(m) for comm in sent), plan.dp)
         for piece in planned.pieces[p]:
-            for comm, times in ((planned.gathers(p, piece), 2), (planned.scatters(p, piece), 1)):
-                found["links"] += comm.energy_J * times * plan.microbatches
-                links.append(_times(comm.by_link_B, times * plan.microbatches))
-            joules, moved = _offloaded(planned, p, piece)
-            found["links"] += joules
-            links.append(moved)
-        passes = 2 * plan.microbatches * (plan.chunks if p < plan.pp - 1 else plan.chunks - 1)
+            add(planned.gathers(p, piece).repeated(2), m)
+            add(planned.scatters(p, piece), m)
+            add(_offloaded(planned, p, piece), 1)
+        passes = 2 * m * (plan.chunks if p < plan.pp - 1 else plan.chunks - 1)
         found["links"] += transfers[p].energy_J * passes + sync[p].energy_J
-        links += [_times(transfers[p].by_link_B, passes), sync[p].by_link_B]
+        for name, nbytes in (*transfers[p].repeated(passes).by_link_B, *sync[p].by_link_B):
+            links[name] += nbytes
         found["optimiser"] += sync[p].update_J
     idle_W = sum(devices.static_W(rank) for rank in range(plan.devices))
     found["static, computing"] = busy_W_fs * FS
     found["static, waiting"] = idle_W * time_fs * FS - busy_W_fs * FS
-    return found, merged_links(links)
+    return found, dict(sorted(links.items()))
 
 
 class _Devices:
@@ -68,13 +76,13 @@ class _Devices:
             self._watts[id(chip)] = sum(static_power_W(chip).values())
         return self._watts[id(chip)]
 
-    def add_stage(self, group: Sequence[int], p: int, found: dict[str, float]) -> float:
+    def add_stage(self, d: int, p: int, found: dict[str, float]) -> float:
         """Add what the devices of a stage draw to ``found``; W fs of their static power while they compute."""
-        busy, fleet = 0.0, self.planned.fleet
-        for rank in group:
-            key = (p, id(fleet.chips[rank]), fleet.speeds[rank])
+        busy, plan = 0.0, self.planned.plan
+        for rank in plan.tp_group(plan.rank(p, d, 0)):
+            key = (p, self.planned.kind(rank))
             if key not in self._joules:
-                self._joules[key] = self._chunks(p, rank)
+                self._joules[key] = [self._chunk(p, chunk, rank) for chunk in range(plan.chunks)]
             for forward, backward, again, computing in self._joules[key]:
                 found["forward"] += forward
                 found["backward"] += backward
@@ -82,41 +90,78 @@ class _Devices:
                 busy += computing
         return busy
 
-    def _chunks(self, p: int, rank: int) -> list[tuple[float, float, float, float]]:
-        """Joules of forward passes, backward passes and recomputation of each chunk, W fs while it computes."""
+    def _chunk(self, p: int, chunk: int, rank: int) -> tuple[float, float, float, float]:
+        """Joules of forward passes, backward passes and recomputation of a chunk, W fs while it computes."""
         planned, m, watts = self.planned, self.planned.plan.microbatches, self.static_W(rank)
-        found = []
-        for chunk in range(planned.plan.chunks):
-            piece = planned.piece(p, chunk, rank)
-            costs, again = piece.costs, piece.again
-            passes = (costs.forward, costs.inputs, costs.weights, again) if watts else ()
-            took_fs = sum(planned.own_fs(rank, cost) for cost in passes)
-            backward_J = (costs.inputs.energy_J + costs.weights.energy_J) * m
-            found.append((costs.forward.energy_J * m, backward_J, again.energy_J * m, watts * m * took_fs))
-        return found
+        costs = planned.piece(p, chunk, rank).costs
+        passes = (costs.forward, costs.inputs, costs.weights, costs.again) if watts else ()
+        took_fs = sum(planned.own_fs(rank, cost) for cost in passes)
+        backward_J = (costs.inputs.energy_J + costs.weights.energy_J) * m
+        return costs.forward.energy_J * m, backward_J, costs.again.energy_J * m, watts * m * took_fs
 
 
-def _collectives(planned: Planned, p: int) -> tuple[float, Links]:
-    """Joules and bytes by link of all collectives of a tensor-parallel group of a stage."""
-    plan = planned.plan
-    joules, moved = 0.0, list[tuple[str, int]]()
-    for piece in planned.pieces[p]:
-        for calls in piece.calls:
-            comm = planned.comm(calls, plan.tp_group(plan.rank(p, 0, 0)))
-            joules += comm.energy_J * plan.microbatches
-            moved += _times(comm.by_link_B, plan.microbatches)
-    return joules, tuple(moved)
-
-
-def _offloaded(planned: Planned, p: int, piece: Piece) -> tuple[float, Links]:
-    """Joules and bytes of the activations of a stage to the hosts of its devices and back."""
+def _offloaded(planned: Planned, p: int, piece: Piece) -> Comm:
+    """The activations of a stage to the hosts of its devices and back, in a whole step."""
     plan, nbytes = planned.plan, 2 * piece.offloaded_B * planned.plan.microbatches
-    way = to_host(planned.fleet, plan.rank(p, 0, 0)) if nbytes else None
-    if way is None:
-        return 0.0, ()
+    path = to_host(planned.fleet, plan.rank(p, 0, 0)) if nbytes else None
+    if path is None:
+        return Comm()
     moved = nbytes * plan.dp * plan.tp
-    return moved * float(way.link.energy or 0.0), ((way.name, moved),)
+    return Comm(energy_J=moved * float(path.link.energy or 0.0), by_link_B=((path.name, moved),))
 
 
-def _times(links: Links, times: int) -> Links:
-    return tuple((name, size * times) for name, size in links)
+Sent = tuple[str, float, Sequence[Group]]
+"""Kind of collective, bytes of a whole step, groups that do it."""
+
+
+def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> Floats:
+    """Bytes of a step over every wire, by its number. Collectives go round rings, as ``Fleet.collective`` counts them:
+    summed over the wires of a link they are ``StepResult.by_link_B`` but for the rounding of each."""
+    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
+    found, shared = np.zeros(len(fleet.topology.wires)), work.shared_B(plan)
+    sent: list[Sent] = [("all_reduce", shared / plan.period, tied_pairs(plan))] if shared else []
+    for stage in range(plan.pp):
+        sent += [*_tensor(planned, stage), *_data(planned, stage), *_pipeline(planned, stage)]
+    for kind, nbytes, groups in sent:
+        for group in groups:
+            if len(group) > 1 and nbytes:
+                passed = nbytes * KINDS[kind].passes(len(group))
+                for wire, share in fleet.loads(kind, group).items():
+                    found[wire] += passed * share
+    return found
+
+
+def _tensor(planned: Planned, stage: int) -> Iterator[Sent]:
+    plan = planned.plan
+    groups = [plan.tp_group(plan.rank(stage, d, 0)) for d in range(plan.dp)]
+    for piece in planned.pieces[stage]:
+        for call in (call for calls in piece.calls for call in calls):
+            yield call.kind, float(call.nbytes * call.times * plan.microbatches), groups
+
+
+def _data(planned: Planned, stage: int) -> Iterator[Sent]:
+    """Gradients, with ZeRO 2 and 3 those of each microbatch, and with ZeRO the weights that come back; local SGD sends
+    both every ``period`` steps."""
+    plan, count, groups = planned.plan, sum(planned.parameters(stage)), planned.data_groups(stage)
+    times = plan.microbatches if plan.shares_gradients else 1
+    kind = "all_reduce" if plan.zero == 0 else "reduce_scatter"
+    yield kind, planned.options.sent_B(count) * times / plan.period, groups
+    if plan.zero in (1, 2):
+        yield "all_gather", SHORT_B * count / plan.period, groups
+    if plan.zero == 3:
+        yield "all_gather", float(2 * plan.microbatches * SHORT_B * count), groups
+
+
+def _pipeline(planned: Planned, stage: int) -> Iterator[Sent]:
+    """Activations to the next stage, and gradients back: over the same wires in the other direction."""
+    plan = planned.plan
+    if planned.sends_on(stage):
+        times = plan.microbatches * (plan.chunks if stage < plan.pp - 1 else plan.chunks - 1)
+        size, (pairs, groups) = planned.pieces[stage][0].result_B, planned.next_stage(stage)
+        part = float(-(-size // plan.tp) * times)
+        yield "send_recv", part, pairs
+        yield "send_recv", part, [pair[::-1] for pair in pairs]
+        if plan.tp > 1 and not plan.sp:
+            own = [plan.tp_group(plan.rank(stage, d, 0)) for d in range(plan.dp)]
+            yield "all_gather", float(size * times), groups
+            yield "all_gather", float(size * times), own

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
 from accelsim.cluster.collectives.choice import factor_of, library_of
+from accelsim.cluster.collectives.reach import ring_edges
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
@@ -50,6 +51,22 @@ class Comm(NamedTuple):
     energy_J: float = 0.0
     by_link_B: tuple[tuple[str, int], ...] = ()
     factor: float = 1.0
+
+    @staticmethod
+    def joined(comms: Iterable[Comm]) -> Comm:
+        """Return several collectives, one after the other."""
+        time = taken = 0
+        joules, links, factor = 0.0, list[tuple[str, int]](), 1.0
+        for one in comms:
+            time, taken, joules = time + one.time_fs, taken + one.taken_fs, joules + one.energy_J
+            links += one.by_link_B
+            factor = max(factor, one.factor)
+        return Comm(time, taken, joules, tuple(links), factor)
+
+    def repeated(self, times: int) -> Comm:
+        """Return so many of it, one after the other."""
+        links = tuple((name, nbytes * times) for name, nbytes in self.by_link_B)
+        return Comm(self.time_fs * times, self.taken_fs * times, self.energy_J * times, links, self.factor)
 
 
 @dataclass(frozen=True)
@@ -91,20 +108,24 @@ class Fleet:
 
     def first(self, count: int) -> Fleet:
         """Its first devices, on the same network; they know what is known of all."""
-        made = replace(self, chips=self.chips[:count], speeds=self.speeds[:count])
-        vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
-        return made
+        return self._changed("_known", "_alike", chips=self.chips[:count], speeds=self.speeds[:count])
 
     def with_speeds(self, speeds: tuple[float, ...]) -> Fleet:
         """Return the same devices at other paces."""
-        made = replace(self, speeds=speeds)
-        vars(made).update(_costs=self._costs, _known=self._known, _alike=self._alike)
-        return made
+        return self._changed("_known", "_alike", speeds=speeds)
 
     def with_topology(self, topology: Topology) -> Fleet:
         """Return the same devices on another network."""
-        made = replace(self, topology=topology)
-        vars(made).update(_costs=self._costs)
+        return self._changed(topology=topology)
+
+    def silent(self) -> Fleet:
+        """Return the same devices with a library that costs nothing."""
+        return self._changed(software=SILENT)
+
+    def _changed(self, *known: str, **fields: object) -> Fleet:
+        """Return the fleet with other fields; it knows the costs of pieces, and what ``known`` names."""
+        made = replace(self, **fields)  # type: ignore[arg-type]
+        vars(made).update({name: getattr(self, name) for name in ("_costs", *known)})
         return made
 
     @cached_property
@@ -184,19 +205,12 @@ class Fleet:
                 found[wire] = found.get(wire, 0.0) + share
         return found
 
-    def _edges(self, group: Group) -> Iterator[tuple[int, int, float]]:
-        nodes: dict[int, list[int]] = {}
-        for rank in group:
-            nodes.setdefault(self.topology.groups[rank], []).append(rank)
-        parts = list(nodes.values())
-        rings = max(len(part) for part in parts) if len(parts) > 1 else 1
-        for part in parts:
-            if len(part) > 1:
-                share = (rings - 1) / rings if len(parts) > 1 else 1.0
-                yield from ((a, b, share) for a, b in zip(part, [*part[1:], part[0]], strict=True))
-        if len(parts) > 1:
-            for one, other in zip(parts, [*parts[1:], parts[0]], strict=True):
-                yield from ((one[(r - 1) % len(one)], other[r % len(other)], 1 / rings) for r in range(rings))
+    def _edges(self, group: Group) -> list[tuple[int, int, float]]:
+        """Steps of the rings of a group, and the share of the bytes that each carries."""
+        rings = ring_edges(self.topology, group)
+        share = (rings.channels - 1) / rings.channels if rings.between else 1.0
+        inside = [(a, b, share) for a, b in rings.inside]
+        return inside + [(a, b, 1 / rings.channels) for a, b in rings.between]
 
     def likeness(self, group: Group) -> int:
         """A number, equal for groups whose members are joined by equal wires in equal order."""

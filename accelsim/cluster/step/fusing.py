@@ -25,8 +25,7 @@ from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.flushed import Step
 from accelsim.cluster.step.gradients import synced
-from accelsim.cluster.step.ops import Planned
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options, Planned
 from accelsim.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def _tuning(made: Ready) -> StepTuning:
     """The pipelines of a step, played once."""
     plan = made.plan
     planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, made.options)
-    played = Step(planned, made.options, made.batch).pipelines().played
+    played = Step(planned, made.options, made.batch).played
     stages = synced(planned, played, made.options)
     ends = [max(int(pipe.end_fs[p][-1]) for pipe in played) for p in range(plan.pp)]
     updates = [stage.updated_fs - stage.reduced_fs for stage in stages]

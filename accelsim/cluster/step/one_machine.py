@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.base import Op
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.costs import FIRST_ATTENTION
-from accelsim.cluster.step.fleet import SILENT, Fleet
-from accelsim.cluster.step.legal import problems
-from accelsim.cluster.step.options import Options
-from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.ops import Options
+from accelsim.cluster.step.step import problems, train_step
 from accelsim.cluster.step.work import DecoderWork, Graphs, Piece, Work
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, count_of
@@ -197,9 +196,7 @@ def machines(
         raise UsageError(found)
     given = options or Options()
     behind = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
-    silent = replace(fleet, software=SILENT)
-    vars(silent).update(_costs=fleet._costs)
-    played_fs = train_step(work, silent, plan, batch, behind).time_fs
+    played_fs = train_step(work, fleet.silent(), plan, batch, behind).time_fs
     parts = Parts(work, fleet, plan, batch // plan.dp // plan.microbatches, given.gradient_B)
     _check_size(parts)
     return [_of(_simulated(parts, fleet, copies), played_fs, copies) for copies in ways]

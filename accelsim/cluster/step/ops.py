@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from accelsim.cluster.buckets import Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.costs import Cost
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
 from accelsim.cluster.step.memory import to_host
-from accelsim.cluster.step.options import PLAIN, Options
 from accelsim.cluster.step.tensor import SHORT_B, Calls
 from accelsim.cluster.step.work import Piece, Work, units_of
 from accelsim.time import FS_PER_S
 
-EXACT = 10**6
-"""Paces are fractions with denominators up to this."""
+FUSED = Fusion("ddp")
+"""How gradients are joined unless something else is asked: as PyTorch's DistributedDataParallel does, at 25 MiB."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of a training step beside its plan. ``overlap``: gradients are sent while the backward pass of the last
+    microbatch goes on, in buckets by ``gradients`` (copies at the bandwidth of the device's memory where it says none),
+    else in one after it; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up in 32 bits);
+    ``overlap_gather``: with ZeRO 1 and 2 the forward pass of the next step goes on while new weights come together;
+    ``ignore_capacity``: what does not fit is reported and not refused; ``open_recompute``, ``open_microbatches``: the
+    plan leaves open what is computed again, and how many microbatches there are (``Ready.fitted`` finds both)."""
+
+    overlap: bool = True
+    gradients: Fusion = FUSED
+    gradient_B: int = 2
+    ignore_capacity: bool = False
+    open_recompute: bool = False
+    overlap_gather: bool = False
+    open_microbatches: bool = False
+
+    @property
+    def gradient_format(self) -> str:
+        """The format of gradients as compression sees it."""
+        return "fp32" if self.gradient_B == 4 else "bf16"
+
+    def sent_B(self, parameters: int) -> int:
+        """Return the bytes that the gradients of so many parameters are on the network."""
+        return self.gradients.sent_B(self.gradient_B * parameters, self.gradient_format)
+
+
+PLAIN = Options()
 
 
 class Op(NamedTuple):
-    """One op: time of computing, of computing again, and of collectives of its tensor-parallel group and of its
-    replicas (weights that ZeRO gathers, gradients of a pipeline that never empties) that nothing hides; by how much
-    longer its host takes to ask for it; of the update, where there is one behind each; of activations on their way to
-    the memory of the host or back that it does not hide."""
+    """Parts of the time of one op: computing; computing again; collectives of its tensor-parallel group and of its
+    replicas (weights that ZeRO gathers, gradients of a pipeline that never empties) that nothing hides; waiting for its
+    host to ask for it; the update, where one follows each; activations on their way to the host or back that the op
+    does not hide."""
 
     compute_fs: int = 0
     again_fs: int = 0
@@ -39,6 +70,11 @@ class Op(NamedTuple):
         return sum(self)
 
 
+def total(ops: Iterable[Op], times: int = 1) -> Op:
+    """Return what ops take together, each so many times, part by part."""
+    return Op(*(times * sum(parts) for parts in zip(*ops, strict=True)))
+
+
 class Ops(NamedTuple):
     """Forward pass, backward pass (of the activations alone where a schedule splits it), gradients of weights."""
 
@@ -47,12 +83,8 @@ class Ops(NamedTuple):
     weight: Op
 
 
-class Replica(NamedTuple):
-    """Replicas whose devices are alike: their numbers, and the ops of each stage and chunk."""
-
-    numbers: tuple[int, ...]
-    ops: tuple[tuple[Ops, ...], ...]
-
+ReplicaOps = tuple[tuple[Ops, ...], ...]
+"""The ops of a replica by stage and chunk."""
 
 FSDP = 0.9
 """Seconds by which a pass takes longer for each second of the collectives of ZeRO 3 that it hides: they take
@@ -64,6 +96,8 @@ EXPOSED = 0.55
 """Share of the time in which a host asks for the kernels of a pass that the pass waits for its host, however long its
 kernels take: they are issued in bursts, between which the device runs dry. Fitted together with the time of a kernel,
 see ``tests.validation.training_clusters``."""
+EXACT = 10**6
+"""Paces are fractions with denominators up to this."""
 
 
 def awaited(asked_fs: int, own_fs: int) -> int:
@@ -75,45 +109,6 @@ def beside(collectives_fs: int, hidden_fs: int, share: float) -> int:
     """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them, each second of these
     for ``share`` of a second."""
     return max(0, collectives_fs - hidden_fs) + round(share * min(collectives_fs, hidden_fs))
-
-
-class Compute(NamedTuple):
-    """Compute of a piece in a microbatch on the slowest device of its group: the forward pass, what of it is done
-    again, gradients of activations, and of weights."""
-
-    forward: int
-    again: int
-    inputs: int
-    weights: int
-
-    @property
-    def backward(self) -> int:
-        """All but the forward pass."""
-        return self.again + self.inputs + self.weights
-
-
-class Tensor(NamedTuple):
-    """Collectives of a tensor-parallel group in a pass: by how much they make it longer, and how long of them its
-    products hide."""
-
-    time_fs: int
-    hidden_fs: int
-
-    def then(self, other: Tensor) -> Tensor:
-        """Return both, one after the other."""
-        return Tensor(self.time_fs + other.time_fs, self.hidden_fs + other.hidden_fs)
-
-
-def one_by_one(comms: Iterable[Comm]) -> Comm:
-    """Return several collectives, one after the other."""
-    total, links = Comm(), list[tuple[str, int]]()
-    for one in comms:
-        total = Comm(
-            total.time_fs + one.time_fs, total.taken_fs + one.taken_fs, total.energy_J + one.energy_J, (),
-            max(total.factor, one.factor),
-        )  # fmt: skip
-        links += one.by_link_B
-    return total._replace(by_link_B=tuple(links))
 
 
 class Planned:
@@ -135,104 +130,107 @@ class Planned:
         index = chunk * self.plan.pp + stage
         return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
 
-    def replicas(self) -> list[Replica]:
-        """Return those that differ in chips or pace."""
+    def parameters(self, stage: int) -> list[int]:
+        """Parameters of a stage by layer, of all chunks."""
+        return [count for piece in self.pieces[stage] for count in piece.parameters]
+
+    def ranks(self, stage: int) -> list[int]:
+        """The devices of a stage in all replicas."""
+        return [self.plan.rank(stage, d, t) for d in range(self.plan.dp) for t in range(self.plan.tp)]
+
+    def kind(self, rank: int) -> tuple[int, float]:
+        """Chip and pace of a device."""
+        return id(self.fleet.chips[rank]), self.fleet.speeds[rank]
+
+    def replicas(self) -> list[tuple[int, ...]]:
+        """Return the numbers of replicas whose devices are alike in chips and pace."""
         found: dict[tuple[object, ...], list[int]] = {}
         for d in range(self.plan.dp):
             ranks = [self.plan.rank(p, d, t) for p in range(self.plan.pp) for t in range(self.plan.tp)]
-            alike = tuple((id(self.fleet.chips[rank]), self.fleet.speeds[rank]) for rank in ranks)
-            found.setdefault(alike, []).append(d)
-        return [Replica(tuple(same), self.ops(same[0])) for same in found.values()]
+            found.setdefault(tuple(map(self.kind, ranks)), []).append(d)
+        return [tuple(same) for same in found.values()]
 
-    def ops(self, d: int, even: bool = False) -> tuple[tuple[Ops, ...], ...]:
-        """Return the ops of one replica, by stage and chunk; ``even``: as if all devices kept the pace of their
-        chips."""
+    def ops(self, d: int, even: bool = False) -> ReplicaOps:
+        """Return the ops of one replica; ``even``: as if all devices kept the pace of their chips."""
         plan = self.plan
-        groups = [plan.tp_group(plan.rank(p, d, 0)) for p in range(plan.pp)]
         return tuple(
-            tuple(self._once(p, chunk, group, even) for chunk in range(plan.chunks))
-            for p, group in enumerate(groups)
+            tuple(
+                self._once(p, chunk, plan.tp_group(plan.rank(p, d, 0)), even) for chunk in range(plan.chunks)
+            )
+            for p in range(plan.pp)
         )
 
-    def _once(self, stage: int, chunk: int, group: tuple[int, ...], even: bool) -> Ops:
+    def _once(self, stage: int, chunk: int, group: Group, even: bool) -> Ops:
         """Those of a chunk, worked out once for all that are alike."""
-        fleet = self.fleet
-        data = fleet.likeness(self.plan.dp_group(group[0])) if self.plan.shares_gradients else 0
-        own = tuple((id(fleet.chips[rank]), fleet.speeds[rank]) for rank in group)
-        key = (id(self.pieces[stage][chunk]), fleet.likeness(group), own, data, even)
+        data = self.fleet.likeness(self.plan.dp_group(group[0])) if self.plan.shares_gradients else 0
+        key = (
+            id(self.pieces[stage][chunk]), self.fleet.likeness(group), tuple(map(self.kind, group)), data, even,
+        )  # fmt: skip
         if key not in self._known:
             self._known[key] = self._ops(stage, chunk, group, even)
         return self._known[key]
 
-    def _ops(self, stage: int, chunk: int, group: Sequence[int], even: bool) -> Ops:
-        pieces = {rank: self.piece(stage, chunk, rank) for rank in group}
+    def compute(self, stage: int, chunk: int, ranks: Sequence[int], even: bool = False) -> Ops:
+        """Return what the slowest of some devices computes of a chunk in a microbatch, without collectives."""
+        costs = {rank: self.piece(stage, chunk, rank).costs for rank in ranks}
+        forward, again, inputs, weights = (
+            max(self.own_fs(rank, getattr(each, part), even) for rank, each in costs.items())
+            for part in ("forward", "again", "inputs", "weights")
+        )
+        return Ops(Op(forward), Op(inputs, again), Op(weights))
 
-        def slowest(part: str) -> int:
-            return max(
-                self.own_fs(rank, piece.again if part == "again" else getattr(piece.costs, part), even)
-                for rank, piece in pieces.items()
-            )
-
-        piece = pieces[group[0]]
-        compute = Compute(*(slowest(part) for part in ("forward", "again", "inputs", "weights")))
-        first, second = self._with_tensor(stage, piece, group, compute)
-        asked = self._asked_fs(piece)
-        first = first._replace(host_fs=awaited(asked[0], first.time_fs))
-        second = second._replace(host_fs=awaited(asked[1], second.time_fs + compute.weights))
-        if piece.offloaded_B:
-            away = self._away_fs(stage, piece, group[0])
-            first = first._replace(offload_fs=max(0, away - first.time_fs))
-            second = second._replace(offload_fs=max(0, away - second.time_fs - compute.weights))
-        return Ops(first, second, Op(compute.weights))
-
-    def _with_tensor(self, stage: int, piece: Piece, group: Sequence[int], compute: Compute) -> tuple[Op, Op]:
-        """Return both passes with their collectives. Products hide those of the tensor-parallel group only where the
-        pass gets shorter by it: what they hide takes the wires from gathers of ZeRO."""
+    def _ops(self, stage: int, chunk: int, group: Group, even: bool) -> Ops:
+        """Return the ops of a chunk with their collectives. Products hide those of the tensor-parallel group only where
+        the pass gets shorter by it: what they hide takes the wires from gathers of ZeRO."""
+        compute, piece = self.compute(stage, chunk, group, even), self.piece(stage, chunk, group[0])
         able = any(call.product_fs for calls in piece.calls for call in calls)
         tried = [
             self._passes(stage, piece, group, compute, hide) for hide in ((True, False) if able else (False,))
         ]
-        first, second = (min(ops, key=lambda op: op.time_fs) for ops in zip(*tried, strict=True))
-        return first, second
+        passes = [min(ops, key=lambda op: op.time_fs) for ops in zip(*tried, strict=True)]
+        costs, each_s, found = piece.costs, self.fleet.setting.host_s, []
+        parts = ((costs.forward,), (costs.inputs, costs.weights, costs.again))
+        for op, late_fs, asked in zip(passes, (0, compute.weight.compute_fs), parts, strict=True):
+            asked_fs = round(sum(cost.kernels for cost in asked) * each_s * FS_PER_S)
+            made = op._replace(host_fs=awaited(asked_fs, op.time_fs + late_fs))
+            if piece.offloaded_B:
+                away_fs = self._away_fs(stage, piece, group[0])
+                made = made._replace(offload_fs=max(0, away_fs - made.time_fs - late_fs))
+            found.append(made)
+        return Ops(found[0], found[1], compute.weight)
 
-    def _passes(
-        self, stage: int, piece: Piece, group: Sequence[int], compute: Compute, hide: bool
-    ) -> tuple[Op, Op]:
-        forward, again, backward = (self.tensor(calls, group, hide) for calls in piece.calls)
-        first = Op(compute.forward, 0, forward.time_fs)
-        second = Op(compute.inputs, compute.again, again.time_fs + backward.time_fs)
-        if self.plan.shares_gradients:
-            share = FSDP if self.plan.zero == 3 else self.taken(group[0])
-            gathers, scatters = self.gathers(stage, piece).time_fs, self.scatters(stage, piece).time_fs
-            hidden = (
-                self._hidden_fs(stage, compute.forward, forward),
-                self._hidden_fs(stage, compute.backward, again.then(backward)),
-            )
-            first = first._replace(data_fs=beside(gathers, hidden[0], share))
-            second = second._replace(data_fs=beside(gathers + scatters, hidden[1], share))
-        return first, second
+    def _passes(self, stage: int, piece: Piece, group: Group, compute: Ops, hide: bool) -> tuple[Op, Op]:
+        """Return the forward and the backward pass with their collectives."""
+        forward, again, backward = piece.calls
+        found: list[Op] = []
+        for op, calls, computes_fs in (
+            (compute.forward, forward, compute.forward.time_fs),
+            (compute.backward, (*again, *backward), compute.backward.time_fs + compute.weight.time_fs),
+        ):
+            tensor_fs, hidden_fs = self.tensor(calls, group, hide)
+            data_fs = 0
+            if self.plan.shares_gradients:
+                share = FSDP if self.plan.zero == 3 else self.taken(group[0])
+                sent_fs = self.gathers(stage, piece).time_fs
+                sent_fs += self.scatters(stage, piece).time_fs if found else 0
+                able_fs = self._hidden_fs(stage, computes_fs, tensor_fs, hidden_fs)
+                data_fs = beside(sent_fs, able_fs, share)
+            found.append(op._replace(tensor_fs=tensor_fs, data_fs=data_fs))
+        return found[0], found[1]
 
     def _away_fs(self, stage: int, piece: Piece, rank: int) -> int:
         """Return how long the activations of a pass take to the host, or back. Where devices reach others over the same
         kind of link, gathers of replicas and the transfer to the next stage come first."""
-        way, plan = to_host(self.fleet, rank), self.plan
-        assert way is not None, "checked before a step is planned"
-        taken_fs = way.sent_fs(piece.offloaded_B)
-        pair = (plan.rank(stage, 0, 0), plan.rank((stage + 1) % plan.pp, 0, 0))
+        path = to_host(self.fleet, rank)
+        assert path is not None, "checked before a step is planned"
+        taken_fs = path.sent_fs(piece.offloaded_B)
         for comm, kind, groups in (
             (self.gathers(stage, piece), "all_gather", self.data_groups(stage)),
-            (self.transfer(stage), "send_recv", [pair]),
+            (self.transfer(stage), "send_recv", [self._next_pair(stage)]),
         ):
             links = {self.fleet.topology.wires[wire].link for wire in self._wires(groups, kind)}
-            taken_fs += comm.taken_fs if way.link.kind in links else 0
+            taken_fs += comm.taken_fs if path.link.kind in links else 0
         return taken_fs
-
-    def _asked_fs(self, piece: Piece) -> tuple[int, int]:
-        """Return how long a host takes to ask for the forward and for the backward pass, what is computed again with
-        it."""
-        costs, each_s = piece.costs, self.fleet.setting.host_s
-        backward = costs.inputs.kernels + costs.weights.kernels + piece.again.kernels
-        return round(costs.forward.kernels * each_s * FS_PER_S), round(backward * each_s * FS_PER_S)
 
     def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
         """Return how long a device takes, longer at a slower pace."""
@@ -248,39 +246,34 @@ class Planned:
         have = self.fleet.costs(rank).multiprocessors
         return min(1.0, self.fleet.software.channels / have) if have else 0.0
 
-    def comm(self, calls: Calls, group: Sequence[int]) -> Comm:
+    def comm(self, calls: Calls, group: Group) -> Comm:
         """Collectives of a tensor-parallel group, one after the other."""
-        total = Comm()
-        for call in calls:
-            one = self.fleet.collective(call.kind, call.nbytes, [tuple(group)])
-            total = Comm(
-                total.time_fs + one.time_fs * call.times, 0, total.energy_J + one.energy_J * call.times,
-                (*total.by_link_B, *((name, size * call.times) for name, size in one.by_link_B)),
-                max(total.factor, one.factor),
-            )  # fmt: skip
-        return total
+        return Comm.joined(
+            self.fleet.collective(call.kind, call.nbytes, [group]).repeated(call.times) for call in calls
+        )
 
-    def tensor(self, calls: Calls, group: Sequence[int], hide: bool) -> Tensor:
-        """Return the time of such collectives in a pass, with what of it products hide where they ``hide`` any."""
-        total = Tensor(0, 0)
+    def tensor(self, calls: Calls, group: Group, hide: bool) -> tuple[int, int]:
+        """Return by how much such collectives make a pass longer, and how long of them products hide where they
+        ``hide`` any."""
+        time_fs = hidden_fs = 0
         for call in calls:
-            alone_fs = self.fleet.collective(call.kind, call.nbytes, [tuple(group)]).time_fs
-            hidden_fs = alone_fs - call.exposed_fs(alone_fs) if hide else 0
-            each = Tensor(beside(alone_fs, hidden_fs, TENSOR), hidden_fs)
-            total = total.then(Tensor(each.time_fs * call.times, each.hidden_fs * call.times))
-        return total
+            alone_fs = self.fleet.collective(call.kind, call.nbytes, [group]).time_fs
+            covered_fs = alone_fs - call.exposed_fs(alone_fs) if hide else 0
+            time_fs += beside(alone_fs, covered_fs, TENSOR) * call.times
+            hidden_fs += covered_fs * call.times
+        return time_fs, hidden_fs
 
     def sent_by_tensors(self, stage: int) -> Comm:
         """Return all collectives of the tensor-parallel group of a stage for one microbatch."""
         group = self.plan.tp_group(self.plan.rank(stage, 0, 0))
-        return one_by_one(self.comm(calls, group) for piece in self.pieces[stage] for calls in piece.calls)
+        return Comm.joined(self.comm(calls, group) for piece in self.pieces[stage] for calls in piece.calls)
 
     def sent_by_replicas(self, stage: int) -> Comm:
         """Return, with ZeRO 2 and 3, all collectives of the replicas of a stage in the passes of one microbatch."""
         made = (self.gathers, self.gathers, self.scatters)
-        return one_by_one(each(stage, piece) for piece in self.pieces[stage] for each in made)
+        return Comm.joined(each(stage, piece) for piece in self.pieces[stage] for each in made)
 
-    def data_groups(self, stage: int) -> list[tuple[int, ...]]:
+    def data_groups(self, stage: int) -> list[Group]:
         """The groups of replicas of a stage, one for each part of its tensors."""
         return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
 
@@ -289,7 +282,8 @@ class Planned:
         if self.plan.zero < 3 or self.plan.dp == 1:
             return Comm()
         sizes = [SHORT_B * count for count in units_of(piece.parameters)]
-        return self._one_by_one("all_gather", sizes, self.data_groups(stage))
+        groups = self.data_groups(stage)
+        return Comm.joined(self.fleet.collective("all_gather", nbytes, groups) for nbytes in sizes)
 
     def scatters(self, stage: int, piece: Piece) -> Comm:
         """Return, with ZeRO 2 and 3, the reduce-scatters of the gradients that a backward pass of a piece makes: no
@@ -297,54 +291,50 @@ class Planned:
         if not self.plan.shares_gradients:
             return Comm()
         sizes = [self.options.sent_B(count) for count in units_of(piece.parameters)]
-        return self._one_by_one("reduce_scatter", sizes, self.data_groups(stage))
+        groups = self.data_groups(stage)
+        return Comm.joined(self.fleet.collective("reduce_scatter", nbytes, groups) for nbytes in sizes)
 
-    def _one_by_one(self, kind: str, sizes: Sequence[int], groups: Sequence[Group]) -> Comm:
-        return one_by_one(self.fleet.collective(kind, nbytes, groups) for nbytes in sizes)
-
-    def _hidden_fs(self, stage: int, compute_fs: int, tensor: Tensor) -> int:
+    def _hidden_fs(self, stage: int, compute_fs: int, tensor_fs: int, covered_fs: int) -> int:
         """Return how long collectives of replicas may take beside a pass: as long as it computes, and while its
         tensor-parallel group is on other wires; less while that group, beside its products, or a transfer to another
         stage is on the same ones."""
         if not self.options.overlap:
             return 0
         mine, plan = self._wires(self.data_groups(stage)), self.plan
-        if tensor.time_fs:
+        if tensor_fs:
             apart = mine.isdisjoint(self._wires([plan.tp_group(plan.rank(stage, 0, 0))]))
-            compute_fs += tensor.time_fs if apart else -tensor.hidden_fs
-        if plan.pp > 1:
-            to = (stage + 1) % plan.pp
-            pair = (plan.rank(stage, 0, 0), plan.rank(to, 0, 0))
-            if not mine.isdisjoint(self._wires([pair], "send_recv")):
-                compute_fs -= self.transfer(stage).taken_fs
+            compute_fs += tensor_fs if apart else -covered_fs
+        if plan.pp > 1 and not mine.isdisjoint(self._wires([self._next_pair(stage)], "send_recv")):
+            compute_fs -= self.transfer(stage).taken_fs
         return max(0, compute_fs)
+
+    def _next_pair(self, stage: int) -> Group:
+        """The first device of a stage and that of the next one."""
+        return self.plan.rank(stage, 0, 0), self.plan.rank((stage + 1) % self.plan.pp, 0, 0)
 
     def _wires(self, groups: Sequence[Group], kind: str = "all_gather") -> set[int]:
         """Numbers of the wires that collectives of some groups go over."""
         return {wire for group in groups for wire in self.fleet.loads(kind, group)}
 
-    def transfers(self) -> list[Comm]:
-        """Return the transfers from each stage to the next, after the last to the first (interleaved); all replicas
-        send at once."""
-        return [self.transfer(stage) for stage in range(self.plan.pp)]
+    def sends_on(self, stage: int) -> bool:
+        """Return whether a stage sends activations to the next, after the last to the first (interleaved)."""
+        return self.plan.pp > 1 and (stage < self.plan.pp - 1 or self.plan.chunks > 1)
+
+    def next_stage(self, stage: int) -> tuple[list[Group], list[Group]]:
+        """Pairs of devices between a stage and the next, and the tensor-parallel groups of the next."""
+        plan, to = self.plan, (stage + 1) % self.plan.pp
+        pairs = list(zip(self.ranks(stage), self.ranks(to), strict=True))
+        return [*pairs], [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
 
     def transfer(self, stage: int) -> Comm:
-        """Return the transfer from a stage to the next. With tensor parallelism each device sends its part of the
-        activations, which the receivers then put together unless they are cut anyway (scatter and gather: Narayanan
-        et al., SC21, 4.1)."""
-        plan = self.plan
-        to = (stage + 1) % plan.pp
-        if to == stage or (to == 0 and plan.chunks == 1):
+        """Return the transfer from a stage to the next; all replicas send at once. With tensor parallelism each device
+        sends its part of the activations, which the receivers then put together unless they are cut anyway (scatter and
+        gather: Narayanan et al., SC21, 4.1)."""
+        if not self.sends_on(stage):
             return Comm()
-        size = self.pieces[stage][0].result_B
-        places = [(d, t) for d in range(plan.dp) for t in range(plan.tp)]
-        pairs = [(plan.rank(stage, d, t), plan.rank(to, d, t)) for d, t in places]
-        sent = self.fleet.collective("send_recv", -(-size // plan.tp), pairs)
-        joined = Comm()
-        if plan.tp > 1 and not plan.sp:
-            groups = [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
-            joined = self.fleet.collective("all_gather", size, groups)
-        return Comm(
-            sent.time_fs + joined.time_fs, sent.taken_fs, sent.energy_J + joined.energy_J,
-            (*sent.by_link_B, *joined.by_link_B),
-        )  # fmt: skip
+        size, (pairs, groups) = self.pieces[stage][0].result_B, self.next_stage(stage)
+        sent = self.fleet.collective("send_recv", -(-size // self.plan.tp), pairs)
+        if self.plan.tp == 1 or self.plan.sp:
+            return sent
+        joined = self.fleet.collective("all_gather", size, groups)
+        return Comm.joined([sent, joined])._replace(taken_fs=sent.taken_fs)

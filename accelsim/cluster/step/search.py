@@ -18,11 +18,10 @@ from accelsim.cluster.plan.plan import Plan, Recompute
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.bounds import Bound, Bounds
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.legal import problems
 from accelsim.cluster.step.memory import OutOfMemory
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.step import train_step
+from accelsim.cluster.step.step import problems, train_step
 from accelsim.cluster.step.work import Work, recomputes
 from accelsim.errors import Infeasible, Problem, UsageError, count_of
 from accelsim.kernels.whole import PLANS, ends
@@ -142,7 +141,7 @@ def search(
         what = f"{work.name} with a batch of {batch:,} on {count_of(fleet.size, 'device')}: no plan is legal"
         raise UsageError(Problem(what, expected="a batch that more counts of replicas divide"))
     bounds = Bounds(work, fleet, batch, options)
-    looked = [Looked(plan, bounds.of(plan)) for plan in plans]
+    looked = [Looked(plan, bounds.estimate(plan)) for plan in plans]
     fitting = sorted(
         (each for each in looked if each.bound.fits), key=lambda each: each.bound.value(objective)
     )
@@ -158,9 +157,9 @@ def search(
             results.append(train_step(work, fleet, each.plan, batch, options))
     results.sort(key=OBJECTIVES[objective])
     if results:
-        better = _climbed(_Climb(work, fleet, batch, options, objective, bounds), results[0])
+        better = _climbed(bounds, objective, results[0])
         known = {each.plan for each in looked}
-        looked += [Looked(each.plan, bounds.of(each.plan)) for each in better if each.plan not in known]
+        looked += [Looked(each.plan, bounds.estimate(each.plan)) for each in better if each.plan not in known]
         fresh = {each.plan for each in better}
         results = [*better, *(each for each in results if each.plan not in fresh)]
         results.sort(key=OBJECTIVES[objective])
@@ -169,36 +168,20 @@ def search(
     return replace(found, order=f"{PLANS}: {fleet.extent(fleet.size)}" if timed else "")
 
 
-class _Climb(NamedTuple):
-    """Plans that a search tries next, from its best."""
-
-    work: Work
-    fleet: Fleet
-    batch: int
-    options: Options
-    objective: str
-    bounds: Bounds
-
-    def simulated(self, plan: Plan) -> StepResult | None:
-        """The step of a plan, None for one that does not fit."""
-        with suppress(Infeasible):
-            return train_step(self.work, self.fleet, plan, self.batch, self.options)
-        return None
-
-
-def _climbed(climb: _Climb, best: StepResult) -> list[StepResult]:
+def _climbed(bounds: Bounds, objective: str, best: StepResult) -> list[StepResult]:
     """Plans that are better than ``best``, each a neighbour of the one before: estimates leave out so much that the
     best one by them may have a better neighbour."""
-    value, found, seen = OBJECTIVES[climb.objective], list[StepResult](), {best.plan}
+    work, fleet, batch = bounds.work, bounds.fleet, bounds.batch
+    value, found, seen = OBJECTIVES[objective], list[StepResult](), {best.plan}
     for _ in range(ROUNDS):
-        limit = NEAR * climb.bounds.of(best.plan).value(climb.objective)
-        near = [plan for plan in dict.fromkeys(neighbours(climb.work, climb.fleet, best.plan, climb.batch))
-                if plan not in seen]  # fmt: skip
+        limit, better = NEAR * bounds.estimate(best.plan).value(objective), best
+        near = [plan for plan in dict.fromkeys(neighbours(work, fleet, best.plan, batch)) if plan not in seen]
         seen |= set(near)
-        bounded = [(climb.bounds.of(plan), plan) for plan in near]
-        tried = [climb.simulated(plan) for bound, plan in bounded
-                 if bound.fits and bound.value(climb.objective) <= limit]  # fmt: skip
-        better = min((each for each in tried if each is not None), key=value, default=best)
+        for bound, plan in [(bounds.estimate(plan), plan) for plan in near]:
+            if bound.fits and bound.value(objective) <= limit:
+                with suppress(Infeasible):
+                    tried = train_step(work, fleet, plan, batch, bounds.options)
+                    better = min(better, tried, key=value)
         if value(better) >= (1 - WORTH) * value(best):
             return found
         best = better

@@ -1,25 +1,23 @@
-"""One training step of a plan on a cluster, by the kind of its schedule."""
+"""One training step of a plan on a cluster, by the kind of its schedule; the problems of a plan that cannot be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.schedules.base import Schedule
+from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
-from accelsim.cluster.step.fleet import Comm, Fleet
-from accelsim.cluster.step.flushed import Pipelines, Step
+from accelsim.cluster.step.fleet import Fleet
+from accelsim.cluster.step.flushed import Step
 from accelsim.cluster.step.gradients import Synced
-from accelsim.cluster.step.legal import problems
-from accelsim.cluster.step.memory import static_B
-from accelsim.cluster.step.ops import Ops, Planned, Replica
-from accelsim.cluster.step.options import FUSED, PLAIN, Options
+from accelsim.cluster.step.ops import FUSED, PLAIN, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Problem, UsageError, count_of, nearest
+from accelsim.time import FS
 
 
 def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> StepResult:
@@ -27,22 +25,15 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
     """
-    return _made(work, fleet, plan, batch, options).result()
+    return _played(work, fleet, plan, batch, options).result()
 
 
 def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> float:
     """Return the seconds of such a step, without what else ``train_step`` works out. Raises as that does."""
-    return _made(work, fleet, plan, batch, options).timed().time_s
+    return sum(_played(work, fleet, plan, batch, options).timed()[0].values()) * FS
 
 
-def _made(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> Step:
-    _check(work, fleet, plan, batch, options)
-    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
-    made = Step if schedule(plan.schedule).synchronous else Steady
-    return made(planned, options, batch)
-
-
-def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> None:
+def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> Step:
     found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices))]
     kind = SCHEDULES.get(plan.schedule)
     if kind is not None and not kind.synchronous and options.gradients.policy != FUSED.policy:
@@ -53,6 +44,65 @@ def _check(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -
         found.append(Problem(what, "--plan", "zero=1 or 2"))
     if found:
         raise UsageError(found)
+    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
+    return (Step if schedule(plan.schedule).synchronous else Steady)(planned, options, batch)
+
+
+def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
+    """Each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws.
+
+    ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
+    """
+    if plan.devices != devices:
+        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
+        yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
+    widths = work.widths()
+    if plan.tp > 1 and not widths:
+        yield Problem(
+            f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here"
+        )
+    for name, size in widths.items():
+        if size % plan.tp:
+            yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
+    if work.depth() < plan.stages:
+        what = f"pp={plan.pp} x chunks={plan.chunks} of {count_of(work.depth(), 'layer')}"
+        yield Problem(what, "--plan", f"at most {work.depth()} pieces")
+    if plan.sp and plan.tp == 1:
+        yield Problem("sp without tensor parallelism", "--plan", "tp=2 or more with it")
+    if plan.zero and plan.dp == 1:
+        yield Problem(f"zero={plan.zero} of one replica", "--plan", "dp=2 or more with it")
+    yield from _batches(plan, batch)
+    if plan.schedule not in SCHEDULES:
+        expected = "one of " + ", ".join(SCHEDULES)
+        yield Problem(f"no schedule {plan.schedule!r}", "--plan", expected, nearest(plan.schedule, SCHEDULES))
+    else:
+        yield from SCHEDULES[plan.schedule].check(plan.pp, plan.microbatches, plan.chunks)
+        yield from _asynchronous(work, plan)
+
+
+def _asynchronous(work: Work, plan: Plan) -> Iterator[Problem]:
+    """Return what needs a pipeline that empties."""
+    kind = SCHEDULES[plan.schedule]
+    if kind.synchronous:
+        return
+    if kind.weights.per_update == "microbatch" and plan.microbatches > 1:
+        what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
+        yield Problem(what, "--plan", "microbatches=1: minibatches of the whole batch")
+    for name, least in (("zero", 0), ("period", 1)):
+        if getattr(plan, name) > least:
+            what = f"{name}={getattr(plan, name)} with {plan.schedule}"
+            yield Problem(what, "--plan", f"{name}={least}, or a schedule that flushes")
+    if work.shared_B(plan):
+        what = f"layers of {work.name} share weights, whose gradients {plan.schedule} never stops to add up"
+        yield Problem(what, "--plan", "a schedule that flushes, or a model without such weights")
+
+
+def _batches(plan: Plan, batch: int) -> Iterator[Problem]:
+    if batch < 1 or batch % plan.dp:
+        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas", "--batch", f"a multiple of {plan.dp}")
+    elif batch // plan.dp % plan.microbatches:
+        what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
+        yield Problem(what, "--plan", "a number that divides them")
 
 
 FILLS = 2
@@ -70,14 +120,14 @@ class Window(NamedTuple):
         """Return how long it takes."""
         return self.end_fs - self.start_fs
 
-    def slices(self, all_of: Sequence[Slice], time_fs: int) -> tuple[Slice, ...]:
+    def slices(self, whole: Sequence[Slice], time_fs: int) -> tuple[Slice, ...]:
         """Return what of a timeline lies in it, from 0, and a wait until ``time_fs``."""
         found = tuple(
             each._replace(
                 start_fs=max(each.start_fs, self.start_fs) - self.start_fs,
                 end_fs=min(each.end_fs, self.end_fs) - self.start_fs,
             )
-            for each in all_of
+            for each in whole
             if each.end_fs > self.start_fs and each.start_fs < self.end_fs
         )
         rest = (Slice(self.took_fs, time_fs, "wait", ""),) if self.took_fs < time_fs else ()
@@ -98,54 +148,35 @@ class Window(NamedTuple):
 class Steady(Step):
     """A step in the middle of many."""
 
-    def __init__(self, planned: Planned, options: Options, batch: int) -> None:
-        super().__init__(planned, options, batch)
-        m, kind = self.plan.microbatches, self.kind
+    def _orders(self) -> Orders:
+        m = self.plan.microbatches
         self.rounds = -(-FILLS * self.plan.pp // m) + 1
-        self.orders = kind.orders(self.plan.pp, 3 * self.rounds * m)
-        self.sums = [self._sum(p) for p in range(self.plan.pp)]
-        self.update_fs = [self._update_fs(p) for p in range(self.plan.pp)]
-        self.replicas = [Replica(each.numbers, self._with_updates(each.ops)) for each in self.replicas]
+        stages = range(self.plan.pp)
+        counts = [sum(self.planned.parameters(p)) for p in stages]
+        self.updates = [
+            {rank: self.fleet.costs(rank).update(counts[p]) for rank in self.planned.ranks(p)} for p in stages
+        ]
+        self.sums = [
+            self.fleet.collective("all_reduce", self.options.sent_B(counts[p]), self.planned.data_groups(p))
+            for p in stages
+        ]
+        return schedule(self.plan.schedule).orders(self.plan.pp, 3 * self.rounds * m)
 
-    @property
-    def kind(self) -> Schedule:
-        """The schedule."""
-        return schedule(self.plan.schedule)
-
-    def _even_ops(self) -> tuple[tuple[Ops, ...], ...]:
-        return self._with_updates(super()._even_ops())
-
-    def _parameters(self, p: int) -> int:
-        return sum(count for piece in self.planned.pieces[p] for count in piece.parameters)
-
-    def _ranks(self, p: int) -> list[int]:
-        return [self.plan.rank(p, d, t) for d in range(self.plan.dp) for t in range(self.plan.tp)]
-
-    def _sum(self, p: int) -> Comm:
-        """The gradients of a stage, added up once."""
-        count = self._parameters(p)
-        if self.plan.dp == 1 or not count:
-            return Comm()
-        return self.fleet.collective("all_reduce", self.options.sent_B(count), self.planned.data_groups(p))
-
-    def _update_fs(self, p: int) -> int:
-        count = self._parameters(p)
-        return max(self.planned.own_fs(rank, self.fleet.costs(rank).update(count)) for rank in self._ranks(p))
-
-    def _with_updates(self, ops: Sequence[Sequence[Ops]]) -> tuple[tuple[Ops, ...], ...]:
+    def _ops(self, d: int, even: bool = False) -> ReplicaOps:
         """Backward passes with what of the sum of gradients they do not hide, and the update."""
         each, found = self.plan.microbatches, []
-        for p, stage in enumerate(ops):
+        for sums, updates, stage in zip(self.sums, self.updates, super()._ops(d, even), strict=True):
+            update_fs = max(self.planned.own_fs(rank, cost) for rank, cost in updates.items())
             made = []
             for op in stage:
                 hidden = op.backward.compute_fs + op.weight.compute_fs
-                data = -(-max(0, self.sums[p].time_fs - hidden) // each)
-                late = op.backward._replace(data_fs=data, update_fs=-(-self.update_fs[p] // each))
+                data_fs = -(-max(0, sums.time_fs - hidden) // each)
+                late = op.backward._replace(data_fs=data_fs, update_fs=-(-update_fs // each))
                 made.append(op._replace(backward=late))
             found.append(tuple(made))
         return tuple(found)
 
-    def _span_fs(self, pipes: Sequence[PlayedSchedule]) -> Window:
+    def _window(self, pipes: Sequence[PlayedSchedule]) -> Window:
         """From the end of one batch to the end of the next: the mean of the middle, of the device where it is longest.
 
         No device takes less than it is busy, which a run that has not settled may seem to show.
@@ -159,30 +190,22 @@ class Steady(Step):
                     found = Window(done[count - 1], done[count - 1] + took)
         return found
 
-    def _synced(self, pipelines: Pipelines) -> list[Synced]:
-        """Nothing is behind a run; joules and bytes of all sums and updates of a step."""
-        end, found = max(int(pipe.makespan_fs) for pipe in pipelines.played), []
-        for p, comm in enumerate(self.sums):
-            count = self._parameters(p)
-            joules = sum(self.fleet.costs(rank).update(count).energy_J for rank in self._ranks(p))
+    def _synced(self) -> list[Synced]:
+        """Nothing follows a run; joules and bytes of all sums and updates of a step."""
+        end, found = max(int(pipe.makespan_fs) for pipe in self.played), []
+        for comm, updates in zip(self.sums, self.updates, strict=True):
+            joules = sum(cost.energy_J for cost in updates.values())
             found.append(Synced(end, end, end, (), joules, comm.energy_J, comm.by_link_B, comm.factor))
         return found
 
-    def _parts(self, pipelines: Pipelines, sync: Sequence[Synced]) -> dict[str, int]:
+    def _parts(self, sync: Sequence[Synced]) -> dict[str, int]:
         """As of a step that ends; what a pipeline does not fill is here what its stages wait for the busiest."""
-        spent = self._spent_fs(pipelines.ideal)
-        ideal, even, whole = (
-            self._span_fs(pipes).took_fs for pipes in ([pipelines.ideal], [pipelines.even], pipelines.played)
-        )
-        return {
-            "compute": spent[0], "recompute": spent[1], "tensor": spent[2], "host": spent[4],
-            "bubble": ideal - sum(spent), "pipeline": even - ideal, "stragglers": whole - even,
-            "data": spent[3], "offload": spent[6], "optimiser": spent[5],
-        }  # fmt: skip
+        ideal, even, whole = (self._window(pipes) for pipes in ([self.ideal], [self.even], self.played))
+        return self._told((ideal.took_fs, even.took_fs, whole.took_fs), 0, 0)
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
         """In their own step; replicas that are done with it wait for the slowest, whose gradients they need."""
-        window = self._span_fs([pipe])
+        window = self._window([pipe])
         return [
             replace(
                 each,
@@ -194,9 +217,7 @@ class Steady(Step):
 
     def _static_B(self) -> dict[str, list[int]]:
         """With the older versions of the weights."""
-        found = static_B(self.planned.pieces, self.plan, self.options.gradient_B)
-        kept = [self.kind.weights.kept(p, self.plan.pp) - 1 for p in range(self.plan.pp)]
-        return {
-            **found,
-            "older weights": [size * count for size, count in zip(found["weights"], kept, strict=True)],
-        }
+        found, weights = super()._static_B(), schedule(self.plan.schedule).weights
+        kept = [weights.kept(p, self.plan.pp) - 1 for p in range(self.plan.pp)]
+        older = [size * count for size, count in zip(found["weights"], kept, strict=True)]
+        return {**found, "older weights": older}

@@ -19,15 +19,13 @@ from accelsim.workload.graph import Graph
 class Piece:
     """One of ``plan.stages`` pieces of a model, for one microbatch on one device of its tensor-parallel group.
 
-    ``costs``: its passes; ``again``: what of the forward pass recomputation does again. ``calls``: collectives of the
-    tensor-parallel group in the forward pass, again in recomputation, in the backward pass. ``result_B``: what goes to
-    the next piece, whole. ``parameters``: of this device before ZeRO, by layer in the order of the forward pass.
-    ``stash_B``: kept from the forward to the backward pass. ``working_B``: needed beside it while a pass runs.
-    ``offloaded_B``: kept in the memory of the host.
+    ``costs``: its passes. ``calls``: collectives of the tensor-parallel group in the forward pass, again in
+    recomputation, in the backward pass. ``result_B``: what goes to the next piece, whole. ``parameters``: of this
+    device before ZeRO, by layer in the order of the forward pass. ``stash_B``: kept from the forward to the backward
+    pass. ``working_B``: needed beside it while a pass runs. ``offloaded_B``: kept in the memory of the host.
     """
 
     costs: PassCosts
-    again: Cost
     calls: tuple[Calls, Calls, Calls]
     result_B: int
     parameters: tuple[int, ...]
@@ -146,24 +144,25 @@ class DecoderWork:
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
         """See ``Work``."""
-        stages, layers = plan.stages, self.model.layers
-        first, last = index == 0, index == stages - 1
-        blocks = layers * (index + 1) // stages - layers * index // stages
+        ends, blocks = (index == 0, index == plan.stages - 1), self._blocks(index, plan)
         apart = schedule(plan.schedule).splits
-        key = (costs, blocks, first, last, plan.tp, plan.sp, plan.recompute, samples, apart)
+        key = (costs, blocks, ends, plan.tp, plan.sp, plan.recompute, samples, apart)
         if key not in self.known:
             split = Split(self.model, samples, plan.tp, plan.sp, costs.flash)
-            self.known[key] = self._piece(split, plan, blocks, (first, last), costs)
+            self.known[key] = self._piece(split, plan, blocks, ends, costs)
         return self.known[key]
+
+    def _blocks(self, index: int, plan: Plan) -> int:
+        layers = self.model.layers
+        return layers * (index + 1) // plan.stages - layers * index // plan.stages
 
     def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
         """See ``Work``. Gradients of weights are never apart: their costs are a difference."""
-        split, layers = Split(self.model, samples, flash=costs.flash), self.model.layers
-        count = layers * (index + 1) // plan.stages - layers * index // plan.stages
-        middle = block(split) * count
-        ends = [edge(split, name) if there else () for there, name in
-                ((index == 0, "embedding"), (index == plan.stages - 1, "head"))]  # fmt: skip
-        pieces = [each for each in (*ends[0], *middle, *ends[1]) for _ in range(each.times)]
+        split = Split(self.model, samples, flash=costs.flash)
+        middle = block(split) * self._blocks(index, plan)
+        first = edge(split, "embedding") if index == 0 else ()
+        last = edge(split, "head") if index == plan.stages - 1 else ()
+        pieces = [each for each in (*first, *middle, *last) for _ in range(each.times)]
         again = [each for each in middle for _ in range(each.times) if plan.recompute == "full" or each.core]
         made = {id(each): costs.passes(each) for each in pieces}
         return Graphs(
@@ -183,10 +182,9 @@ class DecoderWork:
         x_B = SHORT_B * split.batch * self.model.seq * self.model.hidden
         kept_B, working = stash_B(split, plan.recompute), working_B(split, plan.recompute, ends[1])
         away = costs.setting.offload
-        return Piece(
-            total, again, calls_of(split, plan, blocks, ends, costs), x_B, self._parameters(split.tp, blocks, ends),
-            0 if away else blocks * kept_B, working + UNITS * kept_B * away, blocks * kept_B * away,
-        )  # fmt: skip
+        calls, learnt = calls_of(split, plan, blocks, ends, costs), self._parameters(split.tp, blocks, ends)
+        stash = (0 if away else blocks * kept_B, working + UNITS * kept_B * away, blocks * kept_B * away)
+        return Piece(total._replace(again=again), calls, x_B, learnt, *stash)
 
     def _parameters(self, tp: int, blocks: int, ends: tuple[bool, bool]) -> tuple[int, ...]:
         model = self.model

@@ -100,14 +100,14 @@ class GraphWork:
         again = self._again(stage, kept, sharded)
         passes = PassCosts(
             _cost(stage.forward, sharded, costs), Cost(), _cost(stage.backward, sharded, costs),
-            _cost(_added(stage), sharded, costs),
+            _cost(_added(stage), sharded, costs), _cost(again, sharded, costs),
         )  # fmt: skip
         calls = tuple(_calls(graphs, plan.tp, width) for graphs in
                       ((stage.forward,), (again,), (stage.backward, stage.weight)))  # fmt: skip
         onward = {name for later in stages[index + 1 : index + 2] for name in later.receives}
         tensors = sharded.graph.tensors
         return Piece(
-            passes, _cost(again, sharded, costs), (calls[0], calls[1], calls[2]),
+            passes, (calls[0], calls[1], calls[2]),
             round(sum(tensors[name].elements * width for name in onward)),
             tuple(tensors[name].elements for name in stage.weights),
             round(sum(tensors[name].elements * width for name in kept.stash)),

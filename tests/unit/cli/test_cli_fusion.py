@@ -14,7 +14,7 @@ from accelsim.cli.fusion import Fused, read
 from accelsim.cluster.buckets import MIB, POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.fusing import TunedStep, tuned
-from accelsim.cluster.step.options import FUSED
+from accelsim.cluster.step.ops import FUSED
 from accelsim.errors import UsageError
 from accelsim.report.fusing import headers, rows, sentences
 

@@ -12,9 +12,9 @@ import pytest
 
 from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, Ready, ready
+from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.errors import UsageError
 from accelsim.report.cluster.page import page_data
 from accelsim.report.step import sentences

@@ -14,7 +14,7 @@ from accelsim.cluster.step.asked import work_of
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.one_machine import OneMachine, ring
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.errors import UsageError
 from accelsim.machine.check import check

@@ -10,8 +10,7 @@ from accelsim.cluster.buckets import Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.cluster.step.ops import Planned
-from accelsim.cluster.step.options import Options
+from accelsim.cluster.step.ops import Options, Planned
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of

@@ -12,14 +12,13 @@ from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.costs import Costs, Setting
+from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
-from accelsim.cluster.step.ops import EXPOSED, FSDP, Planned, awaited, beside
-from accelsim.cluster.step.options import FUSED, Options
+from accelsim.cluster.step.ops import EXPOSED, FSDP, FUSED, Options, Planned, awaited, beside
 from accelsim.cluster.step.search import Found, legal_plans
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.step import train_step
-from accelsim.cluster.step.traffic import wire_bytes
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B
