@@ -16,7 +16,8 @@ from accelsim.cluster.partition.pipedream import optimise
 from accelsim.cluster.partition.states import Layer, chain_states
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.step.fusing import Tuning, grid
+from accelsim.cluster.step.fusing import grid
+from tests.helpers.bucket_attempts import attempts
 from tests.helpers.ring_cost import ring_cost
 from tests.validation.measured import ABSENT, folder
 
@@ -73,6 +74,6 @@ def test_optimiser_of_resnet50(benchmark: Any, figure: Any) -> None:
 
 def test_tuning(benchmark: Any, figure: Any) -> None:
     gradients = [Gradient(str(i), (i + 1) * MILLISECOND_FS, MIB) for i in range(160)]
-    tuning = Tuning(gradients, 160 * MILLISECOND_FS, ring_cost(64, 10**10, 3 * 10**9))
+    tuning = attempts(gradients, 160 * MILLISECOND_FS, ring_cost(64, 10**10, 3 * 10**9))
     spent = benchmark.pedantic(lambda: seconds(lambda: grid(tuning), 1), rounds=1, iterations=1)
     assert figure("fusion of 160 gradients, grid of 165 choices", spent, " s", 1.0).holds

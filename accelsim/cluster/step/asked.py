@@ -21,9 +21,10 @@ from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
-from accelsim.errors import Gather, Problem, UsageError, known
+from accelsim.errors import Gather, known
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.yaml.clusters import load_devices
+from accelsim.workload.graph import Graph
 
 SAMPLES = 32
 """Samples of a microbatch of a model that is no decoder, where nobody says how many."""
@@ -84,12 +85,13 @@ class Ready(NamedTuple):
         try:
             return self._sized()
         except OutOfMemory as refused:
-            if self.options.open_recompute:
-                for recompute in recomputes(self.work, self.fleet.flash)[1:]:
-                    with suppress(OutOfMemory):
-                        made, result = self._replace(plan=replace(self.plan, recompute=recompute))._sized()
-                        lacked = Refused(refused.rank, refused.needed_B, refused.available_B)
-                        return made, replace(result, refused=lacked)
+            lacked = Refused(refused.rank, refused.needed_B, refused.available_B)
+            for recompute in (
+                recomputes(self.work, self.fleet.flash)[1:] if self.options.open_recompute else ()
+            ):
+                with suppress(OutOfMemory):
+                    made, result = self._replace(plan=replace(self.plan, recompute=recompute))._sized()
+                    return made, replace(result, refused=lacked)
             raise
 
     def _sized(self) -> tuple[Ready, StepResult]:
@@ -116,55 +118,15 @@ class Ready(NamedTuple):
     def _microbatched(self) -> Iterator[Plan]:
         """Plans with microbatches of one sequence, two, four, ... or the next size that divides the batch and suits the
         schedule; the plan itself where no size does, which then says what is wrong."""
-        each, least, found = self.batch // self.plan.dp, 1, False
-        kind = SCHEDULES.get(self.plan.schedule)
+        each, least, plan = self.batch // self.plan.dp, 1, self.plan
+        kind = SCHEDULES.get(plan.schedule)
         for size in range(1, each + 1):
-            count = each // size
-            fits = each % size == 0 and size >= least and kind is not None
-            if fits and kind is not None and not list(kind.check(self.plan.pp, count, self.plan.chunks)):
-                yield replace(self.plan, microbatches=count)
-                least, found = 2 * size, True
-        if not found:
-            yield self.plan
-
-
-def _check_format(dtype: str) -> None:
-    """Raise UsageError for a format that there is not, or in which there are no gradients."""
-    for name in pair(dtype) if dtype else ():
-        if is_integer(name):
-            what, expected = f"a training in {dtype}", "a floating-point format, as gradients have"
-            raise UsageError(Problem(what, "--dtype", expected))
-
-
-def _check_attention(attention: str, work: Work | None, fleet: Fleet | None) -> None:
-    """Raise UsageError for a kind of attention that there is not, that a model does not have, or a chip."""
-    if not attention:
-        return
-    known("attention", attention, ATTENTIONS)
-    found = []
-    if work is not None and not work.sample_tokens:
-        found.append(Problem(f"--attention of {work.name}", "--attention", "a decoder"))
-    if fleet is not None and attention != PLAIN_ATTENTION:
-        lacking = {each.chip.name: each for each in fleet.kinds if not each.flash}
-        found += [
-            Problem(
-                f"attention in one kernel on {name} in {each.dtype}",
-                "--attention",
-                "plain, or a GPU in fp16 or bf16",
-            )
-            for name, each in lacking.items()
-        ]
-    if found:
-        raise UsageError(found)
-
-
-def _check_offload(asked: bool, work: Work | None, fleet: Fleet | None) -> None:
-    """Raise UsageError for activations that cannot wait in the memory of a host."""
-    found = []
-    if asked and work is not None and fleet is not None:
-        found = list(offload_problems(fleet, work.sample_tokens, work.name))
-    if found:
-        raise UsageError(found)
+            fits = kind is not None and each % size == 0 and size >= least
+            if fits and kind is not None and not kind.check(plan.pp, each // size, plan.chunks):
+                yield replace(plan, microbatches=each // size)
+                least = 2 * size
+        if least == 1:
+            yield plan
 
 
 def ready(asked: Asked) -> Ready:
@@ -176,31 +138,28 @@ def ready(asked: Asked) -> Ready:
         work = work_of(asked.model, asked.params)
     with gather.also():
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
-        setting = Setting(
-            asked.dtype,
-            asked.fusion,
-            asked.site,
-            asked.host,
-            asked.attention,
-            asked.overlap_tensor,
-            asked.offload,
-        )
-        fleet = fleet_of(cluster, setting)
+        kernels = (asked.dtype, asked.fusion, asked.site, asked.host, asked.attention)
+        fleet = fleet_of(cluster, Setting(*kernels, asked.overlap_tensor, asked.offload))
     with gather.also():
-        _check_attention(asked.attention, work, fleet)
+        if asked.attention:
+            known("attention", asked.attention, ATTENTIONS)
+            _check_attention(gather, asked.attention, work, fleet)
     with gather.also():
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
-    with gather.also():
-        if asked.overlap_tensor and asked.plan and not plan.sp:
-            what = f"--overlap-tensor with {plan}, whose tensor-parallel group only adds up"
-            raise UsageError(Problem(what, "--plan", "sp, beside tp=2 or more"))
-    with gather.also():
-        _check_offload(asked.offload, work, fleet)
+    adds = f"--overlap-tensor with {plan}, whose tensor-parallel group only adds up"
+    gather.refuse(
+        asked.overlap_tensor and asked.plan and not plan.sp, adds, "--plan", "sp, beside tp=2 or more"
+    )
+    if asked.offload and work is not None and fleet is not None:
+        for problem in offload_problems(fleet, work.sample_tokens, work.name):
+            gather.refuse(True, problem.what, problem.where, problem.expected)
     with gather.also():
         policy(asked.gradients.policy)
     with gather.also():
-        _check_format(asked.dtype)
+        integer = asked.dtype and any(map(is_integer, pair(asked.dtype)))
+        floating = "a floating-point format, as gradients have"
+        gather.refuse(integer, f"a training in {asked.dtype}", "--dtype", floating)
     gather.done()
     assert work is not None and fleet is not None
     if not asked.plan:
@@ -211,16 +170,19 @@ def ready(asked: Asked) -> Ready:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
     left = isinstance(asked.plan, str) and "recompute" not in asked.plan
     sized = not given and bool(work.sample_tokens) and not _updates_each(plan) and batch % plan.dp == 0
-    options = Options(
-        asked.overlap,
-        asked.gradients,
-        asked.gradient_B,
-        asked.ignore_capacity,
-        left,
-        asked.overlap_gather,
-        sized,
-    )
+    gradients = (asked.gradients, asked.gradient_B, asked.ignore_capacity)
+    options = Options(asked.overlap, *gradients, left, asked.overlap_gather, sized)
     return Ready(work, fleet, plan, batch, options)
+
+
+def _check_attention(gather: Gather, attention: str, work: Work | None, fleet: Fleet | None) -> None:
+    """Keep the problems of a kind of attention that a model does not have, or a chip."""
+    if work is not None:
+        gather.refuse(not work.sample_tokens, f"--attention of {work.name}", "--attention", "a decoder")
+    if fleet is not None and attention != PLAIN_ATTENTION:
+        for name, dtype in {each.chip.name: each.dtype for each in fleet.kinds if not each.flash}.items():
+            what = f"attention in one kernel on {name} in {dtype}"
+            gather.refuse(True, what, "--attention", "plain, or a GPU in fp16 or bf16")
 
 
 def step(asked: Asked) -> StepResult:
@@ -237,21 +199,16 @@ def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
     from accelsim.cluster.values.work import GraphWork
     from accelsim.workload.sources.load import load_model
 
-    graph = load_model(model, batch=1, params=params, data=False)
-    return GraphWork(
-        graph.name,
-        lambda samples: load_model(model, batch=samples, params=params, data=False),
-        sizes_of(model),
-    )
+    def load(samples: int) -> Graph:
+        return load_model(model, batch=samples, params=params, data=False)
+
+    return GraphWork(load(1).name, load, sizes_of(model))
 
 
 def default_batch(work: Work, plan: Plan) -> int:
     """Full microbatches for all replicas: of a pipeline ``FILL`` for each stage."""
-    return (
-        plan.dp
-        * (plan.microbatches if plan.pp == 1 or _updates_each(plan) else FILL * plan.pp)
-        * (1 if work.sample_tokens else SAMPLES)
-    )
+    count = plan.microbatches if plan.pp == 1 or _updates_each(plan) else FILL * plan.pp
+    return plan.dp * count * (1 if work.sample_tokens else SAMPLES)
 
 
 def _updates_each(plan: Plan) -> bool:
@@ -272,7 +229,5 @@ def default_microbatches(work: Work, plan: Plan, batch: int) -> int:
     if plan.pp == 1 or each < 1:
         return 1
     fits = [m for m in range(1, each + 1) if each % m == 0 and m <= FILL * plan.pp]
-    if kind is not None:
-        able = [m for m in fits if not kind.check(plan.pp, m, plan.chunks)]
-        fits = able or fits
-    return max(fits)
+    able = [m for m in fits if kind is not None and not kind.check(plan.pp, m, plan.chunks)]
+    return max(able or fits)

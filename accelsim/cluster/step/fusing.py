@@ -5,28 +5,19 @@ A grid needs nothing more; ``search`` asks Optuna (extra ``sweep``); ``best`` ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.cluster.buckets import (
-    MILLISECOND_FS,
-    POLICIES,
-    Cost,
-    Fusion,
-    Gradient,
-    overlap,
-    policy,
-)
-from accelsim.cluster.schedules.played import PlayedSchedule
+from accelsim.cluster.buckets import MILLISECOND_FS, POLICIES, Fusion, policy
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.flushed import Step
 from accelsim.cluster.step.gradients import synced
-from accelsim.cluster.step.ops import Options, Planned
-from accelsim.errors import Problem, UsageError
+from accelsim.cluster.step.ops import Planned
+from accelsim.errors import Gather, Problem, UsageError
 
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
@@ -53,38 +44,20 @@ class Tuned(NamedTuple):
     best: Trial
 
 
-class Tunable(Protocol):
-    """Whatever has a threshold and a cycle time to choose."""
-
-    def attempt(self, threshold_B: int, cycle_fs: int) -> Trial:
-        """One choice."""
-
-
-class Tuning(NamedTuple):
-    """What is tuned: gradients, the time of the backward, the cost of an all-reduce, and what stays as it is."""
-
-    gradients: Sequence[Gradient]
-    backward_fs: int
-    cost: Cost
-    fusion: Fusion = Fusion()
-
-    def attempt(self, threshold_B: int, cycle_fs: int) -> Trial:
-        """One choice."""
-        fusion = replace(self.fusion, threshold_B=threshold_B, cycle_fs=cycle_fs)
-        found = overlap(self.gradients, self.backward_fs, self.cost, fusion)
-        return Trial(fusion, found.exposed_fs, len(found.buckets))
+Attempt = Callable[[int | None, int], Trial]
+"""(threshold in bytes, cycle time in fs) -> what comes of that choice."""
 
 
 def grid(
-    tuning: Tunable, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS
+    attempt: Attempt, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS
 ) -> Tuned:
     """All pairs, thresholds outermost. UsageError: nothing to try."""
     if not thresholds_B or not cycles_fs:
         raise UsageError(Problem("nothing to try", "tune", "at least one threshold and one cycle time"))
-    return _tuned([tuning.attempt(*pair) for pair in product(thresholds_B, cycles_fs)])
+    return _tuned([attempt(*pair) for pair in product(thresholds_B, cycles_fs)])
 
 
-def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
+def search(attempt: Attempt, trials: int = 60, seed: int = 0, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
     """Run as many trials as given, by Optuna's tree-structured Parzen estimator, both on a logarithmic scale.
 
     Between the ends of ``THRESHOLDS_B``, whole KiB, and of ``cycles_fs``, whole microseconds, so that what is found can
@@ -103,7 +76,7 @@ def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence
         )
         first_us, last_us = (cycles_fs[place] // MICROSECOND_FS for place in (0, -1))
         cycle_us = asked.suggest_int("cycle_us", first_us, last_us, log=True)
-        done.append(tuning.attempt(threshold_KiB * KIB, cycle_us * MICROSECOND_FS))
+        done.append(attempt(threshold_KiB * KIB, cycle_us * MICROSECOND_FS))
         return float(done[-1].exposed_fs)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -112,15 +85,19 @@ def search(tuning: Tunable, trials: int = 60, seed: int = 0, cycles_fs: Sequence
     return _tuned(done)
 
 
-def best(tuning: Tunable, cycles_fs: Sequence[int] = CYCLES_FS) -> tuple[Tuned, str]:
+def best(attempt: Attempt, cycles_fs: Sequence[int] = CYCLES_FS) -> tuple[Tuned, str]:
     """Return what ``search`` finds where Optuna is installed, else ``grid``; and by what it was found, in words."""
     if find_spec("optuna") is not None:
-        return search(tuning, cycles_fs=cycles_fs), "Optuna"
-    return grid(tuning, cycles_fs=cycles_fs), "a grid (Optuna, of the extra 'sweep', is not installed)"
+        return search(attempt, cycles_fs=cycles_fs), "Optuna"
+    return grid(attempt, cycles_fs=cycles_fs), "a grid (Optuna, of the extra 'sweep', is not installed)"
+
+
+def _quality(trial: Trial) -> tuple[int, int]:
+    return trial.exposed_fs, trial.buckets
 
 
 def _tuned(trials: Sequence[Trial]) -> Tuned:
-    return Tuned(tuple(trials), min(trials, key=lambda trial: (trial.exposed_fs, trial.buckets)))
+    return Tuned(tuple(trials), min(trials, key=_quality))
 
 
 EVERY = 3
@@ -129,29 +106,10 @@ SENT = ("all_reduce", "reduce_scatter")
 """Collectives of buckets."""
 
 
-class StepTuning(NamedTuple):
-    """A step whose pipelines have run; only what is behind them is played again. ``bare_fs``: the step if nothing had
-    to be sent behind its passes."""
-
-    planned: Planned
-    played: Sequence[PlayedSchedule]
-    options: Options
-    bare_fs: int
-
-    def attempt(self, threshold_B: int | None, cycle_fs: int) -> Trial:
-        """Return how much longer the step is for its collectives of replicas and of the embedding, and the buckets of
-        the stage that has most."""
-        fusion = replace(self.options.gradients, threshold_B=threshold_B, cycle_fs=cycle_fs)
-        stages = synced(self.planned, self.played, replace(self.options, gradients=fusion))
-        done_fs = max(stage.done_fs for stage in stages)
-        buckets = max(sum(what in SENT for _, _, what in stage.busy) for stage in stages)
-        return Trial(fusion, done_fs - self.bare_fs, buckets)
-
-
 class TunedStep(NamedTuple):
     """What came of a search. ``by``: what it was found by, in words; ``asked``: the step as it was asked for;
     ``around``: at the best cycle time all thresholds, at the best threshold all cycle times (of policies that have
-    none: nothing), and a grid for the picture; ``bare_fs``: see ``StepTuning``."""
+    none: nothing), and a grid for the picture; ``bare_fs``: the step if nothing had to be sent after its passes."""
 
     by: str
     tried: int
@@ -169,56 +127,50 @@ class TunedStep(NamedTuple):
 
 def tuned(made: Ready) -> TunedStep:
     """The best threshold and cycle time of the policy that was asked for. UsageError for one replica, for policies that
-    have nothing to choose, and for gradients that are sent behind everything."""
+    have nothing to choose, and for gradients that are sent after everything."""
     _check(made)
-    tuning = _tuning(made)
-    fusion = made.options.gradients
+    plan, options, fusion = made.plan, made.options, made.options.gradients
+    planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, options)
+    played = Step(planned, options, made.batch).played
+    bare_fs = max(
+        max(int(pipe.end_fs[p][-1]) for pipe in played) + stage.updated_fs - stage.reduced_fs
+        for p, stage in enumerate(synced(planned, played, options))
+    )
+
+    def attempt(threshold_B: int | None, cycle_fs: int) -> Trial:
+        """Play the end of the step again: how much longer it is for its collectives of replicas and of the embedding,
+        and the buckets of the stage that has most."""
+        tried = replace(fusion, threshold_B=threshold_B, cycle_fs=cycle_fs)
+        stages = synced(planned, played, replace(options, gradients=tried))
+        buckets = max(sum(what in SENT for _, _, what in stage.busy) for stage in stages)
+        return Trial(tried, max(stage.done_fs for stage in stages) - bare_fs, buckets)
+
     with_cycle = "cycle_fs" in policy(fusion.policy).reads
     cycles_fs = CYCLES_FS if with_cycle else (fusion.cycle_fs,)
-    found, by = best(tuning, cycles_fs)
-    asked = tuning.attempt(fusion.threshold_B, fusion.cycle_fs)
-    one = min((asked, found.best), key=lambda trial: (trial.exposed_fs, trial.buckets))
+    found, by = best(attempt, cycles_fs)
+    asked = attempt(fusion.threshold_B, fusion.cycle_fs)
+    one = min((asked, found.best), key=_quality)
     threshold_B = policy(fusion.policy).limit_B(one.fusion)
     one = one._replace(fusion=replace(one.fusion, threshold_B=threshold_B))
+    thresholds = sorted({*THRESHOLDS_B, threshold_B})
+    cycles = sorted({*CYCLES_FS, one.fusion.cycle_fs})
     lines = sorted({*THRESHOLDS_B[::EVERY], threshold_B}) if with_cycle else THRESHOLDS_B
-    return TunedStep(
-        by, len(found.trials), asked, one,
-        grid(tuning, sorted({*THRESHOLDS_B, threshold_B}), (one.fusion.cycle_fs,)).trials,
-        grid(tuning, (threshold_B,), sorted({*CYCLES_FS, one.fusion.cycle_fs})).trials if with_cycle else (),
-        Tuned(grid(tuning, lines, cycles_fs).trials, one), tuning.bare_fs,
-    )  # fmt: skip
+    around = (
+        grid(attempt, thresholds, (one.fusion.cycle_fs,)).trials,
+        grid(attempt, (threshold_B,), cycles).trials if with_cycle else (),
+    )
+    drawn = Tuned(grid(attempt, lines, cycles_fs).trials, one)
+    return TunedStep(by, len(found.trials), asked, one, *around, drawn, bare_fs)
 
 
 def _check(made: Ready) -> None:
-    fusion: Fusion = made.options.gradients
-    problems = []
-    if made.plan.dp < 2:
-        problems.append(Problem(f"nothing to add up with {made.plan}", "tune", "two replicas or more"))
-    if not schedule(made.plan.schedule).synchronous:
-        problems.append(
-            Problem(f"nothing to choose with {made.plan.schedule}", "tune", "a schedule that flushes")
-        )
-    if made.plan.shares_gradients:
-        what = f"nothing to choose with zero={made.plan.zero}, which scatters gradients layer by layer"
-        problems.append(Problem(what, "tune", "zero=0 or 1"))
-    if not policy(fusion.policy).reads or not made.options.overlap:
-        problems.append(Problem(f"nothing to choose with policy {fusion.policy}", "tune", _tunable()))
-    if problems:
-        raise UsageError(problems)
-
-
-def _tunable() -> str:
-    """The policies that have something to choose."""
-    return " or ".join(name for name, entry in POLICIES.items() if entry.reads)
-
-
-def _tuning(made: Ready) -> StepTuning:
-    """The pipelines of a step, played once."""
-    plan = made.plan
-    planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, made.options)
-    played = Step(planned, made.options, made.batch).played
-    stages = synced(planned, played, made.options)
-    ends = [max(int(pipe.end_fs[p][-1]) for pipe in played) for p in range(plan.pp)]
-    updates = [stage.updated_fs - stage.reduced_fs for stage in stages]
-    bare_fs = max(end + update for end, update in zip(ends, updates, strict=True))
-    return StepTuning(planned, played, made.options, bare_fs)
+    plan, name, gather = made.plan, made.options.gradients.policy, Gather()
+    gather.refuse(plan.dp < 2, f"nothing to add up with {plan}", "tune", "two replicas or more")
+    flushes = schedule(plan.schedule).synchronous
+    gather.refuse(not flushes, f"nothing to choose with {plan.schedule}", "tune", "a schedule that flushes")
+    scattered = f"nothing to choose with zero={plan.zero}, which scatters gradients layer by layer"
+    gather.refuse(plan.shares_gradients, scattered, "tune", "zero=0 or 1")
+    tunable = " or ".join(each for each, entry in POLICIES.items() if entry.reads)
+    fixed = not policy(name).reads or not made.options.overlap
+    gather.refuse(fixed, f"nothing to choose with policy {name}", "tune", tunable)
+    gather.done()

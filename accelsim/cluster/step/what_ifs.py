@@ -25,50 +25,36 @@ class WhatIf(NamedTuple):
     saved: float
 
 
-class Change(NamedTuple):
-    """A change, and what is run for it."""
-
-    text: str
-    option: str
-    ready: Ready
-
-
-def changes(asked: Ready, found: StepResult) -> Iterator[Change]:
-    """Changes that could help: links and devices twice as fast, and other fields of the plan."""
-    wired = {wire.link for wire in asked.fleet.topology.wires}
+def changes(asked: Ready, found: StepResult) -> Iterator[tuple[str, str, Ready]]:
+    """Changes that could help, each with its option and what is run for it: links and devices twice as fast, and other
+    fields of the plan."""
+    fleet, plan, each = asked.fleet, asked.plan, asked.batch // asked.plan.dp
+    wired = {wire.link for wire in fleet.topology.wires}
     for link in filter(wired.__contains__, found.by_link_B):
-        yield Change(f"links {link} twice as fast", "", asked._replace(fleet=faster(asked.fleet, link)))
-    paces = tuple(2 * pace for pace in asked.fleet.speeds)
-    yield Change("devices twice as fast", "", asked._replace(fleet=asked.fleet.with_speeds(paces)))
-    if any(pace != 1.0 for pace in asked.fleet.speeds):
-        even = (1.0,) * asked.fleet.size
-        yield Change(
-            "no device slower than its chip", "", asked._replace(fleet=asked.fleet.with_speeds(even))
-        )
-    plan, each = asked.plan, asked.batch // asked.plan.dp
-    others: list[tuple[str, dict[str, object]]] = [
-        (
-            f"schedule {name}{' with chunks=2' if entry.chunked else ''}",
-            {"schedule": name, "chunks": 2 if entry.chunked else 1},
-        )
-        for name, entry in SCHEDULES.items()
-        if entry.synchronous and plan.pp > 1 and name != plan.schedule
-    ]
-    others += [
-        (f"recompute {name}", {"recompute": name})
-        for name in recomputes(asked.work, asked.fleet.flash)
-        if name != plan.recompute
-    ]
-    others += [
-        (f"microbatches of {each // count}", {"microbatches": count})
-        for count in (2 * plan.microbatches, plan.microbatches // 2)
-        if count and each % count == 0
-    ]
-    others += [("sequence parallelism", {"sp": True})] if plan.tp > 1 and not plan.sp else []
-    others += [("states of the optimiser shared out", {"zero": 1})] if plan.dp > 1 and not plan.zero else []
+        yield f"links {link} twice as fast", "", asked._replace(fleet=faster(fleet, link))
+    paces = tuple(2 * pace for pace in fleet.speeds)
+    yield "devices twice as fast", "", asked._replace(fleet=fleet.with_speeds(paces))
+    if any(pace != 1.0 for pace in fleet.speeds):
+        even = fleet.with_speeds((1.0,) * fleet.size)
+        yield "no device slower than its chip", "", asked._replace(fleet=even)
+    others: list[tuple[str, dict[str, object]]] = []
+    for name, entry in SCHEDULES.items():
+        if entry.synchronous and plan.pp > 1 and name != plan.schedule:
+            chunks, text = (2, " with chunks=2") if entry.chunked else (1, "")
+            others.append((f"schedule {name}{text}", {"schedule": name, "chunks": chunks}))
+    for name in recomputes(asked.work, fleet.flash):
+        if name != plan.recompute:
+            others.append((f"recompute {name}", {"recompute": name}))
+    for count in (2 * plan.microbatches, plan.microbatches // 2):
+        if count and each % count == 0:
+            others.append((f"microbatches of {each // count}", {"microbatches": count}))
+    if plan.tp > 1 and not plan.sp:
+        others.append(("sequence parallelism", {"sp": True}))
+    if plan.dp > 1 and not plan.zero:
+        others.append(("states of the optimiser shared out", {"zero": 1}))
     for text, fields in others:
         changed = replace(plan, **fields)  # type: ignore[arg-type]
-        yield Change(text, f"--plan {changed}", asked._replace(plan=changed))
+        yield text, f"--plan {changed}", asked._replace(plan=changed)
 
 
 def what_ifs(
@@ -76,11 +62,11 @@ def what_ifs(
 ) -> list[WhatIf]:
     """Return those that can be done and fit, the one that saves most first."""
     made, tried = [], list(changes(asked, found))
-    for number, change in enumerate(tried):
+    for number, (text, option, ready) in enumerate(tried):
         told(number / len(tried))
         with suppress(UsageError, Infeasible):
-            time_s = step_s(*change.ready)
-            made.append(WhatIf(change.text, change.option, time_s, 1 - time_s / found.time_s))
+            time_s = step_s(*ready)
+            made.append(WhatIf(text, option, time_s, 1 - time_s / found.time_s))
     return sorted(made, key=lambda each: -each.saved)
 
 

@@ -21,8 +21,9 @@ from accelsim.cluster.buckets import (
     overlap,
     policy,
 )
-from accelsim.cluster.step.fusing import Tuning, grid, search
+from accelsim.cluster.step.fusing import grid, search
 from accelsim.errors import UsageError
+from tests.helpers.bucket_attempts import attempts
 from tests.helpers.ring_cost import ring_cost
 
 MS, LATENCY_FS = MILLISECOND_FS, 20 * 10**9
@@ -121,7 +122,7 @@ def test_full_fusion_exposes_all_of_its_cost() -> None:
 def test_the_best_threshold_of_fixed_buckets_is_neither_small_nor_large() -> None:
     """Latency rules on the left, what does not overlap on the right."""
     costly = ring_cost(RANKS, 10 * LATENCY_FS, BETA_BPS)
-    found = grid(Tuning(GRADIENTS, BACKWARD_FS, costly, Fusion("ddp")), cycles_fs=[0])
+    found = grid(attempts(GRADIENTS, BACKWARD_FS, costly, Fusion("ddp")), cycles_fs=[0])
     exposed = [trial.exposed_fs for trial in found.trials]
     best = exposed.index(found.best.exposed_fs)
     assert exposed[0] > 2 * found.best.exposed_fs
@@ -132,7 +133,7 @@ def test_the_best_threshold_of_fixed_buckets_is_neither_small_nor_large() -> Non
 
 def test_within_a_cycle_a_larger_threshold_is_never_worse() -> None:
     """All of a cycle goes at its end, in few buckets or many; it is the cycle time that has a best value."""
-    found = grid(Tuning(GRADIENTS, BACKWARD_FS, RING), cycles_fs=[20 * MS])
+    found = grid(attempts(GRADIENTS, BACKWARD_FS, RING), cycles_fs=[20 * MS])
     exposed = [trial.exposed_fs for trial in found.trials]
     assert exposed == sorted(exposed, reverse=True)
     assert exposed[0] > exposed[-1]
@@ -140,7 +141,7 @@ def test_within_a_cycle_a_larger_threshold_is_never_worse() -> None:
 
 def test_the_best_cycle_time_is_neither_short_nor_long() -> None:
     costly = ring_cost(RANKS, 10 * LATENCY_FS, BETA_BPS)
-    found = grid(Tuning(GRADIENTS, BACKWARD_FS, costly), [2**40])
+    found = grid(attempts(GRADIENTS, BACKWARD_FS, costly), [2**40])
     exposed = [trial.exposed_fs for trial in found.trials]
     assert exposed[0] > 2 * found.best.exposed_fs
     assert exposed[-1] > 2 * found.best.exposed_fs
@@ -208,20 +209,20 @@ def test_bad_input_is_refused_all_at_once() -> None:
     with pytest.raises(UsageError, match=r"unknown fusion policy 'horovot'.*did you mean 'horovod'"):
         overlap(GRADIENTS, BACKWARD_FS, RING, Fusion("horovot"))
     with pytest.raises(UsageError, match="nothing to try"):
-        grid(Tuning(GRADIENTS, BACKWARD_FS, RING), [])
+        grid(attempts(GRADIENTS, BACKWARD_FS, RING), [])
 
 
 def test_search_without_optuna_says_what_is_missing() -> None:
     if find_spec("optuna") is not None:
         pytest.skip("Optuna is installed")
     with pytest.raises(UsageError, match="Optuna is not installed"):
-        search(Tuning(GRADIENTS, BACKWARD_FS, RING))
+        search(attempts(GRADIENTS, BACKWARD_FS, RING))
 
 
 @pytest.mark.skipif(find_spec("optuna") is None, reason="Optuna (extra 'sweep') is not installed")
 @pytest.mark.filterwarnings("ignore")
 def test_search_finds_what_the_grid_finds_and_the_same_again() -> None:
-    tuning = Tuning(GRADIENTS, BACKWARD_FS, ring_cost(RANKS, 10 * LATENCY_FS, BETA_BPS))
+    tuning = attempts(GRADIENTS, BACKWARD_FS, ring_cost(RANKS, 10 * LATENCY_FS, BETA_BPS))
     found, again = (search(tuning, 40, seed=5) for _ in range(2))
     assert found == again
     assert found.best.exposed_fs <= Fraction(6, 5) * grid(tuning).best.exposed_fs
