@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, fastest_first, stated
-from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.collectives.switch import SWITCH, TITLE
-from accelsim.cluster.collectives.timing import CollectiveTime
+from accelsim.cluster.collectives.timing import SWITCH, SWITCHED, CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
@@ -221,7 +220,7 @@ def _named(found: CollectiveTime) -> str:
 def _about(found: CollectiveTime, software: Collectives) -> str:
     if found.played == LIBRARY:
         return f"{software.title}: {found.algorithm}, protocol {found.protocol}"
-    title = TITLE if found.algorithm == SWITCH else COLLECTIVES[found.algorithm].title
+    title = SWITCHED if found.algorithm == SWITCH else COLLECTIVES[found.algorithm].title
     return f"{title} ({found.chunks} chunks)" if found.chunks > 1 else title
 
 

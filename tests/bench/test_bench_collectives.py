@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
-from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.network.play import play
 from tests.helpers.cluster_networks import nodes, ring, switch
 

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
-from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.network.play import MessageGraph, Played, play
 from accelsim.cluster.network.topology import Topology

@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.algorithms.trees import trees
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
-from accelsim.cluster.collectives.registry import COLLECTIVES
-from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, halving, origin, rounds, whole
+from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, halving, rounds
 from accelsim.cluster.network.play import MessageGraph, Rules, play, starts
 from accelsim.cluster.network.topology import Topology, Wire
 from accelsim.types import Ints
@@ -51,8 +51,8 @@ def _program(kind: str, nbytes: int, dimension: Dimension) -> tuple[Program, int
         return Program(many, many, tuple(following for _ in turns), blocking=True), size
     if how == "halvingDoubling" and kind != "all_to_all":
         scatter, gather = (
-            halving(_near_first(many), origin(whole(1))),
-            doubling(_near_first(many), origin(whole(1))),
+            halving(_near_first(many)),
+            doubling(_near_first(many)),
         )
         parts = {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}
         return Program(many, many, tuple(parts[kind])), size

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.rounds import Program, chunked
 from accelsim.cluster.network.play import MessageGraph
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Gather
 
 KINDS = {
     "all_reduce": "everybody ends with the sum of all buffers",
@@ -49,6 +49,10 @@ def power_of_two(kind: str, members: Members) -> str:
     return "" if members.ranks & (members.ranks - 1) == 0 else "a number of devices that is a power of two"
 
 
+Make = Callable[[str, Members, int], Program]
+Count = Callable[[Members, int], int]
+
+
 @dataclass(frozen=True)
 class Collective:
     """One algorithm.
@@ -61,27 +65,22 @@ class Collective:
     name: str
     title: str
     kinds: tuple[str, ...]
-    program: Callable[[str, Members, int], Program]
+    program: Make
     rule: Rule = anybody
     pipelined: bool = False
-    count: Callable[[Members, int], int] = lambda members, chunks: 2 * members.ranks**2 * chunks
+    count: Count = lambda members, chunks: 2 * members.ranks**2 * chunks
 
     def why_not(self, kind: str, members: Members) -> str:
         """Return what is missing to do that kind among them; '' where it can."""
-        if kind not in self.kinds:
-            return f"one of {', '.join(self.kinds)}"
-        return self.rule(kind, members)
+        return self.rule(kind, members) if kind in self.kinds else f"one of {', '.join(self.kinds)}"
 
     def rounds(self, kind: str, members: Members, chunks: int = 1) -> Program:
         """The rounds of a kind. UsageError where it cannot do that kind, or not among so many."""
-        missing = self.why_not(kind, members)
-        problems = [Problem(f"{kind} among {members.ranks}", self.name, missing)] if missing else []
-        if chunks < 1:
-            problems.append(Problem(f"{chunks} chunks", self.name, "1 or more"))
-        if members.ranks < 1:
-            problems.append(Problem(f"{members.ranks} devices", self.name, "1 or more"))
-        if problems:
-            raise UsageError(problems)
+        missing, gather = self.why_not(kind, members), Gather()
+        gather.refuse(missing, f"{kind} among {members.ranks}", self.name, missing)
+        gather.refuse(chunks < 1, f"{chunks} chunks", self.name, "1 or more")
+        gather.refuse(members.ranks < 1, f"{members.ranks} devices", self.name, "1 or more")
+        gather.done()
         if members.ranks == 1 and kind != "all_to_all":
             return Program(1, 1, (), areas=areas(kind))
         if self.pipelined:

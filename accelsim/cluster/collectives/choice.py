@@ -13,20 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cluster.collectives import switch
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import bounds
-from accelsim.cluster.collectives.registry import COLLECTIVES
 from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.collectives.software import called_eagerly, estimate
 from accelsim.cluster.collectives.timing import (
     AUTO,
     MOST_TRIED,
+    SWITCH,
     CollectiveTime,
     check,
     closed,
     collective,
     ranked,
+    switched_B,
 )
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, known
@@ -37,7 +38,7 @@ from accelsim.time import FS_PER_S
 from accelsim.types import Ints
 
 LIBRARY = "library"
-ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES, switch.SWITCH)
+ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES, SWITCH)
 """What ``answer`` takes as an algorithm."""
 STANDS_FOR = {
     "ring": ("rings", "chains", "ring", "chain", "pairwise", "direct"),
@@ -85,7 +86,7 @@ def answer(
     if chosen in (LIBRARY, AUTO):
         return fastest_first(topology, software, kind, nbytes, members, chunks, called)[0]
     sums = formats_of_switch(software)
-    if chosen == switch.SWITCH and called.dtype and called.dtype not in (sums or (called.dtype,)):
+    if chosen == SWITCH and called.dtype and called.dtype not in (sums or (called.dtype,)):
         what = f"the switch of {topology.name} does not add up {called.dtype}"
         raise UsageError(Problem(what, "", f"{', '.join(sums)}, or another --algorithm"))
     return collective(topology, kind, nbytes, chosen, members, chunks)
@@ -100,14 +101,12 @@ def fastest_first(
     found = ranked(topology, kind, nbytes, group, chunks, most)
     sums = formats_of_switch(software)
     able = not called.dtype or not sums or called.dtype in sums
-    return [each for each in found if able or each.algorithm != switch.SWITCH]
+    return [each for each in found if able or each.algorithm != SWITCH]
 
 
 def formats_of_switch(software: Collectives) -> Sequence[str]:
     """Return the number formats that the switch adds up, as the library's protocols state them; empty: any."""
-    return next(
-        (each.formats or () for each in software.protocols.values() if each.algorithm == switch.SWITCH), ()
-    )
+    return next((each.formats or () for each in software.protocols.values() if each.algorithm == SWITCH), ())
 
 
 def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
@@ -146,12 +145,10 @@ def by_library(
     found = estimate(topology, software, kind, nbytes, members, dtype=called.dtype)
     seconds = float(called_eagerly(software, found.time_s, nbytes)) if called.eager else found.time_s
     wire_B = _wire_B(topology, found.algorithm, kind, members, nbytes)
-    made = closed(
-        topology, kind, nbytes, found.algorithm, members, round(seconds * FS_PER_S), wire_B, LIBRARY
-    )
-    return replace(
-        made, protocol=found.protocol, factor=factor_of(topology, software, nbytes, members, called)
-    )
+    time_fs = round(seconds * FS_PER_S)
+    made = closed(topology, kind, nbytes, found.algorithm, members, time_fs, wire_B, LIBRARY)
+    factor = factor_of(topology, software, nbytes, members, called)
+    return replace(made, protocol=found.protocol, factor=factor)
 
 
 def factor_of(
@@ -166,8 +163,8 @@ def factor_of(
 
 def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, ...], nbytes: int) -> Ints:
     """Bytes per wire of what a library's algorithm sends."""
-    if algorithm == switch.SWITCH:
-        return switch.carried_B(topology, members, nbytes)
+    if algorithm == SWITCH:
+        return switched_B(topology, members, nbytes)
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     if algorithm == "one-shot":  # the whole buffer to each: an exchange of buffers of n times the size
         program = COLLECTIVES["direct"].rounds("all_to_all", who)

@@ -15,31 +15,16 @@ that follow, and their times are one product.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from accelsim.cluster.collectives.building import bounds
 from accelsim.cluster.collectives.rounds import Program, Rounds
-from accelsim.cluster.network.play import Rules, rules
+from accelsim.cluster.network.play import Rules, Totals, rules
 from accelsim.cluster.network.topology import Topology
 from accelsim.time import NEVER
 from accelsim.types import Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Totals:
-    """What a collective comes to: per wire ``busy_fs`` and ``wire_B``, per device of the topology ``finish_fs``."""
-
-    busy_fs: Ints
-    wire_B: Ints
-    finish_fs: Ints
-
-    @property
-    def time_fs(self) -> int:
-        """Return when all messages have arrived."""
-        return int(self.finish_fs.max(initial=0))
 
 
 def play_ring(

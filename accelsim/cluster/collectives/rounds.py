@@ -1,8 +1,13 @@
-"""Rounds of a collective on cells: equal parts of a buffer, however large that is."""
+"""Rounds of a collective on cells (equal parts of a buffer, however large that is), and what collectives are made of.
+
+Patterns work for several groups of devices at once. ``members``: int64 ``[groups, n]``, the devices of each group in
+order. A group works on n blocks of one cell (around a ring: of ``width`` cells) from cell ``base`` on; member i ends a
+reduce-scatter with block i, with which it begins an all-gather.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,81 +109,59 @@ def whole(ranks: int) -> Ints:
     return np.arange(ranks, dtype=np.int64)[None]
 
 
-def origin(members: Ints) -> Ints:
-    """Base 0 for all groups."""
-    return np.zeros(len(members), np.int64)
+def _first(members: Ints, base: Ints | int, cells: Ints) -> Ints:
+    """First cells of messages: ``cells`` of each group, from its base on."""
+    return (np.broadcast_to(base, len(members))[:, None] + cells).ravel()
 
 
-def ring_scatter(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
-    """Reduce-scatter around a ring: in round j, member i sends block i - 1 - j to the next, which adds its own."""
-    return _ring(members, base, width, lag=1, reduces=True)
-
-
-def ring_gather(members: Ints, base: Ints, width: int = 1) -> list[Rounds]:
-    """All-gather around a ring: in round j, member i sends block i - j to the next."""
-    return _ring(members, base, width, lag=0, reduces=False)
-
-
-def _ring(members: Ints, base: Ints, width: int, lag: int, reduces: bool) -> list[Rounds]:
+def ring(members: Ints, base: Ints | int = 0, width: int = 1, *, reduces: bool = False) -> list[Rounds]:
+    """All-gather around a ring: in round j, member i sends block i - j to the next; or (``reduces``) reduce-scatter:
+    block i - 1 - j, to which the next adds its own."""
     many = members.shape[1]
     if many == 1:
         return []
-    block = (np.arange(many) - lag) % many
-    first = base[:, None] + block * width
-    made = rounds(members.ravel(), np.roll(members, -1, 1).ravel(), first.ravel(), width, reduces)
+    first = _first(members, base, (np.arange(many) - reduces) % many * width)
+    made = rounds(members.ravel(), np.roll(members, -1, 1).ravel(), first, width, reduces)
     return [replace(made, times=many - 1, step=-width, period=many * width)]
 
 
-def direct_scatter(members: Ints, base: Ints) -> list[Rounds]:
-    """Reduce-scatter in one round: each member sends every other one its block."""
-    return _direct(members, base, own=False)
-
-
-def direct_gather(members: Ints, base: Ints) -> list[Rounds]:
-    """All-gather in one round: each member sends its block to every other one."""
-    return _direct(members, base, own=True)
-
-
-def _direct(members: Ints, base: Ints, own: bool) -> list[Rounds]:
+def direct(members: Ints, *, reduces: bool = False) -> list[Rounds]:
+    """All-gather in one round: each member sends its block to every other one; or (``reduces``) reduce-scatter: each
+    member sends every other one that one's block."""
     many = members.shape[1]
     if many == 1:
         return []
     shift, index = (each.ravel() for each in np.meshgrid(np.arange(1, many), np.arange(many), indexing="ij"))
     other = (index + shift) % many
-    first = base[:, None] + (index if own else other)
-    return [rounds(members[:, index].ravel(), members[:, other].ravel(), first.ravel(), 1, not own)]
+    first = _first(members, 0, other if reduces else index)
+    return [rounds(members[:, index].ravel(), members[:, other].ravel(), first, 1, reduces)]
 
 
-def settled(members: Ints, base: Ints) -> Rounds:
+def settled(members: Ints) -> Rounds:
     """Each member waits until its block is complete: a message to itself, which takes no time. Those that wait for it
     need not wait for each of many senders."""
-    first = base[:, None] + np.arange(members.shape[1])
-    return rounds(members.ravel(), members.ravel(), first.ravel())
+    return rounds(members.ravel(), members.ravel(), _first(members, 0, np.arange(members.shape[1])))
 
 
-def halving(members: Ints, base: Ints) -> list[Rounds]:
+def halving(members: Ints) -> list[Rounds]:
     """Reduce-scatter among 2^k: with the member half as far away each time, half of what is left is exchanged."""
-    return [_exchange(members, base, distance, True) for distance in _distances(members)]
+    return [_exchange(members, distance, True) for distance in _distances(members)]
 
 
-def doubling(members: Ints, base: Ints) -> list[Rounds]:
+def doubling(members: Ints) -> list[Rounds]:
     """All-gather among 2^k, the mirror image of ``halving``."""
-    return [_exchange(members, base, distance, False) for distance in reversed([*_distances(members)])]
+    return [_exchange(members, distance, False) for distance in reversed(_distances(members))]
 
 
-def _distances(members: Ints) -> Iterator[int]:
-    distance = members.shape[1] // 2
-    while distance:
-        yield distance
-        distance //= 2
+def _distances(members: Ints) -> list[int]:
+    return [1 << power for power in reversed(range(members.shape[1].bit_length() - 1))]
 
 
-def _exchange(members: Ints, base: Ints, distance: int, reduces: bool) -> Rounds:
+def _exchange(members: Ints, distance: int, reduces: bool) -> Rounds:
     index = np.arange(members.shape[1])
     other = index ^ distance
-    half = (other if reduces else index) // distance * distance
-    first = base[:, None] + half
-    return rounds(members.ravel(), members[:, other].ravel(), first.ravel(), distance, reduces)
+    first = _first(members, 0, (other if reduces else index) // distance * distance)
+    return rounds(members.ravel(), members[:, other].ravel(), first, distance, reduces)
 
 
 def exchanges(members: Ints) -> list[Rounds]:
@@ -186,7 +169,7 @@ def exchanges(members: Ints) -> list[Rounds]:
     index = np.arange(members.shape[1])
     return [
         rounds(members.ravel(), members[:, index ^ distance].ravel(), 0, 1, True)
-        for distance in reversed([*_distances(members)])
+        for distance in reversed(_distances(members))
     ]
 
 

@@ -9,24 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isqrt
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cluster.collectives import switch
+from accelsim.cluster.collectives.algorithms import able
+from accelsim.cluster.collectives.algorithms import algorithm as named
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
 from accelsim.cluster.collectives.building import messages
-from accelsim.cluster.collectives.fast import Totals, play_ring
-from accelsim.cluster.collectives.registry import able
-from accelsim.cluster.collectives.registry import algorithm as named
+from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.collectives.rounds import Program
-from accelsim.cluster.network.play import play, wires_J
+from accelsim.cluster.network.play import Totals, play, wires_J
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError, count_of, known
+from accelsim.errors import Gather, Problem, UsageError, count_of, known
 from accelsim.time import FS, FS_PER_S, NEVER
 from accelsim.types import Ints
 
-AUTO = "auto"
+AUTO, SWITCH = "auto", "switch"
+SWITCHED = "in the switch, which adds up and sends the sum to all"
+"""Title of the algorithm of a switch that adds up (NVLS, SHARP): each of n devices adds up one part of the buffer by
+way of the switch, and hands the sum to all. Over its wires go its buffer and one part upwards, one part and the whole
+sum downwards, S (n + 1) / n bytes each way."""
 MOST_TRIED = 200_000
 """Messages up to which 'auto' plays an algorithm; a ring that needs no events is always among those tried."""
 MOST_PLAYED = 10_000_000
@@ -105,10 +109,78 @@ class CollectiveTime:
         return [int(wire) for wire in np.flatnonzero(self.busy_fs == most)] if most else []
 
 
+class _Task(NamedTuple):
+    """A collective of ``nbytes`` among ``members`` in ``chunks`` (None: as many as are best)."""
+
+    topology: Topology
+    kind: str
+    nbytes: int
+    members: tuple[int, ...]
+    chunks: int | None = None
+
+    @property
+    def who(self) -> Members:
+        """The members as algorithms see them."""
+        return Members(len(self.members), tuple(self.topology.groups[rank] for rank in self.members))
+
+    @property
+    def among(self) -> str:
+        """'8 devices'."""
+        return f"among {count_of(len(self.members), 'device')}"
+
+    def count(self, chosen: Collective) -> int:
+        """Chunks of an algorithm."""
+        if self.chunks is not None or not chosen.pipelined or len(self.members) < 2:
+            return self.chunks or 1
+        return best_chunks(self.topology, self.nbytes, self.members)
+
+    def rounds(self, chosen: Collective) -> Program:
+        """Rounds of an algorithm."""
+        return chosen.rounds(self.kind, self.who, self.count(chosen))
+
+    def affordable(self, chosen: Collective, most: int) -> bool:
+        """Return whether it takes at most so many messages, or is a ring that needs no events."""
+        if chosen.count(self.who, self.count(chosen)) <= most:
+            return True
+        program = self.rounds(chosen) if chosen.name == "ring" else None
+        return program is not None and bool(play_ring(self.topology, program, self.members, self.nbytes))
+
+    def check(self, algorithm: str) -> None:
+        """Raise UsageError with all that is wrong with it by an algorithm."""
+        topology, kind, members = self.topology, self.kind, self.members
+        known("kind of collective", kind, KINDS)
+        gather = Gather()
+        for rank in dict.fromkeys(members):
+            exists = 0 <= rank < topology.ranks
+            gather.refuse(not exists, f"no device {rank}", topology.name, f"0 to {topology.ranks - 1}")
+        gather.refuse(not 0 <= self.nbytes <= MOST_B, f"{self.nbytes:,} bytes", kind, "0 B to 1 EiB")
+        twice = f"a group that has a device twice: {list(members)}"
+        gather.refuse(len(set(members)) < len(members), twice, kind, "each once")
+        gather.refuse(not members, "a group of no device", kind, "one or more")
+        gather.done()
+        if algorithm == SWITCH:
+            missing = self.unswitched()
+        else:
+            missing = "" if algorithm == AUTO else named(algorithm, kind).why_not(kind, self.who)
+        if missing:
+            raise UsageError(Problem(f"{kind} by {algorithm} {self.among}", topology.name, missing))
+
+    def unswitched(self) -> str:
+        """Return what is missing to do it in a switch that adds up; '' where it can."""
+        if self.kind != "all_reduce":
+            return "all_reduce"
+        able = len(set(self.members)) > 1 and reach(self.topology, self.members).sums
+        return "" if able else "two devices or more at one switch whose fabric says `sums: true`"
+
+
 def collective(
-    topology: Topology, kind: str, nbytes: int, algorithm: str = AUTO, group: Sequence[int] | None = None,
+    topology: Topology,
+    kind: str,
+    nbytes: int,
+    algorithm: str = AUTO,
+    group: Sequence[int] | None = None,
     chunks: int | None = None,
-) -> CollectiveTime:  # fmt: skip
+) -> CollectiveTime:
     """A collective of ``nbytes`` (a whole buffer) among ``group``, all devices where None; remembered.
 
     ``chunks``: parts that follow each other; None: of pipelined algorithms as many as ``best_chunks`` says, else one.
@@ -116,69 +188,85 @@ def collective(
     """
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
     check(topology, kind, nbytes, algorithm, members)
-    return _collective(topology, kind, nbytes, algorithm, members, chunks)
+    return _collective(_Task(topology, kind, nbytes, members, chunks), algorithm)
+
+
+def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
+    """UsageError with all that is wrong with a collective of ``nbytes`` among ``members`` by an algorithm."""
+    _Task(topology, kind, nbytes, members).check(algorithm)
 
 
 def ranked(
-    topology: Topology, kind: str, nbytes: int, group: Sequence[int] | None = None, chunks: int | None = None,
+    topology: Topology,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int] | None = None,
+    chunks: int | None = None,
     most: int = MOST_TRIED,
-) -> list[CollectiveTime]:  # fmt: skip
+) -> list[CollectiveTime]:
     """All algorithms that can do it, in order of their times; those with more than ``most`` messages left out."""
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    check(topology, kind, nbytes, AUTO, members)
-    who = Members(len(members), tuple(topology.groups[rank] for rank in members))
-    tried = [
-        _collective(topology, kind, nbytes, each.name, members, chunks)
-        for each in able(kind, who)
-        if _affordable(topology, each, kind, nbytes, members, chunks, most)
-    ]
-    if not switch.why_not(topology, kind, members):
-        tried.append(_collective(topology, kind, nbytes, switch.SWITCH, members, chunks))
-    if not tried:
-        raise UsageError(
-            Problem(
-                f"{kind} among {count_of(len(members), 'device')}", topology.name, "an --algorithm by name"
-            )
-        )
-    return sorted(tried, key=lambda each: each.time_fs)
+    task = _Task(topology, kind, nbytes, members, chunks)
+    task.check(AUTO)
+    names = [each.name for each in able(kind, task.who) if task.affordable(each, most)]
+    names += [] if task.unswitched() else [SWITCH]
+    if not names:
+        raise UsageError(Problem(f"{kind} {task.among}", topology.name, "an --algorithm by name"))
+    return sorted((_collective(task, name) for name in names), key=lambda each: each.time_fs)
 
 
 @lru_cache(maxsize=4096)
-def _collective(
-    topology: Topology, kind: str, nbytes: int, name: str, members: tuple[int, ...], chunks: int | None
-) -> CollectiveTime:
+def _collective(task: _Task, name: str) -> CollectiveTime:
+    topology, kind, nbytes, members, chunks = task
     if name == AUTO:
         return ranked(topology, kind, nbytes, members, chunks)[0]
-    if name == switch.SWITCH:
-        wire_B = switch.carried_B(topology, members, nbytes)
-        return closed(
-            topology, kind, nbytes, name, members, switch.time_fs(topology, members, nbytes), wire_B, name
-        )
-    program, count = _program(topology, named(name, kind), kind, nbytes, members, chunks)
-    found: Any = play_ring(topology, program, members, nbytes)
-    how = "ring" if isinstance(found, Totals) else "events"
+    if name == SWITCH:
+        return _switched(task)
+    chosen = named(name, kind)
+    program = task.rounds(chosen)
+    found: Totals | None = play_ring(topology, program, members, nbytes)
+    how = "ring"
     if found is None:
-        _check_many(kind, name, members, sum(each.times * len(each.source) for each in program.rounds))
-        found = play(topology, messages(program, nbytes).on(members))
-    return CollectiveTime(
-        topology,
-        kind,
-        nbytes,
-        name,
-        count,
-        members,
-        found.time_fs,
-        found.finish_fs,
-        found.busy_fs,
-        found.wire_B,
-        how,
-    )
+        many = sum(each.times * len(each.source) for each in program.rounds)
+        if many > MOST_PLAYED:
+            what = f"{kind} by {name} {task.among} takes {many:,} messages"
+            expected = f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"
+            raise UsageError(Problem(what, "", expected))
+        found, how = play(topology, messages(program, nbytes).on(members)), "events"
+    times = (found.time_fs, found.finish_fs, found.busy_fs, found.wire_B)
+    return CollectiveTime(topology, kind, nbytes, name, task.count(chosen), members, *times, how)
+
+
+def _switched(task: _Task) -> CollectiveTime:
+    """In closed form on an idle network: two trips through the switch, and the bytes over the slowest wire."""
+    topology, members = task.topology, task.members
+    wire_B = switched_B(topology, members, task.nbytes)
+    steps = zip(members, [*members[1:], members[0]], strict=True)
+    latency = max(topology.message_fs(a, b, 0) for a, b in steps)
+    used = np.flatnonzero(wire_B).tolist()
+    moving = max(topology.occupancy_fs(wire, int(wire_B[wire])) for wire in used)
+    time_fs = 2 * latency + moving
+    return closed(topology, task.kind, task.nbytes, SWITCH, members, time_fs, wire_B, SWITCH)
+
+
+def switched_B(topology: Topology, members: Sequence[int], nbytes: int) -> Ints:
+    """Bytes per wire of an all-reduce in the switch."""
+    found = np.zeros(len(topology.wires), np.int64)
+    for a, b in zip(members, [*members[1:], members[0]], strict=True):
+        found[list(topology.route(a, b))] += nbytes + -(-nbytes // len(members))
+    return found
 
 
 def closed(
-    topology: Topology, kind: str, nbytes: int, name: str, members: tuple[int, ...], time_fs: int, wire_B: Ints,
+    topology: Topology,
+    kind: str,
+    nbytes: int,
+    name: str,
+    members: tuple[int, ...],
+    time_fs: int,
+    wire_B: Ints,
     how: str,
-) -> CollectiveTime:  # fmt: skip
+) -> CollectiveTime:
     """A collective of a known time, which all members end at once; no wire is busy longer than the whole."""
     busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
     time_fs = max(time_fs, *busy)
@@ -187,42 +275,8 @@ def closed(
         raise UsageError(Problem(what, topology.name, "fewer bytes"))
     finish = np.zeros(topology.ranks, np.int64)
     finish[list(members)] = time_fs
-    return CollectiveTime(
-        topology, kind, nbytes, name, 1, members, time_fs, finish, np.array(busy, np.int64), wire_B, how
-    )
-
-
-def _check_many(kind: str, name: str, members: tuple[int, ...], many: int) -> None:
-    if many > MOST_PLAYED:
-        what = f"{kind} by {name} among {count_of(len(members), 'device')} takes {many:,} messages"
-        raise UsageError(Problem(what, "", f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"))
-
-
-def _program(
-    topology: Topology,
-    chosen: Collective,
-    kind: str,
-    nbytes: int,
-    members: tuple[int, ...],
-    chunks: int | None,
-) -> tuple[Program, int]:
-    """The rounds, and how many chunks."""
-    count = _chunks(topology, chosen, kind, nbytes, members, chunks)
-    groups = tuple(topology.groups[rank] for rank in members)
-    return chosen.rounds(kind, Members(len(members), groups), count), count
-
-
-def _chunks(
-    topology: Topology,
-    chosen: Collective,
-    kind: str,
-    nbytes: int,
-    members: tuple[int, ...],
-    chunks: int | None,
-) -> int:
-    if chunks is not None or not chosen.pipelined or len(members) < 2:
-        return chunks or 1
-    return best_chunks(topology, nbytes, members)
+    times = (time_fs, finish, np.array(busy, np.int64), wire_B)
+    return CollectiveTime(topology, kind, nbytes, name, 1, members, *times, how)
 
 
 def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
@@ -233,51 +287,3 @@ def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
     moving = max(topology.message_fs(a, b, nbytes) - topology.message_fs(a, b, 0) for a, b in steps)
     best = isqrt(max(0, len(members) - 2) * moving // alpha)
     return min(MOST_CHUNKS, 1 << max(0, best.bit_length() - 1))
-
-
-def _affordable(
-    topology: Topology, chosen: Collective, kind: str, nbytes: int, members: tuple[int, ...], chunks: int | None,
-    most: int,
-) -> bool:  # fmt: skip
-    """Return whether it takes at most so many messages, or a ring that needs no events."""
-    who = Members(len(members), tuple(topology.groups[rank] for rank in members))
-    if chosen.count(who, _chunks(topology, chosen, kind, nbytes, members, chunks)) <= most:
-        return True
-    if chosen.name != "ring":
-        return False
-    return (
-        play_ring(topology, _program(topology, chosen, kind, nbytes, members, chunks)[0], members, nbytes)
-        is not None
-    )
-
-
-def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
-    """UsageError with all that is wrong with a collective of ``nbytes`` among ``members`` by an algorithm."""
-    known("kind of collective", kind, KINDS)
-    problems = [
-        Problem(f"no device {rank}", topology.name, f"0 to {topology.ranks - 1}")
-        for rank in dict.fromkeys(members)
-        if not 0 <= rank < topology.ranks
-    ]
-    if not 0 <= nbytes <= MOST_B:
-        problems.append(Problem(f"{nbytes:,} bytes", kind, "0 B to 1 EiB"))
-    if len(set(members)) < len(members):
-        problems.append(Problem(f"a group that has a device twice: {list(members)}", kind, "each once"))
-    if not members:
-        problems.append(Problem("a group of no device", kind, "one or more"))
-    if problems:
-        raise UsageError(problems)
-    if algorithm != AUTO:
-        who = Members(len(members), tuple(topology.groups[rank] for rank in members))
-        in_switch = algorithm == switch.SWITCH
-        missing = (
-            switch.why_not(topology, kind, members)
-            if in_switch
-            else named(algorithm, kind).why_not(kind, who)
-        )
-        if missing:
-            raise UsageError(
-                Problem(
-                    f"{kind} by {algorithm} among {count_of(len(members), 'device')}", topology.name, missing
-                )
-            )

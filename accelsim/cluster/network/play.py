@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from importlib import import_module
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from accelsim.cluster.network import play_kernel
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError
 from accelsim.time import FS_PER_S
-from accelsim.types import Bools, Ints
+from accelsim.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +60,10 @@ LONGEST_FS = 1 << 60
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
-    """What happened: per message ``start_fs`` (its first byte enters its first wire) and ``end_fs`` (all of it is
-    there); per wire ``busy_fs`` and ``wire_B``; per rank ``finish_fs``, when the last message that it sent or receives
-    has arrived."""
+class Totals:
+    """What messages come to: per wire ``busy_fs`` and ``wire_B``; per device of the topology ``finish_fs``, when the
+    last message that it sent or receives has arrived."""
 
-    topology: Topology
-    start_fs: Ints
-    end_fs: Ints
     busy_fs: Ints
     wire_B: Ints
     finish_fs: Ints
@@ -78,14 +73,25 @@ class Played:
         """Return when all messages have arrived."""
         return int(self.finish_fs.max(initial=0))
 
+
+@dataclass(frozen=True, eq=False)
+class Played(Totals):
+    """What happened: per message ``start_fs`` (its first byte enters its first wire) and ``end_fs`` (all of it is
+    there)."""
+
+    start_fs: Ints
+    end_fs: Ints
+    topology: Topology
+
     @cached_property
     def energy_J(self) -> float:
         """Bytes of each wire times its energy per byte."""
         return wires_J(self.topology, self.wire_B)
 
-    def utilisation(self) -> Any:
+    def utilisation(self) -> Floats:
         """Share of the time that each wire is busy."""
-        return self.busy_fs / max(1, self.time_fs)
+        found: Floats = self.busy_fs / max(1, self.time_fs)
+        return found
 
 
 def wires_J(topology: Topology, wire_B: Ints) -> float:
@@ -144,25 +150,26 @@ def ways(topology: Topology, source: Ints, target: Ints) -> Ways:
 
 FEW = 200_000
 """Messages that plain Python has played before numba is loaded."""
-COMPILED = "accelsim.cluster.network.play_compiled"
 
 
 def kernel(messages: int, kind: str = "") -> Any:
     """The event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster of those there
     are; all give the same. ACCELSIM_KERNEL=python keeps numba out."""
     kept_out = os.environ.get("ACCELSIM_KERNEL", "") == "python" or (
-        messages <= FEW and COMPILED not in sys.modules
+        messages <= FEW and not _compiled.cache_info().currsize
     )
     plain = kind == "python" or (not kind and kept_out)
-    return (None if plain else _compiled()) or play_kernel
+    return (None if plain else _compiled()) or play_kernel.run
 
 
 @cache
 def _compiled() -> Any:
     try:
-        return import_module(COMPILED)
-    except ImportError:  # not installed, or one that does not fit the NumPy of the day
+        from accelsim.dram.compiled import compiled
+    except ImportError:  # numba is not installed, or does not fit the NumPy of the day
         return None
+    heap = {"heapify": heapify, "heappop": heappop, "heappush": heappush}
+    return compiled((play_kernel,), {"__name__": __name__, **heap})["run"]
 
 
 def play(
@@ -189,15 +196,17 @@ def play(
     columns = [found.start, found.wires, hops.kind_of, size_of, hops.busy.ravel(), hops.through.ravel(),
                hops.onward.ravel(), hops.latency, found.route_of, np.diff(graph.needs_start), after_start, after,
                ready, free, start, end]  # fmt: skip
-    plain = loop is play_kernel
+    plain = loop is play_kernel.run
     given = [each.tolist() if plain else each.astype(np.int64) for each in columns]
-    arrived = loop.run(*given[:4], hops.busy.shape[1], *given[4:13], topology.overhead_fs, *given[13:])
+    arrived = loop(*given[:4], hops.busy.shape[1], *given[4:13], topology.overhead_fs, *given[13:])
     if arrived != len(graph):
         why = "takes longer than 4,611 s" if arrived < 0 else "waits for messages that wait for it"
         raise UsageError(Problem(f"a message {why}", topology.name))
     start, end = (np.array(each, np.int64) for each in given[14:])
-    busy_fs, wire_B = _carried(topology, graph.nbytes, size_of, hops, found)
-    return Played(topology, start, end, busy_fs, wire_B, _finish(topology, graph, end, starts_fs))
+    finish = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
+    for ranks in (graph.source, graph.target):
+        np.maximum.at(finish, ranks, end)
+    return Played(*_carried(topology, graph.nbytes, size_of, hops, found), finish, start, end, topology)
 
 
 def _ready(graph: MessageGraph, starts_fs: Sequence[int] | None) -> Ints:
@@ -225,10 +234,3 @@ def _carried(topology: Topology, nbytes: Ints, size_of: Ints, hops: Rules, found
     np.add.at(carried, wire, nbytes[message])
     np.add.at(busy, wire, hops.busy[hops.kind_of[wire], size_of[message]])
     return busy, carried
-
-
-def _finish(topology: Topology, graph: MessageGraph, end: Ints, starts_fs: Sequence[int] | None) -> Ints:
-    finish = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
-    np.maximum.at(finish, graph.source, end)
-    np.maximum.at(finish, graph.target, end)
-    return finish

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelsim.cluster.collectives.algorithms import algorithm
 from accelsim.cluster.collectives.base import areas
-from accelsim.cluster.collectives.registry import algorithm
 from accelsim.cluster.network.play import MessageGraph
 from accelsim.cluster.plan.spmd import SPMD
 from accelsim.errors import ModelError, Problem

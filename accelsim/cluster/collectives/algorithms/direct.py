@@ -11,29 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.cluster.collectives.base import Collective, Members, areas
-from accelsim.cluster.collectives.rounds import (
-    Program,
-    Rounds,
-    direct_gather,
-    direct_scatter,
-    origin,
-    rounds,
-    settled,
-    whole,
-)
+from accelsim.cluster.collectives.base import KINDS, Collective, Members, areas
+from accelsim.cluster.collectives.rounds import Program, Rounds, direct, rounds, settled, whole
 from accelsim.types import Ints
 
 
 def _direct(kind: str, members: Members, chunks: int) -> Program:
     many, everybody = members.ranks, whole(members.ranks)
-    scatter, gather = (
-        direct_scatter(everybody, origin(everybody)),
-        direct_gather(everybody, origin(everybody)),
-    )
+    scatter, gather = direct(everybody, reduces=True), direct(everybody)
     others = np.arange(1, many)
     parts: dict[str, list[Rounds]] = {
-        "all_reduce": [*scatter, settled(everybody, origin(everybody)), *gather],
+        "all_reduce": [*scatter, settled(everybody), *gather],
         "reduce_scatter": scatter,
         "all_gather": gather,
         "broadcast": [rounds(others * 0, others, 0, many)],
@@ -67,12 +55,7 @@ def exchange(index: Ints, other: Ints) -> Rounds:
     return rounds(source, other, other, into=many + source)
 
 
-DIRECT = Collective(
-    "direct",
-    "each to each at once",
-    ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"),
-    _direct,
-)
+DIRECT = Collective("direct", "each to each at once", tuple(KINDS), _direct)
 
 
 def _pairwise(kind: str, members: Members, chunks: int) -> Program:
@@ -91,9 +74,6 @@ def _server(kind: str, members: Members, chunks: int) -> Program:
 
 
 SERVER = Collective(
-    "server",
-    "all to the first device, which adds and sends back",
-    ("all_reduce",),
-    _server,
+    "server", "all to the first device, which adds and sends back", ("all_reduce",), _server,
     count=lambda members, chunks: 2 * members.ranks * chunks,
-)
+)  # fmt: skip

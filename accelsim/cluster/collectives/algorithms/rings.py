@@ -1,11 +1,21 @@
-"""Rings: one over all devices, or as many side by side as a node has devices, each with its part of the buffer.
+"""Rings, hierarchies of rings, and exchanges with partners at distances that are powers of two.
 
-Side by side all pass the nodes in one order; ring r enters each node at its device r. So every device sends to another
-node, over its own card, what one ring alone would send over one. This is how NCCL lays its channels.
+``rings``: as many rings side by side as a node has devices, each with its part of the buffer. All pass the nodes in one
+order; ring r enters each node at its device r. So every device sends to another node, over its own card, what one ring
+alone would send over one. This is how NCCL lays its channels.
+
+``hierarchical``: reduce-scatter inside each node, all-reduce between nodes on one part each, all-gather inside. Over
+the slow links between nodes each device sends a part of the buffer only, as many parts as a node has devices: what
+ASTRA-sim calls "local bandwidth aware". ``hierarchical_baseline`` reduces the whole buffer inside each node, and then
+again between nodes.
+
+``halving_doubling``, ``recursive_doubling``: Thakur, Rabenseifner and Gropp, Optimization of collective communication
+(2005).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,20 +28,23 @@ from accelsim.cluster.collectives.rounds import (
     exchanges,
     folded,
     halving,
-    origin,
-    ring_gather,
-    ring_scatter,
+    ring,
     whole,
 )
 from accelsim.types import Ints
 
+SCATTERED = ("all_reduce", "reduce_scatter", "all_gather")
+"""Kinds that a reduce-scatter, an all-gather or both make up."""
+
+
+def _both(kind: str, scatter: Sequence[Rounds], gather: Sequence[Rounds]) -> tuple[Rounds, ...]:
+    return (*(() if kind == "all_gather" else scatter), *(() if kind == "reduce_scatter" else gather))
+
 
 def nodes(members: Members) -> Ints:
     """Devices by node: int64 ``[nodes, devices per node]``."""
-    names = list(dict.fromkeys(members.groups))
-    return np.array(
-        [[rank for rank, group in enumerate(members.groups) if group == name] for name in names], np.int64
-    )
+    names, groups = dict.fromkeys(members.groups), np.array(members.groups)
+    return np.array([np.flatnonzero(groups == name) for name in names], np.int64)
 
 
 def several_nodes(kind: str, members: Members) -> str:
@@ -43,106 +56,78 @@ def several_nodes(kind: str, members: Members) -> str:
 
 def _ring(kind: str, members: Members, chunks: int) -> Program:
     everybody = whole(members.ranks)
-    scatter, gather = ring_scatter(everybody, origin(everybody)), ring_gather(everybody, origin(everybody))
-    parts = {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}
-    return Program(members.ranks, members.ranks, tuple(parts[kind]))
+    parts = _both(kind, ring(everybody, reduces=True), ring(everybody))
+    return Program(members.ranks, members.ranks, parts)
 
 
-RING = Collective(
-    "ring", "around a ring, one part per device", ("all_reduce", "reduce_scatter", "all_gather"), _ring
-)
+RING = Collective("ring", "around a ring, one part per device", SCATTERED, _ring)
 
 
 def _rings(kind: str, members: Members, chunks: int) -> Program:
     inside = nodes(members)
-    rings = np.stack([np.roll(inside, -ring, 1).ravel() for ring in range(inside.shape[1])])
-    base = np.arange(len(rings)) * members.ranks
-    own = (
-        rings * len(rings) + np.arange(len(rings))[:, None]
-    ).ravel()  # so that each device's parts lie together
-    scatter, gather = (
-        [replace(each, names=own) for each in made]
-        for made in (ring_scatter(rings, base), ring_gather(rings, base))
-    )
-    parts = {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}
-    return Program(members.ranks, rings.size, tuple(parts[kind]))
+    rings = np.stack([np.roll(inside, -entry, 1).ravel() for entry in range(inside.shape[1])])
+    base, count = np.arange(len(rings)) * members.ranks, len(rings)
+    own = (rings * count + np.arange(count)[:, None]).ravel()  # so that each device's parts lie together
+    made = _both(kind, ring(rings, base, reduces=True), ring(rings, base))
+    return Program(members.ranks, rings.size, tuple(replace(each, names=own) for each in made))
 
 
 RINGS = Collective(
-    "rings",
-    "one ring per device of a node, side by side",
-    ("all_reduce", "reduce_scatter", "all_gather"),
-    _rings,
-    several_nodes,
+    "rings", "one ring per device of a node, side by side", SCATTERED, _rings, several_nodes,
     count=lambda members, chunks: 2 * members.ranks**2 * members.per_node * chunks,
-)
+)  # fmt: skip
 
 
 def _hierarchical(kind: str, members: Members, chunks: int) -> Program:
     inside = nodes(members)
     many, per_node = inside.shape
     across, part = inside.T.copy(), np.arange(per_node) * many
-    within = ring_scatter(inside, origin(inside), many)
-    between = ring_scatter(across, part) + ring_gather(across, part)
-    back = ring_gather(inside, origin(inside), many)
-    return Program(members.ranks, many * per_node, (*within, *between, *back))
+    between = ring(across, part, reduces=True) + ring(across, part)
+    made = (*ring(inside, 0, many, reduces=True), *between, *ring(inside, 0, many))
+    return Program(members.ranks, inside.size, made)
+
+
+def _by_levels(members: Members, chunks: int) -> int:
+    return 2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks
 
 
 HIERARCHICAL = Collective(
-    "hierarchical",
-    "inside nodes, then between them on a part each, then inside",
-    ("all_reduce",),
-    _hierarchical,
-    several_nodes,
-    count=lambda members, chunks: (
-        2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks
-    ),
-)
+    "hierarchical", "inside nodes, then between them on a part each, then inside", ("all_reduce",), _hierarchical,
+    several_nodes, count=_by_levels,
+)  # fmt: skip
 
 
 def _baseline(kind: str, members: Members, chunks: int) -> Program:
     inside = nodes(members)
-    many, per_node = inside.shape
-    within, between = _all_reduce(inside, many), _all_reduce(inside.T.copy(), per_node)
-    return Program(members.ranks, many * per_node, (*within, *between))
-
-
-def _all_reduce(members: Ints, width: int) -> list[Rounds]:
-    return ring_scatter(members, origin(members), width) + ring_gather(members, origin(members), width)
+    levels = (inside, inside.shape[0]), (inside.T.copy(), inside.shape[1])
+    made = [ring(level, 0, width, reduces=adds) for level, width in levels for adds in (True, False)]
+    return Program(members.ranks, inside.size, tuple(each for part in made for each in part))
 
 
 BASELINE = Collective(
-    "hierarchical_baseline",
-    "the whole buffer inside nodes, then between them",
-    ("all_reduce",),
-    _baseline,
-    several_nodes,
-    count=lambda members, chunks: (
-        2 * members.ranks * (members.per_node + members.ranks // members.per_node) * chunks
-    ),
-)
+    "hierarchical_baseline", "the whole buffer inside nodes, then between them", ("all_reduce",), _baseline,
+    several_nodes, count=_by_levels,
+)  # fmt: skip
+
+
+def _by_powers(members: Members, chunks: int) -> int:
+    return 2 * members.ranks * members.ranks.bit_length() * chunks
 
 
 def _halving_doubling(kind: str, members: Members, chunks: int) -> Program:
     power = 1 << (members.ranks.bit_length() - 1)
     before, stay, after = folded(members.ranks, power)
-    scatter, gather = halving(stay, origin(stay)), doubling(stay, origin(stay))
-    parts = {"all_reduce": before + scatter + gather + after, "reduce_scatter": scatter, "all_gather": gather}
-    return Program(members.ranks, power, tuple(parts[kind]))
+    return Program(members.ranks, power, (*before, *_both(kind, halving(stay), doubling(stay)), *after))
 
 
-def _rule(kind: str, members: Members) -> str:
+def _any_number_of_all_reduce(kind: str, members: Members) -> str:
     return "" if kind == "all_reduce" else power_of_two(kind, members)
 
 
 HALVING_DOUBLING = Collective(
-    "halving_doubling",
-    "recursive halving, then doubling; of a number that is no power of two, some fold in before",
-    ("all_reduce", "reduce_scatter", "all_gather"),
-    _halving_doubling,
-    _rule,
-    count=lambda members, chunks: 2 * members.ranks * members.ranks.bit_length() * chunks,
-)
+    "halving_doubling", "recursive halving, then doubling; of a number that is no power of two, some fold in before",
+    SCATTERED, _halving_doubling, _any_number_of_all_reduce, count=_by_powers,
+)  # fmt: skip
 
 
 def _recursive_doubling(kind: str, members: Members, chunks: int) -> Program:
@@ -151,9 +136,6 @@ def _recursive_doubling(kind: str, members: Members, chunks: int) -> Program:
 
 
 RECURSIVE_DOUBLING = Collective(
-    "recursive_doubling",
-    "whole buffers exchanged, log2 of the devices times",
-    ("all_reduce",),
-    _recursive_doubling,
-    count=lambda members, chunks: 2 * members.ranks * members.ranks.bit_length() * chunks,
-)
+    "recursive_doubling", "whole buffers exchanged, log2 of the devices times", ("all_reduce",), _recursive_doubling,
+    count=_by_powers,
+)  # fmt: skip

@@ -20,14 +20,7 @@ import numpy as np
 
 from accelsim.cluster.collectives.algorithms.rings import nodes, several_nodes
 from accelsim.cluster.collectives.base import Collective, Members
-from accelsim.cluster.collectives.rounds import Program, Rounds, rounds
-
-Row = tuple[int, int, int, bool]
-"""A message: source, target, cell, whether it is added."""
-
-
-def _tree(kind: str, members: Members, chunks: int) -> Program:
-    return along_trees(members.ranks, trees(members.ranks), chunks)
+from accelsim.cluster.collectives.rounds import Program, rounds
 
 
 def along_trees(
@@ -37,7 +30,7 @@ def along_trees(
 
     ``up``, ``down``: both for an all-reduce, one for a reduction to the root or a broadcast from it.
     """
-    slots: dict[int, list[Row]] = defaultdict(list)
+    slots: dict[int, list[tuple[int, int, int, bool]]] = defaultdict(list)
     for tree, parents in enumerate(forest):
         depths = [_depth(parents, rank) for rank in range(ranks)]
         edges = [(rank, parent) for rank, parent in enumerate(parents) if parent is not None]
@@ -48,12 +41,11 @@ def along_trees(
                 slots[deepest - depths[rank] + chunk].append((rank, parent, cell, True))
             for rank, parent in edges if down else ():
                 slots[deepest * up + depths[parent] + chunk].append((parent, rank, cell, False))
-    return Program(ranks, len(forest) * chunks, tuple(_slot(slots[slot]) for slot in sorted(slots)))
-
-
-def _slot(rows: list[Row]) -> Rounds:
-    source, target, cell, reduces = zip(*rows, strict=True)
-    return rounds(source, target, cell, 1, reduces)
+    made = []
+    for _, messages in sorted(slots.items()):
+        source, target, cells, reduces = zip(*messages, strict=True)
+        made.append(rounds(source, target, cells, 1, reduces))
+    return Program(ranks, len(forest) * chunks, tuple(made))
 
 
 def trees(ranks: int) -> tuple[list[int | None], list[int | None]]:
@@ -89,13 +81,10 @@ def _depth(parents: Sequence[int | None], rank: int) -> int:
 
 
 TREE = Collective(
-    "tree",
-    "two binary trees, in chunks",
-    ("all_reduce",),
-    _tree,
-    pipelined=True,
+    "tree", "two binary trees, in chunks", ("all_reduce",),
+    lambda kind, members, chunks: along_trees(members.ranks, trees(members.ranks), chunks), pipelined=True,
     count=lambda members, chunks: 4 * members.ranks * chunks,
-)
+)  # fmt: skip
 
 
 def _node_trees(kind: str, members: Members, chunks: int) -> Program:
@@ -116,37 +105,24 @@ def _node_trees(kind: str, members: Members, chunks: int) -> Program:
 
 
 NODE_TREES = Collective(
-    "node_trees",
-    "two binary trees between nodes, chains inside",
-    ("all_reduce",),
-    _node_trees,
-    several_nodes,
-    True,
-    count=lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
-)
+    "node_trees", "two binary trees between nodes, chains inside", ("all_reduce",), _node_trees, several_nodes, True,
+    lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
+)  # fmt: skip
 
 
 def _binomial(kind: str, members: Members, chunks: int) -> Program:
-    steps = [
-        _binomial_step(members.ranks, 1 << power, kind == "reduce")
-        for power in range((members.ranks - 1).bit_length())
-    ]
-    return Program(members.ranks, 1, tuple(reversed(steps) if kind == "reduce" else steps), blocking=True)
-
-
-def _binomial_step(ranks: int, distance: int, reduces: bool) -> Rounds:
-    near = np.arange(min(distance, ranks - distance))
-    far = near + distance
-    return rounds(far, near, 0, 1, True) if reduces else rounds(near, far)
+    ranks, steps = members.ranks, []
+    for power in range((ranks - 1).bit_length()):
+        near = np.arange(min(1 << power, ranks - (1 << power)))
+        far = near + (1 << power)
+        steps.append(rounds(far, near, 0, 1, True) if kind == "reduce" else rounds(near, far))
+    return Program(ranks, 1, tuple(steps[::-1] if kind == "reduce" else steps), blocking=True)
 
 
 BINOMIAL = Collective(
-    "binomial",
-    "a binomial tree",
-    ("broadcast", "reduce"),
-    _binomial,
+    "binomial", "a binomial tree", ("broadcast", "reduce"), _binomial,
     count=lambda members, chunks: members.ranks * chunks,
-)
+)  # fmt: skip
 
 
 WAYS = {"broadcast": (False,), "reduce": (True,), "all_reduce": (True, False)}
@@ -154,27 +130,22 @@ WAYS = {"broadcast": (False,), "reduce": (True,), "all_reduce": (True, False)}
 
 
 def _chain(kind: str, members: Members, chunks: int) -> Program:
-    hops, ways = members.ranks - 1, WAYS[kind]
-    turns = tuple(_turn(turn, hops, chunks, ways) for turn in range(hops * len(ways) + chunks - 1))
-    return Program(members.ranks, chunks, turns, blocking=True)
-
-
-def _turn(turn: int, hops: int, chunks: int, ways: tuple[bool, ...]) -> Rounds:
-    """One turn: chunk ``turn - h`` passes hop h, counted through all passes."""
-    hop = np.arange(max(0, turn - chunks + 1), min(hops * len(ways), turn + 1))
-    inwards, along = np.array(ways)[hop // hops], hop % hops
-    source = np.where(inwards, hops - along, along)
-    return rounds(source, np.where(inwards, source - 1, source + 1), turn - hop, 1, inwards)
+    hops, ways, turns = members.ranks - 1, WAYS[kind], []
+    for turn in range(
+        hops * len(ways) + chunks - 1
+    ):  # chunk ``turn - h`` passes hop h, counted through all passes
+        hop = np.arange(max(0, turn - chunks + 1), min(hops * len(ways), turn + 1))
+        inwards, along = np.array(ways)[hop // hops], hop % hops
+        source = np.where(inwards, hops - along, along)
+        target = np.where(inwards, source - 1, source + 1)
+        turns.append(rounds(source, target, turn - hop, 1, inwards))
+    return Program(members.ranks, chunks, tuple(turns), blocking=True)
 
 
 CHAIN = Collective(
-    "chain",
-    "along a chain, in chunks",
-    ("broadcast", "reduce", "all_reduce"),
-    _chain,
-    pipelined=True,
+    "chain", "along a chain, in chunks", tuple(WAYS), _chain, pipelined=True,
     count=lambda members, chunks: 2 * members.ranks * chunks,
-)
+)  # fmt: skip
 
 
 def _chains(kind: str, members: Members, chunks: int) -> Program:
@@ -189,11 +160,6 @@ def _chains(kind: str, members: Members, chunks: int) -> Program:
 
 
 CHAINS = Collective(
-    "chains",
-    "one chain per device of a node, side by side",
-    ("broadcast", "reduce"),
-    _chains,
-    several_nodes,
-    True,
-    count=lambda members, chunks: members.ranks * chunks * members.per_node,
-)
+    "chains", "one chain per device of a node, side by side", ("broadcast", "reduce"), _chains, several_nodes, True,
+    lambda members, chunks: members.ranks * chunks * members.per_node,
+)  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from accelsim.cluster.collectives.algorithms import COLLECTIVES, able, algorithm
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
-from accelsim.cluster.collectives.registry import COLLECTIVES, able, algorithm
 from accelsim.cluster.values.lockstep import part, run_data
 from accelsim.errors import UsageError
 from accelsim.types import Array

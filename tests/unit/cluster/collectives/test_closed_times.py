@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelsim.cluster.collectives.registry import COLLECTIVES
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.timing import best_chunks, collective
 from accelsim.errors import UsageError
 from accelsim.time import FS_PER_S

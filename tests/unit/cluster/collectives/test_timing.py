@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.cluster.collectives import timing
+from accelsim.cluster.collectives.algorithms import COLLECTIVES, able
 from accelsim.cluster.collectives.algorithms.direct import partners
 from accelsim.cluster.collectives.base import Members
 from accelsim.cluster.collectives.building import messages
@@ -21,7 +22,6 @@ from accelsim.cluster.collectives.choice import (
     library_of,
     stated,
 )
-from accelsim.cluster.collectives.registry import COLLECTIVES, able
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import BUS, bus_factor, collective, ranked
 from accelsim.cluster.network.play import play

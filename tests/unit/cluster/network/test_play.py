@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from accelsim.cluster.collectives.registry import COLLECTIVES
+from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.network.play import play
 from accelsim.errors import UsageError
 from tests.helpers.cluster_networks import NS, full, nodes, ring, switch, topology
