@@ -121,7 +121,6 @@ def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | Non
 
 
 def _maker(model: str | Path, seed: int) -> Callable[[int], Graph]:
-    """The model in any batch, as ``prepare`` makes it."""
     return lambda batch: trained_model(model, batch, seed)
 
 
@@ -143,19 +142,16 @@ def _notes(job: _Job, plan: Plan) -> tuple[str, ...]:
 
 
 def _step(plan: Plan, model: str | Path, job: _Job, fleet: Fleet) -> StepResult:
-    """Time, memory and energy of a step."""
     work = GraphWork(job.setup.graph.name, job.model, sizes_of(model))
     return train_step(work, fleet, plan, job.setup.batch)
 
 
 def _local(plan: Plan, job: _Job) -> Plan:
-    """Replicas on all devices, averaged every few steps."""
     dp = plan.dp if plan.dp > 1 else plan.devices
     return Plan(dp=dp, period=plan.period if plan.period > 1 else PERIOD)
 
 
 def _pipedream(plan: Plan, job: _Job) -> Plan:
-    """As many stages as the plan has (without any: as devices, or layers), each minibatch an update."""
     layers = 1 + max(objective(job.model(1)).block.values())
     return Plan(pp=min(layers, plan.pp if plan.pp > 1 else plan.devices), schedule="pipedream")
 

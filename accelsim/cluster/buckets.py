@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from accelsim.errors import Problem, UsageError, known
@@ -192,7 +192,6 @@ DDP = Policy(
 
 
 def _each(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
-    """Each gradient alone, as soon as it is ready."""
     return [Formed((index,), gradient.ready_fs) for index, gradient in enumerate(gradients)]
 
 
@@ -322,9 +321,3 @@ def _packed(gradients: Sequence[Gradient], members: tuple[int, ...], fusion: Fus
     if fusion.memory_Bps is None:
         return sent_B, 0
     return sent_B, moved_B * FEMTOSECONDS // fusion.memory_Bps
-
-
-def finish_fs(ready_fs: Sequence[int], cost_fs: Sequence[int]) -> int:
-    """max over k of r_k + the costs of bucket k and of all behind it: when one stream in order is done (max-plus)."""
-    behind = list(accumulate(reversed(cost_fs)))[::-1]
-    return max((ready + rest for ready, rest in zip(ready_fs, behind, strict=True)), default=0)

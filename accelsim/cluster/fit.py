@@ -7,7 +7,7 @@ A row is a collective of some bytes over some ranks on some nodes, and its time.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -75,20 +75,16 @@ class Measured(NamedTuple):
     def only(self, rows: Sequence[int]) -> Measured:
         """Some rows, in their order."""
         chosen = list(rows)
-        return Measured(
-            [self.sorts[row] for row in chosen], [self.devices[row] for row in chosen], self.nbytes[chosen],
-            self.seconds[chosen],
-        )  # fmt: skip
+        sorts, devices = ([column[row] for row in chosen] for column in (self.sorts, self.devices))
+        return Measured(sorts, devices, self.nbytes[chosen], self.seconds[chosen])  # type: ignore[arg-type]
 
     def of(self, kinds: Sequence[str], nodes: int | None = None, ranks: Sequence[int] = ()) -> Measured:
         """Rows of some kinds, on so many nodes, over so many ranks (any where not given)."""
-        return self.only(
-            [
-                row
-                for row, sort in enumerate(self.sorts)
-                if sort.kind in kinds and nodes in (None, sort.nodes) and (not ranks or sort.ranks in ranks)
-            ]
-        )
+        chosen = [
+            sort.kind in kinds and nodes in (None, sort.nodes) and (not ranks or sort.ranks in ranks)
+            for sort in self.sorts
+        ]
+        return self.only(np.flatnonzero(chosen).tolist())
 
 
 def read_collectives(path: Path, device: str | None = None) -> Measured:
@@ -150,9 +146,8 @@ def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
     chosen = list(nodes.values())[: sort.nodes]
     group = tuple(rank for each in chosen for rank in each[: sort.per_node])[: sort.ranks]
     if len(group) < sort.ranks or len(chosen) < sort.nodes:
-        raise UsageError(
-            Problem(f"{topology.name} has no place for {sort}", "", "a cluster with as many devices")
-        )
+        what = f"{topology.name} has no place for {sort}"
+        raise UsageError(Problem(what, "", "a cluster with as many devices"))
     return group
 
 
@@ -161,14 +156,10 @@ class Model:
 
     def __init__(self, rows: Measured, topology: Topology, software: Collectives) -> None:
         self.rows, self.software = rows, software
-        sorts = list(dict.fromkeys(rows.sorts))
-        self._parts: list[tuple[Sort, Reach, Ints]] = [
-            (
-                sort, reach(topology, group_of(topology, sort)),
-                np.array([row for row, each in enumerate(rows.sorts) if each == sort]),
-            )
-            for sort in sorts
-        ]  # fmt: skip
+        self._parts: list[tuple[Sort, Reach, Ints]] = []
+        for sort in dict.fromkeys(rows.sorts):
+            own = np.flatnonzero([each == sort for each in rows.sorts])
+            self._parts.append((sort, reach(topology, group_of(topology, sort)), own))
 
     def seconds(self, software: Collectives | None = None) -> Floats:
         """Return the time of every row, s."""
@@ -179,12 +170,17 @@ class Model:
             for algorithm in sorted(set(taken.tolist())):
                 of_it = rows[taken == algorithm]
                 for sizes, protocols in self._served(software, sort, of_it):
-                    found[sizes] = _fastest(
-                        rings, software, sort.kind, self.rows.nbytes[sizes], protocols, algorithm
-                    )
+                    nbytes = self.rows.nbytes[sizes]
+                    every = (ways(rings, software.launch, sort.kind, nbytes, each) for each in protocols)
+                    times = [took for each in every for name, _, took in each if algorithm in ("", name)]
+                    found[sizes] = np.min(times, axis=0)
             if sort.eager:
                 found[rows] = called_eagerly(software, found[rows], self.rows.nbytes[rows])
         return found
+
+    def with_values(self, values: Values, chosen: Ints) -> Floats:
+        """Return the times of some rows by other constants, s."""
+        return self.seconds(with_constants(self.software, values))[chosen]
 
     def _served(self, software: Collectives, sort: Sort, rows: Ints) -> Iterator[tuple[Ints, list[Protocol]]]:
         """Rows by the protocols that may run them."""
@@ -194,25 +190,6 @@ class Model:
             own = rows[of == limit]
             size = int(self.rows.nbytes[own[0]])
             yield own, [each for _, each in serving(software, sort.kind, size, sort.dtype)]
-
-
-def _fastest(
-    rings: Reach,
-    software: Collectives,
-    kind: str,
-    nbytes: Ints,
-    protocols: Iterable[Protocol],
-    algorithm: str,
-) -> Floats:
-    """Least time of each size by some protocols and one algorithm ('': any)."""
-    times = [
-        seconds
-        for protocol in protocols
-        for name, _, seconds in ways(rings, software.launch, kind, nbytes, protocol)
-        if algorithm in ("", name)
-    ]
-    found: Floats = np.min(times, axis=0)
-    return found
 
 
 def constants(software: Collectives) -> dict[str, float]:
@@ -267,16 +244,12 @@ def calibrate(
     """Fit constants to measured rows.
 
     ``names``: which, those in one tuple share a value; absent: each that the block states and that rows of these kinds
-    and callers depend on. Raises UsageError for
-    unknown names and for fewer rows than constants.
+    and callers depend on. Raises UsageError for unknown names and for fewer rows than constants.
     """
     knobs = _knobs(software, names or _told(rows, software))
     model, every = Model(rows, topology, software), np.arange(len(rows.nbytes))
 
-    def of_rows(values: Values, chosen: Ints) -> Floats:
-        return model.seconds(with_constants(software, values))[chosen]
-
-    values = fit(lambda found: of_rows(found, every), rows.seconds, knobs, seed, ROBUST)
+    values = fit(lambda found: model.with_values(found, every), rows.seconds, knobs, seed, ROBUST)
     fitted = with_constants(software, values)
     out = held_out(Model(rows, topology, fitted), [knob.names for knob in knobs], seed)
     return Fitted(fitted, values, rows, model.seconds(fitted), out)
@@ -284,25 +257,17 @@ def calibrate(
 
 def _told(rows: Measured, software: Collectives) -> list[tuple[str, ...]]:
     """Stated constants of protocols that serve a kind of the rows, and of the host where a host calls."""
-    serve = {
-        name
-        for sort in set(rows.sorts)
-        for name, _ in serving(software, sort.kind, int(max(rows.nbytes)), sort.dtype)
-        + serving(software, sort.kind, 0, sort.dtype)
-    }
-    serve |= {"", *([HOST] if any(sort.eager for sort in rows.sorts) else [])}
+    serve = {"", *([HOST] if any(sort.eager for sort in rows.sorts) else [])}
+    for sort in set(rows.sorts):
+        for nbytes in (int(max(rows.nbytes)), 0):
+            serve |= {name for name, _ in serving(software, sort.kind, nbytes, sort.dtype)}
     return [(name,) for name in constants(software) if name.rpartition(".")[0] in serve]
 
 
 def held_out(model: Model, names: Sequence[tuple[str, ...]], seed: int = 0) -> Floats:
     """Time of each row, s, by constants that start as the model has them and were fitted to the other parts alone."""
-
-    def of_rows(values: Values, chosen: Ints) -> Floats:
-        return model.seconds(with_constants(model.software, values))[chosen]
-
-    return left_out(
-        of_rows, model.rows.seconds, _knobs(model.software, names), PARTS, seed, ROBUST, near=True
-    )
+    knobs = _knobs(model.software, names)
+    return left_out(model.with_values, model.rows.seconds, knobs, PARTS, seed, ROBUST, near=True)
 
 
 def _knobs(software: Collectives, names: Sequence[tuple[str, ...]]) -> list[Knob]:
@@ -314,12 +279,11 @@ def _knobs(software: Collectives, names: Sequence[tuple[str, ...]]) -> list[Knob
             Problem(f"no constant {name!r} is stated", "collectives", ", ".join(known), nearest(name, known))
             for name in wrong
         )
-    return [_knob(group, known[group[0]]) for group in groups]
-
-
-def _knob(group: tuple[str, ...], stated: float) -> Knob:
-    """A knob for constants that share a value."""
-    low, high = RANGES[group[0].rpartition(".")[2]]
-    if stated:
-        low, high = max(low, stated / FACTOR), min(high, stated * FACTOR)
-    return Knob(group, low, high, stated)
+    knobs = []
+    for group in groups:
+        stated = known[group[0]]
+        low, high = RANGES[group[0].rpartition(".")[2]]
+        if stated:
+            low, high = max(low, stated / FACTOR), min(high, stated * FACTOR)
+        knobs.append(Knob(group, low, high, stated))
+    return knobs

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.cluster.buckets import POLICIES, Fusion, Gradient, finish_fs, overlap
+from accelsim.cluster.buckets import POLICIES, Fusion, Gradient, overlap
 from accelsim.cluster.plan.objective import balanced_blocks
 from accelsim.cluster.schedules.base import Op, Orders, Schedule
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.played import PlayedSchedule, memory_traces, stash_counts
 from accelsim.cluster.schedules.registry import SCHEDULES
+from tests.helpers.bucket_attempts import finish_fs
 from tests.helpers.weight_versions import version_problems, weight_versions
 
 ENTRIES = st.sampled_from(list(SCHEDULES.values()))

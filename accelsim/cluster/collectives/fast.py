@@ -142,7 +142,6 @@ def _rounds(program: Program, edges: Ints, sizes_B: Ints, before: Ints, front: _
 
 
 def _shift(front: _Front, was: Ints, free: Sequence[Ints]) -> int:
-    """By how much all is later than a round before, fs, where that is the same for all; else 0."""
     shift = int(front.ready[0] - was[0])
     apart = ((front.ready, was), *zip(front.free, free, strict=True))
     return shift if all((now - then == shift).all() for now, then in apart) else 0

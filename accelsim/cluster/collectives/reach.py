@@ -69,7 +69,6 @@ def ring_edges(topology: Topology, group: Sequence[int]) -> RingEdges:
 
 
 def _circle(members: Sequence[int]) -> list[Edge]:
-    """Each member and the next; nothing of a single one."""
     return list(zip(members, [*members[1:], members[0]], strict=True)) if len(members) > 1 else []
 
 

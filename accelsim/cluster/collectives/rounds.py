@@ -110,7 +110,6 @@ def whole(ranks: int) -> Ints:
 
 
 def _first(members: Ints, base: Ints | int, cells: Ints) -> Ints:
-    """First cells of messages: ``cells`` of each group, from its base on."""
     return (np.broadcast_to(base, len(members))[:, None] + cells).ravel()
 
 

@@ -241,7 +241,6 @@ def _exchanged(rings: Reach, nbytes: Sizes, protocol: Protocol) -> Floats:
 
 
 def _lanes_Bps(protocol: Protocol, ranks: int) -> float:
-    """Most that a device sends to all others together."""
     return float("inf") if protocol.lane is None else protocol.lane * max(1, ranks - 1)
 
 
@@ -284,10 +283,8 @@ def _tree_latency(rings: Reach, protocol: Protocol) -> float:
 
 
 def _rounds(rings: Reach, inside: float, between: float) -> float:
-    """Up a tree and down again: a chain in each node, a binary tree over the nodes."""
     return 2 * ((rings.members - 1) * inside + ceil(log2(rings.nodes)) * between)
 
 
 def _first(*values: float | None) -> float:
-    """The first that is given."""
     return next(value for value in values if value is not None)

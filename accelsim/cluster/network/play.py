@@ -218,7 +218,6 @@ def _ready(graph: MessageGraph, starts_fs: Sequence[int] | None) -> Ints:
 
 
 def _after(graph: MessageGraph) -> tuple[Ints, Ints]:
-    """For each message those that need it, in order: where they begin, and their numbers."""
     who = np.repeat(np.arange(len(graph)), np.diff(graph.needs_start))
     order = np.argsort(graph.needs, kind="stable")
     return starts(np.bincount(graph.needs, minlength=len(graph))), who[order]

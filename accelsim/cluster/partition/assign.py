@@ -172,12 +172,10 @@ def read_profile(text: str, where: str = "profile") -> States:
 
 
 def _size(text: str) -> float:
-    """Bytes; of several outputs ('[1; 2]') their sum."""
     return sum(float(part) for part in text.strip("[]").split(";"))
 
 
 def _dropped(name: str, title: str, edges: list[tuple[str, str]]) -> bool:
-    """Return whether it is an input, or a result that nobody uses."""
     if title.startswith("Input"):
         return all(target != name for _, target in edges)
     return title.startswith("__getitem__") and all(source != name for source, _ in edges)

@@ -213,7 +213,6 @@ class Level:
         return found
 
     def _taken(self, starts: Ints, ks: Ints) -> Bools:
-        """Where k lies before the start already."""
         found: Bools = self.states.before[np.ix_(ks, np.maximum(starts - 1, 0))].T.copy()
         found[starts == 0] = False
         return found

@@ -91,12 +91,10 @@ def graph_states(layers: Sequence[Layer], edges: Sequence[tuple[int, int]]) -> S
 
 
 def _sums(values: Sequence[float], sets: Sequence[Sequence[int]]) -> Floats:
-    """Return the sums of the values of each set, to the last bit."""
     return np.array([fsum(values[index] for index in each) for each in sets])
 
 
 def _bits(mask: int) -> list[int]:
-    """The numbers of the bits that are set."""
     return [index for index in range(mask.bit_length()) if mask >> index & 1]
 
 

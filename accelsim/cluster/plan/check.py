@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelsim.cluster.plan.objective import DOUBLE, blocks_of
 from accelsim.cluster.plan.placing import split
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, update_problems
 from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.errors import ModelError, Problem, UsageError, count_of, nearest
@@ -41,46 +41,36 @@ def check(
     cluster has; ``sizes``: see ``sizes_of``.
     """
     found = [
-        *_devices(plan, devices), *_tensors(plan, sizes or {}), *_layers(plan, graph), *_batch(plan, batch),
-        *_schedule(plan), *_replicas(plan), *_asynchronous(plan, graph), *_precision(precision),
-        *_samples(plan, graph),
+        *_sizes(plan, graph, devices, sizes or {}), *batch_problems(plan, batch), *schedule_problems(plan),
+        *_replicas(plan), *_asynchronous(plan, graph), *_precision(precision), *_samples(plan, graph),
     ]  # fmt: skip
     if found:
         raise UsageError(found)
 
 
-def _devices(plan: Plan, devices: int | None) -> Iterator[Problem]:
+def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, int]) -> Iterator[Problem]:
     if devices is not None and plan.devices != devices:
         what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
         yield Problem(what, WHERE, f"{devices:,}, as many as the cluster has")
-
-
-def _tensors(plan: Plan, sizes: Mapping[str, int]) -> Iterator[Problem]:
     for name, size in sizes.items():
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", WHERE, f"a number that divides {size}")
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", WHERE, "tp=2 or more with it")
-
-
-def _layers(plan: Plan, graph: Graph) -> Iterator[Problem]:
-    constant = {tensor.name for tensor in graph.constants()}
-    layers = 1 + max(blocks_of(graph, constant).values(), default=0)
+    layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)
     if layers < plan.stages:
         chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
-        yield Problem(
-            f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}",
-            WHERE,
-            f"at most {count_of(layers, 'stage')}",
-        )
+        what, expected = f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}", count_of(layers, "stage")
+        yield Problem(what, WHERE, f"at most {expected}")
 
 
-def _batch(plan: Plan, batch: int) -> Iterator[Problem]:
-    if batch % plan.dp:
-        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas", "--batch", f"a multiple of {plan.dp}")
-    elif batch // plan.dp % plan.microbatches:
-        what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
-        yield Problem(what, WHERE, "a number that divides them")
+def _replicas(plan: Plan) -> Iterator[Problem]:
+    for name, value, least in (("zero", plan.zero, 0), ("period", plan.period, 1)):
+        if value > least and plan.dp == 1:
+            yield Problem(f"{name}={value} with one replica", WHERE, "dp=2 or more with it")
+    if plan.zero and plan.period > 1:
+        what = f"zero={plan.zero} with period={plan.period}: replicas that differ share nothing out"
+        yield Problem(what, WHERE, "one of the two")
 
 
 def _samples(plan: Plan, graph: Graph) -> Iterator[Problem]:
@@ -100,52 +90,25 @@ def _samples(plan: Plan, graph: Graph) -> Iterator[Problem]:
         yield Problem(what, WHERE, "dp=1,microbatches=1, or a model in which no sample depends on another")
 
 
-def _schedule(plan: Plan) -> Iterator[Problem]:
-    if plan.schedule not in SCHEDULES:
-        expected = "one of " + ", ".join(SCHEDULES)
-        yield Problem(f"no schedule {plan.schedule!r}", WHERE, expected, nearest(plan.schedule, SCHEDULES))
-    else:
-        yield from SCHEDULES[plan.schedule].check(plan.pp, plan.microbatches, plan.chunks)
-
-
-def _replicas(plan: Plan) -> Iterator[Problem]:
-    for name, value, least in (("zero", plan.zero, 0), ("period", plan.period, 1)):
-        if value > least and plan.dp == 1:
-            yield Problem(f"{name}={value} with one replica", WHERE, "dp=2 or more with it")
-    if plan.zero and plan.period > 1:
-        what = f"zero={plan.zero} with period={plan.period}: replicas that differ share nothing out"
-        yield Problem(what, WHERE, "one of the two")
-
-
 def _asynchronous(plan: Plan, graph: Graph) -> Iterator[Problem]:
     schedule = SCHEDULES.get(plan.schedule)
     if schedule is None or schedule.synchronous:
         return
-    if schedule.weights.per_update == "microbatch" and plan.microbatches > 1:
-        what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
-        yield Problem(what, WHERE, "microbatches=1: minibatches of the whole batch")
+    yield from update_problems(plan)
     if plan.period > 1:
         yield Problem(f"period={plan.period} with {plan.schedule}", WHERE, "a synchronous schedule")
-    if plan.pp > 1:
-        for name in _shared(graph):
+    blocks = blocks_of(graph, {tensor.name for tensor in graph.constants()})
+    for name in trainable(graph) if plan.pp > 1 else ():
+        if len({blocks[node.name] for node in graph.nodes if name in node.inputs}) > 1:
             what = f"several layers read {name}, whose gradients {plan.schedule} never stops to add up"
             yield Problem(what, WHERE, "a synchronous schedule, or a model without weights that layers share")
 
 
-def _shared(graph: Graph) -> list[str]:
-    """Weights that several blocks read."""
-    blocks = blocks_of(graph, {tensor.name for tensor in graph.constants()})
-    readers = {
-        name: {blocks[node.name] for node in graph.nodes if name in node.inputs} for name in trainable(graph)
-    }
-    return [name for name, where in readers.items() if len(where) > 1]
-
-
 def _precision(precision: str) -> Iterator[Problem]:
     plain = [*(name for name, row in PRECISIONS.items() if not row.scaled), DOUBLE]
+    expected = "one of " + ", ".join(plain)
     if precision in PRECISIONS and PRECISIONS[precision].scaled:
         what = f"precision {precision} needs a loss scale, which plans do not have"
-        yield Problem(what, "--precision", "one of " + ", ".join(plain))
+        yield Problem(what, "--precision", expected)
     elif precision not in plain:
-        what = f"no precision {precision!r}"
-        yield Problem(what, "--precision", "one of " + ", ".join(plain), nearest(precision, plain))
+        yield Problem(f"no precision {precision!r}", "--precision", expected, nearest(precision, plain))

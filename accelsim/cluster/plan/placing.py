@@ -147,7 +147,6 @@ def _softmax_axes(ask: Ask) -> tuple[Sequence[int], int]:
 
 
 def _behind(first: int) -> Busy:
-    """All axes from ``first`` on; inputs but the first are whole."""
     return lambda ask: (range(first, len(ask.shape())), len(ask.ins) - 1)
 
 

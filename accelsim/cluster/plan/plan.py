@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, brief, nearest
 
+T = TypeVar("T")
 Recompute = Literal["none", "selective", "full"]
 
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
@@ -93,16 +95,10 @@ def _count(text: str, least: int = 1, most: int = 10**6) -> int:
     return value
 
 
-def _flag(text: str) -> bool:
-    if text not in FLAGS:
-        raise ValueError("one of " + ", ".join(FLAGS))
-    return FLAGS[text]
-
-
-def _recompute(text: str) -> str:
-    if text not in RECOMPUTE:
-        raise ValueError("one of " + ", ".join(RECOMPUTE))
-    return text
+def _one_of(names: Mapping[str, T], text: str) -> T:
+    if text not in names:
+        raise ValueError("one of " + ", ".join(names))
+    return names[text]
 
 
 FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -111,9 +107,9 @@ FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": F
 _READ: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("dp", "tp", "pp", "chunks", "microbatches", "period"), _count),
     "schedule": str,
-    "sp": _flag,
+    "sp": lambda text: _one_of(FLAGS, text),
     "zero": lambda text: _count(text, 0, 3),
-    "recompute": _recompute,
+    "recompute": lambda text: _one_of({name: name for name in RECOMPUTE}, text),
 }
 """Field of a plan -> how its text is read."""
 FSDP = "fsdp"
@@ -138,7 +134,11 @@ def parse_plan(text: str) -> Plan:
         elif not equals and name != "sp":
             problems.append(Problem(f"{name} has no value", "--plan", f"{name}=..."))
         else:
-            _read(name, value, found, problems)
+            found[name] = None
+            try:
+                found[name] = _READ["dp" if name == FSDP else name](value)
+            except ValueError as error:
+                problems.append(Problem(f"{name}={brief(value)[1:-1]}", "--plan", str(error)))
     if FSDP in found:
         twice = [name for name in ("dp", "zero") if name in found]
         problems += [
@@ -150,10 +150,27 @@ def parse_plan(text: str) -> Plan:
     return Plan(**found)
 
 
-def _read(name: str, value: str, found: dict[str, Any], problems: list[Problem]) -> None:
-    """Put the value of one field into ``found``, or what is wrong with it into ``problems``."""
-    found[name] = None
-    try:
-        found[name] = _READ["dp" if name == FSDP else name](value)
-    except ValueError as error:
-        problems.append(Problem(f"{name}={brief(value)[1:-1]}", "--plan", str(error)))
+def batch_problems(plan: Plan, batch: int) -> Iterator[Problem]:
+    """Yield what is wrong with a batch for the replicas and microbatches of a plan."""
+    if batch < 1 or batch % plan.dp:
+        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas", "--batch", f"a multiple of {plan.dp}")
+    elif batch // plan.dp % plan.microbatches:
+        what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
+        yield Problem(what, "--plan", "a number that divides them")
+
+
+def schedule_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what is wrong with a schedule, and with stages, microbatches and chunks for it."""
+    if plan.schedule not in SCHEDULES:
+        expected = "one of " + ", ".join(SCHEDULES)
+        yield Problem(f"no schedule {plan.schedule!r}", "--plan", expected, nearest(plan.schedule, SCHEDULES))
+    else:
+        yield from SCHEDULES[plan.schedule].check(plan.pp, plan.microbatches, plan.chunks)
+
+
+def update_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what is wrong with microbatches where each is an update."""
+    schedule = SCHEDULES.get(plan.schedule)
+    if schedule is not None and schedule.weights.per_update == "microbatch" and plan.microbatches > 1:
+        what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
+        yield Problem(what, "--plan", "microbatches=1: minibatches of the whole batch")

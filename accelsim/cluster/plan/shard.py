@@ -192,7 +192,6 @@ class _Pass:
         return ask.node.op in SPLIT_WEIGHTS and len(self.shapes[name]) > 1 and not known
 
     def _there(self, name: str) -> set[Place]:
-        """The placements in which a tensor can be read without sending anything; partial sums count as added up."""
         place = self.places[name]
         return {self._resolved(name) if place.kind == "partial" else place, *self.forms.get(name, ())}
 
@@ -223,7 +222,6 @@ class _Pass:
         return left, sent
 
     def _wanted(self, name: str) -> Place | None:
-        """Return how an output must lie; None where it is free, or no output."""
         if name in self.same:
             return self.places[self.same[name]]
         return None

@@ -111,7 +111,6 @@ class _Cut:
         )  # fmt: skip
 
     def _forward(self, name: str) -> bool:
-        """Return whether a tensor is made by the forward pass."""
         return name in self.maker and self.maker[name].name in self.block
 
     def _from(self, nodes: Sequence[Node], index: int) -> dict[str, int]:

@@ -178,7 +178,6 @@ class _Check:
             yield Ask(whole, ins, outs[: len(have)], self.ranks)
 
     def _rescaled(self, node: Node, now: tuple[Place, ...]) -> Node:
-        """A convolution by groups as the whole graph has it, if its weights say that the groups are shared out."""
         if node.op == "Conv" and now[:2] == (split(1), split(0)):
             return replace(node, attrs={**node.attrs, "group": node.attrs["group"] * self.ranks})
         return node

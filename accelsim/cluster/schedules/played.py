@@ -229,6 +229,5 @@ def schedule_text(played: PlayedSchedule, most: int = MOST_SLOTS) -> str:
 
 
 def _label(op: Op, chunks: int) -> str:
-    """Return 'F3' for the forward of the third microbatch; with several chunks 'F3b' for that of the second chunk."""
     chunk = chr(ord("a") + op.chunk) if chunks <= 26 else f".{op.chunk + 1}"
     return f"{op.kind}{op.microbatch + 1}{chunk if chunks > 1 else ''}"

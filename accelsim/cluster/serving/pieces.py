@@ -80,7 +80,6 @@ class Piece:
 
 
 def _resident(graph: Graph) -> Graph:
-    """The graph with all that it reads and makes in the memory of the chip."""
     graph.states = {name: name for name in graph.inputs} | graph.states
     graph.kept = [name for name in graph.outputs if name not in graph.states.values()]
     return graph
@@ -259,7 +258,6 @@ class Devices:
 
 
 def _kernels_of(chip: Chip, setting: Setting) -> tuple[Chip, float]:
-    """A chip with the kernels of a serving stack, without its host; seconds of that for each kernel."""
     if not setting.stack:
         return chip, 0.0
     return without_host(with_stack(chip, setting.stack))

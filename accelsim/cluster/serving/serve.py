@@ -216,7 +216,6 @@ def serve(
 
 
 def _simulate(devices: Devices, layout: Layout) -> Callable[[int], Step]:
-    """A call of decoding behind so many tokens."""
     return lambda past: step(devices, layout, 1, past)
 
 

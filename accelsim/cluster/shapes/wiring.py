@@ -123,11 +123,7 @@ def listed(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Buil
 
 
 SQUARE = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
-MESH = (
-    *SQUARE,
-    *((a + 4, b + 4) for a, b in SQUARE),
-    *((corner, corner + 4) for corner in range(4)),
-)
+MESH = (*SQUARE, *((a + 4, b + 4) for a, b in SQUARE), *((corner, corner + 4) for corner in range(4)))
 """Pairs that a wire joins: 16, four at each GPU."""
 DOUBLED = {(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)}
 """Pairs with two links where a GPU has six (V100), so that each GPU has all of them in use."""

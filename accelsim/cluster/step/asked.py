@@ -212,7 +212,6 @@ def default_batch(work: Work, plan: Plan) -> int:
 
 
 def _updates_each(plan: Plan) -> bool:
-    """Return whether each microbatch is a batch of its own, as PipeDream has it."""
     kind = SCHEDULES.get(plan.schedule)
     return kind is not None and kind.weights.per_update == "microbatch"
 

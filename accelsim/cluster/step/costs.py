@@ -310,7 +310,6 @@ def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
 
 
 def _worked_fs(run: Run) -> int:
-    """Time of all commands that move nothing between the chip and other memories."""
     slices = ((command, run.slices[command.id]) for command in run.program.commands)
     return sum(each.end - each.start for command, each in slices if command.kind not in ("Load", "Store"))
 

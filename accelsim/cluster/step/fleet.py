@@ -123,7 +123,6 @@ class Fleet:
         return self._changed(software=SILENT)
 
     def _changed(self, *known: str, **fields: object) -> Fleet:
-        """Return the fleet with other fields; it knows the costs of pieces, and what ``known`` names."""
         made = replace(self, **fields)  # type: ignore[arg-type]
         vars(made).update({name: getattr(self, name) for name in ("_costs", *known)})
         return made

@@ -137,7 +137,6 @@ class Step:
         return found
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
-        """The devices of a replica with what they did in the step."""
         return devices
 
     def _stage_devices(

@@ -131,7 +131,6 @@ class _Stage:
         return found
 
     def _spans(self, pipe: PlayedSchedule, kind: str, chunk: int) -> list[tuple[int, int]]:
-        """Return start and end of each op of a kind and chunk, fs."""
         times = zip(pipe.orders[self.p], pipe.start_fs[self.p], pipe.end_fs[self.p], strict=True)
         return [(int(a), int(b)) for op, a, b in times if op.kind == kind and op.chunk == chunk]
 

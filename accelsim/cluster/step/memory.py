@@ -63,13 +63,11 @@ def bandwidth_Bps(chip: Chip) -> int:
 
 
 def _attached(chip: Chip) -> list[Memory]:
-    """Those that are the chip's own, not its host's."""
     own = (attached for attached in chip.memories.values() if attached.link is None)
     return [attached.memory for attached in own if HELD & set(attached.holds)]
 
 
 def _buffers(view: Chip) -> list[Buffer]:
-    """Those of a core of the kind that the chip is seen from."""
     return [buffer for buffer in view.buffers.values() if HELD & set(buffer.holds)]
 
 

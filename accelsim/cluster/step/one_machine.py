@@ -88,7 +88,6 @@ class Parts:
         return parts
 
     def _crosses(self, index: int, p: int) -> bool:
-        """Return whether there is a piece of that number, on another stage."""
         return 0 <= index < self.plan.stages and index % self.plan.pp != p
 
     def _programs(self, op: Op, index: int, rank: int) -> list[Program]:
@@ -117,7 +116,6 @@ def _of_op(graphs: Graphs, op: Op, splits: bool) -> tuple[Graph, ...]:
 
 
 def _tag(op: Op, index: int) -> str:
-    """The message that an op of a piece reads."""
     return f"{op.kind}{op.microbatch + 1} of piece {index}"
 
 

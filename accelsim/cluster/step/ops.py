@@ -309,11 +309,9 @@ class Planned:
         return max(0, compute_fs)
 
     def _next_pair(self, stage: int) -> Group:
-        """The first device of a stage and that of the next one."""
         return self.plan.rank(stage, 0, 0), self.plan.rank((stage + 1) % self.plan.pp, 0, 0)
 
     def _wires(self, groups: Sequence[Group], kind: str = "all_gather") -> set[int]:
-        """Numbers of the wires that collectives of some groups go over."""
         return {wire for group in groups for wire in self.fleet.loads(kind, group)}
 
     def sends_on(self, stage: int) -> bool:

@@ -108,7 +108,6 @@ def _microbatches(samples: int, largest: int) -> Iterator[int]:
 
 
 def _chunks(work: Work, stages: int) -> list[int]:
-    """Chunks of a device that are tried: numbers that divide the layers of a stage, and a few that leave some over."""
     most = work.depth() // stages
     return sorted(each for each in {*_divisors(max(1, most)), *CHUNKS} if 1 < each <= most)
 
@@ -217,7 +216,6 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
 
 
 def _beside(count: int, whole: int) -> list[int]:
-    """The next smaller and the next larger divisor."""
     found = _divisors(whole)
     return [max((each for each in found if each < count), default=count),
             min((each for each in found if each > count), default=count)]  # fmt: skip
@@ -233,7 +231,6 @@ def _found(looked: Sequence[Looked], best: Sequence[StepResult]) -> Found:
 
 
 def _why(bound: Bound, best: Bound | None) -> str:
-    """Return what a plan loses by: memory, or the part that takes it longest beyond the best plan."""
     if not bound.fits or best is None:
         return "memory"
     return max(bound.parts_s, key=lambda part: bound.parts_s[part] - best.parts_s.get(part, 0.0))

@@ -88,7 +88,6 @@ def _norm(split: Split) -> Segment:
 
 
 def _projection(split: Split) -> Segment:
-    """Queries, keys and values by one product."""
     model, b, x = split.model, *_builder(split, "qkv", split.model.hidden)
     features = (split.heads + 2 * split.kv_heads) * model.head_dim
     return Segment("qkv", b.finish(b.project(x, features, "qkv_y", bias=model.bias)), ("x",))
@@ -132,7 +131,6 @@ def _flash_back(split: Split) -> Graph:
 
 
 def _dropped(b: Builder, split: Split, x: str, name: str) -> str:
-    """Dropout where the model has it."""
     return b.op("Mul", [x, b.input("dropout", b.shape(x))], name) if split.model.dropout else x
 
 
@@ -210,7 +208,6 @@ def _embedding(split: Split) -> Segment:
 
 
 def _head(split: Split) -> Segment:
-    """Scores of the own part of the vocabulary."""
     model, b, x = split.model, *_builder(split, "head", split.model.hidden)
     return Segment("head", b.finish(b.project(x, ceil(model.vocab / split.tp), "logits", bias=False)), ("x",))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, update_problems
 from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
@@ -16,7 +16,7 @@ from accelsim.cluster.step.gradients import Synced
 from accelsim.cluster.step.ops import FUSED, PLAIN, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, UsageError, count_of, nearest
+from accelsim.errors import Problem, UsageError, count_of
 from accelsim.time import FS
 
 
@@ -71,23 +71,15 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
         yield Problem("sp without tensor parallelism", "--plan", "tp=2 or more with it")
     if plan.zero and plan.dp == 1:
         yield Problem(f"zero={plan.zero} of one replica", "--plan", "dp=2 or more with it")
-    yield from _batches(plan, batch)
-    if plan.schedule not in SCHEDULES:
-        expected = "one of " + ", ".join(SCHEDULES)
-        yield Problem(f"no schedule {plan.schedule!r}", "--plan", expected, nearest(plan.schedule, SCHEDULES))
-    else:
-        yield from SCHEDULES[plan.schedule].check(plan.pp, plan.microbatches, plan.chunks)
+    yield from batch_problems(plan, batch)
+    yield from schedule_problems(plan)
+    if plan.schedule in SCHEDULES and not SCHEDULES[plan.schedule].synchronous:
         yield from _asynchronous(work, plan)
 
 
 def _asynchronous(work: Work, plan: Plan) -> Iterator[Problem]:
     """Return what needs a pipeline that empties."""
-    kind = SCHEDULES[plan.schedule]
-    if kind.synchronous:
-        return
-    if kind.weights.per_update == "microbatch" and plan.microbatches > 1:
-        what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
-        yield Problem(what, "--plan", "microbatches=1: minibatches of the whole batch")
+    yield from update_problems(plan)
     for name, least in (("zero", 0), ("period", 1)):
         if getattr(plan, name) > least:
             what = f"{name}={getattr(plan, name)} with {plan.schedule}"
@@ -95,14 +87,6 @@ def _asynchronous(work: Work, plan: Plan) -> Iterator[Problem]:
     if work.shared_B(plan):
         what = f"layers of {work.name} share weights, whose gradients {plan.schedule} never stops to add up"
         yield Problem(what, "--plan", "a schedule that flushes, or a model without such weights")
-
-
-def _batches(plan: Plan, batch: int) -> Iterator[Problem]:
-    if batch < 1 or batch % plan.dp:
-        yield Problem(f"a batch of {batch:,} on {plan.dp} replicas", "--batch", f"a multiple of {plan.dp}")
-    elif batch // plan.dp % plan.microbatches:
-        what = f"{plan.microbatches} microbatches of {batch // plan.dp:,} samples of a replica"
-        yield Problem(what, "--plan", "a number that divides them")
 
 
 FILLS = 2
@@ -199,7 +183,6 @@ class Steady(Step):
         return found
 
     def _parts(self, sync: Sequence[Synced]) -> dict[str, int]:
-        """As of a step that ends; what a pipeline does not fill is here what its stages wait for the busiest."""
         ideal, even, whole = (self._window(pipes) for pipes in ([self.ideal], [self.even], self.played))
         return self._told((ideal.took_fs, even.took_fs, whole.took_fs), 0, 0)
 

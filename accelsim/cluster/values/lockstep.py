@@ -31,7 +31,6 @@ def _messages(kind: str, ranks: int, elements: int) -> MessageGraph:
 
 
 def _run(kind: str, arrays: Sequence[Array]) -> Arrays:
-    """The flat buffers after a collective; ``arrays``: one per rank, all of one shape."""
     assert areas(kind) == 1
     return run_data(_messages(kind, len(arrays), arrays[0].size), [np.ravel(array) for array in arrays])
 
@@ -108,14 +107,12 @@ Each = list[list[Array]]
 
 
 def _own(indices: Array, rank: int, size: int) -> tuple[Array, Array]:
-    """(which indices are of the rank's ``size`` rows, the indices among these)."""
     local = indices - rank * size
     mine = (local >= 0) & (local < size)
     return mine, np.where(mine, local, 0)
 
 
 def _spread(mine: Array, axis: int, rank: int) -> Array:
-    """A mask over the axes of the indices, so that it broadcasts to what was gathered."""
     return mine.reshape((*[1] * axis, *mine.shape, *[1] * (rank - axis - mine.ndim)))
 
 
@@ -214,5 +211,4 @@ def _step(graph: Graph, node: Node) -> _Step:
 
 
 def _unchanged(node: Node, arrays: list[Array]) -> list[Array]:
-    """A cast between floats: the rounding happens when the result is written."""
     return [arrays[0]]

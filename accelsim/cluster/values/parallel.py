@@ -290,7 +290,6 @@ class Parallel:
         held.sums, held.added = self._none(), 0
 
     def _moved(self, k: int, feeds: list[Values]) -> list[Values]:
-        """The update on all replicas: together, or each on its own with local SGD."""
         if self.plan.period > 1:
             return [self._updates[k].run([own])[0] for own in feeds]
         return self._updates[k].run(feeds)
@@ -308,7 +307,6 @@ class Parallel:
 
 
 def _part(values: Mapping[str, Array], padded: int, replicas: int, d: int) -> Array:
-    """The part of one replica of all weights as a vector, filled up with zeros."""
     row = np.concatenate([array.ravel() for array in values.values()])
     whole = np.concatenate([row, np.zeros(padded - row.size, row.dtype)])
     return np.split(whole, replicas)[d].copy()

@@ -115,14 +115,12 @@ class GraphWork:
         )  # fmt: skip
 
     def _again(self, stage: Stage, kept: Stage, sharded: Sharded) -> Graph:
-        """Return what recomputation adds to the backward pass."""
         extra = set(kept.again) - set(stage.again)
         nodes = [node for node in kept.backward.nodes if node.name in extra]
         return piece(sharded.graph, nodes, "again", [name for node in nodes for name in node.outputs])
 
 
 def _calls(graphs: Sequence[Graph], ranks: int, width: float) -> tuple[Call, ...]:
-    """The collectives of some graphs, equal ones together, in the format of the chip (``width`` bytes)."""
     sent = [item for graph in graphs for item in collectives(graph, ranks)]
     found = Counter((item.kind, round(item.nbytes / 4 * width)) for item in sent)
     return tuple(Call(kind, nbytes, times) for (kind, nbytes), times in found.items())
@@ -143,11 +141,9 @@ def _added(stage: Stage) -> Graph:
 
 
 def _bare(graph: Graph, sharded: Sharded, costs: Costs) -> Graph:
-    """A graph of a rank as its chip runs it, everything in the memory of the device, nothing sent."""
     bare = without_collectives(Sharded(graph, [], {}, sharded.ranks))
     return local(in_format(bare, costs.dtype))
 
 
 def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
-    """One run of it."""
     return costs.cost(_bare(graph, sharded, costs)) if graph.nodes else Cost()

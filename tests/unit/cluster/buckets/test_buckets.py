@@ -17,13 +17,12 @@ from accelsim.cluster.buckets import (
     Gradient,
     Overlapped,
     Policy,
-    finish_fs,
     overlap,
     policy,
 )
 from accelsim.cluster.step.fusing import grid, search
 from accelsim.errors import UsageError
-from tests.helpers.bucket_attempts import attempts
+from tests.helpers.bucket_attempts import attempts, finish_fs
 from tests.helpers.ring_cost import ring_cost
 
 MS, LATENCY_FS = MILLISECOND_FS, 20 * 10**9
