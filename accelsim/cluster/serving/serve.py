@@ -21,7 +21,7 @@ from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.state import SERVING
 from accelsim.errors import Problem, UsageError, count_of
-from accelsim.kernels.whole import Interval, Part, added, together, widened
+from accelsim.kernels.whole import Interval, added, together, widened
 
 Told = Callable[[float], None]
 
@@ -96,11 +96,9 @@ class Served:
     @property
     def decode_J(self) -> dict[str, float]:
         """Return the same of decoding."""
-        joules = (
-            sum(self.decode.along(lambda each: each.energy_J)),
-            sum(self.decode.along(lambda each: each.links_J)),
-        )
-        return self._parts_J(*joules, self.decode_s)
+        devices = sum(self.decode.along(lambda each: each.energy_J))
+        links = sum(self.decode.along(lambda each: each.links_J))
+        return self._parts_J(devices, links, self.decode_s)
 
     @property
     def energy_per_token_J(self) -> float | None:
@@ -150,14 +148,9 @@ class Served:
     @property
     def total_interval(self) -> Interval | None:
         """Return the same of the whole generation, by the prompts and the last decode step."""
-        ends = [
-            each
-            for each in (
-                interval(self.prefill, self.time_to_first_token_s),
-                None if self.decode.last is None else interval(self.decode.last, self.decode_s),
-            )
-            if each is not None
-        ]
+        last = None if self.decode.last is None else interval(self.decode.last, self.decode_s)
+        parts = (interval(self.prefill, self.time_to_first_token_s), last)
+        ends = [each for each in parts if each is not None]
         return widened(added(ends) if ends else None, self.total_s, GENERATION)
 
     def _parts_J(self, devices: float, links: float, seconds: float) -> dict[str, float]:
@@ -166,11 +159,9 @@ class Served:
 
 def interval(call: Step, seconds: float) -> Interval | None:
     """The interval of a time of a call: its kernels are as far off as alone; everything else is exact."""
-    parts = list[Part]()
-    for stage in call.stages:
-        if stage.parts is None:
-            return None
-        parts += stage.parts
+    if any(stage.parts is None for stage in call.stages):
+        return None
+    parts = [part for stage in call.stages for part in stage.parts or ()]
     kernels = sum(part.seconds for part in parts)
     if not kernels:
         return None
@@ -185,11 +176,10 @@ def serve(
     told: Told = lambda share: None,
     devices: Devices | None = None,
 ) -> Served:
-    """Simulate a prompt and the tokens behind it on a cluster under a plan; ``told`` hears the share that is done.
+    """Simulate a prompt and the tokens after it on a cluster under a plan; ``told`` hears the share that is done.
 
-    ``devices``: those of ``fleet``, where some of what they do is known already.
-
-    Raises UsageError with all that is wrong of the plan, OutOfMemory where devices hold more than they can.
+    ``devices``: those of ``fleet``, where some of what they do is known already. Raises UsageError with all that is
+    wrong of the plan, OutOfMemory where devices hold more than they can.
     """
     wrong = list(problems(model, fleet, plan, asked))
     if wrong:
@@ -203,20 +193,11 @@ def serve(
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new)
     figures = (lambda each: each.period_s, lambda each: each.energy_J)
-    calls = along(_simulate(devices, layout), asked.prompt, asked.new - 1, figures, told)
-    rooms = [
-        min(capacity_B(fleet.chips[plan.rank(p, d, t)]) for d in range(plan.dp) for t in range(plan.tp))
-        for p in range(plan.pp)
-    ]
+    calls = along(lambda past: step(devices, layout, 1, past), asked.prompt, asked.new - 1, figures, told)
+    rooms = tuple(_room_B(devices, layout, stage)[1] for stage in range(plan.pp))
     watts = sum(sum(static_power_W(chip).values()) for chip in fleet.chips)
-    return Served(
-        model, fleet, plan, devices.dtype, asked, prefill, calls,
-        tuple(needs(devices, layout, asked.prompt, asked.new)), tuple(rooms), watts,
-    )  # fmt: skip
-
-
-def _simulate(devices: Devices, layout: Layout) -> Callable[[int], Step]:
-    return lambda past: step(devices, layout, 1, past)
+    held = tuple(needs(devices, layout, asked.prompt, asked.new))
+    return Served(model, fleet, plan, devices.dtype, asked, prefill, calls, held, rooms, watts)
 
 
 TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
@@ -281,14 +262,20 @@ def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
 
 def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:
     """Raises OutOfMemory, all stages at once, where devices hold more than they have room for; see ``needs``."""
-    plan, fleet, short = layout.plan, devices.fleet, []
+    short = []
     for stage, parts in enumerate(needs(devices, layout, prompt, new, permanent)):
-        ranks = [plan.rank(stage, d, t) for d in range(plan.dp) for t in range(plan.tp)]
-        room = min(capacity_B(fleet.chips[rank]) for rank in ranks)
+        ranks, room = _room_B(devices, layout, stage)
         if sum(parts.values()) > room:
             short.append((ranks, parts, room))
     if short:
         raise OutOfMemory(layout.model.name, short, ADVICE)
+
+
+def _room_B(devices: Devices, layout: Layout, stage: int) -> tuple[list[int], int]:
+    """The devices of a stage, and the memory of the one that has least."""
+    plan = layout.plan
+    ranks = [plan.rank(stage, d, t) for d in range(plan.dp) for t in range(plan.tp)]
+    return ranks, min(capacity_B(devices.fleet.chips[rank]) for rank in ranks)
 
 
 ADVICE = "more devices by tp or pp, fewer sequences, a shorter prompt; or, for a study, --ignore-capacity"

@@ -11,7 +11,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from accelsim.account.energy import left_W
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.serving.pieces import Call, Devices, Piece, PieceCost, pieces
+from accelsim.cluster.serving.pieces import Call, Devices, Piece, pieces
+from accelsim.cluster.step.costs import scaled
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.kernels.whole import Part
@@ -220,10 +221,10 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         for rank, each in costs.items():
             joules[rank] += times * each.energy_J
         moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
-        parts = _with(parts, cost, times / speed)
-        comm = (
-            fleet.collective(piece.kind, devices.message_B(piece.elements), groups) if piece.kind else Comm()
-        )
+        known = parts is not None and cost.parts is not None
+        parts = [*(parts or ()), *scaled(cost.parts or (), times / speed)] if known else None
+        nbytes = devices.message_B(piece.elements)
+        comm = fleet.collective(piece.kind, nbytes, groups) if piece.kind else Comm()
         collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
         asked += times * (cost.kernels + bool(comm.time_fs))
     sent = _sent(devices, layout, call, index)
@@ -236,12 +237,6 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     )  # fmt: skip
 
 
-def _with(parts: list[Part] | None, cost: PieceCost, times: float) -> list[Part] | None:
-    if parts is None or cost.parts is None:
-        return None
-    return parts + [part._replace(seconds=part.seconds * times) for part in cost.parts]
-
-
 def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
     """Message to the next stage: the activations, of a group both of the residual; each device sends its part, which
     the group of the next stage gathers."""
@@ -252,7 +247,5 @@ def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
     ranks = [plan.rank(index, d, t) for d in range(plan.dp) for t in range(plan.tp)]
     pairs = [(rank, plan.rank(index + 1, *plan.place(rank)[1:])) for rank in ranks]
     sent = fleet.collective("send_recv", -(-nbytes // plan.tp), pairs)
-    gathered = fleet.collective(
-        "all_gather", nbytes, [plan.tp_group(plan.rank(index + 1, d, 0)) for d in range(plan.dp)]
-    )
-    return Comm(sent.time_fs + gathered.time_fs, 0, sent.energy_J + gathered.energy_J)
+    groups = [plan.tp_group(plan.rank(index + 1, d, 0)) for d in range(plan.dp)]
+    return Comm.joined([sent, fleet.collective("all_gather", nbytes, groups)])

@@ -1,4 +1,13 @@
-"""Programs of each device of a plan in a training step, and its messages."""
+"""A training step of a small cluster as one machine: all devices on one clock, tile by tile.
+
+Each device runs the programs of its pieces in the order of the schedule, then adds up gradients with its replicas by
+messages around a ring, then updates its weights. Messages are Send and Recv over the wires of the cluster, which those
+that meet there share. No values: those are of ``accelsim.cluster.values``.
+
+``train_step`` plays the same programs by their durations. Where no two messages meet on a wire, both give the same time
+but for what the machine adds: a token is handed over before a message leaves, and before an engine without a clock
+(a host) begins a program; programs begin at edges of the clock; messages are copied out of memories and into them.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +43,8 @@ def name_of(rank: int) -> str:
 
 
 class Parts:
-    """``of[rank]``: the ops of a device in the order of its schedule; rounds of rings that add up the gradients of its
-    replicas, and of an embedding that is the output projection too; the update. Adding costs nothing.
+    """``devices[rank]``: the ops of a device in the order of its schedule; rounds of rings that add up the gradients of
+    its replicas, and of an embedding that is the output projection too; the update. Adding costs nothing.
 
     Each graph is compiled once for all devices that run it.
     """
@@ -46,12 +55,12 @@ class Parts:
         self.orders = schedule(plan.schedule).orders(plan.pp, plan.microbatches, plan.chunks)
         self.splits = schedule(plan.schedule).splits
         self._known: dict[object, list[Program]] = {}
-        self.of = [self._device(rank) for rank in range(plan.devices)]
+        self.devices = [self._device(rank) for rank in range(plan.devices)]
 
     @property
     def commands(self) -> int:
         """Commands of all programs, without messages."""
-        programs = [part.program for parts in self.of for part in parts if part.program is not None]
+        programs = [part.program for parts in self.devices for part in parts if part.program is not None]
         return sum(len(program.commands) for program in programs)
 
     def _device(self, rank: int) -> list[Part]:
@@ -99,10 +108,9 @@ class Parts:
         key = (costs, what)
         if key not in self._known:
             graphs = list(made())
-            once = {
-                id(graph): costs.compiled(graph) for graph in {id(each): each for each in graphs}.values()
-            }
-            self._known[key] = [once[id(graph)] for graph in graphs]
+            once = {id(graph): graph for graph in graphs}
+            programs = {number: costs.compiled(graph) for number, graph in once.items()}
+            self._known[key] = [programs[id(graph)] for graph in graphs]
         return self._known[key]
 
 
@@ -196,36 +204,38 @@ def machines(
     behind = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
     played_fs = train_step(work, fleet.silent(), plan, batch, behind).time_fs
     parts = Parts(work, fleet, plan, batch // plan.dp // plan.microbatches, given.gradient_B)
-    _check_size(parts)
-    return [_of(_simulated(parts, fleet, copies), played_fs, copies) for copies in ways]
-
-
-def _of(runs: tuple[Run, ...], played_fs: int, copies: bool) -> OneMachine:
-    commands = [command for run in runs for command in run.program.commands]
-    messages = sum(command.kind == "Send" for command in commands)
-    return OneMachine(tuple(run.time_fs for run in runs), played_fs, copies, len(commands), messages, runs)
+    if parts.commands > MOST_COMMANDS:
+        what = f"{work.name} on {count_of(plan.devices, 'device')} takes {parts.commands:,} commands in all"
+        advice = f"at most {MOST_COMMANDS:,}: a smaller model, batch or cluster"
+        raise UsageError(Problem(what, "--whole", advice))
+    made = []
+    for copies in ways:
+        runs = _simulated(parts, fleet, copies)
+        commands = [command for run in runs for command in run.program.commands]
+        messages = sum(command.kind == "Send" for command in commands)
+        ends = tuple(run.time_fs for run in runs)
+        made.append(OneMachine(ends, played_fs, copies, len(commands), messages, runs))
+    return made
 
 
 def _simulated(parts: Parts, fleet: Fleet, copies: bool) -> tuple[Run, ...]:
     """All devices on one clock, joined by the wires of the cluster."""
-    names = [name_of(rank) for rank in range(len(parts.of))]
+    names = [name_of(rank) for rank in range(len(parts.devices))]
     incoming: dict[str, list[Letter]] = {name: [] for name in names}
     routes: dict[tuple[str, str], list[str]] = {}
     for rank, name in enumerate(names):
-        for letter in (letter for part in parts.of[rank] for letter in part.sends):
+        for letter in (letter for part in parts.devices[rank] for letter in part.sends):
             incoming[letter.peer].append(letter._replace(peer=name))
             way = fleet.topology.route(rank, names.index(letter.peer))
             routes[name, letter.peer] = [f"wire {wire}" for wire in way]
     links = {wire: _link(fleet, int(wire.split()[1])) for way in routes.values() for wire in way}
     simulation = Simulation(links, routes)
     for rank, name in enumerate(names):
-        peers = {end: tuple(links[wire] for wire in way)
-                 for (start, end), way in routes.items() if start == name}  # fmt: skip
-        chip = next(
-            (part.program.chip for part in parts.of[rank] if part.program is not None),
-            fleet.costs(rank).at_site,
-        )
-        simulation.add(name, in_sequence(name, chip, parts.of[rank], incoming[name], peers, copies))
+        own = {end: wires for (start, end), wires in routes.items() if start == name}
+        peers = {end: tuple(links[wire] for wire in wires) for end, wires in own.items()}
+        programs = (part.program for part in parts.devices[rank] if part.program is not None)
+        chip = next((program.chip for program in programs), fleet.costs(rank).at_site)
+        simulation.add(name, in_sequence(name, chip, parts.devices[rank], incoming[name], peers, copies))
     runs = simulation.run()
     return tuple(runs[name] for name in names)
 
@@ -239,47 +249,31 @@ def _link(fleet: Fleet, number: int) -> Link:
     )  # fmt: skip
 
 
-def _check_size(parts: Parts) -> None:
-    if parts.commands > MOST_COMMANDS:
-        what = f"{parts.work.name} on {count_of(parts.plan.devices, 'device')} takes {parts.commands:,} commands in all"
-        advice = f"at most {MOST_COMMANDS:,}: a smaller model, batch or cluster"
-        raise UsageError(Problem(what, "--whole", advice))
-
-
 def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
-    """Return what one machine does not do."""
-    whole = "as one machine"
-    if plan.devices > MOST_DEVICES:
-        yield Problem(f"{count_of(plan.devices, 'device')} {whole}", "--whole", f"at most {MOST_DEVICES}")
-    if plan.tp > 1:
-        yield Problem(
-            f"tp={plan.tp} {whole}", "--whole", "tp=1: collectives stand between programs, not in them"
-        )
-    if plan.zero:
-        yield Problem(f"zero={plan.zero} {whole}", "--whole", "zero=0: replicas with all of their weights")
-    if plan.period > 1:
-        yield Problem(
-            f"period={plan.period} {whole}", "--whole", "period=1: gradients are added up in each step"
-        )
-    kind = SCHEDULES.get(plan.schedule)
-    if kind is not None and not kind.synchronous:
-        yield Problem(f"{plan.schedule} has no end of a step", "--whole", "a schedule that flushes")
-    if kind is not None and kind.splits and isinstance(work, DecoderWork):
-        what = f"{plan.schedule} of {work.name} {whole}"
-        yield Problem(
-            what, "--whole", "another schedule: gradients of its weights are no program of their own"
-        )
+    """Yield what one machine does not do."""
+    kind, setting, whole = SCHEDULES.get(plan.schedule), fleet.setting, "as one machine"
+    splits = kind is not None and kind.splits and isinstance(work, DecoderWork)
+    slow, forwarding = any(pace != 1.0 for pace in fleet.speeds), fleet.topology.forwarding
+    devices, apart = count_of(plan.devices, "device"), "gradients of its weights are no program of their own"
+    rows: list[tuple[object, str, str]] = [
+        (plan.devices > MOST_DEVICES, f"{devices} {whole}", f"at most {MOST_DEVICES}"),
+        (plan.tp > 1, f"tp={plan.tp} {whole}", "tp=1: collectives stand between programs, not in them"),
+        (plan.zero, f"zero={plan.zero} {whole}", "zero=0: replicas with all of their weights"),
+        (plan.period > 1, f"period={plan.period} {whole}", "period=1: gradients are added up in each step"),
+        (kind and not kind.synchronous, f"{plan.schedule} has no end of a step", "a schedule that flushes"),
+        (splits, f"{plan.schedule} of {work.name} {whole}", f"another schedule: {apart}"),
+    ]
     for chip in {id(chip): chip for chip in fleet.chips[: plan.devices]}.values():
-        if any(ENGINES[spec.type].keeps for spec in chip.engines.values()):
-            what = f"what stays on the tiles of {chip.name} from one program to the next {whole}"
-            yield Problem(what, "--whole", "chips with a memory of their own")
-    if any(pace != 1.0 for pace in fleet.speeds):
-        yield Problem(f"devices slower than their chips {whole}", "--whole", "speed: 1 of all devices")
-    if fleet.setting.attention == FIRST_ATTENTION:
+        keeps = any(ENGINES[spec.type].keeps for spec in chip.engines.values())
+        what = f"what stays on the tiles of {chip.name} from one program to the next {whole}"
+        rows.append((keeps, what, "chips with a memory of their own"))
+    rows.append((slow, f"devices slower than their chips {whole}", "speed: 1 of all devices"))
+    yield from (Problem(what, "--whole", expected) for wrong, what, expected in rows if wrong)
+    if setting.attention == FIRST_ATTENTION:
         yield Problem(f"{FIRST_ATTENTION} attention {whole}", "--attention", "flash or plain")
-    if fleet.setting.offload:
+    if setting.offload:
         yield Problem(f"activations in the memory of hosts {whole}", "--offload-activations", "none")
-    if fleet.setting.host_s:
+    if setting.host_s:
         yield Problem(f"time of a host for each kernel {whole}", "--whole", "none")
-    if fleet.topology.forwarding != "cut-through":
-        yield Problem(f"{fleet.topology.forwarding} {whole}", "--whole", "cut-through")
+    if forwarding != "cut-through":
+        yield Problem(f"{forwarding} {whole}", "--whole", "cut-through")

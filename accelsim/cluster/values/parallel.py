@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -83,18 +84,15 @@ class Parallel:
         together = 1 if plan.period > 1 else plan.dp
         update = update_graph(shapes, rule, made.precision, together, plan.zero)
         verify_update(update, together)
-        weights = [[dict(values) for values in own] for _ in range(plan.dp)]
-        if update.gather.nodes:
-            weights = [[{FLAT: _part(values, update.padded, plan.dp, d)} for values in own]
-                       for d in range(plan.dp)]  # fmt: skip
-        graph = update.graph
-        states = [
-            [
-                {name: contain(np.zeros(graph.tensors[name].shape), graph.tensors[name].dtype) for name in update.kept}
-                for _ in own
-            ]
-            for _ in range(plan.dp)
-        ]  # fmt: skip
+        weights, states, tensors = self._none(), self._none(), update.graph.tensors
+        for d, t in product(range(plan.dp), range(plan.tp)):
+            weights[d][t] = dict(own[t])
+            if update.gather.nodes:  # the part of a replica of all weights as a vector, filled up with zeros
+                row = np.concatenate([array.ravel() for array in own[t].values()])
+                whole = np.concatenate([row, np.zeros(update.padded - row.size, row.dtype)])
+                weights[d][t] = {FLAT: np.split(whole, plan.dp)[d].copy()}
+            for name in update.kept:
+                states[d][t][name] = contain(np.zeros(tensors[name].shape), tensors[name].dtype)
         return _Held(stage, update, {0: weights}, states, self._none())
 
     def _none(self) -> Devices:
@@ -187,12 +185,11 @@ class Parallel:
             out = made.run([{**feeds, **live[t], **weights[d][t]} for t in range(self.plan.tp)])
             for t, values in enumerate(out):
                 live[t].update(values)
-            grads.append([{name: live[t][grad] for name, grad in self.held[k].stage.grads.items() if grad in live[t]}
-                          for t in range(self.plan.tp)])  # fmt: skip
+            wanted = self.held[k].stage.grads.items()
+            grads.append([{name: own[grad] for name, grad in wanted if grad in own} for own in live])
             if op.kind == "F" and self.made.loss in out[0]:
-                self.losses[op.microbatch] = self.losses.get(op.microbatch, 0.0) + float(
-                    out[0][self.made.loss]
-                )
+                before = self.losses.get(op.microbatch, 0.0)
+                self.losses[op.microbatch] = before + float(out[0][self.made.loss])
         self._done[op.kind, k, op.microbatch] = True
         if op.kind == ("W" if self.schedule.splits else "B"):
             self._add(k, op.microbatch, grads)
@@ -200,16 +197,13 @@ class Parallel:
     def _data(self, batches: Sequence[Batch], d: int, microbatch: int) -> Values:
         """Samples and labels of one microbatch of a replica."""
         batch, index = divmod(microbatch, self.plan.microbatches)
-        x, labels = batches[batch]
-        place = d * self.plan.microbatches + index
-        samples = self.made.samples
-        rows = self.made.graph.tensors[LABELS].shape[0]
-        name = self.made.model.inputs[0]
-        tensors = self.made.graph.tensors
-        return {
-            name: contain(x[place * samples : (place + 1) * samples], tensors[name].dtype),
-            LABELS: contain(labels[place * rows : (place + 1) * rows], tensors[LABELS].dtype),
-        }
+        place, tensors, found = d * self.plan.microbatches + index, self.made.graph.tensors, {}
+        counts = (self.made.samples, tensors[LABELS].shape[0])
+        for name, array, rows in zip(
+            (self.made.model.inputs[0], LABELS), batches[batch], counts, strict=True
+        ):
+            found[name] = contain(array[place * rows : (place + 1) * rows], tensors[name].dtype)
+        return found
 
     def _version(self, k: int, op: Op) -> int:
         """The version of the weights that an op uses. VersionError when a backward's is not its forward's."""
@@ -222,8 +216,8 @@ class Parallel:
         if op.kind == "F":
             held.used[op.microbatch] = version
         elif held.used[op.microbatch] != version:
-            what = (f"stage {k}: the backward of minibatch {op.microbatch} uses weights of version {version}, "
-                    f"its forward used version {held.used[op.microbatch]}")  # fmt: skip
+            used = f"its forward used version {held.used[op.microbatch]}"
+            what = f"stage {k}: the backward of minibatch {op.microbatch} uses weights of version {version}, {used}"
             raise VersionError(Problem(what, self.schedule.name, "one version for both (weight stashing)"))
         if version not in held.versions:
             raise VersionError(Problem(f"stage {k}: no weights of version {version}", self.schedule.name))
@@ -251,35 +245,34 @@ class Parallel:
                     for name, grad in values.items():
                         total[name] = total[name] + grad if name in total else grad
             held.added += 1
-            if not self.schedule.synchronous and held.added == self._per_update():
+            together = m if self.schedule.weights.per_update == "batch" else 1
+            if not self.schedule.synchronous and held.added == together:
                 self._update(k)
                 first = held.newest * m
-
-    def _per_update(self) -> int:
-        return self.plan.microbatches if self.schedule.weights.per_update == "batch" else 1
 
     def _add_shared(self) -> None:
         """Gradients of a weight that lies on several stages: added up over these, last stage first."""
         place = {name: held for held in self.held for name in held.stage.weights}
         for copies in self.made.shared.values():
-            for d in range(self.plan.dp):
-                for t in range(self.plan.tp):
-                    sums = [place[name].sums[d][t] for name in reversed(copies)]
-                    parts = [total[name] for total, name in zip(sums, reversed(copies), strict=True)]
-                    for total, name, array in zip(sums, reversed(copies), all_reduce(parts), strict=True):
-                        total[name] = array
+            names = copies[::-1]
+            for d, t in product(range(self.plan.dp), range(self.plan.tp)):
+                sums = [place[name].sums[d][t] for name in names]
+                parts = [total[name] for total, name in zip(sums, names, strict=True)]
+                for total, name, array in zip(sums, names, all_reduce(parts), strict=True):
+                    total[name] = array
 
     def _update(self, k: int) -> None:
         """A new version of the weights of a stage."""
         held, plan = self.held[k], self.plan
         graph, new, old = held.update.graph, self._none(), held.versions[held.newest]
         for t in range(plan.tp):
-            feeds = [
-                {RATE: self.lr, **old[d][t], **held.states[d][t],
-                 **{f"{name}{SUM}": total for name, total in held.sums[d][t].items()}}
-                for d in range(plan.dp)
-            ]  # fmt: skip
-            for d, out in enumerate(self._moved(k, feeds)):
+            feeds = []
+            for d in range(plan.dp):
+                sums = {f"{name}{SUM}": total for name, total in held.sums[d][t].items()}
+                feeds.append({RATE: self.lr, **old[d][t], **held.states[d][t], **sums})
+            alone = plan.period > 1  # local SGD: each replica on its own
+            run = self._updates[k].run
+            for d, out in enumerate([run([own])[0] for own in feeds] if alone else run(feeds)):
                 values = {state: out[tensor] for state, tensor in graph.states.items()}
                 held.states[d][t] = {name: values.pop(name) for name in held.update.kept}
                 new[d][t] = values
@@ -288,11 +281,6 @@ class Parallel:
         oldest = held.newest - self.plan.stages - 1
         held.versions = {number: kept for number, kept in held.versions.items() if number >= oldest}
         held.sums, held.added = self._none(), 0
-
-    def _moved(self, k: int, feeds: list[Values]) -> list[Values]:
-        if self.plan.period > 1:
-            return [self._updates[k].run([own])[0] for own in feeds]
-        return self._updates[k].run(feeds)
 
     def _mean(self, held: _Held) -> Devices:
         """The mean of the replicas' weights (local SGD: Stich, ICLR 2019, algorithm 1)."""
@@ -304,9 +292,3 @@ class Parallel:
                 for d in range(self.plan.dp):
                     found[d][t][name] = mean
         return found
-
-
-def _part(values: Mapping[str, Array], padded: int, replicas: int, d: int) -> Array:
-    row = np.concatenate([array.ravel() for array in values.values()])
-    whole = np.concatenate([row, np.zeros(padded - row.size, row.dtype)])
-    return np.split(whole, replicas)[d].copy()

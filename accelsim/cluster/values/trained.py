@@ -73,10 +73,8 @@ class ClusterTraining:
     @property
     def same_bits(self) -> bool:
         """Return whether all weights are those of one device to the last bit."""
-        return all(
-            np.array_equal(self.trained.weights[name], self.alone.weights[name])
-            for name in self.alone.weights
-        )
+        trained, alone = self.trained.weights, self.alone.weights
+        return all(np.array_equal(trained[name], alone[name]) for name in alone)
 
     @property
     def synchronous(self) -> bool:

@@ -98,21 +98,23 @@ class GraphWork:
         kept = cut(made, sharded.graph, sharded.block, plan.recompute, split=True)[index]
         stage, width = stages[index], FORMAT_BYTES[costs.dtype]
         again = self._again(stage, kept, sharded)
-        passes = PassCosts(
-            _cost(stage.forward, sharded, costs), Cost(), _cost(stage.backward, sharded, costs),
-            _cost(_added(stage), sharded, costs), _cost(again, sharded, costs),
-        )  # fmt: skip
-        calls = tuple(_calls(graphs, plan.tp, width) for graphs in
-                      ((stage.forward,), (again,), (stage.backward, stage.weight)))  # fmt: skip
+        passes = [
+            costs.cost(_bare(graph, sharded, costs)) if graph.nodes else Cost()
+            for graph in (stage.forward, stage.backward, _added(stage), again)
+        ]
+        calls = [
+            _calls(graphs, plan.tp, width)
+            for graphs in ((stage.forward,), (again,), (stage.backward, stage.weight))
+        ]
         onward = {name for later in stages[index + 1 : index + 2] for name in later.receives}
-        tensors = sharded.graph.tensors
-        return Piece(
-            passes, (calls[0], calls[1], calls[2]),
-            round(sum(tensors[name].elements * width for name in onward)),
-            tuple(tensors[name].elements for name in stage.weights),
-            round(sum(tensors[name].elements * width for name in kept.stash)),
-            round(sum(tensors[name].elements * width for node in again.nodes for name in node.outputs)),
-        )  # fmt: skip
+        elements = {name: tensor.elements for name, tensor in sharded.graph.tensors.items()}
+        sent_B, stash_B, working_B = (
+            round(sum(elements[name] * width for name in names))
+            for names in (onward, kept.stash, [name for node in again.nodes for name in node.outputs])
+        )
+        learnt = tuple(elements[name] for name in stage.weights)
+        cost = PassCosts(passes[0], Cost(), *passes[1:])
+        return Piece(cost, (calls[0], calls[1], calls[2]), sent_B, learnt, stash_B, working_B)
 
     def _again(self, stage: Stage, kept: Stage, sharded: Sharded) -> Graph:
         extra = set(kept.again) - set(stage.again)
@@ -143,7 +145,3 @@ def _added(stage: Stage) -> Graph:
 def _bare(graph: Graph, sharded: Sharded, costs: Costs) -> Graph:
     bare = without_collectives(Sharded(graph, [], {}, sharded.ranks))
     return local(in_format(bare, costs.dtype))
-
-
-def _cost(graph: Graph, sharded: Sharded, costs: Costs) -> Cost:
-    return costs.cost(_bare(graph, sharded, costs)) if graph.nodes else Cost()
