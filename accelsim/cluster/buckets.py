@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from accelsim.errors import Problem, UsageError, known
+from accelsim.errors import Gather, Problem, UsageError, known
 
 MIB = 2**20
 MILLISECOND_FS = 10**12
@@ -48,17 +48,13 @@ class Fusion:
     memory_Bps: int | None = None
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.threshold_B is not None and self.threshold_B < 0:
-            problems.append(Problem(f"{self.threshold_B} B", "threshold", "bytes from 0"))
-        if self.cycle_fs < 0:
-            problems.append(Problem(f"{self.cycle_fs} fs", "cycle", "a time from 0"))
-        if self.compression not in COMPRESSED:
-            problems.append(Problem(repr(self.compression), "compression", f"one of {', '.join(COMPRESSED)}"))
-        if self.memory_Bps is not None and self.memory_Bps < 1:
-            problems.append(Problem(f"{self.memory_Bps} B/s", "memory bandwidth", "bytes per second from 1"))
-        if problems:
-            raise UsageError(problems)
+        gather, memory_Bps, compressions = Gather(), self.memory_Bps, f"one of {', '.join(COMPRESSED)}"
+        gather.refuse((self.threshold_B or 0) < 0, f"{self.threshold_B} B", "threshold", "bytes from 0")
+        gather.refuse(self.cycle_fs < 0, f"{self.cycle_fs} fs", "cycle", "a time from 0")
+        gather.refuse(self.compression not in COMPRESSED, repr(self.compression), "compression", compressions)
+        slow = memory_Bps is not None and memory_Bps < 1
+        gather.refuse(slow, f"{memory_Bps} B/s", "memory bandwidth", "bytes per second from 1")
+        gather.done()
 
     def sent_B(self, nbytes: int, dtype: str) -> int:
         """Return what of gradients of a format goes over the network, rounded up."""
@@ -191,11 +187,10 @@ DDP = Policy(
 )  # fmt: skip
 
 
-def _each(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
-    return [Formed((index,), gradient.ready_fs) for index, gradient in enumerate(gradients)]
-
-
-EACH = Policy("each", "no fusion: each gradient alone", _each, source="the limit of small buckets")
+EACH = Policy(
+    "each", "no fusion: each gradient alone", source="the limit of small buckets",
+    form=lambda gradients, fusion: [Formed((at,), each.ready_fs) for at, each in enumerate(gradients)],
+)  # fmt: skip
 
 
 def _whole(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
@@ -207,9 +202,7 @@ def _whole(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
     return [Formed(tuple(members), end_fs) for members in by_format.values()]
 
 
-WHOLE = Policy(
-    "whole", "full fusion: one bucket behind the backward", _whole, source="the limit of large buckets"
-)
+WHOLE = Policy("whole", "full fusion: one bucket behind the backward", _whole, "the limit of large buckets")
 
 POLICIES: dict[str, Policy] = {each.name: each for each in (HOROVOD, HOROVOD_AHEAD, DDP, EACH, WHOLE)}
 """Name -> policy."""

@@ -20,6 +20,7 @@ from accelsim.cluster.collectives.building import messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.collectives.rounds import Program
+from accelsim.cluster.collectives.software import KINDS as PASSED
 from accelsim.cluster.network.play import Totals, play, wires_J
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Gather, Problem, UsageError, count_of, known
@@ -40,18 +41,11 @@ MOST_B = 1 << 60
 MOST_CHUNKS = 64
 """Chunks that are chosen where nobody says how many."""
 
-BUS: dict[str, tuple[int, bool]] = {
-    "all_reduce": (2, True), "reduce_scatter": (1, True), "all_gather": (1, True), "all_to_all": (1, True),
-    "broadcast": (1, False), "reduce": (1, False), "send_recv": (1, False),
-}  # fmt: skip
-"""Kind -> factor f, and whether that is f (n - 1) / n among n devices: bus over algorithm bandwidth, as nccl-tests
-defines them (doc/PERFORMANCE.md)."""
-
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth of a kind among so many devices."""
-    factor, shared = BUS[kind]
-    return factor * (ranks - 1) / ranks if shared else float(factor)
+    """Bus bandwidth over algorithm bandwidth of a kind among so many devices, as nccl-tests defines them
+    (doc/PERFORMANCE.md)."""
+    return PASSED[kind].passes(ranks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Gather, Problem, UsageError
 from accelsim.time import FS_PER_S
 
 KEPT = 1024
@@ -63,15 +63,11 @@ class Routes:
         steps = [(wire, to) for to in self._next[at] & layer for wire in self._wires[at, to]]
         if len(steps) > 1:
             self.ties.add(frozenset(wire for wire, _ in steps))
-            steps = sorted(self._fastest(steps))
+            if self._rates:  # two devices at one card have a faster link of their own
+                most = max(self._rates[wire] for wire, _ in steps)
+                steps = [step for step in steps if self._rates[step[0]] == most]
+            steps.sort()
         return steps
-
-    def _fastest(self, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Drop slower wires of equally short routes: two devices at one card have a faster link of their own."""
-        if not self._rates:
-            return steps
-        most = max(self._rates[wire] for wire, _ in steps)
-        return [step for step in steps if self._rates[step[0]] == most]
 
 
 class _Rings:
@@ -232,11 +228,8 @@ class Topology:
     def _wire_kinds(self) -> list[int]:
         """A number for each wire, equal for wires of one link, rate and latency."""
         known: dict[object, int] = {}
-        found = []
-        for wire in self.wires:
-            key = (wire.rate.numerator, wire.rate.denominator, wire.latency_fs, wire.link)
-            found.append(known.setdefault(key, len(known)))
-        return found
+        kinds = ((each.rate.as_integer_ratio(), each.latency_fs, each.link) for each in self.wires)
+        return [known.setdefault(kind, len(known)) for kind in kinds]
 
     @cached_property
     def _route_kinds(self) -> dict[tuple[int, ...], int]:
@@ -252,16 +245,14 @@ class Topology:
         return Routes(len(self.labels), ends, [wire.rate for wire in self.wires])
 
     def _way(self, a: int, b: int) -> tuple[int, ...]:
-        wrong = [rank for rank in (a, b) if not 0 <= rank < self.ranks]
-        if wrong:
-            raise UsageError(
-                [Problem(f"no device {rank}", self.name, f"0 to {self.ranks - 1}") for rank in wrong]
+        gather = Gather()
+        for rank in (a, b):
+            gather.refuse(
+                not 0 <= rank < self.ranks, f"no device {rank}", self.name, f"0 to {self.ranks - 1}"
             )
+        gather.done()
         way = tuple(self.router(a, b)) if self.router and a != b else self._routes.way(a, b)
         if way is None:
-            raise UsageError(
-                Problem(
-                    f"no way leads from {self.labels[a]} to {self.labels[b]}", self.name, "links between them"
-                )
-            )
+            what = f"no way leads from {self.labels[a]} to {self.labels[b]}"
+            raise UsageError(Problem(what, self.name, "links between them"))
         return way

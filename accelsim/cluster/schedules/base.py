@@ -131,13 +131,12 @@ class Schedule:
 
 
 def _positive(shape: Shape) -> list[Problem]:
+    counts = {"stages": shape.stages, "microbatches": shape.microbatches, "chunks": shape.chunks}
     problems = [
         Problem(f"{value} {name}", name, "a whole number from 1")
-        for name, value in (
-            ("stages", shape.stages), ("microbatches", shape.microbatches), ("chunks", shape.chunks),
-        )
+        for name, value in counts.items()
         if value < 1
-    ]  # fmt: skip
+    ]
     if shape.replicas and (len(shape.replicas) != shape.stages or min(shape.replicas) < 1):
         expected = f"{shape.stages} whole numbers from 1, one per stage"
         problems.append(Problem(f"replicas {list(shape.replicas)}", "replicas", expected))
@@ -146,13 +145,8 @@ def _positive(shape: Shape) -> list[Problem]:
 
 def _too_many(shape: Shape, splits: bool) -> list[Problem]:
     ops = shape.stages * shape.microbatches * shape.chunks * (3 if splits else 2)
-    if ops <= MOST_OPS:
-        return []
-    return [
-        Problem(
-            f"a schedule of {ops:,} ops", "microbatches", f"stages and microbatches for at most {MOST_OPS:,}"
-        )
-    ]
+    expected = f"stages and microbatches for at most {MOST_OPS:,}"
+    return [Problem(f"a schedule of {ops:,} ops", "microbatches", expected)] if ops > MOST_OPS else []
 
 
 def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> list[Op]:

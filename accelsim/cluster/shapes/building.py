@@ -84,8 +84,10 @@ WIDE_AREA = "wide-area"
 
 def build(cluster: ClusterSpec) -> Topology:
     """The topology of a cluster whose laws hold. Devices come first, in the order of ranks, then what joins them."""
-    draft, tori, cards = Draft(), list[Torus](), list[int]()
-    groups = _devices(draft, cluster)
+    draft, tori, cards, groups = Draft(), list[Torus](), list[int](), list[int]()
+    for number, (label, node) in enumerate(cluster.each_node()):
+        draft.labels += device_labels(node, label)
+        groups += [number] * node.size
     ends: dict[str, list[End]] = {name: [] for name in cluster.networks}
     rank = 0
     for label, node in cluster.each_node():
@@ -104,15 +106,6 @@ def build(cluster: ClusterSpec) -> Topology:
         gates = [End(built.hubs[0], name) for name, built in sites]
         SHAPES[cluster.wide_area.shape](draft, cluster.wide_area, gates, WIDE_AREA)
     return _topology(cluster, draft, groups, tori, cards)
-
-
-def _devices(draft: Draft, cluster: ClusterSpec) -> list[int]:
-    """A vertex per device; the number of the node of each."""
-    groups = []
-    for number, (label, node) in enumerate(cluster.each_node()):
-        draft.labels += device_labels(node, label)
-        groups += [number] * node.size
-    return groups
 
 
 def _wire(
@@ -164,17 +157,10 @@ def _topology(
     alone = len(set(groups)) == 1 and len(tori) == 1 and len(tori[0].places) == len(groups)
     if alone:  # of one torus that is a node, the rows
         groups = [rank // tori[0].dims[0] for rank in range(len(groups))]
-    return Topology(
-        cluster.name,
-        len(groups),
-        tuple(draft.labels),
-        tuple(draft.wires),
-        tuple(groups),
-        cluster.forwarding,
-        fs_of(cluster.collectives.message),
-        ClusterRouter(tori, len(draft.labels), draft.wires, cards) if tori or cards else None,
-        frozenset(draft.summing),
-    )
+    router = ClusterRouter(tori, len(draft.labels), draft.wires, cards) if tori or cards else None
+    parts = (tuple(draft.labels), tuple(draft.wires), tuple(groups))
+    how = (cluster.forwarding, fs_of(cluster.collectives.message), router)
+    return Topology(cluster.name, len(groups), *parts, *how, frozenset(draft.summing))
 
 
 def devices(cluster: ClusterSpec) -> tuple[Chip, ...]:
@@ -207,13 +193,12 @@ class Share(NamedTuple):
 
 def hosts(cluster: ClusterSpec) -> tuple[Share | None, ...]:
     """The share of each rank in the memory of its host, None where the cluster does not say."""
-    return tuple(share for _, node in cluster.each_node() for share in (_share(node),) * node.size)
-
-
-def _share(node: Node) -> Share | None:
-    if node.host is None:
-        return None
-    return Share(float(node.host.bandwidth) / node.size, node.host.capacity // node.size)
+    found: list[Share | None] = []
+    for _, node in cluster.each_node():
+        host, size = node.host, node.size
+        share = None if host is None else Share(float(host.bandwidth) / size, host.capacity // size)
+        found += [share] * size
+    return tuple(found)
 
 
 def speeds(cluster: ClusterSpec) -> tuple[float, ...]:

@@ -37,21 +37,15 @@ def facts(cluster: ClusterSpec) -> Facts:
         for each in node.devices.values():
             chips[each.chip] = chips.get(each.chip, 0) + node.count * each.count
     first = next(iter(cluster.nodes.values()))
-    kinds = [
-        f"{name}: {fabric.shape}" for node in cluster.nodes.values() for name, fabric in node.fabrics.items()
-    ]
-    return Facts(
-        cluster.name,
-        cluster.title,
+    fabrics = [each for node in cluster.nodes.values() for each in node.fabrics.items()]
+    inside = tuple(dict.fromkeys(f"{name}: {fabric.shape}" for name, fabric in fabrics))
+    networks = tuple(f"{name}: {fabric.shape}" for name, fabric in cluster.networks.items())
+    nodes, rates = (
         sum(node.count for node in cluster.nodes.values()),
-        cluster.size,
-        chips,
-        tuple(dict.fromkeys(kinds)),
-        tuple(f"{name}: {fabric.shape}" for name, fabric in cluster.networks.items()),
-        inside_Bps(first),
-        between_Bps(cluster, first),
-        cluster.collectives.title,
+        (inside_Bps(first), between_Bps(cluster, first)),
     )
+    names, title = (cluster.name, cluster.title), cluster.collectives.title
+    return Facts(*names, nodes, cluster.size, chips, inside, networks, *rates, title)
 
 
 def inside_Bps(node: Node) -> Fraction:
@@ -75,10 +69,10 @@ def between_Bps(cluster: ClusterSpec, node: Node) -> Fraction:
     if network is None:
         return Fraction(0)
     draft, nics = Draft(), node.nics
-    link = network.link if nics is None or nics.link is None else nics.link
-    rate = draft.rate(link) * Fraction(1 if nics is None else nics.count, 1 if nics is None else node.size)
-    if nics is not None and nics.pcie is not None:
-        rate = min(rate, draft.rate(nics.pcie))
+    rate = draft.rate((nics and nics.link) or network.link)
+    if nics is not None:
+        rate *= Fraction(nics.count, node.size)
+        rate = rate if nics.pcie is None else min(rate, draft.rate(nics.pcie))
     return rate / Fraction(str(network.oversubscription))
 
 
@@ -87,51 +81,35 @@ def bisection_Bps(topology: Topology) -> Fraction:
     half = topology.ranks // 2
     if len(topology.labels) == topology.ranks:
         return sum((wire.rate for wire in topology.wires if wire.source < half <= wire.target), Fraction(0))
-    return _Flow(topology, half).most()
+    source, sink = len(topology.labels), len(topology.labels) + 1
+    ample = sum((wire.rate for wire in topology.wires), Fraction(0))
+    edges = [(wire.source, wire.target, wire.rate) for wire in topology.wires]
+    edges += [(source, rank, ample) if rank < half else (rank, sink, ample) for rank in range(topology.ranks)]
+    left: list[dict[int, Fraction]] = [{} for _ in range(sink + 1)]
+    for a, b, rate in edges:
+        left[a][b] = left[a].get(b, Fraction(0)) + rate
+        left[b].setdefault(a, Fraction(0))
+    total = Fraction(0)
+    while path := _augmenting_path(left, source, sink):
+        room = min(left[a][b] for a, b in path)
+        for a, b in path:
+            left[a][b] -= room
+            left[b][a] += room
+        total += room
+    return total
 
 
-class _Flow:
-    """The largest flow from some ranks to the others, by shortest augmenting ways (Edmonds and Karp, 1972)."""
-
-    def __init__(self, topology: Topology, half: int) -> None:
-        self.source, self.sink = len(topology.labels), len(topology.labels) + 1
-        self.left: list[dict[int, Fraction]] = [{} for _ in range(len(topology.labels) + 2)]
-        for wire in topology.wires:
-            self._add(wire.source, wire.target, wire.rate)
-        ample = sum((wire.rate for wire in topology.wires), Fraction(0))
-        for rank in range(topology.ranks):
-            ends = (self.source, rank) if rank < half else (rank, self.sink)
-            self._add(*ends, ample)
-
-    def _add(self, a: int, b: int, rate: Fraction) -> None:
-        self.left[a][b] = self.left[a].get(b, Fraction(0)) + rate
-        self.left[b].setdefault(a, Fraction(0))
-
-    def most(self) -> Fraction:
-        """The flow, bytes per second."""
-        total = Fraction(0)
-        while way := self._way():
-            room = min(self.left[a][b] for a, b in way)
-            for a, b in way:
-                self.left[a][b] -= room
-                self.left[b][a] += room
-            total += room
-        return total
-
-    def _way(self) -> list[tuple[int, int]]:
-        """A shortest way with room on it, [] when there is none."""
-        before = {self.source: self.source}
-        waiting = deque([self.source])
-        while waiting and self.sink not in before:
-            at = waiting.popleft()
-            for to, room in self.left[at].items():
-                if room and to not in before:
-                    before[to] = at
-                    waiting.append(to)
-        if self.sink not in before:
-            return []
-        way, at = [], self.sink
-        while at != self.source:
-            way.append((before[at], at))
-            at = before[at]
-        return way[::-1]
+def _augmenting_path(left: list[dict[int, Fraction]], source: int, sink: int) -> list[tuple[int, int]]:
+    """Return a shortest path with room on it (Edmonds and Karp, 1972), [] when there is none."""
+    before, waiting = {source: source}, deque([source])
+    while waiting and sink not in before:
+        at = waiting.popleft()
+        for to, room in left[at].items():
+            if room and to not in before:
+                before[to] = at
+                waiting.append(to)
+    path, at = [], sink if sink in before else source
+    while at != source:
+        path.append((before[at], at))
+        at = before[at]
+    return path
