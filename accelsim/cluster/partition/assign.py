@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import capacity_B
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Gather, Problem, UsageError
 from accelsim.files.reading import read_text
 from accelsim.spec.yaml.clusters import load_devices
 from accelsim.time import FS
@@ -43,15 +44,12 @@ class Assigned:
         """Return the stages in order: first and last layer, replicas of each, seconds of a minibatch on one device."""
         levels = self.partition.levels
         for number, stage in enumerate(self.partition.stages):
-            replicas = 1
-            for level in levels:
-                replicas *= next(
-                    each.replicas for each in level.stages if each.start <= stage.start < each.end
-                )
-            yield {
-                "stage": number, "first_layer": stage.start, "last_layer": stage.end - 1, "replicas": replicas,
-                "compute_s": stage.compute_s,
-            }  # fmt: skip
+            of_levels = (
+                [each for each in level.stages if each.start <= stage.start < each.end] for level in levels
+            )
+            layers = {"first_layer": stage.start, "last_layer": stage.end - 1}
+            replicas = prod(found[0].replicas for found in of_levels)
+            yield {"stage": number, **layers, "replicas": replicas, "compute_s": stage.compute_s}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON."""
@@ -105,19 +103,13 @@ def _levels(fleet: Fleet) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Machines and bytes per second of each level: devices of a node, then nodes."""
     nodes = Counter(fleet.topology.groups)
     each, count = max(nodes.values()), len(nodes)
-    problems = []
-    if len({id(chip) for chip in fleet.chips}) > 1 or len({*fleet.speeds}) > 1 or len({*nodes.values()}) > 1:
-        problems.append(
-            Problem("devices or nodes that differ", fleet.name, "equal ones, as PipeDream assumes")
-        )
-    if fleet.size == 1:
-        problems.append(Problem("one device", fleet.name, "a cluster of several"))
-    if max(each, count) > MOST_MACHINES:
-        problems.append(
-            Problem(f"{max(each, count):,} machines of one level", fleet.name, f"at most {MOST_MACHINES}")
-        )
-    if problems:
-        raise UsageError(problems)
+    gather, name, most = Gather(), fleet.name, max(each, count)
+    kinds = (set(map(id, fleet.chips)), {*fleet.speeds}, {*nodes.values()})
+    differ = any(len(each) > 1 for each in kinds)
+    gather.refuse(differ, "devices or nodes that differ", name, "equal ones, as PipeDream assumes")
+    gather.refuse(fleet.size == 1, "one device", name, "a cluster of several")
+    gather.refuse(most > MOST_MACHINES, f"{most:,} machines of one level", name, f"at most {MOST_MACHINES}")
+    gather.done()
     rings = reach(fleet.topology, tuple(range(fleet.size)))
     levels = [(each, rings.inside_Bps), (count, rings.between_Bps)]
     kept = [level for level in levels if level[0] > 1]
@@ -157,9 +149,8 @@ def read_profile(text: str, where: str = "profile") -> States:
             ]  # fmt: skip
         elif node := _NODE.fullmatch(line.rstrip()):
             compute_s = (float(node["forward"]) + float(node["backward"])) / 1000.0
-            layers[node["name"]] = Layer(
-                node["name"], compute_s, _size(node["output"]), float(node["parameter"])
-            )
+            output_B = sum(map(float, node["output"].strip("[]").split(";")))  # of several outputs: '[1; 2]'
+            layers[node["name"]] = Layer(node["name"], compute_s, output_B, float(node["parameter"]))
             titles[node["name"]] = node["title"]
         else:
             problems.append(Problem("not a line of a profile", place, _EXPECTED))
@@ -169,10 +160,6 @@ def read_profile(text: str, where: str = "profile") -> States:
     index = {name: place for place, name in enumerate(kept)}
     pairs = [(index[a], index[b]) for a, b in edges if a in index and b in index]
     return graph_states([layers[name] for name in kept], pairs)
-
-
-def _size(text: str) -> float:
-    return sum(float(part) for part in text.strip("[]").split(";"))
 
 
 def _dropped(name: str, title: str, edges: list[tuple[str, str]]) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.cluster.partition.states import States
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Gather, Problem, UsageError
 from accelsim.types import Bools, Floats, Ints
 
 
@@ -113,16 +113,15 @@ def read_off(levels: Sequence[Level]) -> Partition:
 
 
 def _check(machines: Sequence[int], bandwidths_Bps: Sequence[float]) -> None:
-    problems = []
-    if not machines or len(machines) != len(bandwidths_Bps):
-        expected = f"{len(machines) or 'at least 1'}, one per level"
-        problems.append(Problem(f"{len(bandwidths_Bps)} bandwidths", "bandwidths_Bps", expected))
-    if any(count < 1 for count in machines):
-        problems.append(Problem(f"{list(machines)}", "machines", "whole numbers from 1"))
-    if any(rate <= 0 for rate in bandwidths_Bps):
-        problems.append(Problem(f"{list(bandwidths_Bps)}", "bandwidths_Bps", "bytes per second above 0"))
-    if problems:
-        raise UsageError(problems)
+    gather, rates = Gather(), f"{list(bandwidths_Bps)}"
+    expected = f"{len(machines) or 'at least 1'}, one per level"
+    apart = not machines or len(machines) != len(bandwidths_Bps)
+    gather.refuse(apart, f"{len(bandwidths_Bps)} bandwidths", "bandwidths_Bps", expected)
+    few = any(count < 1 for count in machines)
+    gather.refuse(few, f"{list(machines)}", "machines", "whole numbers from 1")
+    slow = any(rate <= 0 for rate in bandwidths_Bps)
+    gather.refuse(slow, rates, "bandwidths_Bps", "bytes per second above 0")
+    gather.done()
 
 
 def data_parallel_s(states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem, UsageError, count_of
+from accelsim.errors import Gather, ModelError, Problem, count_of
 from accelsim.workload.gradient.backward import backward
 from accelsim.workload.gradient.rules import ENDS
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -26,19 +26,11 @@ def balanced_blocks(times: Sequence[int] | Sequence[float], stages: int) -> tupl
     that begin earliest. What GPipe asks of a partition (Huang et al., NeurIPS 2019, section 2.2), and torchgpipe's
     ``balance`` approximates. UsageError: fewer layers than stages, or times below 0.
     """
-    problems = []
-    if not 1 <= stages <= len(times):
-        problems.append(
-            Problem(
-                f"{count_of(len(times), 'layer')} on {count_of(stages, 'stage')}",
-                "stages",
-                f"1 to {len(times)}",
-            )
-        )
-    if any(time < 0 for time in times):
-        problems.append(Problem("a time below 0", "times", "times of layers from 0"))
-    if problems:
-        raise UsageError(problems)
+    gather, layers = Gather(), count_of(len(times), "layer")
+    what = f"{layers} on {count_of(stages, 'stage')}"
+    gather.refuse(not 1 <= stages <= len(times), what, "stages", f"1 to {len(times)}")
+    gather.refuse(any(time < 0 for time in times), "a time below 0", "times", "times of layers from 0")
+    gather.done()
     reached = np.concatenate([[0], np.cumsum(np.asarray(times))])
     block = reached[None, :] - reached[:, None]
     size = np.where(np.triu(np.ones_like(block, bool), 1), block.astype(float), np.inf)
@@ -151,10 +143,9 @@ def objective(
     e.graph.outputs += [loss, *grads.values()]
     e.graph.trains = True
     start = {name: model.tensors[name] for name in learnt}
-    made = Objective(
-        e.graph, model, loss, logits, weights, grads, {name: found[name] for name in flowing}, block, place,
-        policy, start,
-    )  # fmt: skip
+    flows = {name: found[name] for name in flowing}
+    names = (loss, logits, weights, grads, flows, block)
+    made = Objective(e.graph, model, *names, place, policy, start)
     return in_double(made) if precision == DOUBLE else made
 
 
@@ -255,8 +246,9 @@ def balanced(costs: Sequence[float], stages: int) -> list[int]:
 
 def in_double(made: Objective) -> Objective:
     """Return the same in double precision: every fp32 tensor becomes fp64."""
-    return replace(made, graph=double(made.graph), precision=replace(made.precision, name=DOUBLE, master=DOUBLE,
-                   compute=DOUBLE, what="everything in fp64"))  # fmt: skip
+    what = "everything in fp64"
+    precision = replace(made.precision, name=DOUBLE, master=DOUBLE, compute=DOUBLE, what=what)
+    return replace(made, graph=double(made.graph), precision=precision)
 
 
 def double(graph: Graph) -> Graph:

@@ -98,29 +98,26 @@ class _Cut:
         outside |= {*self.graph.outputs}
         received = self._from(forward, index)
         b_out = [name for name in _ordered(backward) if name in (outside & made_back) | held]
-        return Stage(
-            index, weights, grads,
+        graphs = (
             piece(self.graph, forward, f"F{index}", [n for n in _ordered(forward) if n in outside | stash]),
             piece(self.graph, backward, f"B{index}", b_out),
             piece(self.graph, weight, f"W{index}", [n for n in _ordered(weight) if n in outside]),
-            received,
-            {name: maker for name, maker in self._from([*backward, *weight], index).items() if name not in before},
-            tuple(name for name in (*received, *_ordered(forward)) if name in stash),
-            tuple(name for name in _ordered(backward) if name in held),
-            tuple(node.name for node in again),
-        )  # fmt: skip
+        )
+        later = self._from([*backward, *weight], index)
+        gradients = {name: maker for name, maker in later.items() if name not in before}
+        kept = tuple(name for name in (*received, *_ordered(forward)) if name in stash)
+        made = tuple(name for name in _ordered(backward) if name in held)
+        repeated = tuple(node.name for node in again)
+        return Stage(index, weights, grads, *graphs, received, gradients, kept, made, repeated)
 
     def _forward(self, name: str) -> bool:
         return name in self.maker and self.maker[name].name in self.block
 
     def _from(self, nodes: Sequence[Node], index: int) -> dict[str, int]:
         """Tensors that ``nodes`` read and another stage makes."""
-        found = {}
-        for node in nodes:
-            for name in node.inputs:
-                if name in self.maker and self.place[self.maker[name].name] != index:
-                    found[name] = self.place[self.maker[name].name]
-        return found
+        read = [name for node in nodes for name in node.inputs if name in self.maker]
+        places = {name: self.place[self.maker[name].name] for name in read}
+        return {name: place for name, place in places.items() if place != index}
 
     def _again(self, forward: Sequence[Node], back: Sequence[Node]) -> list[Node]:
         """Nodes of the forward pass that must run again, because what they made is wanted and was not kept."""
@@ -161,14 +158,10 @@ def _unkept(graph: Graph, block: Mapping[str, int], weights: set[str], recompute
     if recompute == "selective":
         free |= _attention(forward, makers)
     if recompute == "full":
-        crossing = {name for node in forward for name in node.inputs
-                    if name in makers and _block_of(name, forward, block) < block[node.name]}  # fmt: skip
-        free |= makers - crossing
+        place = {name: block[node.name] for node in reversed(forward) for name in node.outputs}
+        reads = ((name, block[node.name]) for node in forward for name in node.inputs)
+        free |= makers - {name for name, reader in reads if name in makers and place[name] < reader}
     return free
-
-
-def _block_of(name: str, forward: Sequence[Node], block: Mapping[str, int]) -> int:
-    return next(block[node.name] for node in forward if name in node.outputs)
 
 
 def _attention(forward: Sequence[Node], made: set[str]) -> set[str]:

@@ -54,11 +54,11 @@ def capacity_B(chip: Chip) -> int:
 def bandwidth_Bps(chip: Chip) -> int:
     """Rate of the slowest of these memories, one way."""
     rates = [float(each.bandwidth) for each in _attached(chip)]
-    rates = rates or [
-        view.core.count * min(buffer.read_width, buffer.write_width) * float(chip.clock)
-        for view in chip.views()
-        for buffer in _buffers(view)
-    ]
+    if not rates:
+        widths = (
+            (view, min(each.read_width, each.write_width)) for view in chip.views() for each in _buffers(view)
+        )
+        rates = [view.core.count * width * float(chip.clock) for view, width in widths]
     return max(1, int(min(rates, default=0)))
 
 
@@ -73,12 +73,8 @@ def _buffers(view: Chip) -> list[Buffer]:
 
 def _on_chip_B(view: Chip) -> int:
     """In the memories of the tiles of all cores of that kind."""
-    rooms = (
-        ENGINES[spec.type].keeps_B(spec, buffer)
-        for spec in view.engines.values()
-        for buffer in _buffers(view)
-    )
-    return view.core.count * sum(rooms)
+    pairs = ((spec, buffer) for spec in view.engines.values() for buffer in _buffers(view))
+    return view.core.count * sum(ENGINES[spec.type].keeps_B(spec, buffer) for spec, buffer in pairs)
 
 
 ADVICE = (

@@ -132,26 +132,14 @@ def _merge(graph: Graph, node: Node, group: list[Node], wanted: set[str]) -> Non
     read = {name for each in graph.nodes if id(each) not in inside for name in each.inputs}
     results = [name for each in group for name in each.outputs if name in (read | wanted) and name in made]
     saved = node.outputs[0] if MERGED[node.op] else node.inputs[0]
-    incoming = _incoming(graph, node, group, made, saved)
+    known, shape = {*made, *node.inputs, *node.outputs}, graph.tensors[node.outputs[0]].shape
+    reads = (name for each in group for name in each.inputs if name and name not in known)
+    own = (graph.tensors[name] for name in reads)
+    incoming = next((each.name for each in own if each.shape == shape and not each.is_constant), saved)
     place = next(index for index, each in enumerate(graph.nodes) if id(each) in inside)
     put = [part for turn, name in enumerate(results) for part in _kernels(graph, name, saved, incoming, turn)]
     graph.nodes = [each for each in graph.nodes if id(each) not in inside]
     graph.nodes[place:place] = put
-
-
-def _incoming(graph: Graph, node: Node, group: list[Node], made: set[str], saved: str) -> str:
-    """The gradient of the result of a node: what its gradient reads beside what the node read and wrote."""
-    known = {*made, *node.inputs, *node.outputs}
-    shape = graph.tensors[node.outputs[0]].shape
-    reads = [name for each in group for name in each.inputs if name and name not in known]
-    return next(
-        (
-            name
-            for name in reads
-            if graph.tensors[name].shape == shape and not graph.tensors[name].is_constant
-        ),
-        saved,
-    )
 
 
 def _kernels(graph: Graph, name: str, saved: str, incoming: str, turn: int) -> Iterator[Node]:

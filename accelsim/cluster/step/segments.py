@@ -12,7 +12,7 @@ is read; in FlashAttention the mask is drawn again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from accelsim.cluster.step.passes import local
@@ -110,8 +110,8 @@ def _flash(split: Split) -> Graph:
     """The forward pass, which the compiler joins into one kernel; heads of queries by the keys that they share."""
     b, s, d, kv = Builder(f"{FLASH}-forward"), split.model.seq, split.model.head_dim, split.kv_heads
     rows, batch = split.heads // kv * s, split.batch
-    q, k, v = (b.input(name, shape) for name, shape in
-               (("q", (batch, kv, rows, d)), ("k", (batch, kv, d, s)), ("v", (batch, kv, s, d))))  # fmt: skip
+    shapes = {"q": (batch, kv, rows, d), "k": (batch, kv, d, s), "v": (batch, kv, s, d)}
+    q, k, v = (b.input(name, shape) for name, shape in shapes.items())
     mask = CausalMask(s, 0)
     b.graph.tensors["mask"] = Tensor("mask", mask.shape, source=mask, fixed=True)
     scores = b.reshaped(b.matmul(q, k, "scores"), (batch, kv, split.heads // kv, s, s), "by_token")
@@ -123,11 +123,10 @@ def _flash_back(split: Split) -> Graph:
     """The backward pass."""
     b, s, d = Builder(f"{FLASH}-backward"), split.model.seq, split.model.head_dim
     queries, keys = (split.batch, split.heads, s, d), (split.batch, split.kv_heads, s, d)
-    names = [b.input(name, shape) for name, shape in
-             (("q", queries), ("k", keys), ("v", keys), ("attended", queries), ("grad", queries))]  # fmt: skip
-    return local(
-        b.finish(*b.ops("AttentionGrad", names, ["dq", "dk", "dv"], "back", causal=1, scale=d**-0.5))
-    )
+    shapes = {"q": queries, "k": keys, "v": keys, "attended": queries, "grad": queries}
+    names = [b.input(name, shape) for name, shape in shapes.items()]
+    made = b.ops("AttentionGrad", names, ["dq", "dk", "dv"], "back", causal=1, scale=d**-0.5)
+    return local(b.finish(*made))
 
 
 def _dropped(b: Builder, split: Split, x: str, name: str) -> str:
@@ -176,13 +175,12 @@ def products(split: Split) -> Mapping[str, Segment]:
         "up": (model.hidden, (2 if model.gated else 1) * ffn),
         "down": (ffn, model.hidden),
     }
-    return {name: _product(split, name, width, features) for name, (width, features) in sizes.items()}
-
-
-def _product(split: Split, name: str, width: int, features: int) -> Segment:
-    b = Builder(f"{name}-product")
-    x = b.input("x", (1, ceil(split.batch * split.model.seq / split.part), width))
-    return Segment(f"{name}-product", b.finish(b.project(x, features, "y", bias=False)), ("x",))
+    rows, found = ceil(split.batch * split.model.seq / split.part), {}
+    for name, (width, features) in sizes.items():
+        b = Builder(f"{name}-product")
+        graph = b.finish(b.project(b.input("x", (1, rows, width)), features, "y", bias=False))
+        found[name] = Segment(f"{name}-product", graph, ("x",))
+    return found
 
 
 def _feed_forward(split: Split) -> Segment:
@@ -233,6 +231,4 @@ def block(split: Split) -> tuple[Segment, ...]:
 
 def edge(split: Split, name: str) -> tuple[Segment, ...]:
     """The pieces of 'embedding' or 'head', each once."""
-    from dataclasses import replace
-
     return tuple(replace(make(split), times=1) for make in EDGES[name])

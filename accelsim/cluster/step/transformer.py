@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -93,36 +93,27 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
         raise UsageError(problems)
     sizes = entry.sizes(given)
     style = entry.build.keywords["style"] if isinstance(entry.build, partial) else Style()
-    made = Transformer(
-        name, layers=sizes["layers"], hidden=sizes["hidden"], heads=sizes["heads"], kv_heads=sizes["kv_heads"],
-        ffn=sizes["ffn"], vocab=sizes["vocab"], seq=sizes["seq"], gated=style.gated, bias=bool(sizes["bias"]),
-        tied=style.tied, positions=style.context, dropout=style.dropout,
-    )  # fmt: skip
-    if "seq" in given or made.parameters < LARGE:
-        return made
-    return replace(made, seq=TOKENS)
+    layers, hidden, heads, kv_heads, ffn, vocab, seq = (
+        sizes[key] for key in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq")
+    )
+    kinds = (style.gated, bool(sizes["bias"]), style.tied, style.context, style.dropout)
+    made = Transformer(name, layers, hidden, heads, kv_heads, ffn, vocab, seq, *kinds)
+    return made if "seq" in given or made.parameters < LARGE else replace(made, seq=TOKENS)
 
 
-def _problems(name: str, given: Mapping[str, int]) -> list[Problem]:
-    known = ZOO[name].params
-    found = [
-        Problem(f"no parameter {key!r}", name, ", ".join(known), nearest(key, known))
-        for key in given
-        if key not in known
-    ]
-    found += [
-        Problem(f"{key}={value}", name, "at least 1")
-        for key, value in given.items()
-        if key in known and value < ZOO[name].least.get(key, 1)
-    ]
+def _problems(name: str, given: Mapping[str, int]) -> Iterator[Problem]:
+    known, sizes = ZOO[name].params, ZOO[name].sizes(given)
+    for key in given:
+        if key not in known:
+            yield Problem(f"no parameter {key!r}", name, ", ".join(known), nearest(key, known))
+    for key, value in given.items():
+        if key in known and value < ZOO[name].least.get(key, 1):
+            yield Problem(f"{key}={value}", name, "at least 1")
     if given.get("past", 0):
-        found.append(Problem(f"past={given['past']}", name, "no earlier tokens: training has no cache"))
+        yield Problem(f"past={given['past']}", name, "no earlier tokens: training has no cache")
     if "experts" in known:
-        found.append(Problem(f"{name} is a mixture of experts", "", "a model whose tokens all take one way"))
-    sizes = ZOO[name].sizes(given)
+        yield Problem(f"{name} is a mixture of experts", "", "a model whose tokens all take one way")
     for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
         if sizes[part] and sizes[whole] % sizes[part]:
-            found.append(
-                Problem(f"{whole}={sizes[whole]}, {part}={sizes[part]}", name, f"{part} that divide {whole}")
-            )
-    return found
+            what = f"{whole}={sizes[whole]}, {part}={sizes[part]}"
+            yield Problem(what, name, f"{part} that divide {whole}")
