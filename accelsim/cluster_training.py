@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accelsim.cluster.plan.check import check, sizes_of
 from accelsim.cluster.plan.objective import objective
 from accelsim.cluster.plan.plan import Plan, parse_plan
-from accelsim.cluster.step.fleet import Fleet, fleet_of
+from accelsim.cluster.plan.shard import shard_objective
+from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.values.parallel import Batch, Parallel
 from accelsim.cluster.values.trained import EXACT, ClusterTraining, Curve, differing, synchronous
@@ -29,9 +29,6 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.sources.datasets import batches, one_hot
 from accelsim.workload.training import SGD, Adam, with_weights
 from accelsim.workload.training.forward import logits_of
-
-if TYPE_CHECKING:
-    from accelsim.cluster.step.result import StepResult
 
 PERIOD = 8
 """Steps between two averagings where local SGD is drawn beside a plan without a period."""
@@ -93,22 +90,24 @@ def train_on_cluster(
     with gather.also():
         setup = prepare(model, data, steps=steps, batch=batch, lr=lr, optimiser=optimiser, seed=seed)
     with suppress(AccelsimError):  # told by ``prepare``
-        graph, size = _maker(model, seed)(1), None if cluster is None else cluster.size
+        graph, size = trained_model(model, 1, seed), None if cluster is None else cluster.size
         with gather.also():
             check(wanted, graph, batch or BATCH, size, sizes_of(model), precision)
     gather.done()
     assert cluster is not None and setup is not None
-    job = _Job(setup, _maker(model, seed), _data(setup, steps, seed), precision)
+    job = _Job(setup, lambda size: trained_model(model, size, seed), _data(setup, steps, seed), precision)
     trained = job.run(wanted)
     alone = job.run(Plan(microbatches=wanted.dp * wanted.microbatches))
     others = {name: job.run(COMPARED[name](wanted, job)) for name in dict.fromkeys(compare)}
-    learnt = with_weights(
-        setup.graph, trained.weights, f"training on {cluster.name}, {count_of(steps, 'step')}"
-    )
-    return ClusterTraining(
-        setup.graph.name, cluster.name, wanted, precision, setup.batch, seed, trained, alone, others, learnt,
-        _step(wanted, model, job, fleet_of(cluster)), _notes(job, wanted), _in_fp64(wanted, job, trained, alone),
-    )  # fmt: skip
+    origin = f"training on {cluster.name}, {count_of(steps, 'step')}"
+    learnt = with_weights(setup.graph, trained.weights, origin)
+    work = GraphWork(setup.graph.name, job.model, sizes_of(model))
+    step = train_step(work, fleet_of(cluster), wanted, setup.batch)
+    cut = objective(job.model(1), 1, wanted.stages) if wanted.tp > 1 else None
+    notes = tuple(shard_objective(cut, wanted.tp, wanted.sp).notes) if cut else ()
+    asked = (setup.graph.name, cluster.name, wanted, precision, setup.batch, seed)
+    wide = _in_fp64(wanted, job, trained, alone)
+    return ClusterTraining(*asked, trained, alone, others, learnt, step, notes, wide)
 
 
 def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | None:
@@ -120,30 +119,12 @@ def _in_fp64(plan: Plan, job: _Job, trained: Curve, alone: Curve) -> float | Non
     return differing(wide.run(plan), wide.run(Plan(microbatches=plan.dp * plan.microbatches)))[1]
 
 
-def _maker(model: str | Path, seed: int) -> Callable[[int], Graph]:
-    return lambda batch: trained_model(model, batch, seed)
-
-
 def _data(setup: Setup, steps: int, seed: int) -> tuple[Batch, ...]:
     """The batches of a training on one device, in their order."""
     arrays = setup.data
     classes = setup.graph.tensors[logits_of(setup.graph)].shape[1]
     drawn = islice(batches(arrays.x, arrays.y, setup.batch, seed), steps)
     return tuple((x, one_hot(y, classes)) for x, y in drawn)
-
-
-def _notes(job: _Job, plan: Plan) -> tuple[str, ...]:
-    """Weights that tensor parallelism leaves whole."""
-    from accelsim.cluster.plan.shard import shard_objective
-
-    if plan.tp == 1:
-        return ()
-    return tuple(shard_objective(objective(job.model(1), 1, plan.stages), plan.tp, plan.sp).notes)
-
-
-def _step(plan: Plan, model: str | Path, job: _Job, fleet: Fleet) -> StepResult:
-    work = GraphWork(job.setup.graph.name, job.model, sizes_of(model))
-    return train_step(work, fleet, plan, job.setup.batch)
 
 
 def _local(plan: Plan, job: _Job) -> Plan:

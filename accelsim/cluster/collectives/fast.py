@@ -43,21 +43,25 @@ def play_ring(
         return None
     names, block = np.asarray(ranks, np.int64), program.rounds[0]
     source, target = names[block.source], names[block.target]
-    ways = [topology.route(a, b) for a, b in zip(source.tolist(), target.tolist(), strict=True)]
-    wires = [wire for way in ways for wire in way]
+    routes = [list(topology.route(a, b)) for a, b in zip(source.tolist(), target.tolist(), strict=True)]
+    wires = [wire for route in routes for wire in route]
     edges = bounds(program, elements)
     sizes_B = np.unique(np.diff(edges))
     hops = given(sizes_B) if given else rules(topology, sizes_B)
-    if not all(ways) or len(set(wires)) != len(wires) or hops.busy[hops.kind_of[wires]].min() == 0:
+    if not all(routes) or len(set(wires)) != len(wires) or hops.busy[hops.kind_of[wires]].min() == 0:
         return None
-    front = _Front(ways, hops, topology.overhead_fs)
-    counts = _rounds(program, edges, sizes_B, before, front)
-    if front.end.max() > NEVER:
+    size_of = np.searchsorted(sizes_B, np.diff(edges))
+    end, counts = _played(program, size_of, len(sizes_B), before, _Front(routes, hops, topology.overhead_fs))
+    if end.max() > NEVER:
         return None  # the events say what is wrong
     finish = np.zeros(topology.ranks, np.int64)
     for each in (source, target):
-        np.maximum.at(finish, each, front.end)
-    return Totals(*_carried(topology, ways, hops, sizes_B, counts), finish)
+        np.maximum.at(finish, each, end)
+    busy, carried = (np.zeros(len(topology.wires), np.int64) for _ in range(2))
+    for route, count in zip(routes, counts, strict=True):
+        carried[route] = int(count @ sizes_B)
+        busy[route] = hops.busy[hops.kind_of[route]] @ count
+    return Totals(busy, carried, finish)
 
 
 def _before(program: Program) -> Ints | None:
@@ -92,68 +96,47 @@ def _plain(block: Rounds) -> bool:
 
 
 class _Front:
-    """The last round so far: when each message may leave (``ready``), is there (``end``), and when its wires are free.
+    """The wires of all messages, and when each is free. Of hop k those messages ``at[k]`` have one, of the kinds
+    ``kinds[k]``."""
 
-    Wires by hop: of hop k those messages ``at[k]`` that have one, of the kinds ``kinds[k]``.
-    """
-
-    def __init__(self, ways: Sequence[tuple[int, ...]], hops: Rules, overhead_fs: int) -> None:
+    def __init__(self, routes: Sequence[list[int]], hops: Rules, overhead_fs: int) -> None:
         self._hops, self._overhead_fs = hops, overhead_fs
-        deepest = max(map(len, ways))
-        self._at = [np.array([i for i, way in enumerate(ways) if len(way) > hop]) for hop in range(deepest)]
-        self._kinds = [hops.kind_of[[ways[i][hop] for i in at]] for hop, at in enumerate(self._at)]
-        self.ready = self.end = np.zeros(len(ways), np.int64)
+        deepest = range(max(map(len, routes)))
+        self._at = [np.flatnonzero([len(route) > hop for route in routes]) for hop in deepest]
+        self._kinds = [hops.kind_of[[routes[i][hop] for i in at.tolist()]] for hop, at in enumerate(self._at)]
         self.free = [np.zeros(len(at), np.int64) for at in self._at]
 
-    def step(self, size_of: Ints) -> None:
-        """One round more, of messages of these sizes."""
-        head = self.ready + self._overhead_fs
+    def step(self, ready: Ints, size_of: Ints) -> Ints:
+        """Return when messages of these sizes that may leave at ``ready`` have arrived, in a round more."""
+        head = ready + self._overhead_fs
         tail = np.zeros_like(head)
         for hop, (at, kind) in enumerate(zip(self._at, self._kinds, strict=True)):
             size = size_of[at]
             start = np.maximum(head[at], self.free[hop])
             self.free[hop] = start + self._hops.busy[kind, size]
-            there = start + self._hops.through[kind, size]
-            tail[at] = np.maximum(there, tail[at] + self._hops.latency[kind]) if hop else there
+            through = start + self._hops.through[kind, size]
+            tail[at] = np.maximum(through, tail[at] + self._hops.latency[kind]) if hop else through
             head[at] = start + self._hops.onward[kind, size]
-        self.end = tail
+        return tail
 
 
-def _rounds(program: Program, edges: Ints, sizes_B: Ints, before: Ints, front: _Front) -> Ints:
-    """Play all rounds; how many messages of each size each of them was: int64 ``[messages, sizes]``."""
+def _played(program: Program, sizes: Ints, kinds: int, before: Ints, front: _Front) -> tuple[Ints, Ints]:
+    """Play all rounds: when each message of the last has arrived, and how many messages of each size each of them was:
+    int64 ``[messages, sizes]``. ``sizes``: of each cell."""
     many, left = len(before), sum(each.times for each in program.rounds)
-    counts = np.zeros((many, len(sizes_B)), np.int64)
-    everybody = np.arange(many)
+    counts, everybody = np.zeros((many, kinds), np.int64), np.arange(many)
+    ready = end = np.zeros(many, np.int64)
     for block in program.rounds:
         for number in range(block.times):
-            cell = block.cells(number)
-            size_of = np.searchsorted(sizes_B, edges[cell + 1] - edges[cell])
-            was, free = front.ready, front.free.copy()
-            front.step(size_of)
-            front.ready = front.end[before]
+            size_of = sizes[block.cells(number)]
+            was, free = ready, list(front.free)
+            end = front.step(ready, size_of)
+            ready = end[before]
             counts[everybody, size_of] += 1
             left -= 1
-            shift = _shift(front, was, free) if len(sizes_B) == 1 else 0
-            if shift:
-                front.end = front.end + shift * left
+            later = [now - then for now, then in ((ready, was), *zip(front.free, free, strict=True))]
+            shift = int(later[0][0])
+            if kinds == 1 and shift and all((each == shift).all() for each in later):
                 counts[:, 0] += left
-                return counts
-    return counts
-
-
-def _shift(front: _Front, was: Ints, free: Sequence[Ints]) -> int:
-    shift = int(front.ready[0] - was[0])
-    apart = ((front.ready, was), *zip(front.free, free, strict=True))
-    return shift if all((now - then == shift).all() for now, then in apart) else 0
-
-
-def _carried(
-    topology: Topology, ways: Sequence[tuple[int, ...]], hops: Rules, sizes_B: Ints, counts: Ints
-) -> tuple[Ints, Ints]:
-    """Per wire how long it is busy, fs, and the bytes that it carries."""
-    busy, carried = (np.zeros(len(topology.wires), np.int64) for _ in range(2))
-    for way, count in zip(ways, counts, strict=True):
-        wires = list(way)
-        carried[wires] = int(count @ sizes_B)
-        busy[wires] = hops.busy[hops.kind_of[wires]] @ count
-    return busy, carried
+                return end + shift * left, counts
+    return end, counts

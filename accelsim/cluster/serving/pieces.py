@@ -143,9 +143,8 @@ def head(call: Call) -> Piece:
     if call.seq > 1:
         x = b.op("Slice", [x], "last", starts=[call.seq - 1], ends=[call.seq], axes=[1], steps=[1])
     y = b.project(decoder.norm(x, "norm"), ceil(model.vocab / call.tp), "logits", bias=False)
-    return Piece(
-        HEAD, _resident(b.finish(y)), "all_gather", call.batch * ceil(model.vocab / call.tp) * call.tp
-    )
+    elements = call.batch * ceil(model.vocab / call.tp) * call.tp
+    return Piece(HEAD, _resident(b.finish(y)), "all_gather", elements)
 
 
 def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[Piece, int]]:
@@ -224,15 +223,23 @@ class Devices:
         return widths(self.fleet.chips[0], self.setting)
 
     @cached_property
-    def chips(self) -> tuple[Chip, ...]:
-        """The chips of all ranks with the kernels of the stack, and a host that takes no time."""
-        made = {id(chip): _kernels_of(chip, self.setting) for chip in self.fleet.chips}
-        return tuple(made[id(chip)][0] for chip in self.fleet.chips)
+    def _kernels(self) -> dict[int, tuple[Chip, float]]:
+        """Each chip with the kernels of the stack and a host that takes no time; the time of that for each kernel."""
+        chips, stack = {id(chip): chip for chip in self.fleet.chips}, self.setting.stack
+        return {
+            key: without_host(with_stack(each, stack)) if stack else (each, 0.0)
+            for key, each in chips.items()
+        }
 
     @cached_property
+    def chips(self) -> tuple[Chip, ...]:
+        """The chips of all ranks with the kernels of the stack, and a host that takes no time."""
+        return tuple(self._kernels[id(chip)][0] for chip in self.fleet.chips)
+
+    @property
     def host_s(self) -> float:
         """Time of a host for each kernel that it asks for: no call takes less than all of these, s."""
-        return _kernels_of(self.fleet.chips[0], self.setting)[1]
+        return self._kernels[id(self.fleet.chips[0])][1]
 
     def message_B(self, elements: int) -> int:
         """Bytes of so many activations."""
@@ -244,23 +251,14 @@ class Devices:
         shapes = tuple((name, tensor.shape) for name, tensor in piece.graph.tensors.items())
         key = (chip.name, id(chip), piece.name, shapes)
         if key not in self.known:
-            run = self._run(piece, rank)
-            self.known[key] = _cost(run, call, piece, self.widths)
+            setting = self.setting
+            request = Request(
+                piece.graph, chip, dtype=self.dtype, values="off", edges="outside", ignore_capacity=True,
+                fusion=setting.fusion or SERVING, site=setting.site, quantiser=setting.quantiser,
+                kv_dtype=setting.kv_dtype,
+            )  # fmt: skip
+            self.known[key] = _cost(execute(prepare(request)), call, piece, self.widths)
         return self.known[key]
-
-    def _run(self, piece: Piece, rank: int) -> Run:
-        request = Request(
-            piece.graph, self.chips[rank], dtype=self.dtype, values="off", edges="outside",
-            ignore_capacity=True, fusion=self.setting.fusion or SERVING, site=self.setting.site,
-            quantiser=self.setting.quantiser, kv_dtype=self.setting.kv_dtype,
-        )  # fmt: skip
-        return execute(prepare(request))
-
-
-def _kernels_of(chip: Chip, setting: Setting) -> tuple[Chip, float]:
-    if not setting.stack:
-        return chip, 0.0
-    return without_host(with_stack(chip, setting.stack))
 
 
 def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
@@ -283,12 +281,9 @@ def products_s(run: Run) -> float:
     from accelsim.account import critical_path
 
     steps, tensors = run.program.steps, run.program.graph.tensors
+    weights = {name for name, each in tensors.items() if each.is_constant and len(each.shape) > 1}
     return FS * sum(
         sum(spent.values())
         for index, spent in critical_path.by_step(run).items()
-        if 0 <= index < len(steps)
-        and steps[index].macs
-        and any(
-            tensors[name].is_constant and len(tensors[name].shape) > 1 for name in steps[index].node.inputs
-        )
+        if 0 <= index < len(steps) and steps[index].macs and weights.intersection(steps[index].node.inputs)
     )

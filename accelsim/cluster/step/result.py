@@ -189,12 +189,11 @@ class StepResult:
         if sum(self.parts_fs.values()) != self.time_fs:
             wrong.append(f"parts add up to {sum(self.parts_fs.values())} fs of {self.time_fs}")
         wrong += [f"{name} takes {fs} fs" for name, fs in self.parts_fs.items() if fs < 0]
-        for device in self.devices:
-            spent = device.spent_fs
+        for stage, spent in ((device.stage, device.spent_fs) for device in self.devices):
             if sum(spent.values()) != self.time_fs:
-                wrong.append(f"stage {device.stage} spends {sum(spent.values())} fs of {self.time_fs}")
+                wrong.append(f"stage {stage} spends {sum(spent.values())} fs of {self.time_fs}")
             if spent.get("compute", 0) > self.time_fs:
-                wrong.append(f"stage {device.stage} computes longer than the step takes")
+                wrong.append(f"stage {stage} computes longer than the step takes")
         ranks = sorted(rank for device in self.devices for rank in device.ranks)
         if ranks != list(range(self.plan.devices)):
             wrong.append("not every device is there once")
