@@ -36,7 +36,7 @@ PERIOD = 8
 
 @dataclass(frozen=True)
 class _Job:
-    """What all trainings of a call have in common."""
+    """Settings that all trainings of a call have in common."""
 
     setup: Setup
     model: Callable[[int], Graph]

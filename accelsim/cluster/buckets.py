@@ -33,7 +33,7 @@ class Gradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Fusion:
-    """How gradients become buckets.
+    """A way to form buckets of gradients.
 
     ``policy``: a key of ``POLICIES``; ``threshold_B``: most bytes of a bucket (``None``: as the policy has it);
     ``cycle_fs``: time between two looks at what is ready; ``compression``: "fp16" halves what is sent of fp32.

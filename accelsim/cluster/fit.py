@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.cluster.collectives.reach import Reach, reach
-from accelsim.cluster.collectives.software import KINDS, called_eagerly, planned, serving, ways
+from accelsim.cluster.collectives.software import KINDS, called_eagerly, planned, protocol_times, serving
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.fit.search import ROBUST, Knob, Values, fit
@@ -78,7 +78,7 @@ class Measured(NamedTuple):
         sorts, devices = ([column[row] for row in chosen] for column in (self.sorts, self.devices))
         return Measured(sorts, devices, self.nbytes[chosen], self.seconds[chosen])  # type: ignore[arg-type]
 
-    def of(self, kinds: Sequence[str], nodes: int | None = None, ranks: Sequence[int] = ()) -> Measured:
+    def select(self, kinds: Sequence[str], nodes: int | None = None, ranks: Sequence[int] = ()) -> Measured:
         """Rows of some kinds, on so many nodes, over so many ranks (any where not given)."""
         chosen = [
             sort.kind in kinds and nodes in (None, sort.nodes) and (not ranks or sort.ranks in ranks)
@@ -109,9 +109,9 @@ def read_collectives(path: Path, device: str | None = None) -> Measured:
         raise UsageError(problems[:20])
     chosen = [each for each in found if device in (None, each[1])]
     if not chosen:
-        there = list(dict.fromkeys(each[1] for each in found))
-        expected = f"one of: {', '.join(there)}" if there else "rows"
-        raise UsageError(Problem(f"no rows of {device}", str(path), expected, nearest(device or "", there)))
+        known = list(dict.fromkeys(each[1] for each in found))
+        expected = f"one of: {', '.join(known)}" if known else "rows"
+        raise UsageError(Problem(f"no rows of {device}", str(path), expected, nearest(device or "", known)))
     sorts, devices, nbytes, seconds = zip(*chosen, strict=True)
     return Measured(list(sorts), list(devices), np.array(nbytes), np.array(seconds))
 
@@ -171,7 +171,9 @@ class Model:
                 of_it = rows[taken == algorithm]
                 for sizes, protocols in self._served(software, sort, of_it):
                     nbytes = self.rows.nbytes[sizes]
-                    every = (ways(rings, software.launch, sort.kind, nbytes, each) for each in protocols)
+                    every = (
+                        protocol_times(rings, software.launch, sort.kind, nbytes, each) for each in protocols
+                    )
                     times = [took for each in every for name, _, took in each if algorithm in ("", name)]
                     found[sizes] = np.min(times, axis=0)
             if sort.eager:
@@ -185,9 +187,9 @@ class Model:
     def _served(self, software: Collectives, sort: Sort, rows: Ints) -> Iterator[tuple[Ints, list[Protocol]]]:
         """Rows by the protocols that may run them."""
         limits = sorted({each.largest for each in software.protocols.values() if each.largest is not None})
-        of = np.searchsorted(np.array(limits, dtype=float), self.rows.nbytes[rows])
-        for limit in sorted(set(of.tolist())):
-            own = rows[of == limit]
+        limit_of = np.searchsorted(np.array(limits, dtype=float), self.rows.nbytes[rows])
+        for limit in sorted(set(limit_of.tolist())):
+            own = rows[limit_of == limit]
             size = int(self.rows.nbytes[own[0]])
             yield own, [each for _, each in serving(software, sort.kind, size, sort.dtype)]
 
@@ -208,17 +210,17 @@ def constants(software: Collectives) -> dict[str, float]:
 
 def with_constants(software: Collectives, values: Mapping[str, float]) -> Collectives:
     """Return the same with other constants."""
-    of: dict[str, dict[str, float]] = {}
+    changes: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         protocol, _, field = name.rpartition(".")
-        of.setdefault(protocol, {})[field] = value
+        changes.setdefault(protocol, {})[field] = value
     protocols = {
-        name: protocol.model_copy(update=of[name]) if name in of else protocol
+        name: protocol.model_copy(update=changes[name]) if name in changes else protocol
         for name, protocol in software.protocols.items()
     }
-    changed = {**of.get("", {}), "protocols": protocols}
+    changed = {**changes.get("", {}), "protocols": protocols}
     if software.host is not None:
-        changed[HOST] = software.host.model_copy(update=of.get(HOST, {}))
+        changed[HOST] = software.host.model_copy(update=changes.get(HOST, {}))
     return software.model_copy(update=changed)
 
 
@@ -246,7 +248,7 @@ def calibrate(
     ``names``: which, those in one tuple share a value; absent: each that the block states and that rows of these kinds
     and callers depend on. Raises UsageError for unknown names and for fewer rows than constants.
     """
-    knobs = _knobs(software, names or _told(rows, software))
+    knobs = _knobs(software, names or _dependable(rows, software))
     model, every = Model(rows, topology, software), np.arange(len(rows.nbytes))
 
     values = fit(lambda found: model.with_values(found, every), rows.seconds, knobs, seed, ROBUST)
@@ -255,7 +257,7 @@ def calibrate(
     return Fitted(fitted, values, rows, model.seconds(fitted), out)
 
 
-def _told(rows: Measured, software: Collectives) -> list[tuple[str, ...]]:
+def _dependable(rows: Measured, software: Collectives) -> list[tuple[str, ...]]:
     """Stated constants of protocols that serve a kind of the rows, and of the host where a host calls."""
     serve = {"", *([HOST] if any(sort.eager for sort in rows.sorts) else [])}
     for sort in set(rows.sorts):

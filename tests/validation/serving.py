@@ -140,7 +140,7 @@ def _alone_s(chip: Chip) -> float:
 
 def _reduced(data: Path, device: str) -> dict[int, float]:
     """Bytes -> s of an all-reduce over eight devices of one node."""
-    rows = read_collectives(data / COLLECTIVES, device).of(("all_reduce",), 1, (TP,))
+    rows = read_collectives(data / COLLECTIVES, device).select(("all_reduce",), 1, (TP,))
     return dict(sorted(zip(rows.nbytes.tolist(), rows.seconds.tolist(), strict=True)))
 
 

@@ -24,7 +24,7 @@ KINDS = {
 
 
 class Members(NamedTuple):
-    """Who takes part: ``ranks`` devices, numbered from 0; ``groups``: the node of each."""
+    """Devices that take part: ``ranks`` devices, numbered from 0; ``groups``: the node of each."""
 
     ranks: int
     groups: tuple[int, ...]

@@ -29,9 +29,9 @@ def messages(program: Program, elements: int, itemsize: int = 1) -> MessageGraph
             first = block.cells(time)
             into = first if block.into is None else block.into
             numbers = number + np.arange(many)
-            after = writers.of(block, first)
+            after = writers.found(block, first)
             if program.blocking:
-                after = [*after, *last.of(block)]
+                after = [*after, *last.found(block)]
             count, need = _merged(after, many)
             counts.append(count)
             needs.append(need)
@@ -69,22 +69,22 @@ def _merged(pairs: Pairs, many: int) -> tuple[Ints, Ints]:
 
 
 class _Writers:
-    """Which messages wrote each cell of each rank: a list per cell, newest first. One that replaces begins it anew."""
+    """Messages that wrote each cell of each rank: a list per cell, newest first. One that replaces begins it anew."""
 
     def __init__(self, program: Program) -> None:
         self._head = np.full((program.ranks, program.cells * program.areas), -1, np.int64)
         self._message, self._next = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._used = 0
 
-    def of(self, block: Rounds, first: Ints) -> Pairs:
+    def found(self, block: Rounds, first: Ints) -> Pairs:
         """Return who wrote what each message of a round carries, at its sender."""
         place, cell = _cells(first, block.width)
         node = self._head[block.source[place], cell]
         pairs: Pairs = []
         while True:
-            there = node >= 0
-            if not there.all():
-                place, node = place[there], node[there]
+            written = node >= 0
+            if not written.all():
+                place, node = place[written], node[written]
             if not len(node):
                 return pairs
             pairs.append((place, self._message[node]))
@@ -117,7 +117,7 @@ class _Last:
     def __init__(self, ranks: int) -> None:
         self._sent, self._received = np.full(ranks, -1, np.int64), np.full(ranks, -1, np.int64)
 
-    def of(self, block: Rounds) -> Pairs:
+    def found(self, block: Rounds) -> Pairs:
         pairs = []
         for table in (self._sent, self._received):
             number = table[block.source]

@@ -192,7 +192,7 @@ def _check(kind: str, members: Sequence[int]) -> None:
         raise UsageError(problems)
 
 
-def ways(
+def protocol_times(
     rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
 ) -> Iterator[tuple[str, float, Floats]]:
     """(algorithm, latency in s, time in s of each size) of the ways of one protocol."""
@@ -249,7 +249,7 @@ def _by(
 ) -> Iterator[Estimate]:
     """The ways of one protocol for one size."""
     passed = nbytes * KINDS[kind].passes(rings.ranks)
-    for algorithm, latency, times in ways(rings, launch, kind, nbytes, protocol):
+    for algorithm, latency, times in protocol_times(rings, launch, kind, nbytes, protocol):
         seconds = float(times)
         carried = nbytes * SHOTS[algorithm].passes(rings.ranks) if algorithm in SHOTS else passed
         energy = rings.energy_J_per_B * carried * (0.5 if kind == "send_recv" else 1.0)

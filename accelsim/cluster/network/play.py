@@ -61,7 +61,7 @@ LONGEST_FS = 1 << 60
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What messages come to: per wire ``busy_fs`` and ``wire_B``; per device of the topology ``finish_fs``, when the
+    """Sums over messages: per wire ``busy_fs`` and ``wire_B``; per device of the topology ``finish_fs``, when the
     last message that it sent or receives has arrived."""
 
     busy_fs: Ints
@@ -76,7 +76,7 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Played(Totals):
-    """What happened: per message ``start_fs`` (its first byte enters its first wire) and ``end_fs`` (all of it is
+    """Messages in time: per message ``start_fs`` (its first byte enters its first wire) and ``end_fs`` (all of it is
     there)."""
 
     start_fs: Ints
@@ -101,7 +101,7 @@ def wires_J(topology: Topology, wire_B: Ints) -> float:
 
 
 class Rules(NamedTuple):
-    """How long a hop takes, fs: ``busy`` occupies the wire, ``through`` until all of the message is at its end,
+    """Times of a hop, fs: ``busy`` occupies the wire, ``through`` until all of the message is at its end,
     ``onward`` until the head asks for the next wire; int64 ``[kinds, sizes]``. ``kind_of``: of each wire, an index of
     the rows; ``latency``: of each kind."""
 
@@ -131,7 +131,7 @@ def rules(topology: Topology, sizes_B: Ints) -> Rules:
     return Rules(kind_of, latency, busy, through, onward)
 
 
-class Ways(NamedTuple):
+class Paths(NamedTuple):
     """The ways of messages: ``route_of`` each an index; wires of route r: ``wires[start[r]:start[r + 1]]``."""
 
     route_of: Ints
@@ -139,13 +139,13 @@ class Ways(NamedTuple):
     wires: Ints
 
 
-def ways(topology: Topology, source: Ints, target: Ints) -> Ways:
+def paths(topology: Topology, source: Ints, target: Ints) -> Paths:
     """The routes of messages, each pair of devices looked up once. UsageError where there is none."""
     pairs, route_of = np.unique(source * topology.ranks + target, return_inverse=True)
     routes = [topology.route(*divmod(pair, topology.ranks)) for pair in pairs.tolist()]
     wires = [wire for route in routes for wire in route]
     lengths = np.array([len(route) for route in routes], np.int64)
-    return Ways(route_of.astype(np.int64), starts(lengths), np.array(wires, np.int64))
+    return Paths(route_of.astype(np.int64), starts(lengths), np.array(wires, np.int64))
 
 
 FEW = 200_000
@@ -188,7 +188,7 @@ def play(
         hops = rules(topology, sizes_B)
     else:
         size_of = classes
-    found = ways(topology, graph.source, graph.target)
+    found = paths(topology, graph.source, graph.target)
     ready = _ready(graph, starts_fs)
     after_start, after = _after(graph)
     loop = kernel(len(graph), kind)
@@ -223,7 +223,7 @@ def _after(graph: MessageGraph) -> tuple[Ints, Ints]:
     return starts(np.bincount(graph.needs, minlength=len(graph))), who[order]
 
 
-def _carried(topology: Topology, nbytes: Ints, size_of: Ints, hops: Rules, found: Ways) -> tuple[Ints, Ints]:
+def _carried(topology: Topology, nbytes: Ints, size_of: Ints, hops: Rules, found: Paths) -> tuple[Ints, Ints]:
     """Per wire how long it is busy, fs, and how many bytes it carries."""
     busy, carried = (np.zeros(len(topology.wires), np.int64) for _ in range(2))
     counts = np.diff(found.start)[found.route_of]

@@ -41,7 +41,7 @@ class Routes:
         self._after = _Known(after)
         self._before = self._after if after == before else _Known(before)
 
-    def way(self, a: int, b: int) -> tuple[int, ...] | None:
+    def path(self, a: int, b: int) -> tuple[int, ...] | None:
         """Return the wires from ``a`` to ``b``; None where no route leads there.
 
         At each vertex the fastest of the wires that lead one hop closer stand in order of their numbers; of n the
@@ -50,13 +50,13 @@ class Routes:
         layers = _layers(self._after[a], self._before[b])
         if layers is None:
             return None
-        way: list[int] = []
+        path: list[int] = []
         at = a
         for layer in layers:
             steps = self._steps(at, layer)
             wire, at = steps[(a + b) % len(steps)]
-            way.append(wire)
-        return tuple(way)
+            path.append(wire)
+        return tuple(path)
 
     def _steps(self, at: int, layer: Set[int]) -> list[tuple[int, int]]:
         """Return the fastest wires from a vertex into the next layer, each with its end."""
@@ -127,7 +127,7 @@ HASHED = 64
 """Wires that a topology is hashed by; two that differ in later ones alone are told apart when they are compared."""
 
 Router = Callable[[int, int], Iterable[int]]
-"""(source device, target device) -> numbers of the wires on the way."""
+"""(source device, target device) -> numbers of the wires on the path."""
 
 
 class Wire(NamedTuple):
@@ -172,15 +172,15 @@ class Topology:
 
         UsageError, with both labels, where no way leads there.
         """
-        known = self._ways.get((a, b))
+        known = self._paths.get((a, b))
         if known is None:
-            known = self._ways[a, b] = self._way(a, b)
+            known = self._paths[a, b] = self._path(a, b)
         return known
 
     def route_kind(self, a: int, b: int) -> int:
         """Return a number, equal for routes over equal wires in equal order."""
-        way = tuple([self._wire_kinds[wire] for wire in self.route(a, b)])
-        return self._route_kinds.setdefault(way, len(self._route_kinds))
+        path = tuple([self._wire_kinds[wire] for wire in self.route(a, b)])
+        return self._route_kinds.setdefault(path, len(self._route_kinds))
 
     def with_faster(self, link: str, times: int) -> Topology:
         """Return the topology with the wires of a link so many times as fast.
@@ -193,7 +193,7 @@ class Topology:
         made = replace(self, wires=wires)
         ties = () if self.router else self._routes.ties
         if all(len({self.wires[wire].link for wire in tie}) == 1 for tie in ties):
-            vars(made).update(_ways=dict(self._ways))
+            vars(made).update(_paths=dict(self._paths))
         return made
 
     def occupancy_fs(self, wire: int, nbytes: int) -> int:
@@ -204,11 +204,11 @@ class Topology:
     def message_fs(self, a: int, b: int, nbytes: int) -> int:
         """Time of a message that meets no other, fs: overhead, latencies, and the slowest wire or (store and forward)
         all of them; 0 from a device to itself."""
-        way = self.route(a, b)
-        if not way:
+        path = self.route(a, b)
+        if not path:
             return 0
-        busy = [self.occupancy_fs(wire, nbytes) for wire in way]
-        latency = self.overhead_fs + sum(self.wires[wire].latency_fs for wire in way)
+        busy = [self.occupancy_fs(wire, nbytes) for wire in path]
+        latency = self.overhead_fs + sum(self.wires[wire].latency_fs for wire in path)
         return latency + (max(busy) if self.forwarding == "cut-through" else sum(busy))
 
     def __hash__(self) -> int:
@@ -236,7 +236,7 @@ class Topology:
         return {}
 
     @cached_property
-    def _ways(self) -> dict[tuple[int, int], tuple[int, ...]]:
+    def _paths(self) -> dict[tuple[int, int], tuple[int, ...]]:
         return {}
 
     @cached_property
@@ -244,15 +244,15 @@ class Topology:
         ends = [(wire.source, wire.target) for wire in self.wires]
         return Routes(len(self.labels), ends, [wire.rate for wire in self.wires])
 
-    def _way(self, a: int, b: int) -> tuple[int, ...]:
+    def _path(self, a: int, b: int) -> tuple[int, ...]:
         gather = Gather()
         for rank in (a, b):
             gather.refuse(
                 not 0 <= rank < self.ranks, f"no device {rank}", self.name, f"0 to {self.ranks - 1}"
             )
         gather.done()
-        way = tuple(self.router(a, b)) if self.router and a != b else self._routes.way(a, b)
-        if way is None:
+        path = tuple(self.router(a, b)) if self.router and a != b else self._routes.path(a, b)
+        if path is None:
             what = f"no way leads from {self.labels[a]} to {self.labels[b]}"
             raise UsageError(Problem(what, self.name, "links between them"))
-        return way
+        return path

@@ -30,7 +30,7 @@ MOST_MACHINES = 256
 
 @dataclass(frozen=True)
 class Assigned:
-    """What was asked, and the partition. ``machines``, ``rates_Bps``: of each level, the innermost first;
+    """A request and its partition. ``machines``, ``rates_Bps``: of each level, the innermost first;
     ``samples`` of a minibatch of one device (0: a profile, which does not say)."""
 
     model: str

@@ -42,7 +42,7 @@ class LevelPartition:
 
 @dataclass(frozen=True)
 class Partition:
-    """What the optimiser found: ``levels`` from the outermost in; seconds per minibatch, by its own model.
+    """A partition by the optimiser: ``levels`` from the outermost in; seconds per minibatch, by its own model.
 
     ``time_s`` of the pipeline, ``single_s`` of one device, ``data_parallel_s`` of all devices with whole replicas.
     """

@@ -1,4 +1,4 @@
-"""Where a model can be cut: prefixes of its graph, with what lies in each and what crosses behind it."""
+"""Cuts of a model: prefixes of its graph, with what lies in each and what crosses behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie among the ranks of a group, and what each operator makes of that.
+"""Placements of the elements of a tensor among the ranks of a group, and what each operator makes of that.
 
 Products are split by columns, or by rows, whose results are partial sums (Shoeybi et al., Megatron-LM,
 arXiv:1909.08053, section 3). What an operator does is registered with ``@rule``, or stands in ``BESIDE``.
@@ -17,7 +17,7 @@ from accelsim.workload.ops.reduce import REDUCTIONS
 
 
 class Place(NamedTuple):
-    """How a tensor lies on the ranks of a group.
+    """The place of a tensor on the ranks of a group.
 
     'whole': every rank has all of it. 'split': rank r has the r-th of equal parts along ``axis``. 'partial': every
     rank has an array of the whole shape, and the tensor is their sum (``reduce``: or their maximum).

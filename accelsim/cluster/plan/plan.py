@@ -79,7 +79,7 @@ class Plan:
         return tuple(self.rank(p, d, t) for d in range(self.dp))
 
     def __str__(self) -> str:
-        """As ``parse_plan`` reads it: what differs from one device, such as 'dp=2,pp=2'."""
+        """Return a text that ``parse_plan`` reads: what differs from one device, such as 'dp=2,pp=2'."""
         parts = []
         for field in fields(self):
             value = getattr(self, field.name)

@@ -110,9 +110,8 @@ class _Pass:
             if name in self.free:
                 for copy in self.copies.get(name, (name,)):
                     self._settle(copy, place)
-        node.inputs = [
-            self._as(name, place, node) if name else "" for name, place in zip(node.inputs, choice.ins, strict=True)
-        ]  # fmt: skip
+        pairs = zip(node.inputs, choice.ins, strict=True)
+        node.inputs = [self._placed_as(name, place, node) if name else "" for name, place in pairs]
         self._write(node, choice)
 
     def _write(self, node: Node, choice: Choice) -> None:
@@ -158,10 +157,10 @@ class _Pass:
         ]
         best = found[min(priced)[1]]
         if set(best.ins) == {WHOLE}:
-            self._tell(ask)
+            self._note_whole(ask)
         return best
 
-    def _tell(self, ask: Ask) -> None:
+    def _note_whole(self, ask: Ask) -> None:
         """Note the weights that could have been shared out."""
         for name in ask.node.inputs:
             if name in self.free and self._leads(ask, name):
@@ -177,7 +176,7 @@ class _Pass:
         given = [
             (name, place) for name, place in zip(ask.node.inputs, choice.ins, strict=True) if place != WHOLE
         ]
-        ready = [place in self._there(name) for name, place in given if name not in self.free]
+        ready = [place in self._available(name) for name, place in given if name not in self.free]
         led = any(name in self.free and self._leads(ask, name) for name, _ in given)
         if led:
             return all(ready) and (ask.node.op != "Gather" or choice.form != "")
@@ -191,12 +190,13 @@ class _Pass:
         known = ask.node.op == "Gather" and self.old.tensors[ask.node.inputs[1]].is_constant
         return ask.node.op in SPLIT_WEIGHTS and len(self.shapes[name]) > 1 and not known
 
-    def _there(self, name: str) -> set[Place]:
+    def _available(self, name: str) -> set[Place]:
         place = self.places[name]
         return {self._resolved(name) if place.kind == "partial" else place, *self.forms.get(name, ())}
 
     def _resolved(self, name: str) -> Place:
-        """As what partial sums are added up: split along the tokens with sequence parallelism, else whole."""
+        """Return where sums lie after partial ones are added up: split along the tokens with sequence parallelism, else
+        whole."""
         shape, place = self.shapes[name], self.places[name]
         if self.sp and place.reduce == "sum" and len(shape) == 3 and shape[SEQUENCE] % self.ranks == 0:
             return split(SEQUENCE)
@@ -211,8 +211,8 @@ class _Pass:
             size = float(np.prod(self.shapes[name]))
             if name in self.free:
                 left += self._leads(ask, name) and place == WHOLE
-            elif place not in self._there(name):
-                sent += 0.001 * size if WHOLE in self._there(name) else size
+            elif place not in self._available(name):
+                sent += 0.001 * size if WHOLE in self._available(name) else size
         for name, place, shape in zip((n for n in ask.node.outputs if n), choice.outs, ask.outs, strict=True):
             size = float(np.prod(shape))
             sent += 0.01 * size / (self.ranks if place.kind == "split" else 1)
@@ -239,7 +239,7 @@ class _Pass:
 
     # From one placement to another
 
-    def _as(self, name: str, place: Place, reader: Node) -> str:
+    def _placed_as(self, name: str, place: Place, reader: Node) -> str:
         """The name under which a tensor lies as ``place``; writes what brings it there, once."""
         if self.places[name] == place:
             return name
@@ -249,13 +249,13 @@ class _Pass:
         now = self.places[name]
         if now.kind == "partial":
             summed = self._summed(name)
-            return summed if self.places[summed] == place else self._as(summed, place, reader)
+            return summed if self.places[summed] == place else self._placed_as(summed, place, reader)
         if now == WHOLE:
             made = self._spmd("Part", name, f"{name}.part{place.axis}", place, reader, axis=place.axis)
         elif place == WHOLE:
             made = self._spmd("AllGather", name, f"{name}.all", WHOLE, reader, axis=now.axis)
         else:
-            return self._as(self._as(name, WHOLE, reader), place, reader)
+            return self._placed_as(self._placed_as(name, WHOLE, reader), place, reader)
         forms[place] = made
         return made
 
@@ -277,11 +277,11 @@ class _Pass:
         made = add(self.new, self.nodes, op, [x], name, self.ranks, group=GROUP, **attrs)
         self.shapes[made], self.places[made] = self.shapes[x], place
         self.nodes[-1].part_of = owner.part_of
-        self._belongs(made, owner)
+        self._note_block(made, owner)
         self.maker[made] = self.nodes[-1]
         return made
 
-    def _belongs(self, name: str, owner: Node) -> None:
+    def _note_block(self, name: str, owner: Node) -> None:
         if owner.name in self.block:
             self.block[name] = self.block[owner.name]
 
@@ -295,7 +295,7 @@ class _Pass:
             shape, dtype = base.get(op).infer(node, list(whole))[0]
             self.shapes[name] = tuple(shape)
             self.new.tensors[name] = Tensor(name, tuple(shape), dtype)
-        self._belongs(name, like)
+        self._note_block(name, like)
         self._place(node)
         return name
 
@@ -334,7 +334,7 @@ class _Pass:
 
     def _rename(self, index: int, name: str, want: Place) -> None:
         """Return what is sent has the name of the output; what was made, another."""
-        made = self._as(name, want, self.maker[name])
+        made = self._placed_as(name, want, self.maker[name])
         own = f"{name}.own"
         for node in self.nodes:
             node.inputs = [own if given == name else given for given in node.inputs]

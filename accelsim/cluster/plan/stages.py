@@ -53,7 +53,7 @@ def cut(
 
 
 class _Cut:
-    """Who makes and reads each tensor, and on which stage."""
+    """Makers and readers of each tensor, and their stages."""
 
     def __init__(
         self, made: Objective, graph: Graph, block: Mapping[str, int], recompute: Recompute, split: bool
@@ -69,9 +69,9 @@ class _Cut:
         """A node of the backward pass lies where the one lies whose gradient it is; sums, where their last term is."""
         if node.name in self.block:
             return self.made.place[self.block[node.name]]
-        of = node.part_of.removesuffix(".grad")
-        if of in self.block:
-            return self.made.place[self.block[of]]
+        owner = node.part_of.removesuffix(".grad")
+        if owner in self.block:
+            return self.made.place[self.block[owner]]
         makers = [self.maker[name].name for name in node.inputs if name in self.maker]
         return min((self.place[name] for name in makers), default=0)
 
@@ -96,14 +96,14 @@ class _Cut:
         held = _reads(weight) & _outputs(backward)
         outside = _reads([node for node in self.graph.nodes if self.place[node.name] != index])
         outside |= {*self.graph.outputs}
-        received = self._from(forward, index)
+        received = self._received(forward, index)
         b_out = [name for name in _ordered(backward) if name in (outside & made_back) | held]
         graphs = (
             piece(self.graph, forward, f"F{index}", [n for n in _ordered(forward) if n in outside | stash]),
             piece(self.graph, backward, f"B{index}", b_out),
             piece(self.graph, weight, f"W{index}", [n for n in _ordered(weight) if n in outside]),
         )
-        later = self._from([*backward, *weight], index)
+        later = self._received([*backward, *weight], index)
         gradients = {name: maker for name, maker in later.items() if name not in before}
         kept = tuple(name for name in (*received, *_ordered(forward)) if name in stash)
         made = tuple(name for name in _ordered(backward) if name in held)
@@ -113,7 +113,7 @@ class _Cut:
     def _forward(self, name: str) -> bool:
         return name in self.maker and self.maker[name].name in self.block
 
-    def _from(self, nodes: Sequence[Node], index: int) -> dict[str, int]:
+    def _received(self, nodes: Sequence[Node], index: int) -> dict[str, int]:
         """Tensors that ``nodes`` read and another stage makes."""
         read = [name for node in nodes for name in node.inputs if name in self.maker]
         places = {name: self.place[self.maker[name].name] for name in read}

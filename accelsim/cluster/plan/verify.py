@@ -76,7 +76,7 @@ def verify_update(update: Update, replicas: int) -> dict[str, tuple[Place, ...]]
 
 
 class _Check:
-    """What is known so far, and what is wrong."""
+    """Placements known so far, and problems."""
 
     def __init__(self, graph: Graph, ranks: int, placed: Mapping[str, Place], group: str) -> None:
         self.graph, self.ranks, self.group = graph, ranks, group
@@ -85,7 +85,7 @@ class _Check:
         self.problems: list[Problem] = []
 
     def node(self, node: Node) -> None:
-        """Follow one node; after a problem its results count as whole, so that one fault is told once."""
+        """Follow one node; after a problem its results count as whole, so that one fault is given once."""
         names = [name for name in node.inputs if name]
         outs = [name for name in node.outputs if name]
         missing = [name for name in names if name not in self.places]
@@ -103,8 +103,8 @@ class _Check:
         for name in self.graph.outputs:
             want, found = wanted.get(name, WHOLE), self.places.get(name, ())
             if want not in found:
-                told = " or ".join(str(place) for place in found) or "never made"
-                self.problems.append(Problem(f"output {name!r} is {told}", self.graph.name, str(want)))
+                given = " or ".join(str(place) for place in found) or "never made"
+                self.problems.append(Problem(f"output {name!r} is {given}", self.graph.name, str(want)))
 
     def _wrong(self, node: Node, what: str, expected: str = "") -> None:
         self.problems.append(Problem(f"{node.op} {what}", node.name, expected))
@@ -150,12 +150,12 @@ class _Check:
 
     def _unmatched(self, node: Node, now: tuple[Place, ...]) -> None:
         sums = [name for name, place in zip(node.inputs, now, strict=True) if place.kind == "partial"]
-        told = ", ".join(f"{name} ({place})" for name, place in zip(node.inputs, now, strict=True) if name)
+        given = ", ".join(f"{name} ({place})" for name, place in zip(node.inputs, now, strict=True) if name)
         if sums:
             what = f"reads {', '.join(sums)} as values, which are {now[node.inputs.index(sums[0])]}"
             self._wrong(node, what, "an AllReduce or a ReduceScatter before")
         else:
-            self._wrong(node, f"cannot be computed from operands that lie so: {told}")
+            self._wrong(node, f"cannot be computed from operands that lie so: {given}")
 
     def _asked(self, node: Node, have: Sequence[Shape], now: tuple[Place, ...]) -> Iterator[Ask]:
         """The node of the whole graph. What it makes follows from its whole operands; where a shape is an attribute,
@@ -204,12 +204,12 @@ class _Check:
         step = _STEPS[node.op](node)
         for name, need in zip(node.inputs, step.needs, strict=True):
             if need not in self.places[name]:
-                told = " or ".join(str(place) for place in self.places[name])
-                self._wrong(node, f"of {name}, which is {told}", str(need))
+                given = " or ".join(str(place) for place in self.places[name])
+                self._wrong(node, f"of {name}, which is {given}", str(need))
         self.places[node.outputs[0]] = (step.gives,)
 
 
-class _Step(NamedTuple):
+class _Lies(NamedTuple):
     needs: tuple[Place, ...]
     gives: Place
 
@@ -218,12 +218,12 @@ def _along(node: Node) -> Place:
     return split(node.attrs["axis"])
 
 
-_STEPS: dict[str, Callable[[Node], _Step]] = {
-    "AllReduce": lambda node: _Step((partial(node.attrs["reduce"]),), WHOLE),
-    "AllGather": lambda node: _Step((_along(node),), WHOLE),
-    "ReduceScatter": lambda node: _Step((partial(),), _along(node)),
-    "Part": lambda node: _Step((WHOLE,), _along(node)),
-    "GatherPart": lambda node: _Step((_along(node), WHOLE), partial()),
-    "GatherGradPart": lambda node: _Step((WHOLE, WHOLE), _along(node)),
+_STEPS: dict[str, Callable[[Node], _Lies]] = {
+    "AllReduce": lambda node: _Lies((partial(node.attrs["reduce"]),), WHOLE),
+    "AllGather": lambda node: _Lies((_along(node),), WHOLE),
+    "ReduceScatter": lambda node: _Lies((partial(),), _along(node)),
+    "Part": lambda node: _Lies((WHOLE,), _along(node)),
+    "GatherPart": lambda node: _Lies((_along(node), WHOLE), partial()),
+    "GatherGradPart": lambda node: _Lies((WHOLE, WHOLE), _along(node)),
 }
 """Op -> how its operands must lie, and how its result does."""

@@ -37,7 +37,7 @@ weights after n updates."""
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Which versions of the weights ops use (rule R6), as data.
+    """Versions of the weights that ops use (rule R6), as data.
 
     ``forward`` and ``backward``: the version by stage and microbatch. ``per_update``: microbatches between two
     updates of the weights are those of a batch ("batch") or one ("microbatch"). ``kept``: how many versions a
@@ -66,7 +66,8 @@ FLUSH = WeightRule(
 
 @dataclass(frozen=True)
 class Shape:
-    """What a schedule is asked for: stages p, microbatches m, model chunks v of a device, replicas of each stage."""
+    """Sizes that a schedule is made for: stages p, microbatches m, model chunks v of a device, replicas of each
+    stage."""
 
     stages: int
     microbatches: int

@@ -38,9 +38,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Served:
-    """What came of it. ``prefill``: the call on the prompts; ``decode``: the calls behind it that were simulated, with
-    lines between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are there; ``room_B`` of
-    the device of each stage that has least. ``static_W``: of all devices, all the time."""
+    """A generation as simulated. ``prefill``: the call on the prompts; ``decode``: the calls behind it that were
+    simulated, with lines between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are
+    there; ``room_B`` of the device of each stage that has least. ``static_W``: of all devices, all the time."""
 
     model: Transformer
     fleet: Fleet
@@ -173,10 +173,10 @@ def serve(
     fleet: Fleet,
     plan: Plan,
     asked: Asked,
-    told: Told = lambda share: None,
+    progress: Told = lambda share: None,
     devices: Devices | None = None,
 ) -> Served:
-    """Simulate a prompt and the tokens after it on a cluster under a plan; ``told`` hears the share that is done.
+    """Simulate a prompt and the tokens after it on a cluster under a plan; ``progress`` hears the share that is done.
 
     ``devices``: those of ``fleet``, where some of what they do is known already. Raises UsageError with all that is
     wrong of the plan, OutOfMemory where devices hold more than they can.
@@ -186,14 +186,14 @@ def serve(
         raise UsageError(wrong)
     layout = Layout(model, plan, asked.sequences // plan.dp)
     devices = devices or Devices(fleet, fleet.setting)
-    told(0.0)
+    progress(0.0)
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new, permanent=True)
     prefill = step(devices, layout, asked.prompt, 0)
     if not asked.ignore_capacity:
         check_memory(devices, layout, asked.prompt, asked.new)
     figures = (lambda each: each.period_s, lambda each: each.energy_J)
-    calls = along(lambda past: step(devices, layout, 1, past), asked.prompt, asked.new - 1, figures, told)
+    calls = along(lambda past: step(devices, layout, 1, past), asked.prompt, asked.new - 1, figures, progress)
     rooms = tuple(_room_B(devices, layout, stage)[1] for stage in range(plan.pp))
     watts = sum(sum(static_power_W(chip).values()) for chip in fleet.chips)
     held = tuple(needs(devices, layout, asked.prompt, asked.new))

@@ -29,7 +29,7 @@ CLOSE = 0.002
 
 @dataclass(frozen=True)
 class Line(Generic[T]):
-    """What was simulated at ``places``, in order, of the ``count`` places from the first on. ``error``: how far off the
+    """Values simulated at ``places``, in order, of the ``count`` places from the first on. ``error``: how far off the
     line was at the middles that were looked at last, as a share."""
 
     places: tuple[int, ...]
@@ -63,14 +63,14 @@ def along(
     first: int,
     count: int,
     figures: Sequence[Figure[T]],
-    told: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Line[T]:
     """``count`` places from ``first`` on: both ends, then middles, the worst first, until lines are ``CLOSE``."""
     known: dict[int, T] = {}
 
     def at(place: int) -> T:
         if place not in known:
-            told(min(1.0, len(known) / min(count, MOST)))
+            progress(min(1.0, len(known) / min(count, MOST)))
             known[place] = simulate(place)
         return known[place]
 
@@ -98,7 +98,7 @@ def along(
 
 
 class Layout(NamedTuple):
-    """What is served and how it is laid out: ``sequences`` of each replica in ``groups`` that follow each other."""
+    """A model and its layout on devices: ``sequences`` of each replica in ``groups`` that follow each other."""
 
     model: Transformer
     plan: Plan

@@ -16,7 +16,7 @@ LATENCIES = ("base", "inside", "between", "tree_base", "tree_inside", "tree_betw
 
 
 class Change(NamedTuple):
-    """What is changed, in words, and by how much the time to the first token and that of further tokens shrink, as
+    """A change in words, and by how much the time to the first token and that of further tokens shrink, as
     shares of them (None: there are no further ones)."""
 
     words: str
@@ -57,12 +57,12 @@ CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
 
 def what_ifs(found: Served, devices: Devices) -> list[Change]:
     """Every change, simulated; ``devices``: those of ``found``, whose kernels stay as they are."""
-    told = []
+    found_changes = []
     for words, change in CHANGES.items():
         fleet = change(found.fleet)
         asked = replace(found.asked, ignore_capacity=True)
         other = serve(found.model, fleet, found.plan, asked, devices=replace(devices, fleet=fleet))
         first = 1 - other.time_to_first_token_s / found.time_to_first_token_s
         token = None if found.token_s is None or other.token_s is None else 1 - other.token_s / found.token_s
-        told.append(Change(words, first, token))
-    return told
+        found_changes.append(Change(words, first, token))
+    return found_changes

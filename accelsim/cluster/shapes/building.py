@@ -1,4 +1,4 @@
-"""Ways through a cluster that the rule of the fewest hops alone would not find.
+"""Ways through a cluster that the rule of the fewest hops single would not find.
 
 Between two devices of one torus the way follows the dimensions. A card that several devices share is the end of each of
 them, so no way leads through it from one to another where there is any other way.
@@ -27,7 +27,7 @@ class Torus:
         self.dims, self.wires = dims, wires
         self.places = {rank: place for place, rank in enumerate(ranks)}
 
-    def way(self, a: int, b: int) -> tuple[int, ...]:
+    def path(self, a: int, b: int) -> tuple[int, ...]:
         """Wires from rank ``a`` to rank ``b``."""
         return tuple(self.wires[step] for step in steps(self.dims, self.places[a], self.places[b]))
 
@@ -47,10 +47,10 @@ class ClusterRouter:
         """Wires from rank ``a`` to rank ``b``, between which there is a way."""
         torus = self._of.get(a)
         if torus is not None and b in torus.places:
-            return torus.way(a, b)
-        way = self._inside.way(a, b) or self._all.way(a, b)
-        assert way is not None  # a law of the spec
-        return way
+            return torus.path(a, b)
+        path = self._inside.path(a, b) or self._all.path(a, b)
+        assert path is not None  # a law of the spec
+        return path
 
     def __eq__(self, other: object) -> bool:
         """Routers of equal wires are equal: the way depends on nothing else."""
@@ -154,8 +154,8 @@ def _outside(draft: Draft, node: Node, label: str, own: Sequence[End], shared: l
 def _topology(
     cluster: ClusterSpec, draft: Draft, groups: list[int], tori: Sequence[Torus], cards: Sequence[int]
 ) -> Topology:
-    alone = len(set(groups)) == 1 and len(tori) == 1 and len(tori[0].places) == len(groups)
-    if alone:  # of one torus that is a node, the rows
+    single = len(set(groups)) == 1 and len(tori) == 1 and len(tori[0].places) == len(groups)
+    if single:  # of one torus that is a node, the rows
         groups = [rank // tori[0].dims[0] for rank in range(len(groups))]
     router = ClusterRouter(tori, len(draft.labels), draft.wires, cards) if tori or cards else None
     parts = (tuple(draft.labels), tuple(draft.wires), tuple(groups))

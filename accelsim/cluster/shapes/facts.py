@@ -54,7 +54,7 @@ def inside_Bps(node: Node) -> Fraction:
 
 
 def _first_Bps(fabric: Fabric, node: Node) -> Fraction:
-    """The same over one fabric; that of a torus, which may be large, without its wires."""
+    """Return the bandwidth of one fabric; that of a torus, which may be large, without its wires."""
     draft = Draft()
     if fabric.dims is not None:
         return draft.rate(fabric.link, fabric.links) * sum(min(2, size - 1) for size in fabric.dims)

@@ -17,7 +17,8 @@ from accelsim.time import FS_PER_S
 
 
 class End(NamedTuple):
-    """What a fabric wires: a vertex, its label, how many ports stand for one wire, and a link of its own or None."""
+    """An end that a fabric wires: a vertex, its label, how many ports stand for one wire, and a link of its own or
+    None."""
 
     vertex: int
     label: str
@@ -26,7 +27,7 @@ class End(NamedTuple):
 
 
 class Built(NamedTuple):
-    """What a shape has made besides wires: ``hubs``, the switches that a wide-area link may be joined to;
+    """Results of a shape besides wires: ``hubs``, the switches that a wide-area link may be joined to;
     ``torus``, the wires of a grid by (end, dimension, direction), {} of other shapes."""
 
     hubs: tuple[int, ...] = ()

@@ -63,7 +63,7 @@ class Asked:
 
 
 class Ready(NamedTuple):
-    """What ``train_step`` takes."""
+    """The arguments of ``train_step``."""
 
     work: Work
     fleet: Fleet

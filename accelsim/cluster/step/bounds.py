@@ -104,7 +104,7 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
 
 
 class _Ops(NamedTuple):
-    """What all schedules and degrees of ZeRO of a split have in common."""
+    """Ops that all schedules and degrees of ZeRO of a split have in common."""
 
     planned: Planned
     stages: ReplicaOps

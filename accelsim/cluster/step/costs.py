@@ -34,7 +34,7 @@ from accelsim.workload.zoo.build import Builder
 
 
 class Cost(NamedTuple):
-    """What one pass of a piece takes of a device: time, joules beside static power, kernels that a host asks for,
+    """Cost of one pass of a piece on a device: time, joules beside static power, kernels that a host asks for,
     multiply-accumulates, bytes that off-chip memories move; what its kernels add, with the width of their intervals
     (nothing on chips without kernels)."""
 
@@ -54,7 +54,7 @@ class Cost(NamedTuple):
         )  # fmt: skip
 
     def __mul__(self, times: object) -> Cost:
-        """So many of it."""
+        """Return so many of it."""
         assert isinstance(times, int)
         return Cost(
             self.time_fs * times, self.energy_J * times, self.kernels * times, self.macs * times,
@@ -95,7 +95,7 @@ class PassCosts(NamedTuple):
         return PassCosts(*(a + b for a, b in zip(self, other, strict=True)))
 
     def __mul__(self, times: object) -> PassCosts:
-        """So many of it."""
+        """Return so many of it."""
         assert isinstance(times, int)
         return PassCosts(*(part * times for part in self))
 
@@ -242,7 +242,7 @@ class Costs:
             short, dtype = dtype, WIDE
             for tensor in segment.graph.tensors.values():
                 tensor.dtype = short if tensor.dtype == SHORT else tensor.dtype
-        return passes(segment.graph, segment.of, dtype, segment.residual, self.by_kernels)
+        return passes(segment.graph, segment.activations, dtype, segment.residual, self.by_kernels)
 
     def adam(self, parameters: int) -> Graph | None:
         """The update of so many parameters, None for none."""

@@ -62,7 +62,7 @@ def energies(
 
 
 class _Devices:
-    """What devices draw in a step, worked out once for those of one chip and pace."""
+    """Energy of devices in a step, worked out once for those of one chip and pace."""
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned

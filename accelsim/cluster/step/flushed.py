@@ -39,8 +39,8 @@ class Step:
         plain = all(pace == 1.0 for pace in self.fleet.speeds[: self.plan.devices])
         self.even_ops = self.replica_ops[0] if plain else self._ops(0, even=True)
         self.even = self.played[0] if plain else self._play(self.even_ops, self.transfers)
-        alone = self.plan.pp == 1
-        self.ideal = self.even if alone else self._play(self.even_ops, [Comm()] * self.plan.pp)
+        single = self.plan.pp == 1
+        self.ideal = self.even if single else self._play(self.even_ops, [Comm()] * self.plan.pp)
 
     def _orders(self) -> Orders:
         plan = self.plan
@@ -92,16 +92,16 @@ class Step:
         return static_B(self.planned.pieces, self.plan, self.options.gradient_B)
 
     def _parts(self, sync: Sequence[Synced]) -> dict[str, int]:
-        """Where the time goes: see ``PARTS``. Each part is what the step takes longer with it than without."""
+        """Return the parts of the step, see ``PARTS``. Each part is what the step takes longer with it than without."""
         flush = max(int(pipe.makespan_fs) for pipe in self.played)
         reduced, updated, done = (
             max(times) for times in zip(*((s.reduced_fs, s.updated_fs, s.done_fs) for s in sync), strict=True)
         )
         spans = int(self.ideal.makespan_fs), int(self.even.makespan_fs), flush
         after_fs = reduced - flush + done - updated
-        return self._told(spans, after_fs, updated - reduced)
+        return self._parted(spans, after_fs, updated - reduced)
 
-    def _told(self, spans: tuple[int, int, int], after_fs: int, update_fs: int) -> dict[str, int]:
+    def _parted(self, spans: tuple[int, int, int], after_fs: int, update_fs: int) -> dict[str, int]:
         """Return parts by the ideal, the even and the real span of the pipelines, collectives and the update after."""
         busiest = max(range(self.plan.pp), key=lambda p: (self.ideal.busy_fs[p], -p))
         ops = (op for chunk in self.even_ops[busiest] for op in chunk)

@@ -107,7 +107,7 @@ SENT = ("all_reduce", "reduce_scatter")
 
 
 class TunedStep(NamedTuple):
-    """What came of a search. ``by``: what it was found by, in words; ``asked``: the step as it was asked for;
+    """A search as done. ``by``: the method, in words; ``asked``: the step as it was asked for;
     ``around``: at the best cycle time all thresholds, at the best threshold all cycle times (of policies that have
     none: nothing), and a grid for the picture; ``bare_fs``: the step if nothing had to be sent after its passes."""
 

@@ -101,7 +101,8 @@ class _Stage:
             self.send(self.end, left, "reduce_scatter")
 
     def _fusion(self) -> Fusion:
-        """As asked for, with copies as fast as the slowest memory; local SGD copies once in a period too."""
+        """Return the fusion as asked for, with copies as fast as the slowest memory; local SGD copies once in a period
+        too."""
         asked, chips = self.options.gradients, self.fleet.chips
         kinds = {id(chips[rank]): chips[rank] for rank in self.planned.ranks(self.p)}
         rate = asked.memory_Bps or min(map(bandwidth_Bps, kinds.values()))
@@ -115,8 +116,8 @@ class _Stage:
         self.busy.append((start, self.reduced, what))
 
     def _ready(self) -> list[Gradient]:
-        """Those of layers: they come in the order of the backward pass of the last microbatch of each chunk, spread
-        over its time, and are ready when all replicas have them."""
+        """Return the gradients of layers: they come in the order of the backward pass of the last microbatch of each
+        chunk, spread over its time, and are ready when all replicas have them."""
         found: list[Gradient] = []
         kind = "W" if any(op.kind == "W" for op in self.played[0].orders[self.p]) else "B"
         for chunk in reversed(range(self.plan.chunks)):

@@ -161,7 +161,7 @@ class Planned:
         )
 
     def _once(self, stage: int, chunk: int, group: Group, even: bool) -> Ops:
-        """Those of a chunk, worked out once for all that are alike."""
+        """Return the ops of a chunk, worked out once for all that are alike."""
         data = self.fleet.likeness(self.plan.dp_group(group[0])) if self.plan.shares_gradients else 0
         key = (
             id(self.pieces[stage][chunk]), self.fleet.likeness(group), tuple(map(self.kind, group)), data, even,

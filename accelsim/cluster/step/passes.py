@@ -27,16 +27,16 @@ class Passes(NamedTuple):
 
 
 def passes(
-    graph: Graph, of: tuple[str, ...], dtype: str, residual: bool = False, library: bool = False
+    graph: Graph, activations: tuple[str, ...], dtype: str, residual: bool = False, library: bool = False
 ) -> Passes:
-    """The passes of a graph of one result with the activations ``of`` among its inputs, in the format ``dtype``.
+    """The passes of a graph of one result with the ``activations`` among its inputs, in the format ``dtype``.
 
     ``residual``: the gradient of its first activation is added to one that went past it. ``library``: with the kernels
     of GPUs for gradients. Raises ModelError for ops without a gradient.
     """
     weights = trainable(graph)
-    whole = _backward(graph, of, weights, residual, library)
-    only = _backward(graph, of, [], residual, library) if of else None
+    whole = _backward(graph, activations, weights, residual, library)
+    only = _backward(graph, activations, [], residual, library) if activations else None
     stash = [name for name in whole.inputs if name in {out for node in graph.nodes for out in node.outputs}]
     made = (_forward(graph, stash), whole, only)
     return Passes(*(each if each is None else in_format(each, dtype) for each in made))  # type: ignore[arg-type]
@@ -65,7 +65,9 @@ def local(graph: Graph) -> Graph:
     return graph
 
 
-def _backward(graph: Graph, of: tuple[str, ...], weights: list[str], residual: bool, library: bool) -> Graph:
+def _backward(
+    graph: Graph, activations: tuple[str, ...], weights: list[str], residual: bool, library: bool
+) -> Graph:
     made, result = graph.copy(), graph.outputs[0]
     b = Builder(f"{graph.name}-backward")
     b.graph = made
@@ -76,13 +78,15 @@ def _backward(graph: Graph, of: tuple[str, ...], weights: list[str], residual: b
     seed = b.input("grad", graph.tensors[result].shape)
     before = {id(node) for node in made.nodes}
     forward = {node.name: node for node in made.nodes}
-    found = backward(made, result, [*of, *weights], seed)
+    found = backward(made, result, [*activations, *weights], seed)
     made.nodes = [node for node in made.nodes if id(node) not in before]
     if library:
         merged(made, forward, set(found.values()))
-    outputs = {name: found[name] for name in (*of, *weights)}
-    if residual and of:
-        outputs[of[0]] = b.op("Add", [outputs[of[0]], b.input("grad_past", made.tensors[of[0]].shape)], "sum")
+    outputs = {name: found[name] for name in (*activations, *weights)}
+    if residual and activations:
+        outputs[activations[0]] = b.op(
+            "Add", [outputs[activations[0]], b.input("grad_past", made.tensors[activations[0]].shape)], "sum"
+        )
     for name in weights:
         before_it = b.input(f"{name}.before", made.tensors[name].shape, made.tensors[name].dtype)
         outputs[name] = b.op("Add", [outputs[name], before_it], f"{name}.total")
@@ -97,10 +101,10 @@ def _closed(graph: Graph, outputs: list[str]) -> Graph:
             nodes.append(node)
             wanted.update(name for name in node.inputs if name)
     graph.nodes = nodes[::-1]
-    there = {name for node in graph.nodes for name in node.outputs}
-    graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in wanted | there}
+    made_by_nodes = {name for node in graph.nodes for name in node.outputs}
+    graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in wanted | made_by_nodes}
     graph.inputs = [
-        name for name, tensor in graph.tensors.items() if not tensor.is_constant and name not in there
+        name for name, tensor in graph.tensors.items() if not tensor.is_constant and name not in made_by_nodes
     ]
     graph.outputs, graph.products = outputs, 0
     return graph

@@ -31,7 +31,7 @@ PARTS: Mapping[str, str] = {
 
 
 class Slice(NamedTuple):
-    """What a device did from ``start_fs`` to ``end_fs``. ``kind``: 'compute', 'recompute', 'communication', 'wait',
+    """Work of a device from ``start_fs`` to ``end_fs``. ``kind``: 'compute', 'recompute', 'communication', 'wait',
     'optimiser'; ``label`` says which pass of which microbatch, or which collective."""
 
     start_fs: int
@@ -77,7 +77,7 @@ class Device:
 
 
 class Refused(NamedTuple):
-    """What a device would hold if nothing were computed again, and what it has room for."""
+    """Bytes that a device would hold if nothing were computed again, and what it has room for."""
 
     rank: int
     needed_B: int

@@ -132,7 +132,7 @@ def search(
     batch: int,
     options: Options,
     objective: str = "time",
-    told: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Found:
     """The best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none fits."""
     plans = list(legal_plans(work, fleet.size, batch, widest(fleet), fleet.flash))
@@ -151,7 +151,7 @@ def search(
     tried = fitting[:SIMULATED]
     results = []
     for number, each in enumerate(tried):
-        told(number / len(tried))
+        progress(number / len(tried))
         with suppress(Infeasible):
             results.append(train_step(work, fleet, each.plan, batch, options))
     results.sort(key=OBJECTIVES[objective])

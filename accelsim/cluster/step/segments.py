@@ -24,7 +24,7 @@ from accelsim.workload.zoo.build import Builder
 
 @dataclass(frozen=True)
 class Segment:
-    """A graph of one result between collectives. ``of``: its activations among the inputs, whose gradients go on.
+    """A graph of one result between collectives. ``activations``: those among its inputs, whose gradients go on.
 
     ``wide``: what it makes is of FP32, and only what ``SHORT`` says of the format of products.
     ``back``: its backward pass, where no rules of differentiation make it. ``core``: attention whose scores are kept,
@@ -34,7 +34,7 @@ class Segment:
 
     name: str
     graph: Graph = field(compare=False)
-    of: tuple[str, ...]
+    activations: tuple[str, ...]
     core: bool = False
     residual: bool = False
     times: int = 1
@@ -44,9 +44,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Split:
-    """How one device sees a decoder: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer, ``sp``:
-    what lies between the products is shared as well; ``flash``: attention is one kernel; ``part``: products of that
-    part of the tokens, for those that overlap with their collectives in chunks."""
+    """A decoder as one device sees it: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer,
+    ``sp``: what lies between the products is shared as well; ``flash``: attention is one kernel; ``part``: products of
+    that part of the tokens, for those that overlap with their collectives in chunks."""
 
     model: Transformer
     batch: int

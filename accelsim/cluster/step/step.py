@@ -184,7 +184,7 @@ class Steady(Step):
 
     def _parts(self, sync: Sequence[Synced]) -> dict[str, int]:
         ideal, even, whole = (self._window(pipes) for pipes in ([self.ideal], [self.even], self.played))
-        return self._told((ideal.took_fs, even.took_fs, whole.took_fs), 0, 0)
+        return self._parted((ideal.took_fs, even.took_fs, whole.took_fs), 0, 0)
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
         """In their own step; replicas that are done with it wait for the slowest, whose gradients they need."""

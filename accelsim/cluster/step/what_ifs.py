@@ -58,12 +58,12 @@ def changes(asked: Ready, found: StepResult) -> Iterator[tuple[str, str, Ready]]
 
 
 def what_ifs(
-    asked: Ready, found: StepResult, told: Callable[[float], None] = lambda share: None
+    asked: Ready, found: StepResult, progress: Callable[[float], None] = lambda share: None
 ) -> list[WhatIf]:
     """Return those that can be done and fit, the one that saves most first."""
     made, tried = [], list(changes(asked, found))
     for number, (text, option, ready) in enumerate(tried):
-        told(number / len(tried))
+        progress(number / len(tried))
         with suppress(UsageError, Infeasible):
             time_s = step_s(*ready)
             made.append(WhatIf(text, option, time_s, 1 - time_s / found.time_s))

@@ -35,8 +35,8 @@ class Piece:
 
 
 class Graphs(NamedTuple):
-    """What a device runs of a piece for one microbatch, each graph in its turn: the forward pass, what of it is done
-    again, the backward pass, and gradients of weights where they are apart."""
+    """Graphs that a device runs of a piece for one microbatch, each graph in its turn: the forward pass, what of it is
+    done again, the backward pass, and gradients of weights where they are apart."""
 
     forward: tuple[Graph, ...]
     again: tuple[Graph, ...] = ()

@@ -152,7 +152,7 @@ TOGETHER: dict[str, Callable[[Node, Each], list[Array]]] = {
 """Op of ``SPMD`` -> what it does with the arrays of all ranks: the result of each."""
 
 
-class _Step(NamedTuple):
+class _NodeRun(NamedTuple):
     kernel: Any
     node: Node
     writes: list[tuple[str, str, Any]]
@@ -186,7 +186,7 @@ class Lockstep:
         own = {name: given[name] for name in self.constants if name in given}
         return {**self.constants, **own, **{name: given[name] for name in self.graph.inputs}}
 
-    def _do(self, step: _Step, scopes: Sequence[Values]) -> None:
+    def _do(self, step: _NodeRun, scopes: Sequence[Values]) -> None:
         given = [[scope[name] if name else None for name in step.node.inputs] for scope in scopes]
         if step.together:
             results = [[array] for array in step.kernel(step.node, given)]
@@ -197,17 +197,17 @@ class Lockstep:
                 scope[name] = result if result.dtype is exact else rounded(result, dtype)
 
 
-def _step(graph: Graph, node: Node) -> _Step:
+def _step(graph: Graph, node: Node) -> _NodeRun:
     formats = [(name, graph.tensors[name].dtype) for name in node.outputs if name]
     exact = [np.dtype(CONTAINERS[dtype]) if dtype in WHOLE else None for _, dtype in formats]
     writes = [(name, dtype, kept) for (name, dtype), kept in zip(formats, exact, strict=True)]
     if node.op in SPMD:
-        return _Step(TOGETHER[node.op], node, writes, True)
+        return _NodeRun(TOGETHER[node.op], node, writes, True)
     op = find(node.op)
     if op is None:
         raise ModelError(Problem(f"{node.op} has no kernel", node.name))
     same = node.op == "Cast" and node.attrs["to"] in FLOATS
-    return _Step(_unchanged if same else op.kernel, node, writes, False)
+    return _NodeRun(_unchanged if same else op.kernel, node, writes, False)
 
 
 def _unchanged(node: Node, arrays: list[Array]) -> list[Array]:

@@ -35,7 +35,7 @@ class VersionError(AccelsimError):
 
 @dataclass
 class _Held:
-    """What the devices of one stage hold. ``versions``: number -> weights; ``states``: of the optimiser."""
+    """Contents of the devices of one stage. ``versions``: number -> weights; ``states``: of the optimiser."""
 
     stage: Stage
     update: Update

@@ -39,7 +39,9 @@ def test_the_rule_on_random_graphs(seed: int) -> None:
     rates = [draw.choice([1, 2, 2, 3]) for _ in ends] if seed % 3 else []
     routes = Routes(vertices, ends, rates)
     pairs = [(a, b) for a in range(vertices) for b in range(vertices)]
-    assert [routes.way(*pair) for pair in pairs] == [by_table(vertices, ends, rates, *pair) for pair in pairs]
+    assert [routes.path(*pair) for pair in pairs] == [
+        by_table(vertices, ends, rates, *pair) for pair in pairs
+    ]
 
 
 def leaves(count: int, each: int) -> tuple[int, Ends]:
@@ -55,6 +57,6 @@ def test_a_route_costs_the_same_however_many_devices_there_are() -> None:
 
     def routed(count: int) -> int:
         routes = Routes(*leaves(count, 16))
-        return calls(lambda: [routes.way(at * 16, (at * 16 + 16) % (count * 16)) for at in range(16)])
+        return calls(lambda: [routes.path(at * 16, (at * 16 + 16) % (count * 16)) for at in range(16)])
 
     assert routed(256) < 1.2 * routed(16)
