@@ -25,7 +25,7 @@ from accelsim.errors import Problem, UsageError
 if TYPE_CHECKING:
     from accelsim.cluster.step.fusing import TunedStep
     from accelsim.cluster.step.result import Lasting, StepResult
-    from accelsim.cluster.step.what_ifs import WhatIf
+    from accelsim.cluster.step.search import WhatIf
 
 
 USED = frozenset(
@@ -212,7 +212,7 @@ def print_training(asked: Mapping[str, Any], given: OnCluster, ignore_capacity: 
     from accelsim.cluster.step.asked import Asked, ready
     from accelsim.cluster.step.fusing import tuned
     from accelsim.cluster.step.result import lasting
-    from accelsim.cluster.step.what_ifs import what_ifs
+    from accelsim.cluster.step.search import what_ifs
     from accelsim.report.answer import flat
     from accelsim.report.step import facts_of, records
     from accelsim.report.write_step import check_target, write_step

@@ -16,7 +16,7 @@ from accelsim.cluster.step.result import (
     StepResult,
     device_facts,
 )
-from accelsim.cluster.step.what_ifs import WhatIf
+from accelsim.cluster.step.search import WhatIf
 from accelsim.errors import count_of, memory_text
 from accelsim.report import fusing, intervals
 from accelsim.report.text import ends_text, interval_text, long_time, percent, si

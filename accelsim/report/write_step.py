@@ -21,8 +21,8 @@ from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.ops import PLAIN, Options
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, Lasting, StepResult
+from accelsim.cluster.step.search import WhatIf
 from accelsim.cluster.step.step import train_step
-from accelsim.cluster.step.what_ifs import WhatIf
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of
 from accelsim.files import Make, as_bytes, text, write_folder

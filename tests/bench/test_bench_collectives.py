@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.network.play import play
 from tests.helpers.cluster_networks import nodes, ring, switch

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import algorithm
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.values.lockstep import run_data
 from accelsim.errors import Problem, UsageError
 from accelsim.types import Array, Ints

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import algorithm as named
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.network.play import MessageGraph, starts
 from accelsim.cluster.network.topology import Topology

@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.network.play import MessageGraph, Played, play

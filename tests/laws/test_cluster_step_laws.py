@@ -15,10 +15,9 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Costs, Setting
 from accelsim.cluster.step.ops import PLAIN
 from accelsim.cluster.step.result import StepResult
-from accelsim.cluster.step.search import neighbours, search
+from accelsim.cluster.step.search import faster, neighbours, search
 from accelsim.cluster.step.step import step_s, train_step
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.cluster.step.what_ifs import faster
 from accelsim.cluster.step.work import DecoderWork
 from accelsim.errors import Infeasible
 from tests.unit.cluster.step.test_training_step import CHIP, FREE, WORK, fleet

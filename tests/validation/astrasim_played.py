@@ -10,8 +10,7 @@ import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.algorithms.trees import trees
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, halving, rounds
 from accelsim.cluster.network.play import MessageGraph, Rules, play, starts

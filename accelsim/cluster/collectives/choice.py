@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import bounds
+from accelsim.cluster.collectives.base import Members, bounds
 from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.collectives.software import called_eagerly, estimate
 from accelsim.cluster.collectives.timing import (

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from accelsim.cluster.collectives.building import bounds
+from accelsim.cluster.collectives.base import bounds
 from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.network.play import Rules, Totals, rules
 from accelsim.cluster.network.topology import Topology

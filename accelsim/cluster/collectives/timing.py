@@ -15,8 +15,7 @@ import numpy as np
 
 from accelsim.cluster.collectives.algorithms import able
 from accelsim.cluster.collectives.algorithms import algorithm as named
-from accelsim.cluster.collectives.base import KINDS, Collective, Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import KINDS, Collective, Members, messages
 from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.collectives.rounds import Program

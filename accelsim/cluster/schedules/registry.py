@@ -5,14 +5,12 @@ from __future__ import annotations
 from accelsim.cluster.schedules.base import Kind, Op, Orders, Schedule, Shape, WeightRule, alternate, ops_of
 from accelsim.errors import Problem, count_of, known
 
-
-def _gpipe(shape: Shape) -> Orders:
-    m = shape.microbatches
-    return [ops_of("F", range(m)) + ops_of("B", range(m - 1, -1, -1)) for _ in range(shape.stages)]
-
-
 GPIPE = Schedule(
-    "gpipe", "GPipe: all forwards, then all backwards", True, _gpipe,
+    "gpipe", "GPipe: all forwards, then all backwards", True,
+    lambda shape: [
+        ops_of("F", range(shape.microbatches)) + ops_of("B", range(shape.microbatches)[::-1])
+        for _ in range(shape.stages)
+    ],
     source="Huang et al., GPipe, NeurIPS 2019, section 2.3 and figure 2c",
 )  # fmt: skip
 
@@ -53,13 +51,10 @@ def _interleaved(shape: Shape) -> Orders:
 
 
 def _whole_groups(shape: Shape) -> Problem | None:
-    if shape.microbatches % shape.stages == 0:
-        return None
-    p = shape.stages
-    below = shape.microbatches // p * p
-    near = f"{below} or {below + p}" if below else str(p)
-    what = f"{shape.microbatches} microbatches on {p} stages"
-    return Problem(what, "microbatches", f"a multiple of the stages for interleaved 1F1B, such as {near}")
+    p, m = shape.stages, shape.microbatches
+    near = f"{m // p * p} or {m // p * p + p}" if m >= p else str(p)
+    expected = f"a multiple of the stages for interleaved 1F1B, such as {near}"
+    return Problem(f"{m} microbatches on {p} stages", "microbatches", expected) if m % p else None
 
 
 INTERLEAVED = Schedule(
@@ -79,12 +74,9 @@ def _with_weights(ops: list[Op], stage: int, microbatches: int) -> list[Op]:
     return made + [Op("W", left) for left in range(max(0, microbatches - stage), microbatches)]
 
 
-def _zb_h1(shape: Shape) -> Orders:
-    return [_with_weights(ops, stage, shape.microbatches) for stage, ops in enumerate(one_f_one_b(shape))]
-
-
 ZB_H1 = Schedule(
-    "zb-h1", "ZB-H1: 1F1B with gradients of the weights in the bubble", True, _zb_h1,
+    "zb-h1", "ZB-H1: 1F1B with gradients of the weights in the bubble", True,
+    lambda shape: [_with_weights(ops, s, shape.microbatches) for s, ops in enumerate(one_f_one_b(shape))],
     source="Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 3.1", splits=True,
 )  # fmt: skip
 
@@ -110,6 +102,16 @@ def stashed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
     return max(0, microbatch - (stages - 1 - stage))
 
 
+def entered(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """Return the newest version of the first stage when the minibatch entered the pipeline: all stages use it."""
+    return stashed(0, stages, microbatch, per_update)
+
+
+def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
+    """Return the version before the one that the microbatches of the last batch are still making."""
+    return max(0, microbatch // per_update - 1)
+
+
 STASHING = WeightRule(
     "stashing", "weight stashing: the backward uses the version of its forward",
     "W_s(t+1) = W_s(t) - lr dL/dW_s(W_0(t-p+1), W_1(t-p+2), ..., W_{p-1}(t))",
@@ -120,11 +122,6 @@ PIPEDREAM = Schedule(
     "pipedream", "PipeDream: asynchronous 1F1B with weight stashing", False, asynchronous,
     source="Narayanan et al., PipeDream, SOSP 2019, sections 3.2 and 3.3", weights=STASHING, replicated=True,
 )  # fmt: skip
-
-
-def entered(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """Return the newest version of the first stage when the minibatch entered the pipeline: all stages use it."""
-    return max(0, microbatch - (stages - 1))
 
 
 VERTICAL = WeightRule(
@@ -139,15 +136,10 @@ PIPEDREAM_VERTICAL = Schedule(
 )  # fmt: skip
 
 
-def newest(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """Return all updates of the minibatches before this one, so the backward uses other weights than its forward."""
-    return microbatch
-
-
 NONE = WeightRule(
     "none", "one version that changes under the minibatches in flight",
     "no gradient of any weights: forward and backward see different ones",
-    "microbatch", stashed, newest, lambda stage, stages: 1,
+    "microbatch", stashed, lambda stage, stages, microbatch, per_update: microbatch, lambda stage, stages: 1,
 )  # fmt: skip
 
 PIPEDREAM_NOSTASH = Schedule(
@@ -155,11 +147,6 @@ PIPEDREAM_NOSTASH = Schedule(
     source="Narayanan et al., PipeDream, SOSP 2019, section 3.3 (the naive pipeline)",
     weights=NONE, replicated=True,
 )  # fmt: skip
-
-
-def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """The version before the one that the microbatches of the last batch are still making."""
-    return max(0, microbatch // per_update - 1)
 
 
 def _enough(shape: Shape) -> Problem | None:

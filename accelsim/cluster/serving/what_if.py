@@ -37,15 +37,12 @@ def quicker_library(fleet: Fleet) -> Fleet:
 
 def halved(software: Collectives) -> Collectives:
     """Half of every time that the library takes whatever the bytes."""
-    protocols = {
-        name: protocol.model_copy(
-            update={key: value / 2 for key in LATENCIES if (value := getattr(protocol, key)) is not None}
-        )
-        for name, protocol in software.protocols.items()
-    }
-    return software.model_copy(
-        update={"launch": software.launch / 2, "message": software.message / 2, "protocols": protocols}
-    )
+    protocols = {}
+    for name, protocol in software.protocols.items():
+        known = {key: value for key in LATENCIES if (value := getattr(protocol, key)) is not None}
+        protocols[name] = protocol.model_copy(update={key: value / 2 for key, value in known.items()})
+    launch, message = software.launch / 2, software.message / 2
+    return software.model_copy(update={"launch": launch, "message": message, "protocols": protocols})
 
 
 CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {

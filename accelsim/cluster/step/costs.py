@@ -12,7 +12,7 @@ from typing import NamedTuple
 from accelsim.account.energy import work_rows
 from accelsim.account.interval import parts
 from accelsim.account.latency import traffic_by_memory
-from accelsim.cluster.step.passes import Passes, in_format, local, passes
+from accelsim.cluster.step.passes import Passes, in_format, passes, update
 from accelsim.cluster.step.segments import FLASH, SHORT, Segment, Split, block, edge
 from accelsim.compiler.numbers.formats import SHORT_FLOATS, resolve
 from accelsim.compiler.passes import compile, preferred_format
@@ -30,7 +30,6 @@ from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import limited
-from accelsim.workload.zoo.build import Builder
 
 
 class Cost(NamedTuple):
@@ -312,45 +311,3 @@ def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
 def _worked_fs(run: Run) -> int:
     slices = ((command, run.slices[command.id]) for command in run.program.commands)
     return sum(each.end - each.start for command, each in slices if command.kind not in ("Load", "Store"))
-
-
-ROW = 4096
-"""Parameters of a row of the arrays that hold them."""
-
-
-def update(parameters: int, library: bool = False, tiles: bool = False) -> Graph:
-    """Adam (Kingma and Ba, 2015) on gradients, moments and weights in FP32, behind the norm of the gradients and its
-    clipping. With ``library`` what one fused kernel for all tensors moves: 16 bytes of a parameter read, 12 written,
-    and 2 of the weight that products read. ``tiles``: rows are added up for the norm each where it lies, then their
-    sums, as one tile has no room for all."""
-    b = Builder("adam")
-    shape = (max(1, parameters // ROW), min(ROW, parameters))
-    inputs = [b.input(name, shape) for name in ("weight", "grad", "first", "second")]
-    clip = b.constant("clip", 1.0)
-    rows = b.op("ReduceSum", [inputs[1]], "rows", axes=[1], keepdims=1) if tiles else inputs[1]
-    norm = b.op("ReduceSum", [rows], "norm", axes=[0, 1], keepdims=0)
-    inputs[1] = b.op("Mul", [inputs[1], clip], "clipped")
-    if library:  # the traffic of such a kernel in two ops: it keeps no result but weight and moments
-        made = [b.op("Add", inputs[:2], "weight.next"), b.op("Add", inputs[2:], "moments.next")]
-    else:
-        made = _written(b, *inputs)
-    weight, *moments = made
-    short = b.op("Cast", [weight], "weight.short", to="fp16")
-    graph = b.finish(norm, weight, *moments, short)
-    graph.trains = True
-    return local(graph)
-
-
-def _written(b: Builder, weight: str, grad: str, first: str, second: str) -> list[str]:
-    """Node by node: the new weight and moments."""
-    number = {
-        name: b.constant(name, value)
-        for name, value in (("b1", 0.9), ("c1", 0.1), ("b2", 0.95), ("c2", 0.05), ("eps", 1e-8), ("lr", 1e-4))
-    }
-    part = b.op("Mul", [grad, number["c1"]], "grad.part")
-    first = b.op("Add", [b.op("Mul", [first, number["b1"]], "first.kept"), part], "first.next")
-    square = b.op("Mul", [b.op("Mul", [grad, grad], "square"), number["c2"]], "square.part")
-    second = b.op("Add", [b.op("Mul", [second, number["b2"]], "second.kept"), square], "second.next")
-    deviation = b.op("Add", [b.op("Sqrt", [second], "root"), number["eps"]], "deviation")
-    step = b.op("Mul", [b.op("Div", [first, deviation], "ratio"), number["lr"]], "step")
-    return [b.op("Sub", [weight, step], "weight.next"), first, second]

@@ -98,8 +98,7 @@ def overlapping(split: Split, costs: Costs) -> tuple[list[Call], list[Call]]:
     )
 
     def chunked(kind: str, name: str, which: str) -> Call:
-        times = (getattr(each[name], which).time_fs for each in (whole, part))
-        product_fs, chunk_fs = times
+        product_fs, chunk_fs = (getattr(each[name], which).time_fs for each in (whole, part))
         return Call(kind, 0, 1, product_fs, split.tp, chunk_fs)
 
     def bulk(kind: str, name: str, which: str) -> Call:

@@ -15,6 +15,7 @@ from accelsim.cluster.plan.stages import Stage, cut
 from accelsim.cluster.plan.update import FLAT, SUM, Update, update_graph
 from accelsim.cluster.plan.verify import verify_sharded, verify_update
 from accelsim.cluster.schedules.base import Op, Orders, Schedule
+from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.values.lockstep import Lockstep, Values, all_reduce
 from accelsim.errors import AccelsimError, Problem
@@ -73,7 +74,6 @@ class Parallel:
         self._updates = [Lockstep(held.update.graph) for held in self.held]
         self._gathers = [Lockstep(held.update.gather) for held in self.held]
         self._live: dict[tuple[int, int], list[Values]] = {}
-        self._done: dict[tuple[str, int, int], bool] = {}
         self.losses: dict[int, float] = {}
         self.history: list[float] = []
 
@@ -148,32 +148,15 @@ class Parallel:
         return [self._weights(k, held.newest) for k, held in enumerate(self.held)]
 
     def _play(self, orders: Orders, batches: Sequence[Batch]) -> None:
-        """All ops, each device in its order, an op as soon as what it reads is there."""
-        at = [0] * len(orders)
-        moved = True
-        while moved:
-            moved = False
-            for device, ops in enumerate(orders):
-                while at[device] < len(ops) and self._ready(device, ops[at[device]]):
-                    self._do(device, ops[at[device]], batches)
-                    at[device] += 1
-                    moved = True
-        assert at == [len(ops) for ops in orders], f"the op lists of {self.schedule.name} wait for each other"
+        """All ops, each device in its order, none before those whose results it reads."""
+        played = play_schedule(orders, 1, 1, 1)
+        ops = [(start, d, op) for d in range(len(orders)) for op, (start, _) in played.when(d).items()]
+        for _, device, op in sorted(ops, key=lambda each: each[:2]):
+            self._do(device, op, batches)
         self._live.clear()
-        self._done.clear()
 
     def _piece(self, device: int, op: Op) -> int:
         return op.chunk * self.plan.pp + device
-
-    def _ready(self, device: int, op: Op) -> bool:
-        k = self._piece(device, op)
-        before = {"F": (), "B": (("F", k),), "W": (("B", k),)}[op.kind]
-        if not all(self._done.get((kind, stage, op.microbatch)) for kind, stage in before):
-            return False
-        stage = self.held[k].stage
-        needs = {"F": stage.receives, "B": stage.gradients, "W": {}}[op.kind]
-        there = self._live.get((0, op.microbatch), [{}])[0]
-        return all(name in there for name in needs)
 
     def _do(self, device: int, op: Op, batches: Sequence[Batch]) -> None:
         k, made = self._piece(device, op), self._passes[self._piece(device, op)][op.kind]
@@ -190,7 +173,6 @@ class Parallel:
             if op.kind == "F" and self.made.loss in out[0]:
                 before = self.losses.get(op.microbatch, 0.0)
                 self.losses[op.microbatch] = before + float(out[0][self.made.loss])
-        self._done[op.kind, k, op.microbatch] = True
         if op.kind == ("W" if self.schedule.splits else "B"):
             self._add(k, op.microbatch, grads)
 

@@ -10,8 +10,7 @@ import pytest
 from accelsim.cluster.collectives import timing
 from accelsim.cluster.collectives.algorithms import COLLECTIVES, able
 from accelsim.cluster.collectives.algorithms.direct import partners
-from accelsim.cluster.collectives.base import Members
-from accelsim.cluster.collectives.building import messages
+from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.choice import (
     ALGORITHMS,
     LIBRARY,

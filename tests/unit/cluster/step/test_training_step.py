@@ -16,11 +16,10 @@ from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, bandwidth_Bps
 from accelsim.cluster.step.ops import EXPOSED, FSDP, FUSED, Options, Planned, awaited, beside
-from accelsim.cluster.step.search import Found, legal_plans
+from accelsim.cluster.step.search import Found, legal_plans, what_ifs
 from accelsim.cluster.step.segments import Split, block
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.transformer import transformer_of
-from accelsim.cluster.step.what_ifs import what_ifs
 from accelsim.cluster.step.work import DecoderWork, stash_B
 from accelsim.errors import UsageError
 from accelsim.kernels.whole import PLANS as PAIRS
