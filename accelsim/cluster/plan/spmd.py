@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from operator import floordiv, mul
 from typing import Any
 
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -29,14 +28,18 @@ class Spmd:
     what: str
 
 
-def _resized(size: Callable[[int, int], int]) -> Callable[[Node, list[Shape], int], Shape]:
-    """The shape of the input with another size of the axis, by that and the ranks."""
+def _same(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    return shapes[0]
 
-    def shape(node: Node, shapes: list[Shape], ranks: int) -> Shape:
-        axis, whole = node.attrs["axis"], shapes[0]
-        return (*whole[:axis], size(whole[axis], ranks), *whole[axis + 1 :])
 
-    return shape
+def _gathered(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, shape = node.attrs["axis"], shapes[0]
+    return (*shape[:axis], shape[axis] * ranks, *shape[axis + 1 :])
+
+
+def _part(node: Node, shapes: list[Shape], ranks: int) -> Shape:
+    axis, shape = node.attrs["axis"], shapes[0]
+    return (*shape[:axis], shape[axis] // ranks, *shape[axis + 1 :])
 
 
 def _rows(node: Node, shapes: list[Shape], ranks: int) -> Shape:
@@ -49,24 +52,17 @@ def _table(node: Node, shapes: list[Shape], ranks: int) -> Shape:
     return (*grad[:axis], node.attrs["size"], *grad[axis + len(indices) :])
 
 
-def _none_sent(elements: int, ranks: int) -> int:
+def _nothing(elements: int, ranks: int) -> int:
     return 0
-
-
-def _same(node: Node, shapes: list[Shape], ranks: int) -> Shape:
-    return shapes[0]
-
-
-_gathered, _part = _resized(mul), _resized(floordiv)
 
 
 SPMD: dict[str, Spmd] = {
     "AllReduce": Spmd("all_reduce", _same, lambda n, ranks: n, "the sum (or maximum) over all ranks"),
     "AllGather": Spmd("all_gather", _gathered, lambda n, ranks: n * ranks, "the parts of all ranks along an axis"),
     "ReduceScatter": Spmd("reduce_scatter", _part, lambda n, ranks: n, "a part along an axis of the sum of all ranks"),
-    "Part": Spmd("", _part, _none_sent, "the rank's own part along an axis of what every rank has whole"),
-    "GatherPart": Spmd("", _rows, _none_sent, "Gather from a table split along the axis: 0 where another rank has it"),
-    "GatherGradPart": Spmd("", _table, _none_sent, "GatherGrad for a table split along the axis: the rank's own rows"),
+    "Part": Spmd("", _part, _nothing, "the rank's own part along an axis of what every rank has whole"),
+    "GatherPart": Spmd("", _rows, _nothing, "Gather from a table split along the axis: 0 where another rank has it"),
+    "GatherGradPart": Spmd("", _table, _nothing, "GatherGrad for a table split along the axis: the rank's own rows"),
 }  # fmt: skip
 """Op -> what it is."""
 

@@ -46,11 +46,8 @@ class Update:
     @property
     def kept(self) -> tuple[str, ...]:
         """The states of the optimiser, which begin at 0."""
-        return tuple(name for name in self.graph.states if name in self._slots)
-
-    @property
-    def _slots(self) -> set[str]:
-        return {name for name in self.graph.inputs if name.startswith(STATE)}
+        slots = {name for name in self.graph.inputs if name.startswith(STATE)}
+        return tuple(name for name in self.graph.states if name in slots)
 
 
 STATE = "state."
@@ -98,9 +95,7 @@ class _Write:
             if self.replicas > 1:
                 grad = self._spmd("AllReduce", grad, f"{name}.total", reduce="sum")
             grads[name] = grad
-        for name, new in self._moved(grads).items():
-            self.e.graph.states[name] = new
-            self.e.graph.outputs.append(new)
+        _keep(self.e, self._moved(grads))
 
     def flat(self, zero: int) -> None:
         """All weights as one vector, in equal parts."""
@@ -112,24 +107,17 @@ class _Write:
         else:
             whole = {name: e.input(name, shape, self.master) for name, shape in self.weights.items()}
             part = self._spmd("Part", self._joined(e, whole, "weights"), FLAT, axis=0)
-        new = self._moved({part: total})[part]
-        if zero == 3:
-            e.graph.states[part] = new
-            e.graph.outputs.append(new)
-            return
-        spread = self._spmd("AllGather", new, "weights.new", axis=0)
-        for name, tensor in self._separated(e, spread).items():
-            e.graph.states[name] = tensor
-            e.graph.outputs.append(tensor)
+        new = self._moved({part: total})
+        if zero < 3:
+            new = self._separated(e, self._spmd("AllGather", new[part], "weights.new", axis=0))
+        _keep(e, new)
 
     def gather(self) -> Graph:
         """Gather the weights from the parts of all replicas."""
         e = Emitter("gather")
         part = e.input(FLAT, (self.padded // self.replicas,), self.master)
         whole = add(e.graph, e.graph.nodes, "AllGather", [part], "whole", self.replicas, group=GROUP, axis=0)
-        for name, tensor in self._separated(e, whole).items():
-            e.graph.states[name] = tensor
-            e.graph.outputs.append(tensor)
+        _keep(e, self._separated(e, whole))
         return e.graph
 
     def _joined(self, e: Emitter, parts: Mapping[str, str], name: str) -> str:
@@ -165,8 +153,7 @@ class _Write:
         grads = {name: e.cast(grad, "fp32") for name, grad in grads.items()}
         old = {name: e.input(f"{STATE}{name}", ()) for name in self.rule.scalars}
         scalars = self.rule.advance(e, old)
-        for name, tensor in scalars.items():
-            self._keep(old[name], tensor, "fp32")
+        _keep(e, {old[name]: e.cast(tensor, "fp32") for name, tensor in scalars.items()})
         moved = {}
         for name, grad in grads.items():
             shape = e.shape(name)
@@ -175,11 +162,11 @@ class _Write:
             weight = e.cast(name, "fp32", f"{name}.wide")
             new = self.rule.update(e, weight, grad, self.lr, wide, scalars)
             moved[name] = e.cast(new.pop(""), self.master)
-            for slot, tensor in new.items():
-                self._keep(slots[slot], tensor, self.master)
+            _keep(e, {slots[slot]: e.cast(tensor, self.master) for slot, tensor in new.items()})
         return moved
 
-    def _keep(self, state: str, new: str, dtype: str) -> None:
-        new = self.e.cast(new, dtype)
-        self.e.graph.states[state] = new
-        self.e.graph.outputs.append(new)
+
+def _keep(e: Emitter, states: Mapping[str, str]) -> None:
+    """Note state -> its new value, an output."""
+    e.graph.states.update(states)
+    e.graph.outputs.extend(states.values())

@@ -109,11 +109,10 @@ class _Check:
     def _wrong(self, node: Node, what: str, expected: str = "") -> None:
         self.problems.append(Problem(f"{node.op} {what}", node.name, expected))
 
-    def _whole(self, name: str, place: Place) -> Shape:
-        shape = self.graph.tensors[name].shape
+    def _whole(self, shape: Shape, place: Place) -> Shape:
         if place.kind != "split":
             return shape
-        return self._scaled(shape, place.axis)
+        return (*shape[: place.axis], shape[place.axis] * self.ranks, *shape[place.axis + 1 :])
 
     def _plain(self, node: Node) -> None:
         """A node that each rank runs on its own."""
@@ -160,37 +159,33 @@ class _Check:
     def _asked(self, node: Node, have: Sequence[Shape], now: tuple[Place, ...]) -> Iterator[Ask]:
         """The node of the whole graph. What it makes follows from its whole operands; where a shape is an attribute,
         which is that of a rank, from each way in which the result may be split."""
+        tensors = [self.graph.tensors[name] if name else None for name in node.inputs]
         ins = [
-            self._whole(name, place) if name else None for name, place in zip(node.inputs, now, strict=True)
+            None if each is None else self._whole(each.shape, place)
+            for each, place in zip(tensors, now, strict=True)
         ]
         if "shape" in node.attrs:
-            ways = [have[0], *(self._scaled(have[0], axis) for axis in range(len(have[0])))]
-            for out in ways:
+            for out in (have[0], *(self._whole(have[0], split(axis)) for axis in range(len(have[0])))):
                 if prod(ins[0] or ()) == prod(out) or node.op == "Expand":
                     yield Ask(node, ins, [out], self.ranks)
             return
-        whole = self._rescaled(node, now)
-        dtypes = [self.graph.tensors[name].dtype if name else "" for name in node.inputs]
-        operands = [None if shape is None else Tensor("", shape, dtype)
-                    for shape, dtype in zip(ins, dtypes, strict=True)]  # fmt: skip
+        whole = node
+        if node.op == "Conv" and now[:2] == (
+            split(1),
+            split(0),
+        ):  # its weights say that groups are shared out
+            whole = replace(node, attrs={**node.attrs, "group": node.attrs["group"] * self.ranks})
+        operands = [
+            None if shape is None or each is None else Tensor("", shape, each.dtype)
+            for shape, each in zip(ins, tensors, strict=True)
+        ]
         with suppress(ModelError):
             outs = [tuple(shape) for shape, _ in get(node.op).infer(whole, operands)]
             yield Ask(whole, ins, outs[: len(have)], self.ranks)
 
-    def _rescaled(self, node: Node, now: tuple[Place, ...]) -> Node:
-        if node.op == "Conv" and now[:2] == (split(1), split(0)):
-            return replace(node, attrs={**node.attrs, "group": node.attrs["group"] * self.ranks})
-        return node
-
-    def _scaled(self, shape: Shape, axis: int) -> Shape:
-        return (*shape[:axis], shape[axis] * self.ranks, *shape[axis + 1 :])
-
     def _fits(self, ask: Ask, choice: Choice, have: Sequence[Shape]) -> bool:
-        """Return whether a rank's part of the results has the shapes that the graph says."""
-        return all(
-            (self._scaled(local, place.axis) if place.kind == "split" else local) == whole
-            for whole, place, local in zip(ask.outs, choice.outs, have, strict=True)
-        )
+        parts = zip(ask.outs, choice.outs, have, strict=True)
+        return all(self._whole(local, place) == whole for whole, place, local in parts)
 
     def _collective(self, node: Node) -> None:
         """A node of ``SPMD``: what it needs of its operand, and what it makes of it."""
