@@ -38,29 +38,29 @@ from accelsim.types import Ints
 
 LIBRARY = "library"
 ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES, SWITCH)
-"""What ``answer`` takes as an algorithm."""
+"""Algorithms of ``answer``."""
 STANDS_FOR = {
     "ring": ("rings", "chains", "ring", "chain", "pairwise", "direct"),
     "tree": ("node_trees", "tree"),
     "two-shot": ("direct",),
 }
 """Algorithm of a library -> algorithms of this package, the first of which that can do it sends what it sends."""
+EAGER = "eager"
+"""Name of the interval of collectives that a host calls one by one."""
+SIZES = ((2**20, "small"), (2**24, "medium"), (float("inf"), "large"))
+"""Bytes below which a collective has the interval of that name."""
 
 
 class Called(NamedTuple):
     """Call of a library: number format that is added up ('': any), and whether a host calls each collective by
-    itself (eager) instead of a CUDA graph or behind other kernels."""
+    itself (eager) instead of a CUDA graph or after other kernels."""
 
     dtype: str = ""
     eager: bool = False
 
 
-EAGER = "eager"
-"""Name of the interval of collectives that a host calls one by one."""
 IN_GRAPH = Called()
 """The call of a CUDA graph, with no number format named."""
-SIZES = ((2**20, "small"), (2**24, "medium"), (float("inf"), "large"))
-"""Bytes below which a collective has the interval of that name."""
 
 
 def regime(nbytes: int) -> str:
@@ -84,10 +84,11 @@ def answer(
         return by_library(topology, software, kind, nbytes, members, called)
     if chosen in (LIBRARY, AUTO):
         return fastest_first(topology, software, kind, nbytes, members, chunks, called)[0]
-    sums = formats_of_switch(software)
-    if chosen == SWITCH and called.dtype and called.dtype not in (sums or (called.dtype,)):
-        what = f"the switch of {topology.name} does not add up {called.dtype}"
-        raise UsageError(Problem(what, "", f"{', '.join(sums)}, or another --algorithm"))
+    if chosen == SWITCH and not _switch_adds(software, called):
+        expected = f"{', '.join(_switch_formats(software))}, or another --algorithm"
+        raise UsageError(
+            Problem(f"the switch of {topology.name} does not add up {called.dtype}", "", expected)
+        )
     return collective(topology, kind, nbytes, chosen, members, chunks)
 
 
@@ -98,34 +99,31 @@ def fastest_first(
     """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch where it does
     not add up the format of the call."""
     found = ranked(topology, kind, nbytes, group, chunks, most)
-    sums = formats_of_switch(software)
-    able = not called.dtype or not sums or called.dtype in sums
-    return [each for each in found if able or each.algorithm != SWITCH]
+    return [each for each in found if each.algorithm != SWITCH or _switch_adds(software, called)]
 
 
-def formats_of_switch(software: Collectives) -> Sequence[str]:
+def _switch_formats(software: Collectives) -> Sequence[str]:
     """Return the number formats that the switch adds up, as the library's protocols state them; empty: any."""
-    return next((each.formats or () for each in software.protocols.values() if each.algorithm == SWITCH), ())
+    switched = [each for each in software.protocols.values() if each.algorithm == SWITCH]
+    return switched[0].formats or () if switched else ()
+
+
+def _switch_adds(software: Collectives, called: Called) -> bool:
+    return not called.dtype or called.dtype in (_switch_formats(software) or (called.dtype,))
 
 
 def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
     """The library of a cluster of that name, its own for ''; on chips that were not measured with intervals for such.
     UsageError with the nearest name."""
-    library = _named(cluster, name)
+    if name and not cluster.libraries:
+        what = f"{cluster.name} has no library {name!r}"
+        raise UsageError(Problem(what, "", "a cluster with `libraries`, or without --library"))
+    library = cluster.libraries[known("library", name, cluster.libraries)] if name else cluster.collectives
     chips = {each.chip for node in cluster.nodes.values() for each in node.devices.values()}
     if not library.chips or chips <= set(library.chips):
         return library
-    known = {} if library.elsewhere is None else {POOLED: library.elsewhere}
-    return library.model_copy(update={"intervals": known})
-
-
-def _named(cluster: ClusterSpec, name: str) -> Collectives:
-    if not name:
-        return cluster.collectives
-    if not cluster.libraries:
-        what = f"{cluster.name} has no library {name!r}"
-        raise UsageError(Problem(what, "", "a cluster with `libraries`, or without --library"))
-    return cluster.libraries[known("library", name, cluster.libraries)]
+    intervals = {} if library.elsewhere is None else {POOLED: library.elsewhere}
+    return library.model_copy(update={"intervals": intervals})
 
 
 def stated(software: Collectives) -> bool:
@@ -134,9 +132,13 @@ def stated(software: Collectives) -> bool:
 
 
 def by_library(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int],
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int],
     called: Called = IN_GRAPH,
-) -> CollectiveTime:  # fmt: skip
+) -> CollectiveTime:
     """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
     for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""
     members = tuple(group)
@@ -166,10 +168,10 @@ def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, .
         return switched_B(topology, members, nbytes)
     who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     if algorithm == "one-shot":  # the whole buffer to each: an exchange of buffers of n times the size
-        program = COLLECTIVES["direct"].rounds("all_to_all", who)
-        return carried_B(topology, program, members, nbytes * len(members))
-    able = [name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who)]
-    return carried_B(topology, COLLECTIVES[able[0]].rounds(kind, who), members, nbytes)
+        name, kind, nbytes = "direct", "all_to_all", nbytes * len(members)
+    else:
+        name = next(name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who))
+    return carried_B(topology, COLLECTIVES[name].rounds(kind, who), members, nbytes)
 
 
 def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:
@@ -177,9 +179,8 @@ def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elemen
     names, edges = np.asarray(ranks, np.int64), bounds(program, elements)
     found = np.zeros(len(topology.wires), np.int64)
     for block in program.rounds:
-        sent = _sent(block, edges)
-        pairs = zip(names[block.source].tolist(), names[block.target].tolist(), sent.tolist(), strict=True)
-        for source, target, nbytes in pairs:
+        columns = (names[block.source], names[block.target], _sent(block, edges))
+        for source, target, nbytes in zip(*(column.tolist() for column in columns), strict=True):
             found[list(topology.route(source, target))] += nbytes
     return found
 
@@ -188,14 +189,13 @@ def _sent(block: Rounds, edges: Ints) -> Ints:
     """Bytes of each message in all rounds of a block together: cells around within their period, by sums from 0 on."""
     sizes = np.diff(edges)
     upto = np.concatenate([[0], np.cumsum(sizes if block.names is None else sizes[block.names])])
+    last = upto[block.first + block.width]
     if not block.step:
-        found: Ints = (upto[block.first + block.width] - upto[block.first]) * block.times
+        found: Ints = (last - upto[block.first]) * block.times
         return found
     begin = block.first // block.period * block.period
     low = block.first - begin - (block.times - 1) * block.width  # all steps of rings lead downwards
     whole = upto[begin + block.period] - upto[begin]
-    wrapped = np.where(
-        low < 0, upto[begin + low % block.period] - upto[begin] - whole, upto[begin + low] - upto[begin]
-    )
-    carried: Ints = upto[block.first + block.width] - upto[begin] - wrapped
+    wrapped = upto[begin + low % block.period] - upto[begin] - np.where(low < 0, whole, 0)
+    carried: Ints = last - upto[begin] - wrapped
     return carried
