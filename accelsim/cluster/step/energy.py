@@ -11,9 +11,9 @@ from accelsim.account.energy import static_power_W
 from accelsim.cluster.collectives.software import KINDS
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
-from accelsim.cluster.step.gradients import Synced, tied_pairs
 from accelsim.cluster.step.memory import to_host
 from accelsim.cluster.step.ops import PLAIN, Options, Planned
+from accelsim.cluster.step.result import Synced
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import Piece, Work
 from accelsim.time import FS
@@ -119,7 +119,7 @@ def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
     summed over the wires of a link they are ``StepResult.by_link_B`` but for the rounding of each."""
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
     found, shared = np.zeros(len(fleet.topology.wires)), work.shared_B(plan)
-    sent: list[Sent] = [("all_reduce", shared / plan.period, tied_pairs(plan))] if shared else []
+    sent: list[Sent] = [("all_reduce", shared / plan.period, planned.tied_pairs())] if shared else []
     for stage in range(plan.pp):
         sent += [*_tensor(planned, stage), *_data(planned, stage), *_pipeline(planned, stage)]
     for kind, nbytes, groups in sent:

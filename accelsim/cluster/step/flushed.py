@@ -14,10 +14,10 @@ from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule, memor
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm
-from accelsim.cluster.step.gradients import Synced, synced
+from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B, to_host
 from accelsim.cluster.step.ops import Op, Ops, Options, Planned, ReplicaOps, total
-from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult
+from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult, Synced
 from accelsim.kernels.whole import Interval, together, widened
 from accelsim.time import FS
 

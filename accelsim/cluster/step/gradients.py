@@ -4,34 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from accelsim.cluster.buckets import Fusion, Gradient, overlap
-from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.played import PlayedSchedule
-from accelsim.cluster.step.fleet import Comm, Group
+from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.memory import bandwidth_Bps
 from accelsim.cluster.step.ops import Options, Planned, beside
+from accelsim.cluster.step.result import Synced
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import units_of
-
-
-class Synced(NamedTuple):
-    """The end of the step on the devices of a stage: when gradients are added up, weights updated, all done.
-
-    ``busy``: (start, end, what) of its collectives, in order, of buckets with their copies; ``update_J``, ``energy_J``:
-    of the update on all its devices, of its collectives; ``by_link_B``: bytes of these; ``factor``: the widest of their
-    intervals. With local SGD each step has its share of what is sent once in a period.
-    """
-
-    reduced_fs: int
-    updated_fs: int
-    done_fs: int
-    busy: tuple[tuple[int, int, str], ...]
-    update_J: float
-    energy_J: float
-    by_link_B: tuple[tuple[str, int], ...]
-    factor: float = 1.0
 
 
 def synced(planned: Planned, played: Sequence[PlayedSchedule], options: Options) -> list[Synced]:
@@ -40,18 +21,12 @@ def synced(planned: Planned, played: Sequence[PlayedSchedule], options: Options)
     stages = [_Stage(planned, played, options, p) for p in range(plan.pp)]
     if shared:
         ends = stages[0], stages[-1]
-        comm = planned.fleet.collective("all_reduce", shared, tied_pairs(plan))
+        comm = planned.fleet.collective("all_reduce", shared, planned.tied_pairs())
         start = max(max(stage.end, stage.reduced) for stage in ends)
         for stage in ends:
             stage.send(start, comm, "embedding")
             comm = comm._replace(energy_J=0.0, by_link_B=())
     return [stage.finished() for stage in stages]
-
-
-def tied_pairs(plan: Plan) -> list[Group]:
-    """Pairs of devices of the first and the last stage, which share an embedding."""
-    places = [(d, t) for d in range(plan.dp) for t in range(plan.tp)]
-    return [(plan.rank(0, d, t), plan.rank(plan.pp - 1, d, t)) for d, t in places]
 
 
 class _Stage:

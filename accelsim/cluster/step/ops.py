@@ -321,8 +321,12 @@ class Planned:
     def next_stage(self, stage: int) -> tuple[list[Group], list[Group]]:
         """Pairs of devices between a stage and the next, and the tensor-parallel groups of the next."""
         plan, to = self.plan, (stage + 1) % self.plan.pp
-        pairs = list(zip(self.ranks(stage), self.ranks(to), strict=True))
+        pairs = zip(self.ranks(stage), self.ranks(to), strict=True)
         return [*pairs], [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
+
+    def tied_pairs(self) -> list[Group]:
+        """Pairs of devices of the first and the last stage, which may share an embedding."""
+        return [*zip(self.ranks(0), self.ranks(self.plan.pp - 1), strict=True)]
 
     def transfer(self, stage: int) -> Comm:
         """Return the transfer from a stage to the next; all replicas send at once. With tensor parallelism each device

@@ -40,6 +40,24 @@ class Slice(NamedTuple):
     label: str
 
 
+class Synced(NamedTuple):
+    """The end of the step on the devices of a stage: when gradients are added up, weights updated, all done.
+
+    ``busy``: (start, end, what) of its collectives, in order, of buckets with their copies; ``update_J``, ``energy_J``:
+    of the update on all its devices, of its collectives; ``by_link_B``: bytes of these; ``factor``: the widest of their
+    intervals. With local SGD each step has its share of what is sent once in a period.
+    """
+
+    reduced_fs: int
+    updated_fs: int
+    done_fs: int
+    busy: tuple[tuple[int, int, str], ...]
+    update_J: float
+    energy_J: float
+    by_link_B: tuple[tuple[str, int], ...]
+    factor: float = 1.0
+
+
 NOT_CALIBRATED = "not calibrated"
 """What ``StepResult.calibrated`` says of a chip without fitted constants."""
 

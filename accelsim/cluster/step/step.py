@@ -12,9 +12,8 @@ from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.flushed import Step
-from accelsim.cluster.step.gradients import Synced
 from accelsim.cluster.step.ops import FUSED, PLAIN, Options, Planned, ReplicaOps
-from accelsim.cluster.step.result import Device, Slice, StepResult
+from accelsim.cluster.step.result import Device, Slice, StepResult, Synced
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.time import FS
