@@ -145,8 +145,9 @@ def read_profile(text: str, where: str = "profile") -> States:
             edges.append((edge["source"], edge["target"]))
             problems += [
                 Problem(f"unknown layer {name!r}", place, "a layer that stands above")
-                for name in edge.groups() if name not in layers
-            ]  # fmt: skip
+                for name in edge.groups()
+                if name not in layers
+            ]
         elif node := _NODE.fullmatch(line.rstrip()):
             compute_s = (float(node["forward"]) + float(node["backward"])) / 1000.0
             output_B = sum(map(float, node["output"].strip("[]").split(";")))  # of several outputs: '[1; 2]'
