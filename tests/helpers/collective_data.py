@@ -63,3 +63,8 @@ def _placed(values: Array, places: Ints, room: int) -> Array:
     buffer = np.zeros(room, values.dtype)
     buffer[places] = values
     return buffer
+
+
+def part(index: int, ranks: int, elements: int) -> slice:
+    """Elements of part ``index`` of a buffer in as many parts as there are devices: equal but for one element."""
+    return slice(index * elements // ranks, (index + 1) * elements // ranks)

@@ -15,9 +15,8 @@ from accelsim.cluster.collectives.fast import play_ring
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.network.play import MessageGraph, Played, play
 from accelsim.cluster.network.topology import Topology
-from accelsim.cluster.values.lockstep import part
 from tests.helpers.cluster_networks import full, nodes, rails, ring, switch
-from tests.helpers.collective_data import run_collective
+from tests.helpers.collective_data import part, run_collective
 from tests.helpers.message_graphs import message_graph
 
 QUICK = settings(max_examples=40)

@@ -96,11 +96,6 @@ def run_data(graph: MessageGraph, arrays: Sequence[Array]) -> list[Array]:
     return buffers
 
 
-def part(index: int, ranks: int, elements: int) -> slice:
-    """Elements of part ``index`` of a buffer in as many parts as there are devices: equal but for one element."""
-    return slice(index * elements // ranks, (index + 1) * elements // ranks)
-
-
 Values = dict[str, Array]
 Each = list[list[Array]]
 """By rank: the inputs of a node."""

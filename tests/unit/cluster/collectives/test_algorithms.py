@@ -9,10 +9,10 @@ import pytest
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES, able, algorithm
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
-from accelsim.cluster.values.lockstep import part, run_data
+from accelsim.cluster.values.lockstep import run_data
 from accelsim.errors import UsageError
 from accelsim.types import Array
-from tests.helpers.collective_data import run_collective
+from tests.helpers.collective_data import part, run_collective
 
 CASES = [(kind, each.name) for each in COLLECTIVES.values() for kind in each.kinds]
 
