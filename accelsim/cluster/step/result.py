@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import fsum
+from math import ceil, fsum
 from typing import Any, NamedTuple
 
 from accelsim.account.interval import WALL, joules_ends
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.played import MemoryTrace
+from accelsim.errors import Problem, UsageError
 from accelsim.kernels.whole import Interval
 from accelsim.time import FS
 
@@ -247,3 +248,50 @@ def device_facts(device: Device) -> dict[str, Any]:
         **({"host_B": device.host_B} if device.host_B else {}),
         "spent_s": {kind: fs * FS for kind, fs in device.spent_fs.items()},
     }  # fmt: skip
+
+
+HOUR, DAY = 3600.0, 86400.0
+KWH = 3.6e6
+"""J."""
+
+
+class Lasting(NamedTuple):
+    """A training: its tokens, steps, seconds (with what nine of ten take no less and no more than, where that is known)
+    and joules of devices and links, and at the wall where that is known. Nothing but steps: no evaluation, no
+    checkpoints, no failures."""
+
+    tokens: int
+    steps: int
+    seconds: float
+    low_s: float | None
+    high_s: float | None
+    joules: float
+    wall_J: float | None = None
+
+    @property
+    def days(self) -> float:
+        """Days of 24 hours."""
+        return self.seconds / DAY
+
+    @property
+    def kWh(self) -> float:
+        """Energy of all devices and links."""
+        return self.joules / KWH
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the facts for JSON."""
+        return {**self._asdict(), "days": self.days, "kWh": self.kWh}
+
+
+def lasting(step: StepResult, tokens: int) -> Lasting:
+    """Return a training on so many tokens by steps like this one, the last of them whole. Raises UsageError for a
+    model whose samples have no tokens."""
+    each = step.batch * step.sample_tokens
+    if not each:
+        raise UsageError(Problem(f"samples of {step.model} have no tokens", "tokens", "a language model"))
+    steps, interval = ceil(tokens / each), step.interval
+    return Lasting(
+        tokens, steps, steps * step.time_s,
+        None if interval is None else steps * interval.low_s, None if interval is None else steps * interval.high_s,
+        steps * step.total_J, None if step.wall_J is None else steps * step.wall_J,
+    )  # fmt: skip
