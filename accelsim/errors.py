@@ -247,6 +247,12 @@ class Gather:
         except AccelsimError as error:
             (self._last if last else self._errors).append(error)
 
+    def check(self, given: T | None, *checks: Callable[[T], object], last: bool = False) -> None:
+        """Keep the errors of ``checks`` of something for later, where it was given."""
+        for check in checks if given is not None else ():
+            with self.also(last):
+                check(given)  # type: ignore[arg-type]
+
     def refuse(self, wrong: object, what: str, where: str = "", expected: str = "") -> None:
         """Keep a problem for later where something is ``wrong``."""
         if wrong:

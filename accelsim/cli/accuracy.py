@@ -12,12 +12,12 @@ from accelsim.cli.common import OUT, check_folder, option, progress, whole_list
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options, number_options, numbers
 from accelsim.errors import Gather
+from accelsim.report.answer import Answer
 from accelsim.request.fields import OPTIONS, asked_of
 from accelsim.request.recording import words
 
 if TYPE_CHECKING:
     from accelsim.compiler.state import Options
-    from accelsim.report.answer import Answer
 
 
 @answers(

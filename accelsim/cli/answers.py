@@ -27,6 +27,9 @@ HELP = {
 }
 """Output of a command beside the text that it prints -> help of its option."""
 
+PAGE = "report.html"
+"""The file to open of a directory that holds one."""
+
 
 def answers(
     *examples: str, outputs: str = "csv json", make: Callable[..., Any] = click.command, name: str | None = None,
@@ -71,10 +74,10 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
     if out is not None:
         answer.write(out)
     for path, content in answer.other_files.items():
-        if isinstance(content, dict):
-            files.write_folder(path, content)
-        else:
+        if callable(content):
             files.write_file(path, content)
+        else:
+            files.write_folder(path, content)
     if csv is not None:
         files.write_file(csv, files.records(answer.table()))
     if plot is not None:
@@ -84,7 +87,11 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
     else:
         for part in answer.shown:
             _show(part)
-        if written := [str(path) for path in (out, *answer.other_files, csv, plot) if path is not None]:
+        others = [
+            path / PAGE if not callable(content) and content.get(PAGE) else path
+            for path, content in answer.other_files.items()
+        ]
+        if written := [str(path) for path in (out, *others, csv, plot) if path is not None]:
             click.echo("\n" * bool(answer.shown) + f"Written: {', '.join(written)}")
     if isinstance(answer.fails, AccelsimError):
         raise answer.fails
@@ -101,5 +108,8 @@ def _show(part: Any) -> None:
         click.echo("".join(f"{line}\n" for line in part.told(drawn)), nl=False)
     elif isinstance(part, Definitions):
         click.echo(part.text(width()))
+    elif callable(part):
+        made = part(width())
+        click.echo(made) if isinstance(made, str) else show(made)
     else:
         click.echo(part if isinstance(part, Lines) or not part else paragraphs([part]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,7 @@ from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, check_file_target, option, paragraphs, whole_list, width
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Gather, Problem, UsageError, count_of
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 ENERGY = "energy/horowitz-45nm"
 """The energy table of an array that belongs to no chip."""

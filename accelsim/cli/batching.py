@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import option, progress, whole, whole_list
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 def parsed_batches(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:

@@ -11,12 +11,12 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
 from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.cluster.fit import Measured, Sort
     from accelsim.cluster.network.topology import Topology
     from accelsim.kernels.table import Table
-    from accelsim.report.answer import Answer
     from accelsim.spec.chip import Chip
 
 

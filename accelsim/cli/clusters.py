@@ -10,10 +10,10 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import counted, option
 from accelsim.errors import Gather, Problem, UsageError, nearest
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.cluster.network.topology import Topology
-    from accelsim.report.answer import Answer
 
 
 @answers(

@@ -11,10 +11,10 @@ from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import byte_sizes, counted, option
 from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
 from accelsim.spec.counts import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.spec.cluster import ClusterSpec
     from accelsim.spec.collectives import Collectives
 

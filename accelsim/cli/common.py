@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,15 +108,6 @@ def show(renderable: RenderableType, columns: int | None = None) -> None:
 def paragraphs(sentences: Sequence[str]) -> str:
     """Sentences as one paragraph that fits the terminal."""
     return click.wrap_text(" ".join(sentences), min(width(), 110))
-
-
-def show_notes(notes: Iterable[str]) -> None:
-    """Print what a user should know beside the figures, each note once; nothing where there is none."""
-    found = dict.fromkeys(notes)
-    if found:
-        click.echo("\nNotes:")
-    for note in found:
-        click.echo(click.wrap_text(note, min(width(), 110), "- ", "  "))
 
 
 @contextmanager
@@ -225,14 +215,6 @@ def option(
     return click.option(*names.split(), help=help, **settings)
 
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print the figures as JSON, and nothing else, on stdout."
-)
-csv_option = click.option(
-    "--csv", "table", type=OUT, help="Write the table to this CSV file, with all digits."
-)
-
-
 def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     """Callback: reports have PNG until the command ends."""
     if wanted:
@@ -253,21 +235,6 @@ def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
             if target is not None:
                 check_file_target(target, suffixes)
     gather.done()
-
-
-def save_csv(target: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write records as CSV where --csv was given. A list in a cell is written with blanks between its items."""
-    if target is not None:
-        from accelsim.report.answer import cell
-
-        files.write_file(
-            target, files.records([{key: cell(value) for key, value in row.items()} for row in rows])
-        )
-
-
-def show_json(facts: Any) -> None:
-    """Print facts as JSON, the same for the same facts."""
-    click.echo(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def example(*lines: str) -> str:

@@ -11,9 +11,9 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import count_or_all, option
 from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.report.compare import Source
 
 LAYERS = 10

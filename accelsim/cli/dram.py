@@ -15,10 +15,10 @@ from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_o
 from accelsim.cli.groups import Grouped
 from accelsim.digits import whole
 from accelsim.errors import Gather, Problem, SpecError, UsageError
+from accelsim.report.answer import Answer
 from accelsim.spec.status import UNSTATED
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.spec.dram import Dram
 
 MOST_CLOCKS = 1 << 50
@@ -89,7 +89,9 @@ def _replay(
     from accelsim.spec.dram_device import device
 
     with gather.also():
-        _nothing_else(rest)
+        if rest:
+            expected = "one DRAM; 'accelsim dram compare' takes several"
+            raise UsageError(Problem(f"unexpected: {' '.join(rest)}", "", expected))
     with gather.also():
         dram_replay.check_trace(trace, memory)
     with gather.also():
@@ -107,12 +109,6 @@ def _replay(
         made, status = device(spec, preset(name)), spec.energy_status or UNSTATED
         found = dram_replay.run(made, status, trace, asked["model"], offer, asked["limit"], memory)
     return said.replay(found, window, channel)
-
-
-def _nothing_else(rest: tuple[str, ...]) -> None:
-    if rest:
-        expected = "one DRAM; 'accelsim dram compare' takes several"
-        raise UsageError(Problem(f"unexpected: {' '.join(rest)}", "", expected))
 
 
 def _spec(name: str, asked: dict[str, Any]) -> Dram:

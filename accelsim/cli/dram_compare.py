@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,7 @@ from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import OUT, check_folder, example, option, progress
 from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
 from accelsim.errors import Gather, Problem, UsageError
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 OF_EACH_KIND = ("ddr3-1600", "ddr4-3200", "lpddr4-2400", "gddr6-14000", "hbm2-2000", "hbm3-6400")
 LESSONS_FOLDER = Path("reports/dram-lessons")

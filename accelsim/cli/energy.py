@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,7 @@ from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import OUT, check_folder, example, option
 from accelsim.errors import Gather
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 @click.group(epilog=example("accelsim energy table", "accelsim energy eyeriss --out reports/eyeriss-alexnet"))

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import OUT, check_file_target, example, option
-from accelsim.errors import ModelError, Problem, UsageError, nearest
+from accelsim.cli.answers import answers
+from accelsim.cli.common import OUT, check_file_target, option
+from accelsim.errors import Gather, ModelError, Problem, UsageError, nearest
 from accelsim.files.reading import exists, is_folder
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.dram.device import Device
@@ -29,11 +31,12 @@ class Source(NamedTuple):
     device: Device | None = None
 
 
-@click.command("export-trace", epilog=example(
+@answers(
     "accelsim export-trace run.npz --format dramsim3 --memory dram --out run.trace",
     "accelsim export-trace stream3 --on ddr4-3200 --format ramulator2 --out stream3.trace",
     "accelsim export-trace run.npz --format drampower --channel 0 --out channel0.csv",
-))  # fmt: skip
+    outputs="", name="export-trace",
+)  # fmt: skip
 @click.argument("source", metavar="SOURCE")
 @option("--format form", "dramsim3, ramulator2, drampower or drampower4.", required=True, metavar="NAME")
 @option("--memory", "Which memory of the run, if it had several.", "", metavar="NAME")
@@ -41,7 +44,9 @@ class Source(NamedTuple):
               help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
 @option("--channel", "Which channel's commands (drampower).", 0)
 @option("--out", "The file to write; stdout without it.", type=OUT)
-def export_trace(source: str, form: str, memory: str, dram: str, channel: int, out: Path | None) -> None:
+def export_trace(
+    gather: Gather, source: str, form: str, memory: str, dram: str, channel: int, out: Path | None
+) -> Answer:
     """Write a trace for DRAMsim3, Ramulator 2 or DRAMPower.
 
     SOURCE is the file that `accelsim run --save-trace` wrote (or a directory that holds one), a text file of accesses,
@@ -49,18 +54,16 @@ def export_trace(source: str, form: str, memory: str, dram: str, channel: int, o
     the bank-level model issues for them.
     """
     from accelsim.dram.export import format_named
-    from accelsim.files import text, write_file
+    from accelsim.files import text
 
-    chosen = format_named(form)
-    if out is not None:
-        check_file_target(out)
+    gather.check(out, check_file_target, last=True)
+    chosen = gather.read(lambda: format_named(form))
     chunks = _text(_source(source, memory, dram), chosen, channel)
-    if out is None:
-        for chunk in chunks:
-            click.echo(chunk, nl=False)
-        return
-    write_file(out, text(chunks))
-    click.echo(f"{out}", err=True)
+    if out is not None:
+        return Answer(None, other_files={out: text(chunks)})
+    for chunk in chunks:
+        click.echo(chunk, nl=False)
+    return Answer(None)
 
 
 def _source(source: str, memory: str, dram: str) -> Source:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import option
 from accelsim.errors import Gather, Problem, UsageError
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 @answers(

@@ -12,10 +12,10 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
 from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.kernels.table import Table
-    from accelsim.report.answer import Answer
     from accelsim.spec.chip import Chip
 
 SIZES: Mapping[str, tuple[str, ...]] = {
@@ -123,18 +123,11 @@ def _cells(op: str, sizes: tuple[str, ...]) -> dict[str, str]:
 
     if op not in FAMILY_OF:
         raise UsageError(Problem(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF)))
-    names = _names(op, sizes)
+    names = ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[FAMILY_OF[op]]
     plain = [text for text in sizes if "=" not in text]
     if len(plain) > len(names):
         raise UsageError(Problem(f"{len(plain)} sizes of a {op}", "", " ".join(names)))
     return dict(zip(names, plain, strict=False)) | dict(text.split("=", 1) for text in sizes if "=" in text)
-
-
-def _names(op: str, sizes: tuple[str, ...]) -> tuple[str, ...]:
-    """The sizes of an op that there is, in the order in which they may stand."""
-    from accelsim.kernels.ops import FAMILY_OF
-
-    return ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[FAMILY_OF[op]]
 
 
 def _sweep(op: str, dtype: str, sizes: tuple[str, ...], over: str, chip: Chip, target: Path | None) -> Answer:

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.answers import answers
+from accelsim.cli.answers import HELP, answers
 from accelsim.cli.common import (
     FILE,
     OUT,
     check_file_target,
     counted,
-    csv_option,
     example,
-    json_option,
     option,
     paragraphs,
-    show,
-    show_json,
-    width,
 )
 from accelsim.errors import Gather
+from accelsim.report.answer import Answer, Field, Lines, Part, Table
 
 if TYPE_CHECKING:
     from accelsim.lessons.base import Lesson
     from accelsim.lessons.running import Outcome
-    from accelsim.report.answer import Answer
 
 HERE = Path()
 TRUSTED = "Not isolated (--trust-students): a student's file could read and change what you may.\n"
@@ -61,7 +57,6 @@ def course(gather: Gather) -> Answer:
     """
     from accelsim.lessons.registry import lessons
     from accelsim.lessons.work import state
-    from accelsim.report.answer import Answer, Field, Lines, Part, Table
 
     gather.done()
     rows = [
@@ -118,7 +113,6 @@ def check(gather: Gather, lesson: Lesson, place: Path) -> Answer:
     """
     from accelsim.lessons.running import check
     from accelsim.lessons.work import located, save
-    from accelsim.report.answer import Answer, Lines
 
     file = located(lesson, place)
     outcome = check(lesson, file)
@@ -194,16 +188,18 @@ def reset(lesson: Lesson, place: Path) -> None:
     click.echo(f"{file}: as at the start" + (f"; your work is in {kept}" if kept else ""))
 
 
-@lesson.command(epilog=example(
+@answers(
     "accelsim lesson grade homework/*", "accelsim lesson grade ada grace --csv marks.csv",
-))  # fmt: skip
+    outputs="json", make=lesson.command,
+)  # fmt: skip
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
 @option("--seconds", "Time that the answers of one file may take.", 20.0, type=click.FloatRange(1))
 @click.option("--trust-students", "trusted", is_flag=True,
               help="Run their files as plain processes, without bwrap and with all your rights.")  # fmt: skip
-@json_option
-@csv_option
-def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool, table: Path | None) -> None:
+@option("--csv table", HELP["csv"], type=OUT)
+def grade(
+    gather: Gather, places: tuple[Path, ...], seconds: float, trusted: bool, table: Path | None
+) -> Answer:
     """Check many folders: each a lesson's folder, or a student's with lessons in it.
 
     bwrap (bubblewrap) isolates each file: no network, no files of yours, limits of time, memory and disk. A file that
@@ -213,10 +209,10 @@ def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool
     from accelsim.lessons.grading import COLUMNS, NOT_GRADED, cells, check_isolation, marks
     from accelsim.report.table import text_table
 
-    if table is not None:
-        check_file_target(table)
+    gather.check(table, check_file_target)
+    gather.done()
     if trusted:
-        click.echo(TRUSTED, err=as_json)
+        click.echo(TRUSTED, err=click.get_current_context().params["json"])
     else:
         check_isolation()
     rows = []
@@ -226,12 +222,10 @@ def grade(places: tuple[Path, ...], seconds: float, trusted: bool, as_json: bool
                 rows.append(row)
                 if add is not None:
                     add(cells(row))
-    if as_json:
-        show_json(rows)
-        return
-    show(text_table(list(COLUMNS), [[str(row[name]) for name in COLUMNS] for row in rows], width()))
     missed = [row for row in rows if row["where"].startswith(NOT_GRADED)]
     passed = sum(bool(row["passed"]) for row in rows)
-    click.echo(f"\n{passed} of {len(rows)} passed" + (f", {len(missed)} {NOT_GRADED}:" if missed else ""))
-    for row in missed:
-        click.echo(f"  {row['folder']}: {row['where'].removeprefix(NOT_GRADED + ': ')}")
+    told = [f"{passed} of {len(rows)} passed" + (f", {len(missed)} {NOT_GRADED}:" if missed else "")]
+    told += [f"  {row['folder']}: {row['where'].removeprefix(NOT_GRADED + ': ')}" for row in missed]
+    cell_rows = [[str(row[name]) for name in COLUMNS] for row in rows]
+    shown: list[Part] = [partial(text_table, COLUMNS, cell_rows), "", Lines("\n".join(told))]
+    return Answer(rows, shown)

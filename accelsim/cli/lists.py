@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from accelsim.cli.answers import answers
 from accelsim.cli.common import counted
 from accelsim.errors import Gather
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.spec.memory import Memory
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from accelsim import files
 from accelsim.cli.batching import parsed_batches
-from accelsim.cli.common import OUT, check_file_target, example, option, save_csv
+from accelsim.cli.common import OUT, check_file_target, example, option
 
 
 @click.command(epilog=example(
@@ -96,5 +97,5 @@ def _save(out: Path, found: list[dict[str, Any]], columns: Sequence[str], what: 
         if "why" in row:
             click.echo(f"left out: {row.get('op') or row['model']}: {row['why']}", err=True)
     used = [name for name in columns if any(name in row for row in kept)]
-    save_csv(out, [{name: row.get(name, "") for name in used} for row in kept])
+    files.write_file(out, files.table(used, ([row.get(name, "") for name in used] for row in kept)))
     click.echo(f"{len(kept):,} {what}: {out}")

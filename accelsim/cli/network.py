@@ -9,9 +9,9 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import byte_sizes, option, progress
 from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.spec.network import Noc
 
 SIZES = tuple(4**power for power in range(3, 15))

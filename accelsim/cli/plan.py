@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from accelsim.cli.answers import answers
+from accelsim.cli.cluster_options import decoder_options
 from accelsim.cli.common import option, progress
-from accelsim.cli.fusion import decoder_options
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError, known
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 @answers(

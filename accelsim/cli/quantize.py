@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,7 @@ from accelsim.cli.common import OUT, check_file_target, extents, option, pairs, 
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 @answers(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_file_target
 from accelsim.errors import Gather
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 PAGES = "report.html", "comparison.html"
 """The page of one run, in its folder, and of several, where the command runs."""
@@ -34,7 +31,6 @@ def report(gather: Gather, runs: tuple[Path, ...], out: Path | None) -> Answer:
     layers side by side with their differences to the first run, and the page of each.
     """
     from accelsim.files import text
-    from accelsim.report.answer import Answer
     from accelsim.report.page.compared import comparison, labelled
     from accelsim.report.page.document import html
     from accelsim.report.page.saved import read_pages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_report_target, option, png_option, progress
 from accelsim.errors import Gather
+from accelsim.report.answer import Answer, Lines, Part, flat
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.request import Request
 
 MOST = 12
@@ -32,43 +33,38 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     changed since: chip, model, files, versions.
     """
     from accelsim.explore.what_ifs import what_ifs
-    from accelsim.report.write import facts_of, write_run
+    from accelsim.report.table import text_table
+    from accelsim.report.write import facts_of, report_files
     from accelsim.request import differences, how_to_repeat
     from accelsim.request.job import execute, prepare
 
-    if out is not None:
-        with gather.also(last=True):
-            check_report_target(out)
+    gather.check(out, check_report_target, last=True)
     before, request = gather.read(lambda: _saved(report))
     advised = before.get("what_ifs") is not None
     with progress(2 + advised) as stage:
         run = execute(prepare(request), progress=stage)
         changes = what_ifs(run, lambda share: stage("what if", share)) if advised else None
-    if out is not None:
-        write_run(run, out, changes)
+    files = {out: report_files(run, changes)} if out is not None else {}
     now: dict[str, Any] = json.loads(json.dumps(facts_of(run, changes)))
     changed = differences(before["run"], run.asked)
     old, new = _figures(before), _figures(now)
     differing = [(path, old.get(path), new.get(path)) for path in old | new if old.get(path) != new.get(path)]
-    return _answer(run.asked["command"], how_to_repeat(run.asked), changed, differing)
-
-
-def _answer(command: str, how: str, changed: list[str], differing: list[tuple[str, Any, Any]]) -> Answer:
-    from accelsim.report.answer import Answer, Field, Lines, Part, Table
-
-    facts = {"equal": not differing, "command": command, "changed": changed, "differing": differing}
+    facts = {
+        "equal": not differing,
+        "command": run.asked["command"],
+        "changed": changed,
+        "differing": differing,
+    }
     kept = ["Chip, model, files and versions are what they were."]
-    lines = [f"Repeated: {how}", *(changed or kept)]
+    lines = [f"Repeated: {how_to_repeat(run.asked)}", *(changed or kept)]
     if not differing:
         lines.append("Every figure of the summary is what it was.")
     shown: list[Part] = [Lines("\n".join(lines))]
     if differing:
-        names = ("figure", "then", "now")
-        rows = [dict(zip(names, map(str, row), strict=True)) for row in differing[:MOST]]
-        shown.append(Table([Field(name, name) for name in names], rows))
+        shown.append(partial(text_table, ("figure", "then", "now"), differing[:MOST]))
     if len(differing) > MOST:
         shown.append(f"{MOST} of {len(differing)} figures that differ.")
-    return Answer(facts, shown, fails=bool(differing))
+    return Answer(facts, shown, other_files=files, fails=bool(differing))
 
 
 def _saved(report: Path) -> tuple[dict[str, Any], Request]:
@@ -83,7 +79,6 @@ def _saved(report: Path) -> tuple[dict[str, Any], Request]:
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Every figure under its path; what only says how the run was asked for is left out."""
-    from accelsim.report.answer import flat
 
     own = {key: value for key, value in summary.items() if key not in ("run", "tool_version")}
     if own.get("what_ifs"):

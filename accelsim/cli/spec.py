@@ -11,9 +11,9 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import example, option
 from accelsim.errors import Gather, Problem, UsageError, nearest
+from accelsim.report.answer import Answer, Lines
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
     from accelsim.spec.base import Model
 
 
@@ -50,7 +50,6 @@ def show(gather: Gather, spec: str, overrides: tuple[str, ...]) -> Answer:
 
     As YAML, which can be a spec file again, or with --json as JSON.
     """
-    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml import load
 
     loaded = load_spec(spec, overrides)
@@ -66,7 +65,6 @@ def show(gather: Gather, spec: str, overrides: tuple[str, ...]) -> Answer:
 def tree(gather: Gather, chip: str, overrides: tuple[str, ...]) -> Answer:
     """Print the cores of CHIP and its memories as a tree: each below what fills it."""
     from accelsim.report import memory_tree
-    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml.load import load_chip
 
     loaded = load_chip(chip, overrides)
@@ -78,7 +76,6 @@ def tree(gather: Gather, chip: str, overrides: tuple[str, ...]) -> Answer:
 def check(gather: Gather, files: tuple[str, ...]) -> Answer:
     """Check spec FILES (names of chips or clusters, or YAML files); each error is reported with line and column."""
     from accelsim.errors import SpecError
-    from accelsim.report.answer import Answer, Lines
     from accelsim.spec.yaml import load
 
     problems: dict[str, list[Problem]] = {}

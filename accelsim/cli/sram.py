@@ -12,12 +12,10 @@ from accelsim.cli.answers import answers
 from accelsim.cli.common import option
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
-    from accelsim.sram.model import Residual
     from accelsim.sram.patterns import Pattern
-    from accelsim.sram.terms import Point
 
 
 @answers(
@@ -41,7 +39,7 @@ def sram(
     The result says which figures come from interpolation, extrapolation or a rule of thumb.
     """
     from accelsim.report import sram as said
-    from accelsim.sram.model import LIMITS
+    from accelsim.sram.model import LIMITS, residuals
     from accelsim.sram.model import sram as model
     from accelsim.sram.terms import CACTI, read_points
 
@@ -54,7 +52,8 @@ def sram(
         "word_bits": word_bits, "ports": ports, "banks": banks, "node_nm": node_nm, "cell": cell,
     }  # fmt: skip
     found, points = gather.read(lambda: model(capacity_B, **setup)), read_points(CACTI)
-    rest = _residuals(points, node_nm, cell)
+    nearest = min({point.node_nm for point in points}, key=lambda each: (abs(each - node_nm), each))
+    rest = residuals([point for point in points if (point.node_nm, point.cell) == (nearest, cell)])
     return said.sram({"capacity_B": capacity_B, **setup}, found, rest, points)
 
 
@@ -69,14 +68,6 @@ def _bytes(option: str, text: str) -> int:
     if value < 1 or value % 1:
         raise UsageError(Problem(f"{option} {text!r} is no whole number of bytes", expected="1 B or more"))
     return int(value)
-
-
-def _residuals(points: list[Point], node_nm: float, cell: str) -> list[Residual]:
-    """Residuals of the cell at the nearest node of CACTI."""
-    from accelsim.sram.model import residuals
-
-    nearest = min({point.node_nm for point in points}, key=lambda each: (abs(each - node_nm), each))
-    return residuals([point for point in points if (point.node_nm, point.cell) == (nearest, cell)])
 
 
 def _feed(dataflow: str, asked: dict[str, Any]) -> Pattern:

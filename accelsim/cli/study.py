@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.batching import parsed_batches
 from accelsim.cli.common import example, option, progress
 from accelsim.errors import Gather
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 def _names(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:

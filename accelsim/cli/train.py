@@ -13,10 +13,10 @@ from accelsim.cli.common import OUT, check_file_target, option, progress, whole_
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.cluster.plan.plan import Plan
-    from accelsim.report.answer import Answer
 
 ONLY_CHIP = ("qat", "edges", "sparsity", "loss_scale", "dtype")
 """Options of a training on one chip."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,9 +10,7 @@ from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import FILE, OUT, option
 from accelsim.errors import Gather
-
-if TYPE_CHECKING:
-    from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer
 
 
 @answers(

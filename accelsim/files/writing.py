@@ -116,30 +116,30 @@ def write_file(path: str | Path, make: Make) -> Path:
     return target
 
 
-def write_folder(folder: str | Path, makers: Mapping[str, Make], stale: Iterable[str] = ()) -> list[Path]:
+def write_folder(folder: str | Path, makers: Mapping[str, Make | None]) -> list[Path]:
     """Write files (name, which may hold a subdirectory -> maker) into ``folder``; returns their paths.
 
-    They take the places of their predecessors when the last of them is made, and all other files stay untouched; a
-    kill in that moment leaves each file whole, old or new. ``stale``: files of an earlier time that are removed then.
-    UsageError when ``folder`` cannot be written.
+    They take the places of their predecessors when the last of them is made; then files whose maker is None are
+    removed, and all others stay untouched. A kill in that moment leaves each file whole, old or new. UsageError when
+    ``folder`` cannot be written.
     """
-    target = Path(folder)
+    target, made = Path(folder), {name: make for name, make in makers.items() if make is not None}
     try:
-        targets.check_folder(target, makers)
+        targets.check_folder(target, made)
         real = targets.followed(target)
         new = not real.exists()
         real.mkdir(parents=True, exist_ok=True)
         try:
-            _put(real, makers, real / BEGUN, target)
+            _put(real, made, real / BEGUN, target)
         finally:
             if new:
                 with suppress(OSError):
                     real.rmdir()  # where nothing could be made
-        for name in stale:
+        for name in makers.keys() - made.keys():
             (real / name).unlink(missing_ok=True)
     except OSError as error:
         raise targets.unwritable(target, error, "a directory where files can be made") from error
-    return [target / name for name in makers]
+    return [target / name for name in made]
 
 
 @contextmanager

@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
-from accelsim.files import write_file
+from accelsim.files import Make
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
 
 
-def save_accesses(run: Run, path: str | Path) -> Path:
-    """Write ``run.accesses`` as an npz file.
+def accesses_file(run: Run, path: Path) -> Make:
+    """Return what writes ``run.accesses`` as an npz file; ``path`` is named in errors.
 
     Per memory the arrays ``<memory>.at`` (int64, clocks of the DRAM at which the burst arrived), ``.address`` (int64,
     bytes), ``.write`` (bool) and ``.op`` (int32, step of the program); and ``meta``, JSON with 'chip', 'model',
     'memory_model', 'memory' (memory -> name of its DRAM, '' where the chip changes what the file of that name says)
     'clock_fs' (memory -> tCK) and 'dram' (memory -> the whole spec of its DRAM).
 
-    The file is made beside ``path`` and takes its place when it is complete. UsageError when the run kept no bursts, or
-    the file cannot be written.
+    UsageError when the run kept no bursts.
     """
     if not run.accesses and not run.dram and run.memory_model in ("pattern", "bank"):
         raise UsageError(
@@ -34,7 +33,7 @@ def save_accesses(run: Run, path: str | Path) -> Path:
         expected = "a run with memory model 'pattern' or 'bank' that was told to record them"
         raise UsageError(Problem("the run kept no bursts", str(path), expected))
     arrays = _arrays(run)
-    return write_file(path, lambda file: np.savez_compressed(file, **arrays))
+    return lambda file: np.savez_compressed(file, **arrays)
 
 
 def _preset(dram: Dram | None) -> str:

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from click import HelpFormatter
+from click import HelpFormatter, wrap_text
 
 from accelsim import files
 from accelsim.errors import AccelsimError
@@ -116,9 +116,24 @@ class Definitions:
         return formatter.getvalue().rstrip("\n")
 
 
-Part: TypeAlias = "str | Table | Definitions"
-"""Part of the text in a terminal: a paragraph, which is wrapped; lines; a table; names and what they are; an empty text
-is an empty line."""
+Shape = Callable[[int], "str | RichTable"]
+"""Returns text or a table for a terminal of so many characters."""
+Part: TypeAlias = "str | Table | Definitions | Shape"
+"""Part of the text in a terminal: a paragraph, which is wrapped; lines; a table; names and what they are; a shape; an
+empty text is an empty line."""
+MOST_WIDE = 110
+"""Characters of a line of text at most."""
+
+
+def notes(found: Iterable[str]) -> list[Part]:
+    """Return what a user should know beside the figures, each note once; nothing where there is none."""
+    kept = dict.fromkeys(found)
+    return ["", Lines("Notes:"), *map(bullet, kept)] if kept else []
+
+
+def bullet(line: str) -> Shape:
+    """Return a line that begins with a dash, wrapped."""
+    return lambda width: wrap_text(line, min(width, MOST_WIDE), "- ", "  ")
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,8 @@ class Answer:
 
     ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
-    the pictures. ``other_files``: what else is written, by path; of a directory the files in it. ``fails``: the command
+    the pictures. ``other_files``: what else is written, by path; of a directory the files in it, None for one of
+    an earlier time, which is removed. ``fails``: the command
     ends with this error, or with exit code 1 since a check does not hold.
     """
 
@@ -136,7 +152,7 @@ class Answer:
     rows: Sequence[Record] = ()
     pictures: Mapping[str, Draw] = field(default_factory=dict)
     saved: Sequence[str] = ()
-    other_files: Mapping[Path, files.Make | dict[str, files.Make]] = field(default_factory=dict)
+    other_files: Mapping[Path, files.Make | Mapping[str, files.Make | None]] = field(default_factory=dict)
     fails: AccelsimError | bool = False
 
     def json(self) -> str:

@@ -7,19 +7,24 @@ from typing import Any
 
 from accelsim.cluster.step.one_machine import OneMachine
 from accelsim.errors import count_of
+from accelsim.report.answer import Answer, Field, Table, in_unit
 from accelsim.report.text import percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
 
-HEADERS = ("device", "done", "commands", "messages sent")
+FIELDS = (
+    Field("device", "device"),
+    Field("done_s", "done", in_unit("s")),
+    Field("commands", "commands", "{:,}".format),
+    Field("messages_sent", "messages sent"),
+)
 
 
-def device_rows(found: OneMachine) -> list[tuple[object, ...]]:
-    """A row for each device."""
-    return [
-        (rank, si(end * FS, "s"), f"{len(run.program.commands):,}", _sent(run.program.commands))
-        for rank, (end, run) in enumerate(zip(found.ends_fs, found.runs, strict=True))
-    ]
+def answer(bare: OneMachine, whole: OneMachine) -> Answer:
+    """A row for each device, and both times; ``bare``: the machine whose messages need no copies."""
+    rows = records(whole)
+    table = Table(FIELDS, rows)
+    return Answer(facts_of(bare, whole), [table, "", " ".join(sentences(bare, whole))], rows)
 
 
 def _sent(commands: Sequence[Any]) -> int:

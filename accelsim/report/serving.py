@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -16,44 +17,59 @@ from accelsim.cluster.serving.serve import Served
 from accelsim.cluster.serving.step import Step
 from accelsim.cluster.serving.what_if import Change
 from accelsim.errors import count_of
-from accelsim.files import Make, as_bytes, text, write_folder
-from accelsim.files import table as csv_table
+from accelsim.files import Make, as_bytes, records, text
 from accelsim.kernels.whole import Interval
 from accelsim.report import intervals
-from accelsim.report.generation_report import kernels_row
+from accelsim.report.answer import Answer, Field, Part, Record, Table, block, in_unit
+from accelsim.report.generation_report import CALL_FIELDS, ends, interpolated, kernels_row, token_rows
 from accelsim.report.picture import Axis, Panel, Picture, stacked
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.style import BLUE, SKY, VERMILLION, Look
-from accelsim.report.text import at_most, decoding_text, ends_text, interval_text, percent, si
+from accelsim.report.text import ends_text, percent, si
 from accelsim.report.write import refuse_foreign
 from accelsim.version import tool_version
 
 FACTS, CALLS, PLOT = "serving.json", "calls.csv", "where_time_goes"
-HEADER = (
-    "call", "past", "tokens", "seconds", "tokens_per_s", "compute_s", "collectives_s", "transfer_s", "devices_J",
-    "links_J", "moved_B",
-)  # fmt: skip
+NAMES = (FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES))
+PARTS = ("compute_s", "collectives_s", "transfer_s")
+"""Parts of the time of a group of sequences."""
+LEAST = 0.0005
+"""Share from which it shows that something gets faster: 0.1 %, rounded."""
+
+
+def answer(found: Served, changes: Sequence[Change], out: Path | None) -> Answer:
+    """The calls, the summary, sentences. ``changes``: of the network, simulated; ``out``: directory of the report."""
+    figures, rows = facts(found, changes), call_records(found)
+    parts = zip(PARTS, ("compute", "collectives", "transfers"), strict=True)
+    fields = [*CALL_FIELDS, *(Field(key, heading, in_unit("s")) for key, heading in parts)]
+    fields.append(Field("", "energy", partial(_call_J, found.static_W), True))
+    shown: list[Part] = [
+        Table(fields, ends(rows)), "", block("serving", summary_rows(found)), "", " ".join(sentences(found, changes)),
+    ]  # fmt: skip
+    return Answer(figures, shown, rows, other_files={out: _files(found, figures)} if out else {})
 
 
 def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
     """Return the facts for JSON; the unit is the end of each key. ``changes``: of the network, simulated."""
+    spans = _spans(found)
+    first, token, total = ([span.low_s, span.high_s] if span else None for span in spans)
+    token_J, wall_J = found.ends_J(found.energy_per_token_J), found.ends_J(found.wall_per_token_J, WALL)
     return {
         "tool": "accelsim", "tool_version": tool_version(), "cluster": found.fleet.name, "devices": found.fleet.size,
         "model": found.model.name, "dtype": found.dtype, "plan": str(found.plan), "prompt": found.asked.prompt,
         "new": found.asked.new, "sequences": found.asked.sequences,
         "time_to_first_token_s": found.time_to_first_token_s,
-        "time_to_first_token_interval_s": _ends(found.first_interval), "tokens_per_s": found.tokens_per_s,
+        "time_to_first_token_interval_s": first, "tokens_per_s": found.tokens_per_s,
         "tokens_interval_per_s": found.tokens_interval_per_s and [*found.tokens_interval_per_s],
-        "token_s": found.token_s, "token_interval_s": _ends(found.token_interval),
-        "total_interval_s": _ends(found.total_interval),
+        "token_s": found.token_s, "token_interval_s": token,
+        "total_interval_s": total,
         "interval_basis": {
-            name: each and each.basis
-            for name, each in zip(("first_token", "token", "total"), _intervals(found), strict=True)
+            name: span and span.basis for name, span in zip(("first_token", "token", "total"), spans, strict=True)
         },
         "energy_per_token_J": found.energy_per_token_J,
-        "energy_per_token_interval_J": _listed(found.ends_J(found.energy_per_token_J)),
+        "energy_per_token_interval_J": token_J and list(token_J),
         "wall_per_token_J": found.wall_per_token_J,
-        "wall_per_token_interval_J": _listed(found.ends_J(found.wall_per_token_J, WALL)),
+        "wall_per_token_interval_J": wall_J and list(wall_J),
         "total_s": found.total_s, "total_J": found.total_J, "wall_J": found.wall_J,
         "prefill_J": found.prefill_J, "decode_J": found.decode_J, "decode_s": found.decode_s,
         "decode_calls": found.asked.new - 1, "decode_calls_simulated": len(found.decode.found),
@@ -69,16 +85,8 @@ def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _intervals(found: Served) -> tuple[Interval | None, Interval | None, Interval | None]:
+def _spans(found: Served) -> tuple[Interval | None, Interval | None, Interval | None]:
     return found.first_interval, found.token_interval, found.total_interval
-
-
-def _ends(found: Interval | None) -> list[float] | None:
-    return None if found is None else [found.low_s, found.high_s]
-
-
-def _listed(ends: tuple[float, float] | None) -> list[float] | None:
-    return None if ends is None else list(ends)
 
 
 def _call(call: Step) -> dict[str, Any]:
@@ -92,37 +100,23 @@ def _call(call: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def records(found: Served) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """Header and rows of the CSV: the prefill, then every call of decoding that was simulated; all digits."""
+def _call_J(static_W: float, row: Record) -> str:
+    return si(row["devices_J"] + row["links_J"] + static_W * row["seconds"], "J")
+
+
+def call_records(found: Served) -> list[dict[str, Any]]:
+    """Return the prefill, then every call of decoding that was simulated."""
     many = found.asked.sequences
     rows = [_record("prefill", found.prefill, many * found.asked.prompt, found.prefill.first_s)]
-    rows += [_record("decode", call, many, call.period_s) for call in found.decode.found]
-    return HEADER, rows
+    return rows + [_record("decode", call, many, call.period_s) for call in found.decode.found]
 
 
-def _record(name: str, call: Step, tokens: int, seconds: float) -> list[Any]:
-    return [
-        name, call.past, tokens, seconds, tokens / seconds, *(call.total(key) for key in PARTS), call.energy_J,
-        call.links_J, sum(stage.moved_B for stage in call.stages),
-    ]  # fmt: skip
-
-
-PARTS = ("compute_s", "collectives_s", "transfer_s")
-"""What the time of a group of sequences goes to."""
-
-
-def call_rows(found: Served) -> Iterator[tuple[str, ...]]:
-    """Cells of the table of calls: the prefill, the first and the last step of decoding."""
-    _, rows = records(found)
-    for row in rows[:2] + rows[2:][-1:]:
-        name, past, tokens, seconds, rate, compute, collectives, transfer, joules, links, _ = row
-        title = name if name == "prefill" else f"decode @{past:,}"
-        yield (title, f"{tokens:,}", si(seconds, "s"), si(rate), si(compute, "s"), si(collectives, "s"),
-               si(transfer, "s"), si(joules + links + found.static_W * seconds, "J"))  # fmt: skip
-
-
-CALL_HEADERS = ("call", "tokens", "time", "tokens/s", "compute", "collectives", "transfers", "energy")
-"""Of that table."""
+def _record(name: str, call: Step, tokens: int, seconds: float) -> dict[str, Any]:
+    return {
+        "call": name, "past": call.past, "tokens": tokens, "seconds": seconds, "tokens_per_s": tokens / seconds,
+        **{key: call.total(key) for key in PARTS}, "devices_J": call.energy_J, "links_J": call.links_J,
+        "moved_B": sum(stage.moved_B for stage in call.stages),
+    }  # fmt: skip
 
 
 def summary_rows(found: Served) -> list[tuple[str, str]]:
@@ -139,17 +133,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack
         ),
         *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
-        ("time to first token", si(found.time_to_first_token_s, "s") + interval_text(found.first_interval)),
-        ("decoding", decoding_text(found.tokens_per_s, found.tokens_interval_per_s)),
-        ("time per token", si(found.token_s, "s") + interval_text(found.token_interval)),
-        (
-            "energy per token",
-            si(found.energy_per_token_J, "J") + ends_text(found.ends_J(found.energy_per_token_J), "J"),
-        ),
-        (
-            "whole generation",
-            f"{si(found.total_s, 's')}{interval_text(found.total_interval)}, {si(found.total_J, 'J')}",
-        ),
+        *token_rows(found, _spans(found), found.ends_J(found.energy_per_token_J)),
         *_wall_rows(found),
     ]
 
@@ -216,10 +200,6 @@ def _small(found: Served) -> Iterator[str]:
     )
 
 
-LEAST = 0.0005
-"""Share from which it shows that something gets faster: 0.1 %, rounded."""
-
-
 def _helps(changes: Sequence[Change]) -> Iterator[str]:
     """Return what changes of the network would bring; one sentence for those that bring nothing."""
     idle = [change.words for change in changes if max(change.first, change.token or 0.0) < LEAST]
@@ -266,10 +246,7 @@ def _simulated(found: Served) -> str:
     calls, total = len(found.decode.found), found.asked.new - 1
     if calls == total:
         return "Every decode step was simulated."
-    return (
-        f"{calls} of {total:,} decode steps were simulated; the rest were interpolated (error at the last check: "
-        f"{at_most(found.decode.error)})."
-    )
+    return interpolated(calls, total, found.decode.error)
 
 
 LOOKS = {"compute": Look(BLUE), "collectives": Look(VERMILLION), "transfer": Look(SKY)}
@@ -294,21 +271,13 @@ def where_time_goes(found: Served) -> Picture:
 
 
 def check_target(folder: Path) -> None:
-    """UsageError when ``write_serving`` would refuse the directory."""
-    refuse_foreign(folder, _names(), FACTS, "report of serving")
+    """Raise UsageError where no report of serving can be written into the directory."""
+    refuse_foreign(folder, NAMES, FACTS, "report of serving")
 
 
-def write_serving(found: Served, folder: Path, changes: Sequence[Change] = ()) -> Path:
-    """Write figures, calls and the picture into ``folder``, all of it or nothing. UsageError as ``check_target``."""
-    check_target(folder)
-    makers: dict[str, Make] = {
-        FACTS: text(json.dumps(facts(found, changes), indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
-        CALLS: csv_table(*records(found)),
-    }
-    makers |= {name: as_bytes(made) for name, made in pictures(PLOT, where_time_goes(found)).items()}
-    write_folder(folder, makers, [name for name in _names() if name not in makers])
-    return folder
-
-
-def _names() -> list[str]:
-    return [FACTS, CALLS, *(f"{PLOT}.{suffix}" for suffix in SUFFIXES)]
+def _files(found: Served, figures: dict[str, Any]) -> dict[str, Make | None]:
+    """Return what makes each file: figures, calls and the picture."""
+    content = json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False)
+    made: dict[str, Make | None] = dict.fromkeys(NAMES)
+    made |= {FACTS: text(content + "\n"), CALLS: records(call_records(found))}
+    return made | {name: as_bytes(drawn) for name, drawn in pictures(PLOT, where_time_goes(found)).items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
@@ -18,7 +20,10 @@ from accelsim.cluster.step.result import (
 )
 from accelsim.cluster.step.search import WhatIf
 from accelsim.errors import count_of, memory_text
+from accelsim.files import Make
 from accelsim.report import fusing, intervals
+from accelsim.report.answer import Answer, Part, block
+from accelsim.report.table import text_table
 from accelsim.report.text import ends_text, interval_text, long_time, percent, si
 from accelsim.time import FS
 from accelsim.version import tool_version
@@ -29,6 +34,23 @@ HELPS = 3
 """Changes that are named."""
 
 DEVICE_HEADERS = ("stage", "devices", "chip", "computes", "sends", "waits", "memory", "of")
+
+
+def answer(
+    result: StepResult, helps: Sequence[WhatIf] | None, fused: TunedStep | None, whole: Lasting | None,
+    written: Mapping[Path, Mapping[str, Make | None]],
+) -> Answer:  # fmt: skip
+    """Devices, the summary, a whole training, what fused gradients cost, sentences. ``written``: files of --out."""
+    shown: list[Part] = [partial(text_table, DEVICE_HEADERS, device_rows(result))]
+    shown += ["", block("training step", summary_rows(result))]
+    if whole is not None:
+        shown += ["", block("whole training", lasting_rows(whole))]
+    if fused is not None:
+        shown += ["", partial(text_table, fusing.headers(fused), fusing.rows(fused))]
+    shown += ["", " ".join(sentences(result, None, fused, whole))]
+    if helps is not None:
+        shown += ["", helping(helps)]
+    return Answer(facts_of(result, helps, fused, whole), shown, list(records(result)), other_files=written)
 
 
 def device_rows(result: StepResult) -> list[tuple[object, ...]]:

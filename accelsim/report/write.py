@@ -38,8 +38,7 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
     """
     target = Path(out_dir)
     refuse_foreign(target)
-    makers = report_makers(run, what_ifs)
-    write_folder(target, makers, [name for name in file_names() if name not in makers])
+    write_folder(target, report_files(run, what_ifs))
     return target
 
 
@@ -72,8 +71,8 @@ def is_report(folder: Path, facts: str = SUMMARY) -> bool:
     return isinstance(found, dict) and found.get("tool") == "accelsim"
 
 
-def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str, Make]:
-    """Return what makes each file of the report, in the order of ``file_names``; no plot that would be empty."""
+def report_files(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str, Make | None]:
+    """Return what makes each file of the report; None for a plot that would be empty."""
     from accelsim.report import plot, trace
     from accelsim.report.page.data import packed, page_data
     from accelsim.report.page.document import Entry, html
@@ -90,9 +89,8 @@ def report_makers(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[st
         as_bytes(shown),
         text(html([Entry(data, shown)])),
     )
-    return dict(zip(FILES, makers, strict=True)) | {
-        f"plots/{name}": as_bytes(content) for name, content in plots.items()
-    }
+    drawn = {f"plots/{name}": as_bytes(content) for name, content in plots.items()}
+    return dict.fromkeys(file_names()) | dict(zip(FILES, makers, strict=True)) | drawn
 
 
 def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:

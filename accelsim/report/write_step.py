@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +26,7 @@ from accelsim.cluster.step.search import WhatIf
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of
-from accelsim.files import Make, as_bytes, text, write_folder
+from accelsim.files import Make, as_bytes, text
 from accelsim.report import fusing
 from accelsim.report.cluster.looks import PARTS, device_names
 from accelsim.report.cluster.page import page_data
@@ -49,24 +50,19 @@ TRAFFIC = "Bytes over each wire in a step; the thicker and the redder a line, th
 
 
 def check_target(folder: Path) -> None:
-    """UsageError for a folder that cannot be written, or holds something that is no report of a step."""
+    """Raise UsageError where no report of a step can be written into the directory."""
     refuse_foreign(folder, NAMES, FACTS, "report of a training step")
 
 
-def write_step(
+def step_files(
     made: Ready,
     result: StepResult,
-    folder: Path,
     helps: Sequence[WhatIf] | None = None,
     fused: TunedStep | None = None,
     whole: Lasting | None = None,
-) -> Path:
-    """Write everything into ``folder``, all of it or nothing; the same step gives the same bytes. The files of an
-    earlier report are replaced. UsageError as ``check_target``."""
-    check_target(folder)
+) -> dict[str, Make | None]:
+    """Return what makes each file of the report; None for a picture that it lacks."""
     facts = json.dumps(facts_of(result, helps, fused, whole), indent=2, ensure_ascii=False, allow_nan=False)
-    timeline = BytesIO()
-    write_trace(result, timeline)
     figures = _figures(made, result, fused)
     told = [
         *sentences(result, helps, fused, whole),
@@ -76,14 +72,12 @@ def write_step(
         {"title": title, "caption": words, "svg": _svg(figure)} for title, words, figure in figures.values()
     ]
     data = page_data(result, told, shown, [] if fused is None else [_tuned(fused)])
-    makers: dict[str, Make] = {
-        PAGE: text(html([Entry(data, packed(data))])), FACTS: text(facts + "\n"), DEVICES: text(_lines(result)),
-        TIMELINE: as_bytes(timeline.getvalue()),
-    }  # fmt: skip
+    makers: dict[str, Make | None] = dict.fromkeys(NAMES)
+    makers |= {PAGE: text(html([Entry(data, packed(data))])), FACTS: text(facts + "\n")}
+    makers |= {DEVICES: text(_lines(result)), TIMELINE: partial(write_trace, result)}
     for name, (_, _, drawn) in figures.items():
         makers |= {f"plots/{file}": as_bytes(made) for file, made in pictures(name, drawn).items()}
-    write_folder(folder, makers, [name for name in NAMES if name not in makers])
-    return folder
+    return makers
 
 
 def _figures(made: Ready, result: StepResult, fused: TunedStep | None) -> dict[str, tuple[str, str, Picture]]:

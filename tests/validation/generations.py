@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cli.run_cluster_serve import Serving, served
+from accelsim.cli.run_cluster import served
 from accelsim.cluster.step.costs import Setting
 from accelsim.explore.generation import generation
 from accelsim.kernels.whole import Interval
@@ -96,11 +96,8 @@ def timed(row: Row, node_alone: bool = False) -> tuple[float, Interval]:
         ))  # fmt: skip
         ends = alone.intervals
         return _with(alone.total_s, ends.first if row.new == 1 else ends.total)
-    asked = Serving(
-        text, f"{node}?devices={row.tp}", (), f"tp={row.tp}", row.batch, Setting(dtype, kv_dtype=kept, stack=STACK), "", True,
-        False,
-    )  # fmt: skip
-    found, _ = served(asked)
+    setting = Setting(dtype, kv_dtype=kept, stack=STACK)
+    found, _ = served(text, f"{node}?devices={row.tp}", (), f"tp={row.tp}", row.batch, setting, "", True)
     return _with(found.total_s, found.first_interval if row.new == 1 else found.total_interval)
 
 

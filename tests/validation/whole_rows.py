@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, WALL, WATTS, key_of, latency_interval
-from accelsim.cli.run_cluster_serve import Serving, served
+from accelsim.cli.run_cluster import served
 from accelsim.cluster.step.asked import step
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.result import StepResult
@@ -252,10 +252,10 @@ def _loop(line: Mapping[str, str]) -> Iterator[Row]:
     devices, prompt, new, batch = (int(line[key]) for key in ("tp", "isl", "osl", "concurrency"))
     dtype = FORMATS[line["precision"]]
     setting = Setting(dtype, kv_dtype=dtype if line["engine"] == "trtllm" and line["precision"] else "")
-    found, _ = served(Serving(
+    found, _ = served(
         f"{MODELS[line['model']]}?prompt={prompt},new={new}", f"{SERVERS[line['gpu']]}?devices={devices}", (),
-        f"tp={devices}", batch, setting, "", True, False,
-    ))  # fmt: skip
+        f"tp={devices}", batch, setting, "", True,
+    )  # fmt: skip
     first, token = float(line["ttft_mean_ms"]) * 1e-3, float(line["tpot_mean_ms"]) * 1e-3
     who = (ENGINES[line["engine"]], line["model"].split("/")[-1], line["gpu"])
     name = f"{batch} x ({prompt} + {new}), {line['precision']}, tp {devices}, {line['gpu']}, {line['row_id']}"

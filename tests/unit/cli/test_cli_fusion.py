@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from accelsim.cli import main
-from accelsim.cli.fusion import Fused, read
+from accelsim.cli.cluster_options import Fused, read
 from accelsim.cluster.buckets import MIB, POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.fusing import TunedStep, tuned

@@ -253,8 +253,8 @@ def stopped(
     number: signal.Signals,
     after: bool,
     words: list[str],
-    module: str = "accelsim.report.write",
-    name: str = "write_run",
+    module: str = "accelsim.files",
+    name: str = "write_folder",
 ) -> subprocess.CompletedProcess[str]:
     """A command that gets a signal before or after its report took its place, or before another function is called."""
     call = "done = first(*args, **named)"

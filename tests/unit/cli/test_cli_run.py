@@ -64,7 +64,7 @@ def test_the_report_directory_and_the_mapping_file(cli: Cli, tmp_path: Path) -> 
     out, mapping = tmp_path / "reports" / "cnn", tmp_path / "mapping.yaml"
     result = cli(*CNN, "--values", "off", "--out", out, "--save-mapping", mapping)
     assert result.exit_code == 0
-    assert result.stdout.endswith(f"Report: {out / 'report.html'}\nMapping: {mapping}\n")
+    assert result.stdout.endswith(f"\nWritten: {out / 'report.html'}, {mapping}\n")
     assert {path.name for path in out.iterdir()} == {*FILES, "plots"}
     again = cli(*CNN, "--values", "off", "--mapping", mapping, "--json")
     assert (
@@ -166,7 +166,7 @@ def test_a_long_run_without_numba_says_what_it_would_help(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, chip: str, values: str, said: bool
 ) -> None:
     """Tests keep Numba out (``ACCELSIM_KERNEL``), as if it were not installed."""
-    monkeypatch.setattr("accelsim.cli.run.SLOW_S", 0.0)
+    monkeypatch.setattr("accelsim.cli.run_chip.SLOW_S", 0.0)
     result = cli("run", "mlp?hidden=16", "--on", chip, "--values", values, "--no-advice")
     assert result.exit_code == 0, result.output
     assert ("without Numba" in " ".join(result.stderr.split())) is said

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 import accelsim
-from accelsim.cli.run_many import variants
+from accelsim.cli.run_chip import variants
 
 Cli = Callable[..., Result]
 
@@ -119,7 +119,8 @@ def test_reports_are_named_where_they_are_also_above_an_older_one(cli: Cli, tmp_
     cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--no-advice", "--out", out)
     line = ("run", "mlp?hidden=16", "--on", "edu-4x4", "--values", "off", "--out", out)
     told = cli(*line, "--set", "clock=100 MHz", "--set", "clock=200 MHz").stdout
-    assert told.splitlines()[-1] == f"Reports: {out}"
+    pages = (out / f"{n}-edu-4x4-clock-{n}00-MHz" / "report.html" for n in (1, 2))
+    assert told.splitlines()[-1] == f"Written: {', '.join(map(str, pages))}"
 
 
 def test_a_table_says_what_its_figures_are_of(cli: Cli) -> None:

@@ -23,12 +23,13 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.dram.served import COUNTS, Served
 from accelsim.errors import UsageError
+from accelsim.files import write_file
 from accelsim.machine import memory_models
 from accelsim.machine.addressed import bursts, refreshes
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS, Level
 from accelsim.machine.run import LawError, Run
-from accelsim.machine.save_accesses import save_accesses
+from accelsim.machine.save_accesses import accesses_file
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import REF, REFPB
 from accelsim.program.addresses import Runs
@@ -315,7 +316,7 @@ def test_an_unknown_model_and_every_memory_without_a_dram_are_told_before_anythi
 
 def test_the_bursts_of_a_run_can_be_saved(made: list[FakeDram], tmp_path: Path) -> None:
     run = simulate(moves(20), memory_model="bank", record=True)
-    path = save_accesses(run, tmp_path / "trace.npz")
+    path = write_file(tmp_path / "trace.npz", accesses_file(run, tmp_path / "trace.npz"))
     assert [each.name for each in tmp_path.iterdir()] == ["trace.npz"]
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
@@ -333,9 +334,9 @@ def test_the_bursts_of_a_run_can_be_saved(made: list[FakeDram], tmp_path: Path) 
         "chip": "edu-4x4", "model": "by hand", "memory_model": "bank", "memory": {"dram": ""}, "clock_fs": {"dram": CLOCK},
     }  # fmt: skip
     with pytest.raises(UsageError, match="kept no bursts"):
-        save_accesses(simulate(moves(), memory_model="bank"), path)
+        accesses_file(simulate(moves(), memory_model="bank"), path)
     with pytest.raises(UsageError, match="its directory does not exist"):
-        save_accesses(run, tmp_path / "nowhere" / "trace.npz")
+        write_file(tmp_path / "nowhere" / "trace.npz", accesses_file(run, tmp_path))
 
 
 @pytest.mark.parametrize(("model", "on"), [("squeezenet", "edu-mixed"), ("mlp0", "tpu-v1")])

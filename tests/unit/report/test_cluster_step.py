@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from accelsim import files
 from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.energy import wire_bytes
@@ -24,8 +25,8 @@ from accelsim.report.write_step import (
     check_target,
     parts_caption,
     scaling_sentence,
+    step_files,
     weak_scaling,
-    write_step,
     write_trace,
 )
 
@@ -127,7 +128,9 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
     made: dict[str, tuple[Ready, StepResult]], tmp_path: Path
 ) -> None:
     one, step = made["dp=2,pp=2"]
-    folders = [write_step(one, step, tmp_path / name, None, tuned(one)) for name in ("one", "two")]
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        files.write_folder(folder, step_files(one, step, None, tuned(one)))
     for name in (each for each in NAMES if not each.endswith(".png")):
         first, second = ((folder / name).read_bytes() for folder in folders)
         assert first == second and first, name
@@ -137,7 +140,7 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
         and "Fused gradients by threshold" in page
         and "stage 1 (2 devices)" in page
     )
-    write_step(one, step, folders[0])  # again in its own folder
+    files.write_folder(folders[0], step_files(one, step))  # again in its own folder
     assert not (folders[0] / "plots" / "fusion.svg").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").write_text("mine")
@@ -148,7 +151,8 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
 def test_a_chip_alone_has_no_traffic_to_show(tmp_path: Path) -> None:
     one = ready(Asked("digits-mlp?hidden=8", "edu-4x4", batch=4))
     step = one.step()
-    folder = write_step(one, step, tmp_path / "step")
+    folder = tmp_path / "step"
+    files.write_folder(folder, step_files(one, step))
     assert {path.stem for path in (folder / "plots").iterdir()} == {"where_time_goes"}
     titles = [each["title"] for each in page_data(step, [], [])["last"]]
     assert titles == ["What the constants of the chips come of"]

@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import accelsim
-from accelsim.cli.run_cluster_serve import Outputs, Serving, is_serving, print_serving, served
+from accelsim.cli import main
+from accelsim.cli.run_cluster import served
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
 from accelsim.cluster.serving.pieces import Call, Devices, attention, embedding, feed_forward, head
@@ -23,7 +25,7 @@ from accelsim.cluster.step.fleet import fleet_of
 from accelsim.cluster.step.memory import OutOfMemory
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.errors import UsageError
-from accelsim.report.serving import facts, records, sentences, summary_rows
+from accelsim.report.serving import answer, call_records, facts, sentences, summary_rows
 from accelsim.spec.yaml.clusters import load_cluster
 from tests.helpers.pictures import unpainted
 
@@ -180,11 +182,10 @@ def test_what_cannot_be_is_told_all_at_once(plan: str, sequences: int, words: li
 
 
 def test_what_does_not_fit_is_refused_with_its_terms() -> None:
-    asked = Serving("llama2-70b?prompt=16,new=2", "4x-edu", plan="tp=2,pp=2")
     with pytest.raises(
         OutOfMemory, match=r"device 0 and 1 more: .* of weights, .* of keys and values are .* fewer seq"
     ):
-        served(asked)
+        served("llama2-70b?prompt=16,new=2", "4x-edu", plan="tp=2,pp=2")
 
 
 def test_gpt_has_learnt_positions_and_no_rotation() -> None:
@@ -199,15 +200,26 @@ def test_gpt_has_learnt_positions_and_no_rotation() -> None:
     assert serve(model("gpt?layers=2"), fleet, parse_plan("tp=2"), Asked(1, 16, 1)).tokens_per_s is None
 
 
-def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = f"{SMALL},prompt=64,new=3"
-    assert is_serving(text) and not is_serving(SMALL)
-    changes = ("nodes.node.devices.gpu.count=4",)
-    asked = Serving(text, "dgx-a100", changes, "tp=4", 4)
+def test_what_is_told_follows_from_the_figures(tmp_path: Path) -> None:
+    text, count = f"{SMALL},prompt=64,new=3", "nodes.node.devices.gpu.count=4"
+    command = [
+        "run",
+        text,
+        "--on",
+        "dgx-a100",
+        "--set",
+        count,
+        "--plan",
+        "tp=4",
+        "--batch",
+        "4",
+        "--values",
+        "off",
+    ]
+    outputs = ["--out", str(tmp_path / "report"), "--csv", str(tmp_path / "calls.csv")]
     with unpainted():
-        print_serving(asked, Outputs(tmp_path / "report", tmp_path / "calls.csv"))
-    shown = capsys.readouterr().out
-    found, _ = served(asked)
+        shown = CliRunner().invoke(main, [*command, *outputs]).stdout
+    found, _ = served(text, "dgx-a100", (count,), "tp=4", 4)
     assert all(value in " ".join(shown.split()) for _, value in summary_rows(found)[2:4])
     words = " ".join(shown.split())
     assert "An all-reduce of a decode step (8.19 kB, 4 devices) takes" in words
@@ -217,8 +229,7 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
     }  # fmt: skip
     with (tmp_path / "calls.csv").open(newline="") as file:
         assert [row["call"] for row in csv.DictReader(file)] == ["prefill", "decode", "decode"]
-    print_serving(asked, Outputs(as_json=True))
-    printed = json.loads(capsys.readouterr().out)
+    printed = json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
     assert printed["tokens_per_s"] == pytest.approx(facts(found)["tokens_per_s"])
     low, high = printed["time_to_first_token_interval_s"]
     assert low < printed["time_to_first_token_s"] < high
@@ -232,20 +243,17 @@ def test_what_is_told_follows_from_the_figures(tmp_path: Path, capsys: pytest.Ca
 def test_two_runs_are_one(figure: Callable[..., float]) -> None:
     again = serve(model(), small("tp=4").fleet, parse_plan("tp=4"), Asked(4, 64, 3))
     assert again.decode.along(figure) == small("tp=4").decode.along(figure)
-    assert records(again) == records(small("tp=4"))
+    assert call_records(again) == call_records(small("tp=4"))
 
 
 @pytest.mark.parametrize(
     ("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "8.19 kB")]
 )
-def test_the_all_reduce_that_is_told_has_the_size_of_the_format(
-    capsys: pytest.CaptureFixture[str], dtype: str, size: str
-) -> None:
+def test_the_all_reduce_that_is_told_has_the_size_of_the_format(dtype: str, size: str) -> None:
     changes = ("nodes.node.devices.gpu.count=4",)
-    asked = Serving(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(dtype), advice=False)
-    with unpainted():
-        print_serving(asked, Outputs())
-    assert f"An all-reduce of a decode step ({size}, 4 devices)" in " ".join(capsys.readouterr().out.split())
+    found, _ = served(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(dtype))
+    told = " ".join(map(str, answer(found, (), None).shown))
+    assert f"An all-reduce of a decode step ({size}, 4 devices)" in told
 
 
 @pytest.mark.parametrize(
@@ -254,10 +262,8 @@ def test_the_all_reduce_that_is_told_has_the_size_of_the_format(
 )
 def test_the_all_reduce_is_that_of_the_stack_whose_kernels_run(library: str, fusion: str, title: str) -> None:
     changes = ("nodes.node.devices.gpu.count=4",)
-    asked = Serving(
-        f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(fusion=fusion), library
-    )
-    found, _ = served(asked)
+    setting = Setting(fusion=fusion)
+    found, _ = served(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, setting, library)
     (row,) = (value for name, value in summary_rows(found) if name == "collectives")
     assert row.startswith(title)
 

@@ -1,0 +1,194 @@
+"""Options of ``accelsim run`` for clusters and training steps, above all how gradients are grouped and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from accelsim.cli.common import large_count, option
+from accelsim.errors import AccelsimError, Gather, Problem, UsageError
+
+if TYPE_CHECKING:
+    from accelsim.cluster.buckets import Fusion
+
+FS_PER_S = 10**15
+HALVED = "fp16"
+"""The compression that wants gradients of 32 bits."""
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    option(
+        "--plan", "On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
+        "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
+        "fastest size that fits.", "", metavar="PLAN",
+    ),
+    option("--train", "Simulate a training step (forward, backward, update) on a cluster or a chip.", is_flag=True),
+    option("--whole", "With --train: simulate all devices as one machine, tile by tile; small clusters.", is_flag=True),
+    option("--tokens", "With --train: how long training on N tokens takes, such as 300e9.", callback=large_count,
+           metavar="N"),
+    option(
+        "--attention", "Of decoders in training: flash, one kernel that keeps no scores (FlashAttention 2; the default "
+        "in 16 bits on GPUs that multiply bf16), memory-efficient, such a kernel of the generation before "
+        "(FlashAttention 1, Triton, xFormers), 1.4 to 2 times as slow, or plain, products and a softmax of scores in "
+        "memory.", "", metavar="flash|memory-efficient|plain",
+    ),
+    option(
+        "--overlap-tensor", "With sp: collectives of the tensor-parallel group overlap with the products before and "
+        "after them, in chunks or in bulk, as Megatron does with --tp-comm-overlap; default: one after the other.",
+        is_flag=True,
+    ),
+    option(
+        "--offload-activations offload", "Of decoders: activations wait for the backward pass in the memory of the "
+        "host; default: on the device.", is_flag=True,
+    ),
+    option(
+        "--library", "Of a generation on a cluster: the library of its collectives, such as nccl or vllm; default: "
+        "vllm where the cluster knows it and kernels are those of serving stacks.", "", metavar="NAME",
+    ),
+    option(
+        "--gradients", "With --train: how gradients of replicas are grouped for sending: ddp (buckets of 25 MiB; the "
+        "default, unless --cycle or --tune-gradients), horovod (each cycle what is ready, up to 128 MiB), "
+        "horovod-ahead (the same where the host runs ahead: full buckets, sent when their last is ready), each, whole. "
+        "All are hierarchical already: between nodes the library takes rings that leave each node once, or a tree of "
+        "nodes with a chain in each.", "", metavar="POLICY",
+    ),
+    option("--threshold", "Largest bucket of gradients: '64MiB'.", "", metavar="SIZE"),
+    option("--cycle", "Time between two checks for ready gradients: '5ms' (horovod: 1 ms).", "", metavar="TIME"),
+    option("--compression", "Format of gradients on the network: none (unchanged), or fp16, which halves those of 32 "
+           "bits.", "", metavar="FORMAT"),
+    option("--gradient-bits", "Bits of a gradient where it is accumulated and kept; default: 16.",
+           type=click.Choice(["16", "32"])),
+    option(
+        "--tune-gradients", "Search the best threshold and cycle time, by Optuna where the extra 'sweep' is installed, "
+        "else on a grid; shows nearby settings too. The step itself is not changed.", is_flag=True,
+    ),
+    option(
+        "--overlap-gather", "With zero=1 and 2: gather new weights during the next step's first forward passes, as "
+        "Megatron does with --overlap-param-gather; default: before it begins.", is_flag=True,
+    ),
+)  # fmt: skip
+"""In the order of the help."""
+FOR_DECODERS = OPTIONS[4:7]
+"""Those of the training of decoders."""
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    return reduce(lambda made, each: each(made), reversed(OPTIONS), command)
+
+
+def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what only the training of decoders has to a command."""
+    return reduce(lambda made, each: each(made), reversed(FOR_DECODERS), command)
+
+
+class Fused(NamedTuple):
+    """What the options about gradients gave, as texts; '' is not given."""
+
+    gradients: str = ""
+    threshold: str = ""
+    cycle: str = ""
+    compression: str = ""
+    gradient_bits: str = ""
+    tune_gradients: bool = False
+    overlap_gather: bool = False
+
+    @property
+    def given(self) -> list[str]:
+        """Options that were given, by their names."""
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
+
+    @property
+    def policy(self) -> str:
+        """The policy: without --gradients that of DDP, or Horovod's where a cycle is given or sought."""
+        return self.gradients or ("horovod" if self.cycle or self.tune_gradients else "ddp")
+
+    @property
+    def gradient_B(self) -> int:
+        """Bytes of a gradient."""
+        return int(self.gradient_bits or 16) // 8
+
+
+def taken(asked: dict[str, Any]) -> Fused:
+    """The options, taken out of what the command line gave."""
+    return Fused(**{name: asked.pop(name) or Fused._field_defaults[name] for name in Fused._fields})
+
+
+def check(gather: Gather, fused: Fused, train: bool, plan: str) -> None:
+    """Keep everything that is wrong with the options, and with the plan where they need replicas."""
+    from accelsim.cluster.plan.plan import parse_plan
+
+    given = " and ".join(fused.given)
+    if not given:
+        return
+    gather.refuse(not train, f"{given} without --train", "", "--train: only training makes gradients")
+    with gather.also():
+        read(fused)
+    with gather.also():
+        alone = plan and parse_plan(plan).dp < 2  # without a plan every device is a replica
+        what = f"{given} of one replica, which adds up nothing"
+        gather.refuse(alone, what, "--plan", "two replicas or more: dp=2")
+
+
+def read(fused: Fused) -> Fusion:
+    """Return the options as the simulator takes them. UsageError with all that is wrong."""
+    from accelsim.cluster.buckets import COMPRESSED, Fusion, policy
+    from accelsim.errors import known
+
+    found: list[Problem] = []
+    threshold_B = _number(fused.threshold, "--threshold", "B", 1, 1, found)
+    cycle_fs = _number(fused.cycle, "--cycle", "s", FS_PER_S, 0, found)
+    compression = fused.compression or "none"
+    for typed, what, name, valid in (
+        ("--gradients", "policy", fused.policy, None),
+        ("--compression", "compression", compression, COMPRESSED),
+    ):
+        try:
+            policy(name) if valid is None else known(what, name, valid)
+        except AccelsimError as error:
+            found += [replace(problem, where=typed) for problem in error.problems]
+    if not found:
+        found += _unread(fused)
+    if found:
+        raise UsageError(found)
+    given = {} if cycle_fs is None else {"cycle_fs": cycle_fs}
+    return Fusion(fused.policy, threshold_B, compression=compression, **given)  # type: ignore[arg-type]
+
+
+def _number(text: str, typed: str, unit: str, times: int, least: int, found: list[Problem]) -> int | None:
+    """A number with its unit, in whole bytes or fs; None where none is given. What is wrong goes to ``found``."""
+    from accelsim.units import expected, parse_exact
+
+    if not text:
+        return None
+    try:
+        value = parse_exact(text, unit) * times
+    except ValueError as error:
+        what, _, wanted = str(error).partition("; expected ")
+        found.append(Problem(what, typed, wanted))
+        return None
+    if value < least or value.denominator != 1:
+        found.append(Problem(f"{text!r} is too small, or not whole", typed, expected(unit)))
+    return int(value)
+
+
+def _unread(fused: Fused) -> list[Problem]:
+    """Options that change nothing with this policy or these gradients."""
+    from accelsim.cluster.buckets import POLICIES
+
+    reads = POLICIES[fused.policy].reads
+    found = []
+    for typed, there, field in (
+        ("--threshold", fused.threshold, "threshold_B"), ("--cycle", fused.cycle, "cycle_fs"),
+        ("--tune-gradients", fused.tune_gradients, "threshold_B"),
+    ):  # fmt: skip
+        if there and field not in reads:
+            fitting = " or ".join(name for name, entry in POLICIES.items() if field in entry.reads)
+            what = f"{typed} with --gradients {fused.policy}, which has none to choose"
+            found.append(Problem(what, expected=f"--gradients {fitting}"))
+    if fused.compression == HALVED and fused.gradient_B < 4:
+        what = f"--compression {HALVED} of gradients of 16 bits"
+        found.append(Problem(what, expected="--gradient-bits 32"))
+    return found

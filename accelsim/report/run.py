@@ -1,0 +1,202 @@
+"""Answers about runs on chips: one run, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from click import wrap_text
+
+from accelsim.account.latency import layers, summary
+from accelsim.errors import AccelsimError, Problem, UsageError, count_of
+from accelsim.report.answer import Answer, Lines, Part, block, bullet, notes
+from accelsim.report.table import Column, layer_table, summary_table, table
+from accelsim.report.text import si, signed
+from accelsim.report.words import helps, nothing_helps, option_texts, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from accelsim.explore.against_reference import Verdict
+    from accelsim.explore.what_ifs import WhatIf
+    from accelsim.files import Make
+    from accelsim.machine.run import Run
+
+    Written = Mapping[Path, Make | Mapping[str, Make | None]]
+
+WORST = 5
+"""Tensors beyond the bound that --check names."""
+
+
+class Variant(NamedTuple):
+    """One run of several: the chip, the overrides, and what tells it apart from the others.
+
+    ``swept``: (name in a table, value) of each field that has several values.
+    """
+
+    on: str
+    set: tuple[str, ...]
+    label: str
+    swept: tuple[tuple[str, str], ...] = ()
+
+
+class Simulated(NamedTuple):
+    """A variant's run, or why it does not fit."""
+
+    variant: Variant
+    run: Run | None
+    why: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """Return the row of the CSV: what was set, then every compared figure."""
+        from accelsim.report.compare import METRICS
+
+        facts = summary(self.run) if self.run is not None else None
+        figures = {each.column: each.value(facts) if facts is not None else None for each in METRICS}
+        return {"chip": self.variant.on, "set": "; ".join(self.variant.set), **figures, "note": self.why}
+
+
+def one(
+    found: Simulated,
+    changes: list[WhatIf] | None,
+    verdict: Verdict | None,
+    most: int | None,
+    written: Written,
+) -> Answer:
+    """The table of layers, the summary, the sentences, what would help; then the check, which fails on wrong values.
+
+    ``most``: layers of the table; ``changes``, ``verdict``: None where none were asked for.
+    """
+    run = found.run
+    assert run is not None
+    rows, facts = layers(run), summary(run)
+    what_ifs = None if changes is None else [each.as_dict() for each in changes]
+    shown: list[Part] = [partial(layer_table, rows, most=most)]
+    if most is not None and facts["layers"] > most:
+        shown.append(
+            Lines(f"The {most} of {facts['layers']} layers that add most time; --layers all shows all.")
+        )
+    shown += ["", partial(summary_table, facts), "", " ".join(sentences(run, rows, facts))]
+    shown += [*_helping(what_ifs), *_dram(run), *notes(facts["notes"])]
+    checked = {}
+    if verdict is not None:
+        checked = {"check": verdict.as_dict()}
+        shown += ["", block("check", _verdict_rows(verdict))]
+        shown += [bullet(choice.text()) for choice in verdict.choices[:WORST]]
+    wrong = verdict is not None and bool(verdict.wrong)
+    figures = facts | {"what_ifs": what_ifs} | checked
+    return Answer(figures, shown, [found.record()], other_files=written, fails=wrong)
+
+
+def _helping(found: list[dict[str, Any]] | None) -> list[Part]:
+    """The changes that help most, with the option that repeats each."""
+    if found is None:
+        return []
+    if not helps(found):
+        return ["", nothing_helps(found)]
+    title = f"What would help most, of {count_of(len(found), 'change')} simulated one at a time:"
+    return ["", title, partial(_gains, helps(found))]
+
+
+def _gains(named: Sequence[dict[str, Any]], width: int) -> str:
+    """A line for each change. An option is never broken, so that it can be copied."""
+    wide = max(len(what["change"]) for what in named)
+    gains = [f"  {signed(-what['saved']):>7}  {si(what['latency_s'], 's'):>8}  " for what in named]
+    lines = [
+        f"{gain}{what['change']:{wide}}  {' '.join(option_texts(what))}"
+        for gain, what in zip(gains, named, strict=True)
+    ]
+    if max(map(len, lines)) <= width:
+        return "\n".join(lines)
+    lines = []
+    for gain, what in zip(gains, named, strict=True):
+        lines.append(wrap_text(what["change"], width, gain, " " * len(gain)))
+        lines += [f"    {option}" for option in option_texts(what)]
+    return "\n".join(lines)
+
+
+def _dram(run: Run) -> list[Part]:
+    if not run.dram:
+        return []
+    from accelsim.machine.memory_models import engine
+    from accelsim.report.dram_table import dram_sentences, dram_table
+
+    told = [*dram_sentences(run), engine(run.memory_model)]
+    return ["", partial(dram_table, run), "", " ".join(filter(None, told))]
+
+
+def _verdict_rows(verdict: Verdict) -> list[tuple[str, str]]:
+    equal = sum(row.relative == 0 for row in verdict.rows)
+    compared = (
+        f"{len(verdict.rows)} compared, {equal} equal to the last bit, {len(verdict.wrong)} beyond the bound"
+    )
+    rows = [("reference", verdict.by), ("tensors", compared)]
+    if equal < len(verdict.rows):
+        worst = verdict.worst
+        text = f"{worst.relative:.2g} of the largest element, in {worst.tensor}; {_bound(worst.bound)}"
+        rows.append(("largest error", text))
+    rows += [(f"SQNR of {name}", f"{value:.1f} dB") for name, value in verdict.sqnr_dB.items()]
+    rows += [
+        ("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]
+    ]
+    return [*rows, ("verdict", verdict.text)]
+
+
+def _bound(bound: float) -> str:
+    return f"at most {bound:g}" if bound else "must be equal"
+
+
+def several(found: Sequence[Simulated], out: Path | None) -> Answer:
+    """One row a run. What does not fit says so, and fails the command.
+
+    ``out``: a report of each run goes into a directory of its own in it, numbered in the order of the table.
+    """
+    from accelsim.report.compare import basis
+
+    facts = [None if each.run is None else summary(each.run) for each in found]
+    told = [
+        {"label": each.variant.label, **(figures or {"infeasible": each.why})}
+        for each, figures in zip(found, facts, strict=True)
+    ]
+    entries = list(filter(None, facts))
+    shown: list[Part] = [partial(_side_by_side, found, facts)]
+    if text := basis(entries):
+        shown += ["", Lines(text)]
+    shown += notes(note for each in found if each.run is not None for note in each.run.job.notes)
+    problems = [Problem(each.why, each.variant.label) for each in found if each.run is None]
+    rows = [each.record() for each in found]
+    fails: AccelsimError | bool = UsageError(problems) if problems else False
+    return Answer(told, shown, rows, other_files=_reports(found, out) if out else {}, fails=fails)
+
+
+def _side_by_side(found: Sequence[Simulated], facts: Sequence[dict[str, Any] | None], width: int) -> Any:
+    """Values that tell the runs apart are never shortened."""
+    from accelsim.report.compare import common_metrics
+
+    metrics = common_metrics(list(filter(None, facts)))
+    cells = []
+    for each, figures in zip(found, facts, strict=True):
+        values = [metric.text(metric.value(figures)) for metric in metrics] if figures else []
+        told = values or ["does not fit", *[""] * (len(metrics) - 1)]
+        cells.append([Path(each.variant.on).stem, *(value for _, value in each.variant.swept), *told])
+    columns = [
+        Column("run", right=False, least=12),
+        *(Column(name, right=False) for name, _ in found[0].variant.swept),
+        *(Column(metric.title, rank, right=False, least=12) for rank, metric in enumerate(metrics, 1)),
+    ]
+    return table(columns, cells, width)
+
+
+def _reports(found: Sequence[Simulated], out: Path) -> Written:
+    from accelsim.report.write import report_files
+
+    files = {}
+    for index, each in enumerate(found, 1):
+        if each.run is not None:
+            letters = (
+                letter if letter.isalnum() or letter in "-._" else "-" for letter in each.variant.label
+            )
+            files[out / f"{index}-{''.join(letters)}"[:100]] = report_files(each.run)
+    return files
