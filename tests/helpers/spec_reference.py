@@ -104,7 +104,7 @@ def _block(model: type[Model]) -> str:
         "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()}).\n\n"
     )
     rows = [_row(name, info, model) for name, info in own.items()]
-    table = "| field | type | meaning |\n|---|---|---|\n" + "\n".join(rows)
+    table = "\n".join(rows)
     return f"## {model.__name__}\n\n{cleandoc(model.__doc__ or '')}\n\n{where}{table}\n"
 
 
@@ -129,7 +129,7 @@ def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
     shown = f"**`{name}`**" if info.is_required() else f"`{name}`"
     left_out = info.is_required() or info.default in (None, [], {}) or info.default_factory is not None
     default = "" if left_out else f"; default `{_written(info.default)}`"
-    return f"| {shown} | {_type(annotation_of(model, name))}{default} | {_meaning(info)} |"
+    return f"- {shown} ({_type(annotation_of(model, name))}{default}): {_meaning(info)}"
 
 
 def _meaning(info: FieldInfo) -> str:
