@@ -73,7 +73,7 @@ class Infeasible(AccelsimError):
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """What must be in an off-chip memory at one time, bytes; at the moment when that is most, during ``layer``.
+    """Bytes needed in an off-chip memory at the moment of largest use, during ``layer``.
 
     ``weights_B``: all constants; ``states_B``: what stays there between calls, such as keys and values of earlier
     tokens; ``activations_B``: everything else; ``available_B``: the capacity. ``layer``: '' where nothing runs.
@@ -116,7 +116,7 @@ class MemoryNeed:
 
 
 class OverCapacity(Infeasible):
-    """What must be in a memory at one time is more than it holds. ``needs``: one entry per memory that is too small.
+    """Contents of a memory exceed its capacity. ``needs``: one entry per memory that is too small.
 
     The fields of ``Infeasible`` are those of the memory that lacks most.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dimension:
-    """What a field of this dimension is called, how a user may spell its unit, and an example.
+    """Name of a dimension, spellings of its unit, and an example.
 
     ``spellings`` maps the unit without prefix to its worth in SI units; ``power`` is 2 for an area, whose
     prefix is squared; ``binary`` prefers KiB, MiB, GiB where the number is then whole; ``least`` and ``most`` bound

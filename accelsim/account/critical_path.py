@@ -80,7 +80,7 @@ HIDDEN = "hidden"
 
 
 class Blame(NamedTuple):
-    """Who keeps the run waiting: a key of ``KINDS``, the resource by its own name, the operand of a transfer."""
+    """Cause of a wait: a key of ``KINDS``, the resource by its own name, the operand of a transfer."""
 
     kind: str
     resource: str

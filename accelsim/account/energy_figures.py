@@ -187,7 +187,7 @@ def of_publications() -> Iterator[Figure]:
 
 
 class Spread(NamedTuple):
-    """What sources say about one thing: the lowest and the highest figure, and the factor between them."""
+    """Spread of the sources of one figure: the lowest and the highest, and the factor between them."""
 
     what: str
     low: Figure

@@ -27,7 +27,7 @@ WARN_ABOVE = 0.1
 
 
 class Part(NamedTuple):
-    """What part of the dynamic energy one figure makes up: ``what`` in words, its status, joules."""
+    """Part of the dynamic energy that rests on one figure: ``what`` in words, its status, joules."""
 
     what: str
     status: Status

@@ -1,4 +1,4 @@
-"""The same run with other energies: the ledger holds counts, so nothing is simulated again and no time changes."""
+"""A run with other energies: the ledger holds counts, so nothing is simulated again and no time changes."""
 
 from __future__ import annotations
 

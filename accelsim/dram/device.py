@@ -25,7 +25,7 @@ class Command(IntEnum):
 
 
 class Level(IntEnum):
-    """What two commands must have in common for a constraint to hold.
+    """Level that two commands must share for a constraint to hold.
 
     SIBLING: same channel, different rank. RANK, GROUP, BANK: same rank, same bank group, same bank.
     """
@@ -38,7 +38,8 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a memory is divided. ``columns``: bursts of ``access_B`` bytes in a row of a rank, not device columns."""
+    """Organisation of a memory. ``columns``: bursts of ``access_B`` bytes in a row of a rank, not device
+    columns."""
 
     channels: int
     ranks: int

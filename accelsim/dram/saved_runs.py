@@ -162,7 +162,8 @@ def _array_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> Ite
 
 
 def _access_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> Iterator[Problem]:
-    """As for the lines of a text: addresses and clocks in their ranges, clocks that never fall, one access or more."""
+    """Check addresses and clocks as for a text file: in their ranges, clocks that never fall, at least one
+    access."""
     name, at_name = _key(memory, "address"), _key(memory, "at")
     addresses, at = arrays[name], arrays.get(at_name)
     if not addresses.size:

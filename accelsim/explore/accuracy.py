@@ -112,7 +112,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked of every row: how to get the trained model in a batch size, the data, how ranges are chosen."""
+    """Request behind every row: the trained model by batch size, the data, how ranges are chosen."""
 
     model: Callable[[int], Graph]
     data: Dataset

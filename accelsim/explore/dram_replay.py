@@ -31,8 +31,8 @@ QUANTILES = (0.5, 0.99)
 
 
 class Offer(NamedTuple):
-    """How a trace is offered. ``outstanding``: accesses in flight, None for as many as the windows hold;
-    ``injection``: accesses accepted per clock, None for one per channel."""
+    """Pace at which a trace is offered. ``outstanding``: accesses in flight, None for as many as the
+    windows hold; ``injection``: accesses accepted per clock, None for one per channel."""
 
     outstanding: int | None = None
     injection: int | None = None
@@ -119,7 +119,7 @@ def _joined(parts: Sequence[Served]) -> Served:
 
 @dataclass(frozen=True)
 class Replay:
-    """What one trace did on one DRAM. ``status``: how far the energies of its spec can be trusted."""
+    """Result of one trace on one DRAM. ``status``: how far the energies of its spec can be trusted."""
 
     device: Device
     trace_name: str

@@ -161,7 +161,7 @@ def ladder_sentences(found: Ladder) -> list[str]:
 
 
 class Crossover(NamedTuple):
-    """The same model by batch on several chips, the first of which is what the others are held against."""
+    """A model by batch size on several chips, of which the first is the reference."""
 
     model: str
     series: tuple[Batching, ...]

@@ -47,7 +47,8 @@ Execute = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What training did. ``losses``, ``scales`` (loss scale; 1 without) and ``skipped`` have one entry per step.
+    """Result of a training. ``losses``, ``scales`` (loss scale; 1 without) and ``skipped`` have one entry per
+    step.
 
     ``graph`` is the inference model with the learnt ``weights`` (float32, by name); ``fake_graph`` the same with its
     fake quantisation, None without. Accuracies are shares of 1, of ``fake_graph`` where there is one.

@@ -1,4 +1,4 @@
-"""What a training is given, made ready: the model, the data in its shape, the update rule, the loss scaler."""
+"""Prepared inputs of a training: the model, the data in its shape, the update rule, the loss scaler."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ DIGITS = 3
 
 
 class Misfit(NamedTuple):
-    """What a fit makes small: the mean over the rows of what their errors count.
+    """Return the loss that a fit minimises: the mean over rows of their errors' weight.
 
     ``error``: ratio of model to measured -> error. ``knee``: size of an error up to which it counts by its square, and
     beyond by its size alone (pseudo-Huber): of measurements some are of another kind (a library that took a slow
@@ -72,7 +72,7 @@ ROBUST = Misfit(relative, 0.05)
 
 
 class Knob(NamedTuple):
-    """What is turned: constants that share one value, the range of it, where it starts, and whether it is whole."""
+    """A parameter of a fit: constants that share one value, its range, its start, and whether it is whole."""
 
     names: tuple[str, ...]
     low: float

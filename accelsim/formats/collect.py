@@ -1,4 +1,4 @@
-"""What is gathered about a tensor over many batches: its range and a histogram of its magnitudes."""
+"""Range of a tensor over many batches, and a histogram of its magnitudes."""
 
 from __future__ import annotations
 

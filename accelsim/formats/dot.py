@@ -87,7 +87,7 @@ def _gpu(
 
 
 def _to_half(row: DotRule) -> DotRule:
-    """The same unit with fp16 accumulators: results of fp16, for the formats for which it has them."""
+    """Return the unit with fp16 accumulators and results, for the formats that have them."""
     blocks = {fmt: {"fp16": by["fp16"]} for fmt, by in row.blocks.items() if "fp16" in by}
     found = [MMA_SYNC] if any(by["fp16"].turns > 1 for by in blocks.values()) else []
     found += [OTHERS] if OTHERS in row.assumption else []

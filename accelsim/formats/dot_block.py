@@ -47,7 +47,7 @@ NARROW_TOP, NARROW_LEAST, NARROW_LEAST_EXPONENT = 2.0**90, 2.0**-90, -90
 
 @dataclass(frozen=True)
 class Block:
-    """How one GPU multiplies and adds one input format.
+    """Rule by which one GPU multiplies and adds one input format.
 
     ``size`` products are added at once, with ``fraction`` bits behind the largest exponent; an FP32 result keeps
     ``result`` fraction bits (truncated; an FP16 result is rounded to nearest even). ``floor`` is the least exponent
@@ -118,8 +118,8 @@ def aligned_product(
 def _compiled(
     a: Array, b: Array, c: Array, block: Block, least: tuple[float, float]
 ) -> NDArray[np.float32] | None:
-    """By the loops that numba compiles. None where it is not installed, or where ``_Narrow`` would not be exact or an
-    accumulator leaves its range."""
+    """Compute with the loops that numba compiles. None where it is not installed, or where ``_Narrow``
+    would not be exact or an accumulator leaves its range."""
     loops = compiled("dot_compiled")
     if loops is None or block.size > loops.MOST or {a.dtype, b.dtype} != {np.dtype(np.float32)}:
         return None
@@ -207,7 +207,7 @@ class _Tile:
 
 
 class _Narrow(_Tile):
-    """The same for operands whose products are exact in FP32, of sums that are exact in int32: half the memory."""
+    """Compute operands whose products are exact in FP32 and sums exact in int32, in half the memory."""
 
     wider = 4
 

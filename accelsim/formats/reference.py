@@ -19,7 +19,7 @@ from accelsim.types import Array
 
 
 class NodeLike(Protocol):
-    """What the reference needs to know of a node; ``attrs`` are those of the canonical ops."""
+    """A node as the reference needs it; ``attrs`` are those of the canonical ops."""
 
     name: str
     op: str

@@ -41,9 +41,9 @@ SLACK = 0.97
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What came of a calibration. ``chip``: with the constants and its block; ``table``: the rows that were used;
-    ``fitted``: predictions of the fit; ``left_out``: of rows by fits that had not seen them, s; ``errors`` of these by
-    kind and regime; ``coverage`` of intervals of the other parts."""
+    """Result of a calibration. ``chip``: with the constants and its block; ``table``: the rows that were
+    used; ``fitted``: predictions of the fit; ``left_out``: of rows by fits that had not seen them,
+    s; ``errors`` of these by kind and regime; ``coverage`` of intervals of the other parts."""
 
     chip: Chip
     table: Table

@@ -12,7 +12,7 @@ MOST = 2.0**48
 
 
 class Wrong(Exception):
-    """What is wrong with a row."""
+    """Problem of a row."""
 
     def __init__(self, what: str, expected: str = "", near: str = "") -> None:
         self.what, self.expected, self.near = what, expected, near

@@ -44,8 +44,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is said of each row of a table: seconds, the least that the peaks allow, what launch and host take of it;
-    tile, cuts of K and waves; what binds, and where like errors are to be expected (family and regime)."""
+    """Prediction for each row of a table: seconds, the least that the peaks allow, the part of launch and
+    host; tile, cuts of K and waves; what binds, and where like errors are to be expected (family
+    and regime)."""
 
     times: KernelTimes
     family: Array

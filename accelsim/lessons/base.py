@@ -55,7 +55,7 @@ class Ask(Protocol):
 
 @dataclass
 class Sheet:
-    """What a check has seen so far, for the picture: it is drawn whether or not all was right."""
+    """Values that a check has seen so far, for the picture, which is drawn whether or not all was right."""
 
     seen: dict[str, Any] = field(default_factory=dict)
 

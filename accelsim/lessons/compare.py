@@ -1,4 +1,4 @@
-"""What came from a student against what it should be; each raises ``Wrong`` at the first difference."""
+"""Comparisons of a student's values with the expected ones; each raises ``Wrong`` at the first difference."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """What a check found. ``done``: steps that hold; ``wrong``: None where all do; ``seconds``: that it took."""
+    """Result of a check. ``done``: steps that hold; ``wrong``: None where all do; ``seconds``: that it
+    took."""
 
     lesson: Lesson
     student: str

@@ -1,4 +1,4 @@
-"""How long a product takes on a chip, its operands in the memory of the chip: what several lessons measure."""
+"""Time of a product on a chip with its operands in the chip's memory, which several lessons measure."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ HOT, COLD = 0.3, 0.003
 
 
 class Problem(Costly, Protocol):
-    """What a search chooses from: independent choices, each an index, and what a candidate of them costs."""
+    """A search problem: independent choices, each an index, and the cost of a candidate."""
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -235,7 +235,7 @@ def fused(graph: Graph) -> Graph:
 
 
 class _Attention:
-    """What stands before and behind one Softmax."""
+    """Nodes before and after one Softmax."""
 
     def __init__(
         self, graph: Graph, readers: Mapping[str, Sequence[Node]], makers: Mapping[str, Node], soft: Node

@@ -1,4 +1,4 @@
-"""What PyTorch is asked for each node of a graph: a table op -> call.
+"""PyTorch calls for the nodes of a graph: a table op -> call.
 
 A row looks at the node once, when a network is made; what it returns is called with the node's tensors in the order of
 ``Node.inputs``, None for one that is absent. Attributes are those of ``workload.ops``. Views stay views: a Transpose

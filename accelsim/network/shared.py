@@ -19,7 +19,8 @@ from accelsim.time import FS_PER_S
 
 
 class Piece(NamedTuple):
-    """What one transfer moved at one rate: from ``start`` to ``end`` (fs), ``moved`` in B x fs/s (B x 10^15)."""
+    """A stretch of a transfer at one rate: from ``start`` to ``end`` (fs), ``moved`` in B x fs/s (B x
+    10^15)."""
 
     transfer: int
     start: int

@@ -1,4 +1,4 @@
-"""What a field of a request says of itself, beside its name, type and default: see ``Option``."""
+"""Description of a request's field beside its name, type and default: see ``Option``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = "option"
 
 
 class Choices(NamedTuple):
-    """What a text may be besides the default: what it is called in errors, and the table of the valid names."""
+    """Valid names of a text option: its name in errors, and the table of names."""
 
     what: str
     table: str

@@ -32,7 +32,7 @@ POPCOUNT_BITS = 32
 
 @dataclass(frozen=True)
 class Stated:
-    """What sources state for one node, energies in J (or any one unit) by format.
+    """Energies that sources state for one node, in J (or any one unit) by format.
 
     ``multiply`` has at least int8, int32, fp16 and fp32; ``add`` too. Both may have more: such a row is used
     as it stands. Files of ``hwspecs/arithmetic`` hold them, each with its source.

@@ -111,9 +111,9 @@ class Chip(Model):
     name: Name = Field(description="short name, that of its file")
     title: Words = Field(description="name for tables")
     also: list[Words] = Field([], description="its name in measurements")
-    kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="what sort of chip")
+    kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="kind")
     process: Words | None = Field(None, description="process node")
-    die_area: SquareMetres | None = Field(None, description="area of the die")
+    die_area: SquareMetres | None = Field(None, description="die area")
     clock: Hertz = Field(description="clock of units that state none")
     cores: Annotated[dict[Name, Core], BeforeValidator(_kinds)] = Field(
         {"core": Core.model_construct()},  # validated when a chip is
@@ -123,7 +123,7 @@ class Chip(Model):
     token_delay: Clocks = Field(1, description="clocks from a slot's release until it may be acquired")
     memories: dict[Name, Attachment] = Field({}, description="shared memories and levels, by name")
     host: Processor | None = Field(None, description="processor for unsupported operators")
-    energy: EnergyTable = Field(description="energy of each action")
+    energy: EnergyTable = Field(description="energy per action")
     power: Power | None = Field(None, description="measured power")
     peak: dict[str, OpsPerSecond] = Field({}, description="peak per format, checked against the engines")
     calibration: Calibration | None = Field(None, description="fitted constants")

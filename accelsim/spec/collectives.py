@@ -25,7 +25,7 @@ AlgorithmName = Literal["ring", "one-shot", "two-shot", "switch"]
 
 
 class Protocol(Model):
-    """How a library moves the bytes of a step: NCCL has LL, LL128 and Simple."""
+    """A protocol by which a library moves bytes: NCCL has LL, LL128 and Simple."""
 
     algorithm: AlgorithmName = Field(
         "ring",
@@ -91,7 +91,7 @@ class Planned(Model):
 
 
 class Host(Model):
-    """What an eager host adds that calls collectives one by one."""
+    """An eager host that calls collectives one by one."""
 
     least: Instant = Field(description="least time of a call")
     copy_rate: BytesPerSecond | None = Field(
@@ -103,7 +103,7 @@ class Collectives(Model):
     """Constants of a collective library. Absent: software costs nothing. Without ``fitted_on`` they are the
     source's."""
 
-    title: Words = Field(description="name of the library")
+    title: Words = Field(description="library name")
     launch: Instant = Field(0.0, description="start of a collective on all devices, and the wait for its end")
     message: Instant = Field(0.0, description="software overhead per message, whatever its hops")
     protocols: dict[Name, Protocol] = Field(

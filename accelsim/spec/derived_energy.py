@@ -64,7 +64,7 @@ Column = Annotated[dict[str, Joules], AfterValidator(_of_formats)]
 
 
 class ArithmeticStatus(Model):
-    """How far to trust each stated operation."""
+    """Status of each stated operation."""
 
     default: Status = Field("guess", description="of other operations")
     multiply: dict[str, Status] = Field({}, description="format -> status of its multiplication")

@@ -41,27 +41,27 @@ MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
 
 
 class Organisation(Model):
-    """How a memory is divided. A *channel* has its own data bus; an HBM pseudo-channel is half of one."""
+    """Organisation of a memory. A *channel* has its own data bus; an HBM pseudo-channel is half of one."""
 
     density: Bits = Field(
         description="bits of a device that this bus and rank reach: rows x columns x banks x device width"
     )
     device_width: Bits = Field(description="data pins of a device on this bus")
     bus_width: Bits = Field(description="data pins of a channel, or pseudo-channel")
-    burst_length: PositiveInt = Field(le=MOST_PARTS, description="transfers of one burst")
+    burst_length: PositiveInt = Field(le=MOST_PARTS, description="transfers per burst")
     access: Width | None = Field(None, description="burst bytes, checked: bus width x burst length")
     transfers_per_clock: PositiveInt | None = Field(
         None, le=MOST_PARTS, description="per pin and tCK; absent: the standard's"
     )
-    channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels of the memory")
-    pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels of a channel")
+    channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels")
+    pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels per channel")
     ranks: PositiveInt = Field(
-        1, le=MOST_PARTS, description="ranks of a channel; stack IDs of a pseudo-channel"
+        1, le=MOST_PARTS, description="ranks per channel; stack IDs per pseudo-channel"
     )
-    bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups of a rank")
-    banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks of a group")
-    rows: PositiveInt = Field(le=MOST_ROWS, description="rows of a bank")
-    columns: PositiveInt = Field(le=MOST_ROWS, description="columns of a row, device-wide")
+    bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups per rank")
+    banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks per group")
+    rows: PositiveInt = Field(le=MOST_ROWS, description="rows per bank")
+    columns: PositiveInt = Field(le=MOST_ROWS, description="columns per row, device-wide")
     capacity: Bytes | None = Field(None, description="all channels together, checked against the rest")
 
 

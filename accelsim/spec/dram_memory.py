@@ -1,4 +1,4 @@
-"""What a memory has that states nothing but its DRAM: every figure follows from the DRAM and the ``bank`` model.
+"""Figures of a memory that states only its DRAM: they follow from the DRAM and the ``bank`` model.
 
 - kind, capacity, channels, bandwidth of a channel: the standard, the geometry, pseudo-channels x width x rate.
 - beat: one burst. Latency: a read of a closed bank until its first data, tRCD + CL clocks, without a controller's own.

@@ -32,7 +32,7 @@ def _rows_may_follow(schema: dict[str, Any]) -> None:
 
 
 class EnergyStatus(Model):
-    """How far to trust each value of an energy table."""
+    """Status of each value in an energy table."""
 
     default: Status = Field("guess", description="of other values")
     mac: dict[str, Status] = Field({}, description="operand format -> status of its multiply and add")

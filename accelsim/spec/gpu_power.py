@@ -48,7 +48,7 @@ class ClockRules(Model):
 class GpuPower(Model):
     """Power of multiprocessors at the highest clock, and its fall."""
 
-    name: Name = Field(description="name of the table")
+    name: Name = Field(description="table name")
     nodes: list[NodeEnergies] = Field(
         min_length=1,
         description="process nodes, whose ratios scale the energies around an operation",

@@ -60,7 +60,7 @@ class KernelIntervals(Model):
 class Intervals(Model):
     """Intervals of kernels, or of whole runs (the wider of these and the kernels' is printed)."""
 
-    name: Name = Field(description="name of the table")
+    name: Name = Field(description="table name")
     wholes: dict[str, Whole] = Field(
         {},
         description="what is predicted, and where (`step: many nodes`, `network`, `joules`) -> factors",

@@ -1,4 +1,5 @@
-"""How a multiprocessor multiplies operands of a format: on Tensor Cores or on lanes, and what is measured of either."""
+"""Multiplication of one operand format on a multiprocessor, on Tensor Cores or lanes, and its measured
+constants."""
 
 from __future__ import annotations
 
@@ -62,8 +63,7 @@ Droop = Annotated[float, Field(ge=0, le=10)]
 
 
 class OfUnit(NamedTuple):
-    """What measurements say of a unit that multiplies, whatever the chip: a format that no calibration names takes
-    it."""
+    """Measured constants of a multiplying unit on all chips: a format that no calibration names takes it."""
 
     sustained: float
     feed: float
@@ -116,7 +116,7 @@ class SimtFormat(Model):
     )
     macs: Lanes = Field(description="peak multiply-accumulates of a multiprocessor in `clocks`")
     clocks: Pace = Field(1, description="above 1 for less than one per clock")
-    accumulate: str = Field("fp32", description="format of the sums")
+    accumulate: str = Field("fp32", description="sum format")
     dot: str | None = Field(
         None,
         description="[rule of sums](mixed-precision.md); absent: exact, or FP32",

@@ -36,7 +36,7 @@ class Router(Model):
     vc_allocation: Hop = Field(1, description="clocks to get a virtual channel")
     switch_allocation: Hop = Field(1, description="clocks to get the crossbar")
     traversal: Hop = Field(1, description="clocks through the crossbar")
-    link: Hop = Field(1, description="clocks of a wire between routers")
+    link: Hop = Field(1, description="clocks per wire between routers")
     credit: Hop = Field(1, description="clocks until a freed place is known at the sender")
     virtual_channels: Queues = Field(4, description="queues at each input")
     buffer_flits: Flits = Field(8, description="flits that each queue holds")
@@ -52,7 +52,7 @@ class Router(Model):
 class Wire(Model):
     """The wires between routers: one hop is as long as the side of a square node."""
 
-    node_area: SquareMetres = Field(description="area of a node with its router")
+    node_area: SquareMetres = Field(description="area per node with its router")
     energy_per_mm: JoulesPerByte = Field(description="per byte and millimetre of wire")
     energy_status: Status | None = Field(None, description="how far to trust it; absent: a guess")
 
@@ -71,7 +71,7 @@ class Noc(Model):
         max_length=2,
         description="[nodes] (bus, crossbar, ring); [columns, rows] (mesh, torus); [arity, levels] (tree)",
     )
-    clock: Hertz = Field(description="of routers and wires")
+    clock: Hertz = Field(description="routers and wires")
     flit: Width = Field(description="bytes of a link per clock and direction")
     router: Router = Field(Router.model_construct(), description="pipeline and buffers")
     wire: Wire | None = Field(None, description="wires; absent: they cost no energy")

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """What a multiprocessor has for all its blocks together: threads, blocks, bytes of registers and shared memory."""
+    """Limits of a multiprocessor for its resident blocks: threads, blocks, bytes of registers and shared
+    memory."""
 
     threads: int
     blocks: int
@@ -15,7 +16,7 @@ class Limits(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What one block takes of it."""
+    """Resources of a multiprocessor that one block takes."""
 
     threads: int
     registers_B: int

@@ -36,7 +36,7 @@ LIBRARIES = ("", "triton", "cutlass", "trtllm", "marlin")
 
 
 class Measured(Model):
-    """A row of constants, what it was fitted on, and how far off it is on rows that had no part in the fit."""
+    """Constants of one kernel kind, with the error on rows without part in the fit."""
 
     rows: Count = Field(0, description="fitted kernels; 0: defaults")
     unseen: Count = Field(0, description="measured kernels without part in the fit")
@@ -51,7 +51,7 @@ class Layer(Measured):
     """A linear layer in one format, in a graph of kernels."""
 
     launch: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(2.1e-6, description="of the product")
-    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(0.95, description="share of the peak")
+    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(0.95, description="share of peak")
     feed: Annotated[Times, found_in(0.0, 192.0)] = Field(
         0.7, description="clocks per 1,000 operand elements brought in"
     )

@@ -19,7 +19,7 @@ Floor = Annotated[Seconds, Field(ge=0, le=1)]
 class Site(Model):
     """Numbers of a place instead of a chip; absent ones are the chip's."""
 
-    name: Name = Field(description="name of the place")
+    name: Name = Field(description="place name")
     sustained_clock: Share | None = Field(None, description="share of the clock kept under load")
     dispatch: Floor | None = Field(None, description="host time per kernel in an eager framework")
     host_of_chip: bool = Field(

@@ -1,4 +1,4 @@
-"""How far a figure of energy can be trusted: the words that spec files use, and their check.
+"""Status of an energy figure: the words that spec files use, and their check.
 
 A value that is computed from others is ``derived`` when all of them are verified or measured; else it keeps the
 weakest word among what it was made of.

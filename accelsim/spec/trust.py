@@ -1,4 +1,4 @@
-"""How far each value of an energy table can be trusted."""
+"""Status of each value in an energy table."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ as 'low', with the bank number turned by the next higher bits of the address (a 
 
 @dataclass(frozen=True)
 class Conflicts:
-    """What banks make of a pattern: clocks it takes without and with conflicts, and words served.
+    """Cost of a pattern on banks: clocks without and with conflicts, and words served.
 
     ``degrees``: clocks that a clock of the array takes -> how often; ``words`` counts accesses, shared ones once.
     """

@@ -1,4 +1,4 @@
-"""Which words a systolic array asks of its buffers at each clock.
+"""Words that a systolic array reads from its buffers at each clock.
 
 A pattern gives byte addresses as an array of clocks x lanes; a lane is a port of the array, -1 says that it asks
 for nothing (the array fills or drains, or the operand is padding). All addresses are those of a tile that begins at

@@ -1,6 +1,5 @@
-"""How large a model and a run may be: what the compiler counts in arrays fits into 64 bits, and what a run builds fits
-into limits that are stated, may be moved, and are checked before anything is built.
-"""
+"""Limits of a model and a run: what the compiler counts in arrays fits into 64 bits, and what a run builds
+fits into limits that are stated, may be moved, and are checked before anything is built."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ def _of_node(graph: Graph, node: Node) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may build: ``commands`` of its program, and bytes of this machine's memory.
+    """Limits of one run: ``commands`` of its program, and bytes of this machine's memory.
 
     ``ignore_capacity``: whether the memories of the chip may hold more than they can, for a study.
     """

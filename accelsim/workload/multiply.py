@@ -1,4 +1,4 @@
-"""What a matrix unit makes of its operands, and the products of units that do not add up as BLAS does.
+"""Operands as a matrix unit receives them, and products of units that do not add up as BLAS does.
 
 ``Node.format`` names the format in which the unit multiplies. Real numbers that are wider are rounded to it as they
 enter the array (TF32; bf16 on a TPU); codes that a float unit computes with become the floats of the same value.

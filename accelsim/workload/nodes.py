@@ -1,4 +1,4 @@
-"""What is known of a node within its graph: its work, its form as a product, who reads what it makes."""
+"""A node within its graph: its work, its form as a product, the readers of its results."""
 
 from __future__ import annotations
 

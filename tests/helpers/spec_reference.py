@@ -171,9 +171,9 @@ def _type(annotation: Any) -> str:
         return unit + (f", {own[0]}..{own[1]}" if own else "")
     if get_origin(inner) is dict:
         or_none = f", or `{NONE}`" if families_of(annotation) else ""
-        return f"table of {_type(get_args(inner)[1])}{or_none}"
+        return f"table: {_type(get_args(inner)[1])}{or_none}"
     if get_origin(inner) is list:
-        return f"list of {_type(get_args(inner)[0])}"
+        return f"list: {_type(get_args(inner)[0])}"
     if get_origin(inner) is not None:
         words = get_args(inner)
         return _STATUS if words == get_args(Status) else ", ".join(f"`{choice}`" for choice in words)

@@ -89,7 +89,7 @@ def moved(counts: Counter[str], old: str, new: str) -> str:
 
 
 class Readers:
-    """Who reads each tensor, and which tensors the graph returns: looked up once for all nodes."""
+    """Readers of each tensor, and the graph's results: looked up once for all nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self._nodes, self._outputs = graph.consumers(), frozenset(graph.outputs)

@@ -1,4 +1,4 @@
-"""What the compiler knows behind a block of the model, in a form that can be compared with what it knew behind another.
+"""Compiler state after a block of the model, in a form that can be compared with the state after another block.
 
 Whatever the next commands depend on is in it: where tensors that somebody still needs lie, what is free, the slots
 whose turn it is, who wrote and read what last. Names are told by the part that they play for the block, numbers of
@@ -18,7 +18,7 @@ from accelsim.program.writing.layout import Layout
 
 
 class Counts(NamedTuple):
-    """How many regions, commands and steps there are."""
+    """Number of regions, commands and steps."""
 
     regions: int
     commands: int
@@ -26,7 +26,8 @@ class Counts(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """What did not move on: regions, with the versions that each got in between, commands, names of tensors."""
+    """State that stays from block to block: regions with the versions that each got in between, commands,
+    tensor names."""
 
     regions: dict[int, int]
     commands: frozenset[int]

@@ -1,4 +1,4 @@
-"""Which number format each matrix node computes in, and what its operands are in memory.
+"""Number format in which each matrix node computes, and of its operands in memory.
 
 A request such as 'int8', 'fp8_e4m3fn' or 'int4xint8' (weights x activations) names the formats of the values. The
 unit of the chip computes them in a format of its own list: the same one or, where emulation is allowed, the
@@ -29,7 +29,7 @@ WIDE = 16
 
 
 class Operands(NamedTuple):
-    """How a matrix node is computed.
+    """Computation of a matrix node.
 
     ``mac``: format of the unit. ``weights``, ``activations``: formats of the values. ``stored_weights``,
     ``stored_activations``: formats in memory, those of ``mac``.

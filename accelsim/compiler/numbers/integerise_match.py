@@ -1,4 +1,4 @@
-"""Which products of a quantised model can be computed in integers: operands, bias, and sums that fit."""
+"""Products of a quantised model that can be computed in integers: operands, bias, and sums that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which number format every tensor has on the chip, and the scale and zero point of those that hold codes."""
+"""Number format of every tensor on the chip, and the scale and zero point of those that hold codes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class TileFormat(Model):
     k: Side = Field(description="weights along the reduction")
     n: Side = Field(description="weights along the outputs")
     cycles_per_row: Pace = Field(description="issue slots per streamed row")
-    accumulate: str = Field("fp32", description="format of the partial sums")
+    accumulate: str = Field("fp32", description="partial sum format")
     dot: str | None = Field(
         None,
         description="[rule of sums](mixed-precision.md); absent: exact, or FP32",

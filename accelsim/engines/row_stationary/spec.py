@@ -23,7 +23,7 @@ ROLES = ("activations", "weights", "partial_sums")
 class RowFormat(Model):
     """One operand format of the PEs: one multiply-accumulate per clock each."""
 
-    accumulate: str = Field("int32", description="format of the partial sums")
+    accumulate: str = Field("int32", description="partial sum format")
     dot: str | None = Field(
         None,
         description="[rule of sums](mixed-precision.md); absent: exact, or FP32",

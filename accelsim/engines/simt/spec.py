@@ -51,9 +51,9 @@ Held = Annotated[float, Field(gt=0, le=64)]
 class TileShape(Model):
     """A result tile of one thread block."""
 
-    m: Side = Field(description="rows of the result (activations)")
+    m: Side = Field(description="result rows (activations)")
     n: Side = Field(description="columns: output channels")
-    threads: Parts = Field(description="threads of the block")
+    threads: Parts = Field(description="threads per block")
     step: Side | None = Field(None, description="K step; absent: the format's")
     unit: Literal["tensor", "lanes"] | None = Field(None, description="its unit; absent: both")
     also: Annotated[list[str], once] = Field([], description="formats of the other unit that have it too")
@@ -135,8 +135,8 @@ class Simt(EngineSpec):
     multiprocessors: Cores = Field(description="streaming multiprocessors (SM, compute units)")
     threads: Parts = Field(description="resident threads per multiprocessor")
     blocks: Parts = Field(description="resident thread blocks")
-    registers: Bytes = Field(description="register file of a multiprocessor")
-    shared: Bytes = Field(description="shared memory of a multiprocessor for blocks")
+    registers: Bytes = Field(description="register file")
+    shared: Bytes = Field(description="shared memory for blocks")
     lanes: Lanes = Field(description="FP32 lanes: elements per clock, except products")
     special: Lanes = Field(
         description="special-function results per clock: powers, exponentials, trigonometry, divisions"

@@ -43,7 +43,7 @@ class MacFormat(Model):
     cycles_per_row: FractionalPace = Field(
         1, description="clocks per streamed row: 2 is half rate, 1/2 double rate"
     )
-    accumulate: str = Field("int32", description="format of the partial sums")
+    accumulate: str = Field("int32", description="partial sum format")
     dot: str | None = Field(
         None,
         description="[rule of sums](mixed-precision.md); absent: exact, or FP32",

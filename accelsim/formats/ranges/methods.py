@@ -29,7 +29,7 @@ Rule = Callable[[Array, Array, "Settings"], float]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a rule may need: bits of a code, whether it has no sign, the percentile, and the bins that ONNX
+    """Inputs of a rule: bits of a code, whether it has no sign, the percentile, and the bins that ONNX
     Runtime's entropy search uses (more are merged)."""
 
     bits: int = 8

@@ -1,4 +1,4 @@
-"""How ONNX Runtime 1.31 chooses ranges (onnxruntime.quantization.calibrate), to the bin."""
+"""Ranges as ONNX Runtime 1.31 chooses them (onnxruntime.quantization.calibrate), to the bin."""
 
 from __future__ import annotations
 

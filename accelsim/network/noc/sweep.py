@@ -27,7 +27,7 @@ STEEP = 10
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of a network under one traffic pattern. Loads in flits per clock and node, latencies in clocks.
+    """Results of a network under one traffic pattern. Loads in flits per clock and node, latencies in clocks.
 
     ``load_of_one`` [channels]: flits per clock of each channel at a load of 1; ``measured`` and ``estimated`` (clocks)
     are of the loads that were simulated.

@@ -1,4 +1,4 @@
-"""What breaks a law of a spec."""
+"""A violated law of a spec."""
 
 from __future__ import annotations
 

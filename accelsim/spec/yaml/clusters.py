@@ -28,7 +28,7 @@ COUNTS = ("nodes", "devices")
 
 
 class Named(NamedTuple):
-    """What a name means: the file, how many of what it counts are asked for, or None, and the ``COUNTS`` behind it."""
+    """A parsed cluster name: its file, the number before it (or None), and the ``COUNTS`` after it."""
 
     file: Path
     many: int | None

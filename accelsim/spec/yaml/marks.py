@@ -186,7 +186,7 @@ class _Builder:
         return f"more than {DEEPEST} blocks inside each other" if len(self.around) > DEEPEST else ""
 
     def _value(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any) -> Any:
-        """The same for a node that ends."""
+        """Record the end of a node."""
         model = model_of(annotation)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, annotation, base)

@@ -1,4 +1,4 @@
-"""What a spec model expects at a key: its declared type, seen through Optional, Annotated, dict and list."""
+"""Return the type that a spec model declares at a key, inside Optional, Annotated, dict and list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gradient rules write with: values that are tensors of the graph, and arithmetic that appends nodes to it."""
+"""Tools of gradient rules: values that are tensors of the graph, and arithmetic that appends nodes to it."""
 
 from __future__ import annotations
 

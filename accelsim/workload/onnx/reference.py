@@ -30,7 +30,7 @@ class Reference(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How far one tensor is from the reference: max |a - b|, and that over max |b|."""
+    """Difference of one tensor from the reference: max |a - b|, and that over max |b|."""
 
     tensor: str
     max_abs: float

@@ -117,7 +117,8 @@ def _by_columns(frame: Array, weights: Array, window: Window, y: Array) -> None:
 
 
 def _several_images(frame: Array, matrix: Array, window: Window, y: Array, together: int) -> None:
-    """As ``_by_columns`` with the columns of several small images made at once: fewer calls, the same products."""
+    """Convolve by columns of several small images at once: fewer calls than ``_by_columns``, the same
+    products."""
     positions = prod(window.out)
     for start in range(0, len(frame), together):
         part, out = frame[start : start + together], y[start : start + together]
@@ -168,7 +169,7 @@ def _gemm(node: Node, ins: Ins, outs: list[Tensor]) -> Gemm | None:
 
 
 def _geometry(window: Window, batch: int, channels: int) -> base.Conv:
-    """As a 2-D convolution: a 1-D one gets height 1."""
+    """Return a convolution as a 2-D one: a 1-D one gets height 1."""
 
     def two(values: tuple[int, ...], missing: int) -> tuple[int, int]:
         return (values[0], values[1]) if len(values) == 2 else (missing, values[0])

@@ -1,4 +1,4 @@
-"""What elementwise ops of one input have in common; those that give truth values or bits; Cast."""
+"""Common parts of elementwise ops with one input; ops that give truth values or bits; Cast."""
 
 from __future__ import annotations
 

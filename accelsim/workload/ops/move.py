@@ -211,7 +211,7 @@ def _bit_cast_infer(node: Node, ins: Ins) -> Infers:
 
 
 def _bit_cast(node: Node, values: Values) -> list[Array]:
-    """The same bits read as another format: each value as it is stored, seen anew."""
+    """Read stored bits as another format."""
     given = stored(array(values, 0), node.attrs["given"])
     kind = stored(np.zeros(1, CONTAINERS[node.attrs["to"]]), node.attrs["to"]).dtype
     return [given.view(kind).astype(CONTAINERS[node.attrs["to"]])]

@@ -1,4 +1,4 @@
-"""Which numbers of a training step are kept in which format."""
+"""Formats of the numbers in a training step."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from accelsim.workload.zoo.entry import Params
 
 @dataclass(frozen=True)
 class Style:
-    """What families of decoders differ in.
+    """Differences between families of decoders.
 
     ``gated``: SwiGLU (Shazeer, arXiv 2002.05202), RMSNorm (Zhang and Sennrich, arXiv 1910.07467) and rotary positions
     (Su et al., arXiv 2104.09864) of base ``theta``; otherwise GELU, LayerNorm and learnt positions, ``context`` of

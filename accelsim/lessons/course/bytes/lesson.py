@@ -29,8 +29,8 @@ class Numbers(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the ledger of a run says: multiplications, bytes out of the activation SRAM, bytes from and to DRAM, their
-    energies, pJ."""
+    """Counts in the ledger of a run: multiplications, bytes out of the activation SRAM, bytes from and to
+    DRAM, their energies, pJ."""
 
     counts: tuple[int, int, int]
     energies: tuple[float, float, float]
@@ -75,7 +75,7 @@ def _part(component: str, action: str) -> int | None:
 
 
 class Bytes(Lesson):
-    """What a byte costs."""
+    """Lesson 1: the cost of a byte."""
 
     number, title, file, minutes = 1, "What a byte costs", "energy.py", 10
     idea = "Fetching a number from memory costs hundreds of times as much energy as multiplying it."

@@ -171,7 +171,7 @@ def _pair(got: Any) -> tuple[float, int]:
 
 
 def _bits(where: str, right: float, got: Any, rule: str) -> None:
-    """The same number to the last bit, with the distance in units of its last place."""
+    """Compare numbers to the last bit, and state the distance in units of the last place."""
     if isinstance(got, bool) or not isinstance(got, int | float):
         raise Wrong(where, "a number", got, rule)
     if float(got) != right:

@@ -19,7 +19,7 @@ FORWARD, BACKWARD = 1, 2
 
 
 class Slot(NamedTuple):
-    """What a stage did, in slots of time."""
+    """Operations of a stage, in slots of time."""
 
     stage: int
     kind: str
@@ -63,7 +63,8 @@ def peak(order: Sequence[Op]) -> int:
 
 
 class Reduced(NamedTuple):
-    """What ranks have after their moves; bytes over each link (from, to); what each that did not end waits for."""
+    """State of the ranks after their moves; bytes over each link (from, to); what each that did not end
+    waits for."""
 
     values: Floats
     link_B: dict[tuple[int, int], int]

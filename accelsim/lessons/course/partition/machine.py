@@ -74,7 +74,7 @@ def chain(layers: tuple[Layer, ...], batch: int) -> Chain:
 
 
 class Step(NamedTuple):
-    """What happened: on 'A', 'H' or the 'link', s."""
+    """Event of a timeline on 'A', 'H' or the 'link', s."""
 
     where: str
     name: str

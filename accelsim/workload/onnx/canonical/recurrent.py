@@ -133,7 +133,7 @@ def recurrent(raw: RawNode, scope: Scope) -> list[Node]:
 
 
 class _Layer:
-    """What the directions of one node share."""
+    """Parts that the directions of one node share."""
 
     def __init__(self, raw: RawNode, scope: Scope) -> None:
         self.raw, self.scope, self.chain = raw, scope, Chain(raw, scope)

@@ -29,7 +29,7 @@ class Foreign(Exception):
 
 @dataclass
 class Trace:
-    """What an import met.
+    """Findings of an import.
 
     ``asked``: tensors whose values some rule asked for although only a run makes them; ``shaping``: inputs of foreign
     nodes whose results have shapes that depend on values; ``host``: ops of foreign nodes that the host computed at
@@ -67,7 +67,7 @@ class Budget:
 
 @dataclass
 class Scope:
-    """What is known when a node is reached: all tensors made so far, and which names anybody reads later.
+    """State of an import at a node: all tensors made so far, and the names that later nodes read.
 
     ``opsets`` are the versions by domain; ``batch`` is (batch of the file, batch asked for) when the batch is
     rewritten, else None; ``strict`` forbids foreign nodes (inside the body of an op that may go to the host whole).

@@ -1,4 +1,4 @@
-"""What the export of a graph collects: ONNX nodes and the initialisers that canonical attributes become."""
+"""Collected parts of an exported graph: ONNX nodes and the initialisers that canonical attributes become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which inputs of an ONNX model are caches: ONNX has no states, exporters of decoders have a way of naming them."""
+"""Find inputs of an ONNX model that are caches: ONNX has no states, but exporters of decoders name them
+alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file says about itself must be true before anything is made of it: sizes, names, attributes, counts.
+"""Check a file before use: sizes, names, attributes, counts.
 
 Every check looks at the ModelProto only and returns all problems that it finds. What depends on shapes and element
 types of results is checked node by node during the import.

@@ -17,7 +17,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Form:
-    """What the definition of an op says of its nodes.
+    """Properties of nodes by the definition of their op.
 
     ``inputs``, ``outputs``: least and most of them; ``needed``: inputs that may not be absent; ``attributes``: name ->
     (type number, required). ``kinds``: of each input the name of the type that it shares with others and the formats
