@@ -189,7 +189,7 @@ class _Part(Generic[T]):
         return self._add("Reshape", w, shape=[self._channels, split[1], *(run.taps for run in self.runs)])
 
     def _bias(self, bias: T | None) -> list[T]:
-        """Return the weights of each filter, for all of its phases."""
+        """Return the bias of each filter, for all of its phases."""
         if bias is None or prod(self._phases) == 1:
             return [] if bias is None else [bias]
         g = self._g

@@ -92,7 +92,7 @@ def _common(node: Node, ins: Ins) -> Infers:
 
 
 def _pair(node: Node, ins: Ins) -> Infers:
-    """Register an op of two inputs."""
+    """Infer the result of an op with two inputs."""
     if node.op.startswith("Bit"):
         bits(node, ins)
     return _common(node, [tensor(node, ins, 0), tensor(node, ins, 1)])
