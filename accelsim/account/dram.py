@@ -35,7 +35,7 @@ def followed(run: Run) -> dict[str, DramStats]:
 
 
 def command_prices(run: Run) -> dict[tuple[str, str], float]:
-    """(memory, action) -> joules per count: to put over those of ``energy.price_list``."""
+    """Return (memory, action) -> joules per count, which replace those of ``energy.price_list``."""
     prices: dict[tuple[str, str], float] = {}
     for name, stats in run.dram.items():
         table = stats.device.energy

@@ -49,8 +49,9 @@ def key_of(run: Run) -> str:
 
 
 def latency_interval(run: Run, key: str = "") -> Interval | None:
-    """Return the interval of the time of a run, which is a whole of ``key`` ('': a network); None for a chip without
-    kernels: nobody has measured how far off it is. Single products, and lists of them, have that of their kernels."""
+    """Return the 90 % interval of a run's time, by measurements of whole runs of kind ``key`` ('': a
+    network); None for a chip without kernels. Single products, and lists of them, have that of
+    their kernels."""
     found = parts(run)
     if found is None:
         return None

@@ -81,8 +81,8 @@ class Layer:
 
     @property
     def bound_key(self) -> str:
-        """Return what most of the time that it adds goes to, a key of ``critical_path.KEYS``; 'hidden' when it adds
-        none."""
+        """Return the cause of most of the time that the layer adds, a key of ``critical_path.KEYS``;
+        'hidden' if it adds none."""
         return next((blame.key for blame in self.path), HIDDEN)
 
     @property

@@ -114,8 +114,8 @@ def _shape(shape: tuple[int, ...], images: bool) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Return whether a layer's name was given by a person: not empty, not just a number with a letter or an
-    operator."""
+    """Return whether a layer's name was given by a person: not empty, not a number with a letter or an
+    operator's name."""
     if not name or NONDESCRIPT.fullmatch(name.rsplit("/", 1)[-1]):
         return False
     made = EXPORTED.fullmatch(name)

@@ -44,12 +44,12 @@ class Grouped(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, options by the names that they have now."""
+        """Parse arguments after renaming options of former versions."""
         known = {opt for param in self.get_params(ctx) for opt in param.opts}
         return super().parse_args(ctx, [_renamed(arg, known) for arg in args])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, group by group; what is in none comes last."""
+        """Write the options group by group, those without a group last."""
         shown = [
             (param, record)
             for param in self.get_params(ctx)

@@ -355,7 +355,7 @@ def mark(m: Memory, stop: int) -> tuple[int, int, tuple[int, ...]]:
 
 
 def empty_log(m: Memory) -> int:
-    """Begin the log anew; return the rows that it has."""
+    """Empty the log of commands and return its number of rows."""
     rows = m.whole[0].logged
     m.whole[0].logged = 0
     return rows

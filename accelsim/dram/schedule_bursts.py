@@ -37,7 +37,7 @@ def push(m: Memory, ends: Bank | Queue, d: int, s: int) -> None:
 
 
 def drop(m: Memory, ends: Bank | Queue, d: int, s: int) -> None:
-    """Take slot ``s`` out of such a list."""
+    """Take slot ``s`` out of the list of a bank or queue."""
     before, after = m.slot[s].before, m.slot[s].after
     if before >= 0:
         m.slot[before].after = after

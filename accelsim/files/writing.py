@@ -75,12 +75,12 @@ _written: dict[Path | None, None] = {}
 
 
 def forget() -> None:
-    """Begin to count anew what this process wrote."""
+    """Forget the files that this process wrote."""
     _written.clear()
 
 
 def written() -> list[Path]:
-    """Return what took its place since :func:`forget`, as its callers named it."""
+    """Return the files written since :func:`forget`, as their callers named them."""
     return [told for told in _written if told is not None]
 
 

@@ -82,7 +82,8 @@ class Action(NamedTuple):
 
 
 def transferred(memory: str, linked: bool, tensor: str, size_B: int, write: bool) -> list[Action]:
-    """Entries of the off-chip side of a transfer: the memory, and the link before it where it is ``linked``."""
+    """Return the ledger entries of a transfer's off-chip side: the memory, and its link if it is
+    ``linked``."""
     entries = [Action(memory, WRITE if write else READ, tensor, size_B)]
     return [*entries, Action(f"{memory}.link", TRANSFER, tensor, size_B)] if linked else entries
 

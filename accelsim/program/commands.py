@@ -221,8 +221,8 @@ class Step:
 
     @property
     def edge(self) -> str:
-        """'input' or 'output' where the step only turns inputs of the model into codes, or codes into its results; ''
-        for a layer of the model."""
+        """Return 'input' or 'output' for a step that only converts the model's inputs or results, '' for a
+        layer."""
         found: str = self.node.attrs.get("edge", "")
         return found
 

@@ -205,7 +205,7 @@ class Roles:
         return [self.engine(queue) for queue in unit.spec.queues(unit.name)]
 
     def functions_behind(self, node: Node) -> Unit:
-        """The engine that results of a product pass; only asked for where there is one."""
+        """Return the engine that computes a product's epilogue; the node must have one."""
         unit = function_unit(self.chip, [part.op for part in node.epilogue])
         assert unit is not None
         return unit

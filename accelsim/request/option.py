@@ -82,7 +82,7 @@ class Option:
 
     @property
     def negated(self) -> bool:
-        """Return whether the compiler has it the other way round."""
+        """Return whether the compiler's option means the opposite."""
         return self.compiled.startswith("not ")
 
     @property

@@ -36,10 +36,10 @@ class Fitted(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A constant of one chip. ``path``: where it stands in the spec; ``engine``: whose it is; ``value``: what it is,
-    ``default``: what it is where nothing says otherwise; ``whole``: whether it is a whole number; ``alone``: whether
-    the chip has one kind of core; ``shares``: where the constant stands whose value it takes unless it has its own;
-    ``mechanism``: version of the forms of its engine."""
+    """A constant of one chip. ``path``: its place in the spec; ``engine``: name of its engine; ``value``,
+    ``default``: current value and default; ``whole``: whether it is an integer; ``alone``: whether
+    the chip has one kind of core; ``shares``: path of the constant whose value it takes unless it
+    has its own; ``mechanism``: version of its engine's closed forms."""
 
     path: PathTo
     engine: str

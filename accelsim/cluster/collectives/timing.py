@@ -87,7 +87,8 @@ class CollectiveTime:
 
     @property
     def bus_Bps(self) -> float:
-        """Bus bandwidth of nccl-tests: what a link of each device must carry, per second, whoever does it how."""
+        """Bus bandwidth as nccl-tests defines it: bytes per second that each device's link must carry
+        under any algorithm."""
         return self.alg_Bps * bus_factor(self.kind, len(self.group))
 
     @cached_property

@@ -130,7 +130,7 @@ _EXPECTED = (
 
 
 def read_profile(text: str, where: str = "profile") -> States:
-    """The states of a profile in PipeDream's format (msr-fiddle/pipedream, ``profiler``): ms, bytes.
+    """Read the states of a profile in PipeDream's format (msr-fiddle/pipedream, ``profiler``): ms, bytes.
 
     Inputs go, for they have no choice of a stage; results that nobody uses (``__getitem__``) go too. UsageError with
     every line that is not of the format, or names an unknown layer.

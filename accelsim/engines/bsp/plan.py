@@ -51,11 +51,11 @@ class TileMemory:
         return tiles
 
     def stay_spread(self, size_B: int) -> None:
-        """A constant that lies evenly on all tiles."""
+        """Add a constant that is spread evenly over all tiles."""
         self.constants += -(-size_B // self.tiles)
 
     def put_spread(self, region: int, size_B: int) -> None:
-        """An activation that lies evenly on all tiles."""
+        """Add an activation that is spread evenly over all tiles."""
         self.live[region] = np.full(self.tiles, -(-size_B // self.tiles), np.int64)
         self.spread.add(region)
 

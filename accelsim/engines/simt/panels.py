@@ -127,9 +127,9 @@ def panels(gemm: Gemm, panel: Panel) -> int:
 def panel_for(
     product: Product, shape: tuple[int, int], step: int, wave: int, l2_B: int, streams: bool = False
 ) -> Panel | None:
-    """The panel for blocks of ``shape`` (rows, columns), ``wave`` of them at a time and loops over K by ``step``; None
-    where not even one block fits into the cache. ``streams``: of its slices only the steps in flight have to fit.
-    """
+    """Return the panel for blocks of ``shape`` (rows, columns), ``wave`` blocks at a time, with K in steps
+    of ``step``; None if not even one block fits into the cache. ``streams``: of its slices only the
+    steps in flight have to fit."""
     while wave:
         fitting = [
             panel

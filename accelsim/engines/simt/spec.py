@@ -335,7 +335,7 @@ def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Fi
 
 
 def each_tile_fits(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """A tile is there for some format: its block fits a multiprocessor."""
+    """Check that the block of each tile fits a multiprocessor in at least one format."""
     known, have = _known(unit), unit.limits
     for index, tile in enumerate(unit.tiles if known else ()):
         if not any(unit.residents(tile, name) for name in known):

@@ -47,10 +47,10 @@ class Fast:
         }
 
     def read(self, command: Command, use: Use) -> None:
-        """Operands are taken by name when the node completes."""
+        """Do nothing: the node reads its operands by name when it completes."""
 
     def forget(self, region: int) -> None:
-        """Regions hold nothing here."""
+        """Do nothing: regions hold no values under this policy."""
 
     def complete(self, command: Command) -> None:
         """Run the node with its last command; a message goes into the mail, or comes out of it."""

@@ -29,9 +29,8 @@ def _steps(network: Network, source: Ints, destination: Ints, coin: Ints) -> Ite
 
 
 def routes(network: Network, source: Ints, destination: Ints, coin: Ints | None = None) -> Ints:
-    """Links that packets cross, [packets, most hops], in order, -1 behind the last; ``coin`` (0 when absent) chooses
-    between ways round that are equally long.
-    """
+    """Return the links that packets cross in order, [packets, most hops], padded with -1; ``coin``
+    (default 0) chooses between equally long routes."""
     hops = list(_steps(network, source, destination, np.zeros_like(source) if coin is None else coin))
     table = np.full((len(source), len(hops)), -1, np.int64)
     for hop, (index, link) in enumerate(hops):

@@ -37,7 +37,7 @@ def section(
 
 
 def first(run: Run, summary: Summary) -> list[Section]:
-    """Return what stands before the layers."""
+    """Return the sections of the page before the layers."""
     found = [
         section("Summary", ("", ""), summary_rows(summary)),
         section("Energy", ("category", "energy", "share"), energy_rows(summary), (1, 2)),

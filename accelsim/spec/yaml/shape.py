@@ -63,7 +63,7 @@ def chosen(annotation: Any, value: Any) -> Any:
 
 @_remembered
 def model_of(annotation: Any) -> type[Model] | None:
-    """The model that ``annotation`` is, what those of a union have in common, or None."""
+    """Return the model of ``annotation``, the common parent of a union of models, or None."""
     if choices(annotation):
         return EngineSpec
     inner = core(annotation)
@@ -71,7 +71,7 @@ def model_of(annotation: Any) -> type[Model] | None:
 
 
 def file_of(annotation: Any) -> Any:
-    """Return what a file that stands where ``annotation`` is declared is a spec of: the model, or the union."""
+    """Return the model, or the union of models, that a file in the place of ``annotation`` describes."""
     return annotation if choices(annotation) else model_of(annotation)
 
 

@@ -23,7 +23,8 @@ from accelsim.workload.ops.base import Gemm
 
 
 class Effort(NamedTuple):
-    """How much of a search is rehearsed: how many of the best candidates at the most, how many tiles of all of them."""
+    """Limits of a search's rehearsal: at most ``leaders`` of the best candidates, with ``tiles`` tiles
+    together."""
 
     leaders: int
     tiles: int

@@ -183,7 +183,7 @@ def reduce(raw: RawNode, scope: Scope) -> Node:
 
 @rule("ReduceLogSum", "ReduceLogSumExp")
 def reduce_log(raw: RawNode, scope: Scope) -> list[Node]:
-    """The logarithm of a sum, of powers of e relative to the largest one where it is of powers."""
+    """Return the logarithm of a sum, relative to the largest term for ReduceLogSumExp."""
     x, dtype = raw.inputs[0], scope.tensors[raw.inputs[0]].dtype
     reduction = reduce(raw, scope)
     if reduction.op == "Identity" or dtype[:2] not in ("fp", "bf"):

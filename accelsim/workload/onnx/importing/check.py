@@ -48,7 +48,7 @@ HOW_TO_DRAW = "; or --values off or --weights random:SEED, which do without"
 
 
 def without_data(proto: Any, path: Path) -> frozenset[str]:
-    """Names of initialisers whose format and shape are stated and whose values are not there.
+    """Return the names of initialisers that state format and shape but have no values.
 
     Files that hold the architecture of a network only have such: external data that was left out, or empty tensors.
     """

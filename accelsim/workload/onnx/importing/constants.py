@@ -50,7 +50,7 @@ class Made:
 
 
 def check_bytes(shape: tuple[int, ...], dtype: str, name: str) -> None:
-    """TooLarge, naming the node, when making an array of this shape takes more memory than the limit."""
+    """Raise TooLarge, naming the node, if an array of this shape takes more memory than the limit."""
     size_B = prod(shape) * (np.dtype(CONTAINERS[dtype]).itemsize + TEMPORARY_B)
     text = f"a constant of {' x '.join(map(str, shape))} that {name} makes takes about {memory_text(size_B)} of memory"
     check_memory(name, size_B, text, "a smaller constant, --values off")
@@ -96,7 +96,7 @@ class Computed:
             check_bytes(shape, dtype, self.node.name)
 
     def evaluated(self, made: Mapping[int, list[Array]]) -> list[Array]:
-        """All results of the node; ``made`` has those of nodes behind it whose results are not kept."""
+        """Return all results of the node. ``made`` holds results of its producers that are not kept."""
         values = [None if tensor is None else _value(tensor, made) for tensor in self.inputs]
         with refusing(self.node.op, self.node.name, self.inputs), np.errstate(all="ignore"):
             return base.get(self.node.op).kernel(self.node, values)
