@@ -38,7 +38,7 @@ def _engine() -> Any:
 
 
 def _given(engines: Any) -> Any:
-    """Those that are not ``null``."""
+    """Return the entries that are not ``null``."""
     if not isinstance(engines, dict):
         return engines
     return {name: engine for name, engine in engines.items() if engine is not None}
@@ -49,7 +49,7 @@ class Core(Model):
 
     later: ClassVar = {"Engine": _engine}
 
-    count: Cores = Field(1, description="copies of it")
+    count: Cores = Field(1, description="copies")
     engines: Annotated[dict[Name, Engine], BeforeValidator(_given)] = Field(
         {}, description="engines by name; `null`: not this one of the base file"
     )

@@ -101,7 +101,8 @@ EXACT = 10**6
 
 
 def awaited(asked_fs: int, own_fs: int) -> int:
-    """Return how long a pass waits for a host that takes ``asked_fs`` to ask for its kernels, which take ``own_fs``."""
+    """Return the time that a pass waits for a host that needs ``asked_fs`` to launch its kernels, which
+    take ``own_fs``."""
     return max(asked_fs - own_fs, round(EXPOSED * asked_fs))
 
 
