@@ -186,7 +186,7 @@ def _no_spine(_: Figure, axes: Axes) -> None:
 
 def _zoom(row: Format, what: Description) -> Panel:
     values, height = around(what.rounded, row), Axis(low=0, high=1.2, names={})
-    if len({*values}) < 2:
+    if len({float(value) for value in values}) < 2:
         title = f"{what.value:g} becomes {what.rounded:g}: no neighbours to draw"
         return Panel(title, [], Axis(names={}), height, finish=_no_spine)
     low, high = values[0], values[-1]

@@ -84,7 +84,7 @@ def _name_stages(rows: Sequence[Layer], _: Figure, axes: Axes) -> None:
         if middle - last >= apart and end - first + 1 >= apart / 2:
             axes.annotate(name, (middle, -0.14), xycoords=where, ha="center", va="top", fontsize=7.5)
             last = middle
-    axes.xaxis.labelpad = 24
+    axes.xaxis.labelpad = 27
 
 
 def stages(rows: Sequence[Layer]) -> list[tuple[str, int, int]]:

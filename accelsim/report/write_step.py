@@ -31,9 +31,8 @@ from accelsim.report import fusing
 from accelsim.report.cluster.looks import PARTS, device_names
 from accelsim.report.cluster.page import page_data
 from accelsim.report.cluster.topology import draw
-from accelsim.report.page.data import packed
+from accelsim.report.page.data import Section, packed, section
 from accelsim.report.page.document import Entry, html
-from accelsim.report.page.tables import Section, section
 from accelsim.report.picture import Axis, Panel, Picture, line, note, stacked
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import facts_of, records, sentences

@@ -65,7 +65,7 @@ function pointable(view, table) {
   body.addEventListener("focusout", () => view.point(null));
   body.addEventListener("click", (event) => view.choose(layerOf(event.target)));
   body.addEventListener("keydown", (event) => {
-    const shown = [...body.rows].filter((row) => !row.hidden);
+    const shown = [...body.rows].filter((row) => row.checkVisibility());
     const at = shown.indexOf(event.target.closest("tr"));
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && shown[at + step]) focus(shown[at + step]);
@@ -79,9 +79,19 @@ function pointable(view, table) {
   });
 }
 
+// Blocks that repeat an earlier one are folded at first.
+function foldable(table, mount) {
+  const many = table.querySelectorAll("tr.again").length;
+  if (!many) return;
+  const fold = (event) => event.target.setAttribute("aria-pressed", String(!table.classList.toggle("folded")));
+  table.classList.add("folded");
+  mount.append(el("button", { type: "button", "aria-pressed": "false", click: fold }, `show all blocks (${many} lines more)`));
+}
+
 PARTS.table = (view, mount) => {
   const table = view.article.querySelector("table.layers");
   sortable(table);
   filterable(table, mount);
+  foldable(table, mount);
   pointable(view, table);
 };

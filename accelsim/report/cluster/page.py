@@ -11,10 +11,8 @@ from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.errors import count_of
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
-from accelsim.report.page.data import FORMAT, VERSION
-from accelsim.report.page.tables import Section, section
-from accelsim.report.page.thin import deltas, spans, thinned
-from accelsim.report.page.timeline import MOST, Texts
+from accelsim.report.page.data import FORMAT, VERSION, Section, section
+from accelsim.report.page.timeline import MOST, Texts, deltas, spans, thinned
 from accelsim.report.step import energy_rows
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 from accelsim.time import FS

@@ -12,8 +12,7 @@ from accelsim.machine.run import Run
 from accelsim.program.actions import WRITE
 from accelsim.program.roles import buffer_of
 from accelsim.report.page.layers import Lines
-from accelsim.report.page.thin import deltas, spans, thinned
-from accelsim.report.page.timeline import Texts
+from accelsim.report.page.timeline import Texts, deltas, spans, thinned
 from accelsim.report.text import percent, seconds, si
 from accelsim.units import show
 

@@ -20,8 +20,8 @@ from accelsim.report.compare import (
     notes,
 )
 from accelsim.report.compare_labels import labels
+from accelsim.report.page.data import Section, section
 from accelsim.report.page.document import Entry
-from accelsim.report.page.tables import Section, section
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from accelsim.report.text import MISSING, ratio, signed
 from accelsim.time import FS

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from accelsim.report.page.layers import HOW_TO_READ
-from accelsim.report.page.parts import CHARTS, Chart
-from accelsim.report.text import MISSING, si
+from accelsim.report.page.tables import Cell, layer_part, side_by_side, table_html
+from accelsim.report.text import percent
 
 SCRIPTS = (
     "base.js", "table.js", "chart.js", "bars.js", "roofline.js", "spans.js", "timeline.js", "buffers.js", "joules.js",
@@ -42,6 +42,11 @@ FILES = (
 
 LAYERS = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
 """What the lines of a page are, where its data do not say: the title of their table, the file of it, its columns."""
+
+
+PATCH = '<span class="entry"><span class="patch" style="--colour:{}"></span>{}</span>'
+LEAST = 0.0005
+"""Share from which on a part of a bar is in its legend."""
 
 
 class Entry(NamedTuple):
@@ -117,22 +122,46 @@ def _block(name: str, packed: bytes) -> str:
 
 
 def _article(number: int, entry: Entry, several: bool) -> str:
-    """All sections of a run; of several, those behind the first are hidden until they are chosen."""
+    """All sections of a run, provenance at the end; of several, those after the first are hidden until they are
+    chosen."""
     data = entry.data
     title = f"{entry.label}: {data['title']}" if several else data["title"]
+    first, *pictures = data.get("pictures") or [None]
+    sentences = "\n".join(f"<p class=lead>{escape(sentence)}</p>" for sentence in data["sentences"])
+    picture = _picture(first) if first else _whole(data["layers"])
     parts = [
         f"<h1>{escape(title)}</h1>",
-        *(f"<p class=lead>{escape(sentence)}</p>" for sentence in data["sentences"]),
+        f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">{picture}</div></div>',
         *(_section(each) for each in data["first"]),
-        _layers(data["layers"], data.get("table", LAYERS)),
+        layer_part(data["layers"], data.get("table", LAYERS)),
         *(_chart(each, data) for each in CHARTS if data.get(each.key) is not None),
-        *(_picture(each) for each in data.get("pictures", ())),
-        *(_section(each) for each in data["last"]),
-        _files(entry),
+        *map(_picture, pictures),
         *([_titled("Notes of the compiler", _list(data["notes"]))] if data["notes"] else []),
+        _files(entry),
+        *(_section(each) for each in data["last"]),
     ]
     body = "\n".join(parts)
     return f'<article class="run" data-run="{number}" aria-label="{escape(title)}">\n{body}\n</article>'
+
+
+def _whole(layers: dict[str, Any]) -> str:
+    """The picture that answers first: bars of 100 %, what the time and what the energy of the run went to."""
+    bars = []
+    for title, key, values in (("time", "reasons", "time_fs"), ("energy", "categories", "energy_J")):
+        total = sum(layers[values]) or 1.0
+        shares = [(escape(name), escape(colour), sum(parts) / total) for name, colour, parts in layers[key]]
+        seen = [each for each in shares if each[2] >= LEAST]
+        if len(seen) == 1:
+            bars.append(f"<p>All of the {title} goes to {seen[0][0]}.</p>")
+        elif seen:
+            pieces = "".join(
+                f'<i style="flex:{share:.5f};background:{colour}"></i>' for _, colour, share in shares
+            )
+            legend = "".join(PATCH.format(colour, f"{name} {percent(share)}") for name, colour, share in seen)
+            bars.append(
+                f'<h3>Where the {title} went</h3>\n<div class="whole">{pieces}</div>\n<p class="key">{legend}</p>'
+            )
+    return "\n".join(bars)
 
 
 def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
@@ -148,50 +177,9 @@ def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
         + "\n".join(f"<p class=lead>{escape(text)}</p>" for text in comparison["sentences"])
         + "\n" + "\n".join(_section(each) for each in comparison["tables"])
         + '\n<section class="part" data-part="compare"><h2>Layers side by side</h2><p class="caption">'
-        f"{escape(comparison['caption'])}</p>\n<div class=\"mount\"></div>\n{_side_by_side(comparison)}\n"
+        f"{escape(comparison['caption'])}</p>\n<div class=\"mount\"></div>\n{side_by_side(comparison)}\n"
         "<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
     )  # fmt: skip
-
-
-def _side_by_side(comparison: dict[str, Any]) -> str:
-    """The table of layers of all runs: times, energies, their differences to the first run, what each is bound by."""
-    runs = comparison["runs"]
-    sets = (("time", "time_s", "s"), ("energy", "energy_J", "J"))
-    heads = [
-        "layer",
-        *(head for what, _, _ in sets for head in _columns(what, runs)),
-        *(f"bound by, {run}" for run in runs),
-    ]
-    rows = []
-    for number, line in enumerate(comparison["lines"]):
-        cells = [_cell("td", ("", 0, False), line["name"], None)]
-        for _, key, unit in sets:
-            cells += _differing(line[key], unit)
-        cells += [_cell("td", ("", 0, False), text or MISSING, None) for text in line["bound"]]
-        rows.append(f'<tr data-layer="{number}">{"".join(cells)}</tr>')
-    numbers = len(heads) - len(runs)
-    head = "".join(_cell("th", ("", 0, 0 < at < numbers), text, None) for at, text in enumerate(heads))
-    body = "\n".join(rows)
-    return (
-        '<div class="scroll"><table class="layers">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _columns(what: str, runs: Sequence[str]) -> list[str]:
-    return [f"{what}, {runs[0]}", *(head for run in runs[1:] for head in (f"{what}, {run}", "difference"))]
-
-
-def _differing(values: Sequence[float | None], unit: str) -> list[str]:
-    """Cells of the first value, and of each other with its difference to that."""
-    first, *others = values
-    found = [_cell("td", ("", 0, True), si(first, unit), first or 0.0)]
-    for value in others:
-        step = (value or 0.0) - (first or 0.0)
-        sign = "+" if step > 0 else "−" if step < 0 else ""
-        found.append(_cell("td", ("", 0, True), si(value, unit), value or 0.0))
-        found.append(_cell("td", ("", 0, True), f"{sign}{si(abs(step), unit)}", step))
-    return found
 
 
 def _titled(title: str, content: str) -> str:
@@ -199,11 +187,14 @@ def _titled(title: str, content: str) -> str:
 
 
 def _section(each: dict[str, Any]) -> str:
-    """A section of tables as ``page.tables`` makes it."""
+    """A section of tables as ``page.data`` makes it."""
     words = "".join(f"<p>{escape(text)}</p>\n" for text in each["before"])
-    table = _table(each["headers"], each["rows"], each["numbers"]) if each["rows"] else ""
+    heads, *rows = (
+        [Cell(text, right=index in each["numbers"]) for index, text in enumerate(row)]
+        for row in (each["headers"], *each["rows"])
+    )
     notes = "".join(f"<p class=hint>{escape(text)}</p>" for text in each["behind"])
-    return _titled(each["title"], words + table + notes)
+    return _titled(each["title"], words + (table_html(heads, rows) if rows else "") + notes)
 
 
 def _chart(chart: Chart, data: dict[str, Any]) -> str:
@@ -225,56 +216,8 @@ def _picture(each: dict[str, str]) -> str:
     return f'<section>\n<h2>{title}</h2>\n<p class="caption">{caption}</p>\n{image}\n</section>'
 
 
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int]) -> str:
-    """A table that scrolls by itself where the page is narrow; ``numbers``: columns set flush right."""
-
-    def line(tag: str, cells: Sequence[str]) -> str:
-        marked = (
-            f"<{tag} class=n>{escape(cell)}</{tag}>" if index in numbers else f"<{tag}>{escape(cell)}</{tag}>"
-            for index, cell in enumerate(cells)
-        )
-        return f"<tr>{''.join(marked)}</tr>"
-
-    head = f"<thead>{line('th', headers)}</thead>\n" if any(headers) else ""
-    body = "\n".join(line("td", row) for row in rows)
-    return f"<div class=scroll><table>\n{head}<tbody>\n{body}\n</tbody></table></div>"
-
-
 def _list(entries: Iterable[str]) -> str:
     return "<ul>\n" + "\n".join(f"<li>{escape(entry)}</li>" for entry in entries) + "\n</ul>"
-
-
-def _layers(layers: dict[str, Any], about: dict[str, Any]) -> str:
-    """The table of layers, or of whatever else the lines of a page are: sorts by a click on a column, drops columns
-    where the page is narrow."""
-    columns = layers["columns"]
-    head = "".join(_cell("th", column, column[0], None) for column in columns)
-    rows = []
-    for line, (cells, values) in enumerate(zip(layers["cells"], layers["values"], strict=True)):
-        row = "".join(map(_cell, ["td"] * len(columns), columns, cells, values))
-        rows.append(f'<tr data-layer="{line}">{row}</tr>')
-    body = "\n".join(rows)
-    return (
-        f'<section class="part" data-part="table">\n<h2>{escape(about["title"])}</h2>\n<div class="mount"></div>\n'
-        '<div class="wide scroll"><table class="layers">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n"
-        f"<p class=hint>A click on a column sorts by it. {escape(about['file'])} has all digits and more columns.</p>\n"
-        f"{_how_to_read(about['terms'])}\n</section>"
-    )
-
-
-def _cell(tag: str, column: Sequence[Any], text: str, value: float | None) -> str:
-    """A cell with the rank of its column, for narrow pages, and the number that it sorts by."""
-    _, rank, right = column
-    marks = " ".join(mark for mark in ("n" if right else "", f"r{rank}" if rank else "") if mark)
-    kept = f' class="{marks}"' if marks else ""
-    sort = "" if value is None else f' data-v="{value:.6g}"'
-    return f"<{tag}{kept}{sort}>{escape(text)}</{tag}>"
-
-
-def _how_to_read(pairs: Iterable[Sequence[str]]) -> str:
-    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>\n" for term, text in pairs)
-    return f"<details><summary>How to read the table</summary>\n<dl>\n{terms}</dl></details>"
 
 
 def _files(entry: Entry) -> str:
@@ -288,3 +231,38 @@ def _files(entry: Entry) -> str:
     )
     told = f"<li>plots for papers as SVG: {plots}</li>" if plots else ""
     return _titled("Files of this report", "<ul>\n" + "\n".join(links) + told + "\n</ul>")
+
+
+class Chart(NamedTuple):
+    """A picture: its ``name`` among the parts of the script, the ``key`` of the data that it shows (None there: the
+    run has none), a title, and how to read it."""
+
+    name: str
+    key: str
+    title: str
+    caption: str
+
+
+CHARTS = (
+    Chart("bars", "layers", "Time and energy by layer",
+          "One bar a layer, in the order of the run. The first picture is what the layer adds to the latency, by what "
+          "the run waited for; the second its energy, by what costs it. The bars of each add up to the run."),
+    Chart("rooflines", "rooflines", "Rooflines",
+          "A mark is a layer with its number in the table, its area the layer's share of the time. No layer can lie "
+          "above the line: left of the knee the memory is the limit, right of it the arithmetic."),
+    Chart("timeline", "timeline", "Timeline",
+          "One row per engine; what overlaps runs at the same time. The top row is the critical path: what the run "
+          "waited for, instant by instant. Dark and light alternate from layer to layer; pale: a command holds the "
+          "engine, its data do not move yet. Of each slice the page says what came last of all that it waited for."),
+    Chart("buffers", "buffers", "What lay in each buffer",
+          "Time to the right, addresses upwards. A rectangle is a tensor, or the part of one that has a place there, "
+          "from the first byte written to the last one used. The pointer names all that lies there at its time."),
+    Chart("array", "array", "The array at work",
+          "The first tile of each shape of product, as the register-level model moves it through the array; play it, "
+          "or step from edge to edge."),
+    Chart("joules", "joules", "Where every joule comes from",
+          "Each row has the energy of the whole run, parted further from row to row: by component, by what the "
+          "component did, by layer, by tensor; what no tensor causes has nothing in the last row. Hatched: the figure "
+          "behind it is not verified. Choose a part to see it over the whole width."),
+)  # fmt: skip
+"""Every picture, in the order of the page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ from accelsim.program.commands import Command
 from accelsim.report.table import LAYER_COLUMNS, layer_cells, layer_names
 from accelsim.report.text import si
 
+LEAST_BLOCK = 4
+"""Layers of a block that is folded."""
 NO_LINE = -1
 """The line of what belongs to none, such as a conversion that costs nothing."""
 
@@ -86,6 +89,7 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
         "cells": [[row[i] for i in kept] for row in cells],
         "values": [_values(layer, kept) for layer in lines.shown],
         "keys": _keys(lines),
+        "blocks": blocks(lines.names),
         "names": list(lines.names),
         "titles": [layer.title for layer in lines.shown],
         "bound": [layer.bound for layer in lines.shown],
@@ -100,6 +104,24 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
             for each in CATEGORIES if each.name in categories
         ],
     }  # fmt: skip
+
+
+def blocks(names: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return (first line, lines of a block, blocks) wherever blocks of alike names follow each other: of a language
+    model, not of single layers that are only numbered."""
+    alike = [re.sub(r"[0-9]+", "#", name) for name in names]
+    found, at = [], 0
+    while at < len(alike):
+        length = next(
+            (n for n in range(1, len(alike) // 2 + 1) if alike[at : at + n] == alike[at + n : at + 2 * n]), 0
+        )
+        count = 1
+        while length and alike[at : at + length] == alike[at + count * length : at + (count + 1) * length]:
+            count += 1
+        if length >= LEAST_BLOCK:
+            found.append((at, length, count))
+        at += max(1, length * count)
+    return found
 
 
 def _keys(lines: Lines) -> list[str]:

@@ -48,6 +48,9 @@ class _Layers(_Strict):
     bound: list[str]
     time_fs: list[int]
     energy_J: list[Finite]
+    reasons: list[tuple[str, str, list[Finite]]]
+    categories: list[tuple[str, str, list[Finite]]]
+    blocks: list[tuple[int, int, int]] = []
 
 
 class _Page(_Strict):

@@ -1,130 +1,92 @@
-"""The tables of the page as data: how it was run, engines, ledger, where the figures of the chip come from."""
+"""Tables of pages as HTML: figures, layers that sort by a click, layers of several runs side by side."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from html import escape
+from typing import Any, NamedTuple
 
-from accelsim.account.energy import energy_table, prices_of
-from accelsim.machine.run import Run
-from accelsim.program.roles import part_of
-from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
-from accelsim.report.table import energy_rows, summary_rows
-from accelsim.report.text import percent, seconds, si, signed
-from accelsim.report.words import option_texts
-from accelsim.request import how_to_repeat
-from accelsim.spec.base import Model, defaults
-
-Summary = dict[str, Any]
-Section = dict[str, Any]
-"""A section of tables: its title, headers, rows, columns of numbers, sentences before and notes behind."""
+from accelsim.report.text import MISSING, si
 
 
-def section(
-    title: str,
-    headers: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    numbers: Sequence[int] = (),
-    before: Iterable[str] = (),
-    behind: Iterable[str] = (),
-) -> Section:
-    """A section as a page keeps it."""
-    return {
-        "title": title, "headers": list(headers), "rows": [list(row) for row in rows], "numbers": list(numbers),
-        "before": list(before), "behind": list(behind),
-    }  # fmt: skip
+class Cell(NamedTuple):
+    """A cell: its text, the rank of its column on narrow pages, whether it is set flush right, and what it sorts by."""
+
+    text: str
+    rank: int = 0
+    right: bool = False
+    value: float | None = None
+
+    def html(self, tag: str) -> str:
+        """The cell as HTML."""
+        marks = " ".join(["n"] * self.right + [f"r{self.rank}"] * (self.rank > 0))
+        kept = f' class="{marks}"' if marks else ""
+        sort = "" if self.value is None else f' data-v="{self.value:.6g}"'
+        return f"<{tag}{kept}{sort}>{escape(self.text)}</{tag}>"
 
 
-def first(run: Run, summary: Summary) -> list[Section]:
-    """Return the sections of the page before the layers."""
-    found = [
-        section("Summary", ("", ""), summary_rows(summary)),
-        section("Energy", ("category", "energy", "share"), energy_rows(summary), (1, 2)),
-    ]
-    if summary.get("what_ifs") is not None:
-        found.append(_what_ifs(summary))
-    if run.dram:
-        headers = [column.title for column in COLUMNS]
-        found.append(section("DRAM", headers, dram_rows(run), NUMBERS, dram_sentences(run)))
-    return found
+def table_html(
+    heads: Sequence[Cell], rows: Sequence[Sequence[Cell]], layers: bool = False, again: Collection[int] = ()
+) -> str:
+    """A table that scrolls by itself where the page is narrow; ``layers``: its rows are layers, by number; ``again``:
+    rows of blocks that repeat an earlier one."""
+    lines = []
+    for number, row in enumerate(rows):
+        marks = f' data-layer="{number}"' * layers + ' class="again"' * (number in again)
+        lines.append(f"<tr{marks}>{''.join(cell.html('td') for cell in row)}</tr>")
+    named = any(cell.text for cell in heads)
+    head = f"<thead><tr>{''.join(cell.html('th') for cell in heads)}</tr></thead>\n" * named
+    body = "\n".join(lines)
+    kind = ' class="layers"' * layers
+    return f'<div class="scroll"><table{kind}>\n{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
-def last(run: Run, summary: Summary) -> list[Section]:
-    """Return what stands behind the pictures."""
-    return [make(run, summary) for make in LAST]
-
-
-def _what_ifs(summary: Summary) -> Section:
-    """Every change that was tried, with what it gave and how to repeat it."""
+def layer_part(layers: dict[str, Any], about: dict[str, Any]) -> str:
+    """Return the table of layers, or of whatever else the lines of a page are. It sorts by a click on a column, drops
+    columns where the page is narrow, and folds blocks that are alike."""
+    columns, again = layers["columns"], set[int]()
     rows = [
-        (what["change"], si(what["latency_s"], "s"), signed(-what["saved"]), " ".join(option_texts(what)))
-        for what in summary["what_ifs"]
+        [
+            Cell(text, rank, right, value)
+            for (_, rank, right), text, value in zip(columns, cells, values, strict=True)
+        ]
+        for cells, values in zip(layers["cells"], layers["values"], strict=True)
     ]
-    note = "Each change was compiled and simulated on its own; the options repeat it."
-    return section(
-        "What would help", ("change", "latency", "difference", "options"), rows, (1, 2), behind=[note]
+    for first, length, count in layers.get("blocks", ()):
+        again.update(range(first + length, first + length * count))
+        row, name = rows[first], [column[0] for column in columns].index("layer")
+        row[name] = row[name]._replace(text=f"{row[name].text}  (block x {count})")
+    shown = table_html([Cell(*column) for column in columns], rows, True, again)
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>\n" for term, text in about["terms"])
+    return (
+        f'<section class="part" data-part="table">\n<h2>{escape(about["title"])}</h2>\n<div class="mount"></div>\n'
+        f"{shown}\n"
+        f"<p class=hint>A click on a column sorts by it. {escape(about['file'])} has all digits and more columns.</p>\n"
+        f"<details><summary>How to read the table</summary>\n<dl>\n{terms}</dl></details>\n</section>"
     )
 
 
-def _asked(run: Run, summary: Summary) -> Section:
-    """The command that repeats the run, every setting that is not the default, hashes and versions."""
-    asked, title = summary.get("run") or {}, "How it was run"
-    if not asked:
-        note = "The run was put together in Python step by step; what was asked was not recorded."
-        return section(title, (), (), before=[note])
-    rows = [("command", how_to_repeat(asked))]
-    rows += [(name, json.dumps(value, ensure_ascii=False)) for name, value in asked["asked"].items()]
-    rows += [(f"SHA-256 of {name}", digest) for name, digest in asked["files"].items()]
-    rows += [("SHA-256 of the chip", asked["chip_sha256"]), ("SHA-256 of the model", asked["model_sha256"])]
-    rows.append(("versions", ", ".join(f"{name} {text}" for name, text in asked["versions"].items())))
-    note = "'accelsim rerun DIR' repeats the run of a report and compares every figure."
-    return section(title, ("", ""), rows, behind=[note] * (not asked["in_memory"]))
+def side_by_side(comparison: dict[str, Any]) -> str:
+    """Return the table of layers of all runs: times, energies, differences to the first run, what each is bound by."""
+    runs, heads = comparison["runs"], [Cell("layer")]
+    for what in ("time", "energy"):
+        heads.append(Cell(f"{what}, {runs[0]}", right=True))
+        heads += [Cell(text, right=True) for run in runs[1:] for text in (f"{what}, {run}", "difference")]
+    heads += [Cell(f"bound by, {run}") for run in runs]
+    rows = [
+        [Cell(line["name"]), *_differing(line["time_s"], "s"), *_differing(line["energy_J"], "J"),
+         *(Cell(text or MISSING) for text in line["bound"])]
+        for line in comparison["lines"]
+    ]  # fmt: skip
+    return table_html(heads, rows, layers=True)
 
 
-def _engines(run: Run, summary: Summary) -> Section:
-    rows = []
-    for entry in run.engines:
-        why = ", ".join(f"{reason} {seconds(fs)}" for reason, fs in entry.stalled.items() if fs)
-        share = percent(entry.busy / run.time_fs if run.time_fs else 0.0)
-        rows.append((entry.engine, seconds(entry.busy), share, why or "–", seconds(entry.idle)))
-    return section("Engines", ("engine", "busy", "of run", "stalled", "idle"), rows, (1, 2, 4))
-
-
-def _ledger(run: Run, summary: Summary) -> Section:
-    """Totals by component and action; the full ledger is in ledger.csv."""
-    prices = prices_of(run)
-    totals: dict[tuple[str, str], tuple[int, float]] = {}
-    for row in energy_table(run):
-        count, energy = totals.get((row.component, row.action), (0, 0.0))
-        totals[row.component, row.action] = (count + row.count, energy + row.energy_J)
-    rows = []
-    for (component, action), (count, energy) in totals.items():
-        price = prices.get((part_of(run.chip, component), action))
-        each = si(price, "J") if price is not None else "power × time"
-        rows.append((component, action, f"{count:,}", each, si(energy, "J")))
-    return section("Ledger", ("component", "action", "count", "each", "energy"), rows, (2, 3, 4))
-
-
-def provenance(model: Model, path: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """(path in the spec, source, as of, note) of every block that states one, from the outside in."""
-    found = [str(getattr(model, name, None) or "") for name in ("source", "as_of", "note")]
-    if any(found):
-        yield path or "chip", found[0], found[1], found[2]
-    for name in defaults(type(model)):
-        value = getattr(model, name)
-        entries = value.items() if isinstance(value, dict) else [("", value)]
-        for key, entry in entries:
-            if isinstance(entry, Model):
-                yield from provenance(entry, ".".join(part for part in (path, name, str(key)) if part))
-
-
-def _provenance(run: Run, summary: Summary) -> Section:
-    title, rows = "Where the figures of the chip come from", list(provenance(run.chip))
-    if not rows:
-        return section(title, (), (), before=["The spec states none."])
-    return section(title, ("block", "source", "as of", "note"), rows)
-
-
-LAST: tuple[Callable[[Run, Summary], Section], ...] = (_asked, _engines, _ledger, _provenance)
-"""What stands behind the pictures, in this order."""
+def _differing(values: Sequence[float | None], unit: str) -> Iterator[Cell]:
+    """Cells of the first value, and of each other with its difference to that."""
+    first, *others = values
+    yield Cell(si(first, unit), value=first or 0.0, right=True)
+    for value in others:
+        step = (value or 0.0) - (first or 0.0)
+        sign = "+" if step > 0 else "−" if step < 0 else ""
+        yield Cell(si(value, unit), value=value or 0.0, right=True)
+        yield Cell(f"{sign}{si(abs(step), unit)}", value=step, right=True)

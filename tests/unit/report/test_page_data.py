@@ -15,7 +15,7 @@ from accelsim.machine.run import Run
 from accelsim.report.page import buffers, joules, timeline
 from accelsim.report.page.data import packed, page_data
 from accelsim.report.page.layers import NO_LINE, lines_of
-from accelsim.report.page.thin import spans, thinned
+from accelsim.report.page.timeline import spans, thinned
 from accelsim.report.write import facts_of
 from accelsim.types import Ints
 from tests.helpers.synthetic_run import make_run

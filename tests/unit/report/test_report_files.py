@@ -23,9 +23,8 @@ from accelsim.errors import UsageError
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import PATH_LINKS
 from accelsim.report import trace, write
-from accelsim.report.page.data import packed, page_data
+from accelsim.report.page.data import packed, page_data, provenance
 from accelsim.report.page.document import SCRIPTS, Entry, html
-from accelsim.report.page.tables import provenance
 from accelsim.report.plot import PLOTS, also_png
 from accelsim.result import run
 from accelsim.workload.zoo.build import Builder
