@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelsim.account import latency
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import Layer
 from accelsim.account.what_if import with_energy
+from accelsim.errors import UsageError
 from accelsim.explore.what_ifs import WhatIf, what_ifs
 from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
@@ -29,6 +30,9 @@ from accelsim.request.option import option
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.memory import Memory
 from accelsim.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN = 10
 """Layers in the table of a notebook: those that add most time."""
@@ -95,15 +99,34 @@ class Result(Run):
         """Every action with its count and energy: a pandas DataFrame where pandas is installed, else a list of
         dictionaries. Columns: component, action, layer, tensor, count, energy_J.
         """
+        from accelsim.report.answer import frame
         from accelsim.report.write import ledger_records
 
         header, rows = ledger_records(self)
         records = [dict(zip(header, row, strict=True)) for row in rows]
         try:
-            import pandas
-        except ImportError:
+            return frame(records)
+        except UsageError:
             return records
-        return pandas.DataFrame.from_records(records, columns=header)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary, as every result of the library does under this name."""
+        return self.summary()
+
+    def frame(self) -> Any:
+        """Return a pandas DataFrame with a row per layer, as ``layers.csv`` has them. Raises UsageError without
+        pandas."""
+        from accelsim.report.answer import frame
+        from accelsim.report.write import layer_records
+
+        header, rows = layer_records(self)
+        return frame([dict(zip(header, row, strict=True)) for row in rows])
+
+    def plot(self, name: str = "whole") -> Figure:
+        """Draw a plot by name: 'whole', 'latency', 'energy', 'timeline', ... Raises UsageError for other names."""
+        from accelsim.report.plot import draw
+
+        return draw(name, self)
 
     def report(self, folder: str | Path, png: bool = False) -> Path:
         """Write the whole report, as ``accelsim run --out`` does; returns the path of its page.

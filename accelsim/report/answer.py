@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from click import HelpFormatter, wrap_text
 
 from accelsim import files
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Problem, UsageError
 from accelsim.report.picture import Picture
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
@@ -25,6 +25,7 @@ from accelsim.report.text import si
 from accelsim.units import show as spelled
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
 Draw = Callable[[], "Picture | None"]
@@ -175,9 +176,43 @@ class Answer:
                 made |= {name + suffix: drawn.file(suffix) for suffix in (".png", ".svg")}
         return files.write_folder(folder, made)
 
-    def picture(self) -> Picture:
-        """The picture of --plot: the first that there is something to draw for."""
-        return next(drawn for draw in self.pictures.values() if (drawn := draw()) is not None)
+    def picture(self, name: str = "") -> Picture:
+        """Return the picture ``name``; by default the first that there is something to draw for, that of --plot.
+
+        Raises UsageError where there is none.
+        """
+        for key, draw in self.pictures.items():
+            if name in ("", key) and (drawn := draw()) is not None:
+                return drawn
+        expected = f"one of {', '.join(self.pictures)}" if self.pictures else "a result with pictures"
+        raise UsageError(Problem(f"no picture {name!r}" if name else "no picture to draw", expected=expected))
+
+    def to_dict(self) -> Any:
+        """Return the facts, as --json prints them; keys end in their SI unit."""
+        return finite(self.facts)
+
+    def frame(self) -> Any:
+        """Return the rows as a pandas DataFrame; its columns are those of --csv. Raises UsageError without pandas."""
+        return frame(self.table())
+
+    def plot(self, name: str = "") -> Figure:
+        """Draw a picture (see ``picture``) with matplotlib."""
+        return self.picture(name).figure()
+
+    def _repr_html_(self) -> str:
+        """Show tables, sentences and the first picture in a notebook."""
+        from accelsim.report.page.tables import answer_html
+
+        return answer_html(self)
+
+
+def frame(records: Sequence[Record]) -> Any:
+    """Return records as a pandas DataFrame. Raises UsageError where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError(Problem("pandas is not installed", expected="'pip install pandas'")) from None
+    return pandas.DataFrame.from_records(list(records))
 
 
 def finite(value: Any) -> Any:

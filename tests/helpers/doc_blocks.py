@@ -178,7 +178,21 @@ def _as_code(found: re.Match[str]) -> str:
 CODE = re.compile(r"\{.*?\}|\[.*?\]|(?<!\w)'[^']+'(?!\w)")
 """Python within a sentence: a dictionary, a list, a text."""
 TABLE = re.compile(r"(<!-- made: (\w+) -->\n\n?)(?:\|.*\n)*")
-MADE = {"arguments": _arguments_of_run}
+
+
+def _columns_of_layers() -> str:
+    """The glossary of the layer table, from the meanings of its columns."""
+    from accelsim.report.page.layers import HOW_TO_READ
+
+    lines = ["| column | meaning |", "|---|---|"]
+    for names, text in HOW_TO_READ:
+        code = ", ".join(f"`{name}`" for name in names.split(", "))
+        words = re.sub("'([^']+)'", r"`\1`", text)
+        lines.append(f"| {code} | {words} |")
+    return "\n".join(lines)
+
+
+MADE = {"arguments": _arguments_of_run, "columns": _columns_of_layers}
 """Tables that are made -> the function that makes them."""
 
 

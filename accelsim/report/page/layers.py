@@ -60,21 +60,23 @@ def lines_of(run: Run, rows: Sequence[Layer] | None = None) -> Lines:
 
 
 HOW_TO_READ = (
-    ("time", "what the layer adds to the latency: its time on the critical path; adds up to the latency"),
-    ("of run", "the same as a share of the latency; adds up to 100%"),
-    ("bound by", "what most of that time goes to; 'hidden' for a layer that adds none"),
-    (
-        "of peak",
-        "multiply-accumulates over what the engine of products could have done in the layer's own time: what it adds, "
-        "or the time that this engine or a memory works for it where that is longer because other layers hide it",
-    ),
+    ("#", "layer number, the same everywhere"),
+    ("layer", "name in the model, or a description: 'conv3_2 3x3 128->128 @28x28' is the second convolution at the "
+              "third image size"),
+    ("operator", "'conv 3x3/2 64->128 @28x28': 3 x 3 kernel, stride 2, 64 to 128 channels, 28 x 28 image; "
+                 "'linear 768->3072 x128': weights times 128 rows; 'matmul 128x64x128 x12': twelve products M x K x N "
+                 "of two activations"),
+    ("MACs", "the algorithm's multiply-accumulates, without padding"),
+    ("time, cycles", "time that the layer adds to the latency, on the critical path, and in chip clocks; adds up to "
+                     "the latency"),
+    ("of run", "time as a share of the latency"),
+    ("bound by", "largest part of that time; 'hidden': the layer adds none"),
+    ("of peak", "MACs divided by the peak over the added time; for a partly hidden layer, over the longest time that "
+                "the array or one memory works for it"),
     ("DRAM", "bytes to and from all off-chip memories"),
-    (
-        "energy",
-        "count of every action times its energy from the spec, plus static power for the time that it adds",
-    ),
-)
-"""Column of the layer table -> what it means."""
+    ("energy", "joules of all its actions, plus static power during its time"),
+)  # fmt: skip
+"""Column of the layer table -> what it means. The page and the glossary of columns in the documentation show it."""
 
 
 def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -14,6 +16,7 @@ from accelsim.cli.answers import answers
 from accelsim.errors import AccelsimError, Gather, UsageError
 from accelsim.files import text
 from accelsim.report.answer import Answer, Lines, block
+from accelsim.report.picture import Panel, Picture, line
 from accelsim.report.table import render
 
 
@@ -60,3 +63,29 @@ def test_a_check_that_does_not_hold_and_an_error_end_the_command_when_all_is_tol
 def test_a_block_has_what_and_its_value() -> None:
     lines = render(block("run", [("chip", "t4"), ("layers", 3)]).shown(80), 80).splitlines()
     assert [line.split() for line in lines[2:]] == [["chip", "t4"], ["layers", "3"]] and "run" in lines[0]
+
+
+def test_python_has_the_same_answer() -> None:
+    picture = Picture(2.0, [Panel("Lengths", [line([1, 2], [3, 4])])])
+    shown = ["A <sentence>.", block("what", [("length", "3 m")]), Lines("kept")]
+    answer = Answer(
+        {"length_m": nan}, shown, [{"a": {"b": 1}}], {"none": lambda: None, "lengths": lambda: picture}
+    )
+    assert answer.to_dict() == {"length_m": None}
+    assert answer.plot().axes[0].get_title(loc="left") == "Lengths"
+    html = answer._repr_html_()
+    assert "<p>A &lt;sentence&gt;.</p>" in html and "<td>3 m</td>" in html and "data:image/png" in html
+    with pytest.raises(UsageError, match="no picture 'widths'"):
+        answer.plot("widths")
+    with pytest.raises(UsageError, match="no picture to draw"):
+        Answer({}).plot()
+
+
+def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"a": {"b": 1}}]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="pandas is not installed"):
+        Answer({}, rows=rows).frame()
+    fake = SimpleNamespace(DataFrame=SimpleNamespace(from_records=lambda records: records))
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    assert Answer({}, rows=rows).frame() == [{"a.b": 1}]

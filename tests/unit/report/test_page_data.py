@@ -14,7 +14,7 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.machine.run import Run
 from accelsim.report.page import buffers, joules, timeline
 from accelsim.report.page.data import packed, page_data
-from accelsim.report.page.layers import NO_LINE, lines_of
+from accelsim.report.page.layers import NO_LINE, blocks, lines_of
 from accelsim.report.page.timeline import spans, thinned
 from accelsim.report.write import facts_of
 from accelsim.types import Ints
@@ -162,3 +162,11 @@ def test_small_tensors_are_told_together_where_there_are_too_many(monkeypatch: p
     assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(
         total_J(energy_table(run)), rel=1e-12, abs=0
     )
+
+
+def test_blocks_of_a_language_model_are_found_and_numbered_layers_are_none() -> None:
+    inner = ("norm", "q", "k", "attention", "out")
+    names = ["embed", *(f"l{block}.{name}" for block in range(12) for name in inner), "head"]
+    assert blocks(names) == [(1, 5, 12)]
+    assert blocks([f"conv{number}" for number in range(20)]) == []
+    assert blocks([]) == []
