@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from accelsim.account import latency
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import Layer
 from accelsim.account.what_if import with_energy
-from accelsim.errors import UsageError
 from accelsim.explore.what_ifs import WhatIf, what_ifs
 from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
@@ -104,10 +104,7 @@ class Result(Run):
 
         header, rows = ledger_records(self)
         records = [dict(zip(header, row, strict=True)) for row in rows]
-        try:
-            return frame(records)
-        except UsageError:
-            return records
+        return frame(records) if find_spec("pandas") else records
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, as every result of the library does under this name."""

@@ -7,9 +7,12 @@ the terminal, and how it is spelled there.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
+from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -18,6 +21,7 @@ from click import HelpFormatter, wrap_text
 
 from accelsim import files
 from accelsim.errors import AccelsimError, Problem, UsageError
+from accelsim.report.page.tables import Cell, table_html
 from accelsim.report.picture import Picture
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
+WIDTH = 160
+"""Characters of a line for which tables are laid out in HTML."""
 Draw = Callable[[], "Picture | None"]
 """Declares a picture; None where there is nothing to draw."""
 Record = Mapping[str, Any]
@@ -201,9 +207,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Show tables, sentences and the first picture in a notebook."""
-        from accelsim.report.page.tables import answer_html
-
-        return answer_html(self)
+        return _html(self)
 
 
 def frame(records: Sequence[Record]) -> Any:
@@ -213,6 +217,34 @@ def frame(records: Sequence[Record]) -> Any:
     except ImportError:
         raise UsageError(Problem("pandas is not installed", expected="'pip install pandas'")) from None
     return pandas.DataFrame.from_records(list(records))
+
+
+def _html(answer: Answer) -> str:
+    """Return an answer as HTML: its parts in their order, then its first picture."""
+    parts = [_part_html(part) for part in answer.shown if part]
+    if drawn := next((drawn for draw in answer.pictures.values() if (drawn := draw()) is not None), None):
+        file = BytesIO()
+        drawn.file(".png")(file)
+        parts.append(f'<img src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">')
+    return "\n".join(parts)
+
+
+def _part_html(part: Part) -> str:
+    if isinstance(part, Table):
+        return _drawn_html(part.shown(WIDTH))
+    if isinstance(part, Definitions):
+        rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in part.rows)
+        return f"<dl>{rows}</dl>"
+    return f"<pre>{escape(part)}</pre>" if isinstance(part, Lines) else f"<p>{escape(part)}</p>"
+
+
+def _drawn_html(drawn: RichTable) -> str:
+    heads = [Cell(str(column.header), right=column.justify == "right") for column in drawn.columns]
+    rows = zip(*(column.cells for column in drawn.columns), strict=True)
+    return table_html(
+        heads,
+        [[head._replace(text=str(text)) for head, text in zip(heads, row, strict=True)] for row in rows],
+    )
 
 
 def finite(value: Any) -> Any:

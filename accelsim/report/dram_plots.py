@@ -18,38 +18,21 @@ from accelsim.report.text import percent, si
 
 BINS = 60
 
-WAIT_LOOKS: dict[str, Look] = {
-    "data": Look(BLUE),
-    "group": Look(VERMILLION, "\\\\\\\\"),
-    "column": Look("#7a5195", "++++"),
-    "turn": Look(ORANGE, "||||"),
-    "rank": Look(YELLOW, "xxxx"),
-    "bank": Look(PURPLE, "...."),
-    "tFAW": Look(SKY, "////"),
-    "t32AW": Look("#003f63", "----"),
-    "tRRD": Look("#9ecae1"),
-    "refresh": Look(GREEN, "--"),
-    "request": Look("#cfcfcf"),
-    "uneven": Look("#f2f2f2", "//"),
+WAITS: dict[str, tuple[str, str, str]] = {
+    "data": ("data", BLUE, ""),
+    "group": ("same bank group (tCCD_L)", VERMILLION, "\\\\\\\\"),
+    "column": ("column commands (tCCD_S)", "#7a5195", "++++"),
+    "turn": ("read/write turn-around", ORANGE, "||||"),
+    "rank": ("change of rank", YELLOW, "xxxx"),
+    "bank": ("row cycle of a bank (tRC)", PURPLE, "...."),
+    "tFAW": ("four activations (tFAW)", SKY, "////"),
+    "t32AW": ("32 activations (t32AW)", "#003f63", "----"),
+    "tRRD": ("activations (tRRD)", "#9ecae1", ""),
+    "refresh": ("refresh", GREEN, "--"),
+    "request": ("no request to serve", "#cfcfcf", ""),
+    "uneven": ("channel out of work", "#f2f2f2", "//"),
 }
-"""Reason (``explore.dram_waits.REASONS``) -> look."""
-
-SHORT = {
-    "data": "data",
-    "group": "same bank group (tCCD_L)",
-    "column": "column commands (tCCD_S)",
-    "turn": "read/write turn-around",
-    "rank": "change of rank",
-    "bank": "row cycle of a bank (tRC)",
-    "tFAW": "four activations (tFAW)",
-    "t32AW": "32 activations (t32AW)",
-    "tRRD": "activations (tRRD)",
-    "refresh": "refresh",
-    "request": "no request to serve",
-    "uneven": "channel out of work",
-}
-"""Reason -> its line in the legend."""
-
+"""Reason (``explore.dram_waits.REASONS``) -> its line in the legend, colour, hatch."""
 TRACE_LOOKS = (
     Look(BLUE),
     Look(GREEN, "////"),
@@ -93,7 +76,9 @@ def bus(founds: Sequence[tuple[str, Replay]], title: str, told: str = "") -> Pic
         for reason in REASONS
         if max(shares := [100 * each.share(reason) if each else 0.0 for each in waits]) >= 0.5
     }
-    marks = stacked(range(len(founds)), series, WAIT_LOOKS, SHORT, flat=True, wide=0.62)
+    looks = {reason: Look(*row[1:]) for reason, row in WAITS.items()}
+    words = {reason: row[0] for reason, row in WAITS.items()}
+    marks = stacked(range(len(founds)), series, looks, words, flat=True, wide=0.62)
     marks += [
         note(1, row, f"{share:.0f} %", color="white", weight="bold", fontsize=8)
         for row, share in enumerate(series.get("data", ()))
@@ -153,26 +138,16 @@ def bus_title(found: Replay) -> str:
     return f"What the data bus did: {found.trace_name} on {found.device.name}, {share} data"
 
 
-LOOKS: dict[str, Look] = {
-    "open": Look("#dddddd"),
-    "act": Look(ORANGE),
-    "pre": Look(PURPLE),
-    "ref": Look(GREEN, "////"),
-    "rd": Look(BLUE),
-    "wr": Look(VERMILLION, "\\\\\\\\"),
+LOOKS: dict[str, tuple[str, str, str]] = {
+    "open": ("row open", "#dddddd", ""),
+    "act": ("ACT: opens a row (tRCD)", ORANGE, ""),
+    "pre": ("PRE: closes it (tRP)", PURPLE, ""),
+    "ref": ("REF: refresh (tRFC)", GREEN, "////"),
+    "rd": ("data of a RD", BLUE, ""),
+    "wr": ("data of a WR", VERMILLION, "\\\\\\"),
 }
-"""Kind of block -> look; later ones are drawn above, since data come after the PRE that may follow their RD."""
-
-WORDS = {
-    "open": "row open",
-    "act": "ACT: opens a row (tRCD)",
-    "rd": "data of a RD",
-    "wr": "data of a WR",
-    "pre": "PRE: closes it (tRP)",
-    "ref": "REF: refresh (tRFC)",
-}
-"""Kind of block -> its line in the legend."""
-
+"""Kind of block -> its line in the legend, colour, hatch. Later ones are drawn above: data come after the PRE that may
+follow their RD."""
 CYCLES = 4
 """Row cycles (tRC) that are shown unless asked otherwise."""
 ALL_BANKS = 16
@@ -263,12 +238,10 @@ def activity(found: Replay, clocks: tuple[int, int] | None = None, channel: int 
         for y in heights:
             rows.setdefault((kind, y), []).append((begin, end))
     marks = [rule(y=1.0, color=FAINT, linewidth=0.8)]
-    for kind, look in LOOKS.items():
+    for kind, (words, color, hatch) in LOOKS.items():
         size = 0.5 if kind == "open" else 0.8
-        style = {"facecolors": look.color, "hatch": look.hatch, "edgecolor": "white", "linewidth": 0.4}
-        marks += [
-            spans(y, bars, WORDS[kind], size, **style) for (name, y), bars in rows.items() if name == kind
-        ]
+        style = {"facecolors": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
+        marks += [spans(y, bars, words, size, **style) for (name, y), bars in rows.items() if name == kind]
     c = found.device.controller
     told = f"mapping {c.mapping}, page {c.page_policy}" + f"; channel {channel}" * (g.channels > 1)
     told += f"; {len(shown)} of {total} banks had work" * (len(shown) < total)

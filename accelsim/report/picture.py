@@ -56,8 +56,8 @@ PLAIN = Axis()
 
 
 class Mark(NamedTuple):
-    """A series. ``kind``: a key of ``KINDS``; ``base``: where bars begin, or the lower edge of an area; ``look``: what
-    matplotlib is told further."""
+    """A series. ``kind``: a case of ``_paint``. ``base``: where bars begin, or the lower edge of an area. ``look``:
+    further arguments of matplotlib."""
 
     kind: str
     x: Values
@@ -190,19 +190,12 @@ class Picture:
             elif self.note:
                 fig.suptitle(self.note, x=0.01, ha="left", fontsize=8, color="#555555")
             if self.legend:
-                _legend(
-                    fig,
-                    fig,
-                    axes,
-                    self.legend,
-                    fig.bbox.width - 2 * MARGIN_PX,
-                    {"loc": "outside lower center"},
-                )
+                _legend(fig, fig, axes, self.legend)
             for panel, ax in zip(self.panels, axes, strict=True):
                 if panel.inside:
                     ax.legend(loc="upper left")
                 if panel.legend:
-                    _legend_under(fig, ax, panel.legend)
+                    _legend(fig, ax, [ax], panel.legend)
                 if panel.finish:
                     panel.finish(fig, ax)
         return fig
@@ -236,7 +229,7 @@ def _draw(axes: Axes, panel: Panel, alone: bool) -> None:
         if axis.scale != "linear":
             scale("log", base=2 if axis.scale == "log2" else 10)
     for mark in panel.marks:
-        KINDS[mark.kind](axes, mark, *factors)
+        _paint(axes, mark, *factors)
     _axis(axes, "x", panel.x, factors[0], units[0])
     _axis(axes, "y", panel.y, factors[1], units[1])
     if panel.grid:
@@ -282,99 +275,58 @@ def _axis(axes: Axes, which: Literal["x", "y"], axis: Axis, factor: float, unit:
     own.set_label_text(f"{axis.label} ({unit})" if unit and axis.label else axis.label)
 
 
-def _line(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    axes.plot(np.asarray(mark.x) * fx, np.asarray(mark.y) * fy, label=mark.label or None, **mark.look)
+def _paint(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
+    """Draw a mark; ``fx``, ``fy``: factors of the prefixes of both axes."""
+    x, y, look = np.asarray(mark.x) * fx, np.asarray(mark.y) * fy, {"label": mark.label or "_", **mark.look}
+    match mark.kind:
+        case "line":
+            axes.plot(x, y, **look)
+        case "dots":
+            axes.scatter(x, y, **look)
+        case "area":
+            axes.fill_between(x, np.asarray(mark.base) * fy, y, **look)
+        case "rule":
+            _ = [axes.axvline(at, **look) for at in x] + [axes.axhline(at, **look) for at in y]
+        case "strokes":
+            axes.vlines(x, mark.base[0] * fy, y[0], **look)
+        case "note":
+            where = (mark.x[0] if "xycoords" in look else x[0], y[0])
+            axes.annotate(mark.label, where, **mark.look)
+        case "flat bars":
+            axes.barh(y, x, left=np.asarray(mark.base) * fx, **look)
+        case "spans":
+            size, start = look.pop("size"), np.asarray(mark.base) * fx
+            axes.broken_barh(np.stack([start, x - start], 1).tolist(), (y[0] - size / 2, size), **look)
+        case "bars" if len(x) <= MANY:
+            axes.bar(x, y, bottom=np.asarray(mark.base) * fy, **look)
+        case "bars":
+            _many_bars(axes, x, y, np.asarray(mark.base) * fy, **look)
 
 
-def _area(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    low, high = np.asarray(mark.base) * fy, np.asarray(mark.y) * fy
-    axes.fill_between(np.asarray(mark.x) * fx, low, high, label=mark.label or None, **mark.look)
-
-
-def _rule(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    for x in mark.x:
-        axes.axvline(x * fx, label=mark.label or None, **mark.look)
-    for y in mark.y:
-        axes.axhline(y * fy, label=mark.label or None, **mark.look)
-
-
-def _strokes(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    axes.vlines(
-        np.asarray(mark.x) * fx, mark.base[0] * fy, mark.y[0] * fy, label=mark.label or "_", **mark.look
-    )
-
-
-def _note(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    fx = 1.0 if "xycoords" in mark.look else fx
-    axes.annotate(mark.label, (mark.x[0] * fx, mark.y[0] * fy), **mark.look)
-
-
-def _bars(axes: Axes, mark: Mark, _: float, fy: float) -> None:
-    values, base = np.asarray(mark.y) * fy, np.asarray(mark.base) * fy
-    if len(values) <= MANY:
-        axes.bar(mark.x, values, bottom=base, label=mark.label or None, **mark.look)
-        return
+def _many_bars(axes: Axes, x: Array, y: Array, base: Array, width: float, color: str, **look: Any) -> None:
     from matplotlib.collections import PolyCollection
 
-    look = {name: value for name, value in mark.look.items() if name not in ("width", "color")}
-    left, right = (np.asarray(mark.x) + end * mark.look["width"] / 2 for end in (-1, 1))
-    xs, ys = np.stack([left, right, right, left], 1), np.stack([base, base, base + values, base + values], 1)
-    corners = np.stack([xs, ys], 2)[values > 0].tolist()
-    bars = PolyCollection(corners, facecolor=mark.look["color"], label=mark.label, **look)
-    axes.add_collection(bars)
+    left, right, top = x - width / 2, x + width / 2, base + y
+    corners = np.stack([left, base, left, top, right, top, right, base], 1).reshape(-1, 4, 2)[y > 0]
+    axes.add_collection(PolyCollection(corners.tolist(), facecolor=color, **look))
     axes.autoscale_view()
 
 
-def _dots(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
-    axes.scatter(np.asarray(mark.x) * fx, np.asarray(mark.y) * fy, **mark.look)
-
-
-def _flat_bars(axes: Axes, mark: Mark, fx: float, _: float) -> None:
-    values, base = np.asarray(mark.x) * fx, np.asarray(mark.base) * fx
-    axes.barh(mark.y, values, left=base, label=mark.label or None, **mark.look)
-
-
-def _spans(axes: Axes, mark: Mark, fx: float, _: float) -> None:
-    size = mark.look["size"]
-    look = {name: value for name, value in mark.look.items() if name != "size"}
-    ranges = [(start * fx, (end - start) * fx) for start, end in zip(mark.base, mark.x, strict=True)]
-    axes.broken_barh(ranges, (mark.y[0] - size / 2, size), label=mark.label or None, **look)
-
-
-KINDS: dict[str, Callable[[Axes, Mark, float, float], None]] = {
-    "line": _line, "area": _area, "rule": _rule, "strokes": _strokes, "note": _note, "bars": _bars,
-    "flat bars": _flat_bars, "spans": _spans, "dots": _dots,
-}  # fmt: skip
-"""Kind of a mark -> what draws it; the factors are those of the prefixes of both axes."""
-
-
-def _legend_under(fig: Figure, axes: Axes, most: int) -> None:
-    """Place the legend of one of several panels under the label of its x axis."""
+def _legend(fig: Figure, owner: Figure | Axes, axes: Sequence[Axes], most: int) -> None:
+    """Place a legend below a figure, or below one of its axes, in as many columns as there is room for; long entries go
+    on in a further line."""
     from matplotlib.transforms import ScaledTranslation
 
-    where: dict[str, Any] = {
-        "loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0, "borderpad": 0,
-        "bbox_transform": axes.transAxes + ScaledTranslation(0, -UNDER_PT / 72, fig.dpi_scale_trans),
-    }  # fmt: skip
-    _legend(fig, axes, [axes], most, 0.85 * fig.bbox.width, where)
-
-
-def _legend(
-    fig: Figure,
-    owner: Figure | Axes,
-    axes: Sequence[Axes],
-    most: int,
-    room_px: float,
-    where: Mapping[str, Any],
-) -> None:
-    """Place a legend in as many columns as there is room for; long entries go on in a further line."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    if not handles:
-        return
-    fewest = (1, ENTRY[-1])
+    where: dict[str, Any] = {"loc": "outside lower center"}
+    room_px, fewest = fig.bbox.width - 2 * MARGIN_PX, (1, ENTRY[-1])
+    if owner is not fig:
+        below = axes[0].transAxes + ScaledTranslation(0, -UNDER_PT / 72, fig.dpi_scale_trans)
+        where = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below, "borderaxespad": 0}
+        room_px *= 0.87
     for columns, width in product(range(min(most, len(handles)), 0, -1), ENTRY):
         texts = ["\n".join(wrapped(label, width)) for label in handles]
         drawn = owner.legend(list(handles.values()), texts, ncols=columns, **where)

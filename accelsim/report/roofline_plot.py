@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from math import cos, isfinite, log, pi, sin
 from typing import TYPE_CHECKING, Any
 
@@ -93,14 +94,24 @@ def _panel(roof: Roofline, rows: Mapping[int, Layer], run: Run, y: Axis, width: 
 
 def _labels(roof: Roofline, rows: Mapping[int, Layer], run: Run, fig: Figure, axes: Axes) -> None:
     """Name roofs and marks where there is room: only now it is known where things are."""
+    from matplotlib.transforms import Bbox
+
     lay_out(fig)
-    dot, shown = fig.dpi / POINTS_PER_IN, _shown(roof)
-    marks = [
-        (p.intensity_ops_per_B, p.achieved_ops_per_s, _area(rows[p.layer], run) ** 0.5 * dot) for p in shown
+    (low, high), shown = axes.get_xlim(), _shown(roof)
+    places = [(p.intensity_ops_per_B, p.achieved_ops_per_s) for p in shown]
+    sizes = [_area(rows[p.layer], run) ** 0.5 * fig.dpi / POINTS_PER_IN for p in shown]
+    for part in range(LINE_PARTS + 1):  # no label fits between these places on the roof
+        x = low ** (1 - part / LINE_PARTS) * high ** (part / LINE_PARTS)
+        places.append((x, roof.roof(x)))
+        sizes.append(LINE_PX)
+    taken = [
+        Bbox.from_bounds(x - size / 2, y - size / 2, size, size)
+        for (x, y), size in zip(axes.transData.transform(places).tolist(), sizes, strict=True)
     ]
-    taken = _boxes(axes, [*marks, *((*place, LINE_PX) for place in _along(axes, roof))])
-    names = (*_roof_names(axes, roof, multiplier_title(run.chip)), *_mark_names(axes, shown, rows, run))
-    for choices in names:
+    for choices in (
+        *_roof_names(axes, roof, multiplier_title(run.chip)),
+        *_mark_names(axes, shown, rows, run),
+    ):
         _place(fig, axes, choices, taken)
 
 
@@ -133,20 +144,20 @@ def _mark_names(
     for group in _clusters(axes, points, rows):
         numbers = [str(rows[p.layer].number) for p in group]
         text = ", ".join(numbers) if len(numbers) <= 3 else f"{numbers[0]}, {numbers[1]}, +{len(numbers) - 2}"
-        yield _around(axes, text, group[0], _area(rows[group[0].layer], run) ** 0.5 / 2)
+        where = (group[0].intensity_ops_per_B, group[0].achieved_ops_per_s)
+        yield _around(axes, text, where, _area(rows[group[0].layer], run) ** 0.5 / 2)
 
 
-def _around(axes: Axes, text: str, point: Point, radius_pt: float) -> Iterator[Annotation]:
+def _around(axes: Axes, text: str, where: tuple[float, float], radius_pt: float) -> Iterator[Annotation]:
     """A label beside a mark in all directions, then farther away with a line between the two."""
-    where = (point.intensity_ops_per_B, point.achieved_ops_per_s)
-    line: dict[str, Any] = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0}
-    for step in range(STEPS):
+    line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0}
+    for step, angle in product(range(STEPS), ANGLES):
         reach = radius_pt + NEAR_PT + step * STEP_PT
-        for angle in ANGLES:
-            x, y = reach * cos(angle), reach * sin(angle)
-            side = "center" if abs(x) < 1 else "left" if x > 0 else "right"
-            arrow = line if step else None
-            yield _label(axes, text, where, (x, y), side, fontsize=7, color="#444444", arrowprops=arrow)
+        x, y = reach * cos(angle), reach * sin(angle)
+        side = "center" if abs(x) < 1 else "left" if x > 0 else "right"
+        yield _label(
+            axes, text, where, (x, y), side, fontsize=7, color="#444444", arrowprops=line if step else None
+        )
 
 
 def _label(
@@ -166,33 +177,12 @@ def _place(fig: Figure, axes: Axes, choices: Iterator[Annotation], taken: list[B
     for label in choices:
         label.update_positions(renderer(fig))
         box = Text.get_window_extent(label, renderer(fig))  # without the line to the mark
-        if _inside(box, axes.bbox) and not any(box.overlaps(other) for other in taken):
+        frame = axes.bbox
+        within = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+        if within and not any(box.overlaps(other) for other in taken):
             taken.append(box)
             return
         label.remove()
-
-
-def _along(axes: Axes, roof: Roofline) -> Iterator[tuple[float, float]]:
-    """Places on the roof, so close together that no label fits between them."""
-    low, high = axes.get_xlim()
-    for part in range(LINE_PARTS + 1):
-        x = low ** (1 - part / LINE_PARTS) * high ** (part / LINE_PARTS)
-        yield x, roof.roof(x)
-
-
-def _boxes(axes: Axes, squares: Sequence[tuple[float, float, float]]) -> list[Bbox]:
-    """Boxes in pixels around points (x, y, width in pixels) of the axes."""
-    from matplotlib.transforms import Bbox
-
-    middles = axes.transData.transform([(x, y) for x, y, _ in squares])
-    return [
-        Bbox.from_bounds(x - width / 2, y - width / 2, width, width)
-        for (x, y), (*_, width) in zip(middles.tolist(), squares, strict=True)
-    ]
-
-
-def _inside(box: Bbox, frame: Bbox) -> bool:
-    return bool(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1)
 
 
 def _clusters(axes: Axes, points: Sequence[Point], rows: Mapping[int, Layer]) -> list[list[Point]]:

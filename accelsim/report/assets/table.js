@@ -38,6 +38,7 @@ function filterable(table, mount) {
   const tell = () => { count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} lines`; };
   const filter = (event) => {
     const wanted = event.target.value.toLowerCase();
+    if (wanted) table.classList.remove("folded");
     for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
     tell();
   };

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from accelsim.report.answer import Answer, Definitions, Lines, Part, Table
 from accelsim.report.text import MISSING, si
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-WIDTH = 160
-"""Characters of a line for which tables of an answer are laid out."""
 
 
 class Cell(NamedTuple):
@@ -99,31 +90,3 @@ def _differing(values: Sequence[float | None], unit: str) -> Iterator[Cell]:
         sign = "+" if step > 0 else "−" if step < 0 else ""
         yield Cell(si(value, unit), value=value or 0.0, right=True)
         yield Cell(f"{sign}{si(abs(step), unit)}", value=step, right=True)
-
-
-def answer_html(answer: Answer) -> str:
-    """Return an answer as HTML: its parts in their order, then its first picture."""
-    parts = [_part_html(part) for part in answer.shown if part]
-    if drawn := next((drawn for draw in answer.pictures.values() if (drawn := draw()) is not None), None):
-        file = BytesIO()
-        drawn.file(".png")(file)
-        parts.append(f'<img src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">')
-    return "\n".join(parts)
-
-
-def _part_html(part: Part) -> str:
-    if isinstance(part, Table):
-        return _drawn_html(part.shown(WIDTH))
-    if isinstance(part, Definitions):
-        rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in part.rows)
-        return f"<dl>{rows}</dl>"
-    return f"<pre>{escape(part)}</pre>" if isinstance(part, Lines) else f"<p>{escape(part)}</p>"
-
-
-def _drawn_html(drawn: RichTable) -> str:
-    heads = [Cell(str(column.header), right=column.justify == "right") for column in drawn.columns]
-    rows = zip(*(column.cells for column in drawn.columns), strict=True)
-    return table_html(
-        heads,
-        [[head._replace(text=str(text)) for head, text in zip(heads, row, strict=True)] for row in rows],
-    )
