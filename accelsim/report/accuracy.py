@@ -57,11 +57,7 @@ def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> An
     )  # fmt: skip
     if out is None:
         return answer
-    made = (
-        files.text(markdown(result, command)),
-        files.records(answer.table()),
-        draw(result).file(".png"),
-    )
+    made = (files.text(markdown(result, command)), files.records(answer.table()), draw(result).file(".png"))
     return replace(answer, other_files={out: dict(zip(FILES, made, strict=True))})
 
 

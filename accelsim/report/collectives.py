@@ -74,10 +74,7 @@ def swept(beside: Beside) -> Answer:
     """Report the bus bandwidth of every algorithm by size."""
     rows = beside.sweep
     sizes = dict.fromkeys(row["size_B"] for row in rows)
-    fields = [
-        Field("algorithm", "algorithm"),
-        *(Field(str(size), binary(size), in_unit()) for size in sizes),
-    ]
+    fields = [Field("algorithm", "algorithm"), *(Field(str(size), binary(size), in_unit()) for size in sizes)]
     found = {(row["size_B"], row["algorithm"]): row["bus_Bps"] * 1e-9 for row in rows}
     names = sorted(dict.fromkeys(row["algorithm"] for row in rows))
     wide = [{"algorithm": name, **{str(size): found.get((size, name)) for size in sizes}} for name in names]

@@ -35,14 +35,14 @@ STATIC_WORTH = 0.05
 
 
 class Plot(NamedTuple):
-    """A picture of a run by ``name``. ``caption`` says how to read it; ``applies``: whether a run has anything to show
-    in it, since a report leaves out what would be empty."""
+    """A picture of a run by ``name``. ``caption`` says how to read it. ``function`` returns None where a run has nothing
+    to show; then a report has no such picture, and ``empty`` says why."""
 
     name: str
     title: str
     caption: str
-    function: Callable[[Run], Picture]
-    applies: Callable[[Run], bool] = lambda run: True
+    function: Callable[[Run], Picture | None]
+    empty: str = ""
 
 
 def _picture(rows: Sequence[Layer], panels: Sequence[Panel]) -> Picture:
@@ -160,13 +160,6 @@ def _joules(rows: Sequence[Layer], *kinds: str) -> list[float]:
     return [sum(layer.energy_by_category_J.get(kind, 0.0) for kind in kinds) for layer in rows]
 
 
-def has_dynamic_energy(run: Run) -> bool:
-    """Return whether any layer used energy to compute or to move data."""
-    return any(
-        layer.energy_by_category_J.get(kind) for layer in layers(run) for kinds, *_ in MARKS for kind in kinds
-    )
-
-
 MARKS = (
     (("MAC",), "o", BLUE, "computing: multiply and add"),
     (("PE registers", "PE network", "on-chip SRAM"), "^", GREEN, "moving on the chip: SRAM and registers"),
@@ -174,11 +167,12 @@ MARKS = (
 )
 
 
-def moving_data(run: Run) -> Picture:
+def moving_data(run: Run) -> Picture | None:
     """Draw energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
     rows = lines(layers(run))
-    named, sums = len(rows) <= MOST_NAMES, [_joules(rows, *kinds) for kinds, *_ in MARKS]
-    marks = []
+    named, sums, marks = len(rows) <= MOST_NAMES, [_joules(rows, *kinds) for kinds, *_ in MARKS], []
+    if not any(map(any, sums)):
+        return None
     for place, values in enumerate(zip(*sums, strict=True), 1):
         ends = [value for value in values if value]
         if len(ends) > 1:
@@ -188,7 +182,7 @@ def moving_data(run: Run) -> Picture:
         where = [place for place, value in enumerate(joules, 1) if value]
         x, y = ([value for value in joules if value], where)[:: 1 if named else -1]
         marks.append(points(x, y, label, color, marker, ms=6 if named else 4))
-    quantity = Axis("energy of the layer, logarithmic", "J", "log" if any(map(any, sums)) else "linear")
+    quantity = Axis("energy of the layer, logarithmic", "J", "log")
     title = "Energy of moving data against computing"
     return _picture(rows, [_panel(rows, title, access_note(run), marks, quantity)])
 
@@ -228,7 +222,7 @@ PLOTS = (
         "Energy of moving data against computing",
         "Three marks per layer, on a logarithmic axis: a small distance is a large factor.",
         moving_data,
-        has_dynamic_energy,
+        "no layer used energy to compute or to move data",
     ),
 )
 """What the registry has from here."""

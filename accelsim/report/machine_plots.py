@@ -14,7 +14,7 @@ from accelsim.machine.run import Run, Slice
 from accelsim.program.roles import buffer_of
 from accelsim.report.layer_plots import Plot
 from accelsim.report.looks import ENGINE_LOOKS
-from accelsim.report.picture import Axis, Mark, Panel, Picture, area, line, note, nothing, spans
+from accelsim.report.picture import Axis, Mark, Panel, Picture, area, line, note, spans
 from accelsim.report.style import GREEN, GREY, Look, tint
 from accelsim.report.text import percent, si
 from accelsim.time import FS
@@ -112,17 +112,11 @@ def _waited_for(run: Run) -> list[tuple[int, int, int]]:
     return [entry for entry in found if entry[0] >= 0]
 
 
-def has_buffers(run: Run) -> bool:
-    """Return whether the run recorded what its on-chip buffers held."""
-    return any(lifetimes.occupancy(run).values())
-
-
-def occupancy(run: Run) -> Picture:
+def occupancy(run: Run) -> Picture | None:
     """Draw how full each on-chip buffer was: one panel each, with its capacity."""
     shown = [(name, points) for name, points in lifetimes.occupancy(run).items() if points]
     if not shown:
-        why = "this run has no on-chip buffers, or did not record them"
-        return Picture(2.45, [nothing("Buffer occupancy", why)])
+        return None
     panels = [_buffer(run, name, points) for name, points in shown]
     title = "Buffer occupancy: how full each on-chip buffer was"
     return Picture(1.0 + 1.45 * len(shown), panels, title, share="x")
@@ -169,7 +163,7 @@ PLOTS = (
         "Buffer occupancy",
         "How much of each on-chip buffer held data that was still needed.",
         occupancy,
-        has_buffers,
+        "this run has no on-chip buffers, or did not record them",
     ),
 )
 """What the registry has from here."""

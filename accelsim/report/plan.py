@@ -125,7 +125,7 @@ def stage_sentences(found: Assigned) -> list[str]:
         f"PipeDream's optimiser cuts {found.model} into {stages} on {count_of(devices, 'device')} of {found.cluster}: "
         f"{si(best.time_s, 's')} per minibatch by its own model, {times_as(best.speedup)} fast as one device and "
         f"{times_as(best.speedup_over_data_parallel)} fast as data parallelism on all of them. The model leaves "
-        "out latencies, overlap and bubbles.",
+        "out latencies, overlap and bubbles."
     ]
     replicas = {row["replicas"] for row in found.rows()}
     if len(replicas) == 1 and found.samples and len(best.stages) * max(replicas) == devices:

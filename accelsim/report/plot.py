@@ -19,7 +19,7 @@ from accelsim.machine.run import Run
 from accelsim.report import layer_plots, machine_plots, roofline_plot
 from accelsim.report.layer_plots import Plot, key_labels
 from accelsim.report.looks import CATEGORY_LOOKS, REASON_LOOKS
-from accelsim.report.picture import Axis, Panel, Picture, note, stacked
+from accelsim.report.picture import Axis, Panel, Picture, note, nothing, stacked
 from accelsim.report.style import Look
 from accelsim.report.text import percent, si
 from accelsim.time import FS
@@ -97,14 +97,17 @@ def draw(name: str, run: Run) -> Figure:
         raise UsageError(
             Problem(f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS))
         )
-    return PLOTS[name].function(run).figure()
+    _, title, _, function, why = PLOTS[name]
+    drawn = function(run) or Picture(1.3, [nothing(title, why)])
+    return drawn.figure()
 
 
 def all_bytes(run: Run) -> dict[str, bytes]:
     """Return every plot that has something to show: 'latency.svg' and so on. Same run, same bytes."""
     found: dict[str, bytes] = {}
-    for name in [name for name, entry in PLOTS.items() if entry.applies(run)]:
-        found |= pictures(name, PLOTS[name].function(run))
+    for name, entry in PLOTS.items():
+        if drawn := entry.function(run):
+            found |= pictures(name, drawn)
     return found
 
 

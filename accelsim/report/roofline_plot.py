@@ -16,7 +16,7 @@ from accelsim.errors import count_of
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import Plot
 from accelsim.report.looks import REASON_LOOKS
-from accelsim.report.picture import Axis, Mark, Panel, Picture, line, nothing, points
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
 from accelsim.report.style import FAINT, INK, lay_out, renderer
 from accelsim.report.text import si, wrapped
 
@@ -37,21 +37,11 @@ ANGLES = tuple(eighth * pi / 4 for eighth in (-1, 1, 0, -2, -3, 3, 4, 2))
 """Directions in which a label is tried, the best first: below and to the right."""
 
 
-def has_roofs(run: Run) -> bool:
-    """Return whether any layer used the matrix unit and moved data off the chip."""
-    return bool(_roofs(run))
-
-
-def _roofs(run: Run) -> list[Roofline]:
-    return [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
-
-
-def roofline(run: Run) -> Picture:
+def roofline(run: Run) -> Picture | None:
     """Draw one panel per off-chip memory with every layer; the area of a mark is its share of the latency."""
-    roofs = _roofs(run)
+    roofs = [roof for roof in rooflines(run) if any(isfinite(p.intensity_ops_per_B) for p in roof.points)]
     if not roofs:
-        why = f"no layer used {multiplier_title(run.chip)} and moved data off the chip"
-        return Picture(1.3, [nothing("Roofline", why)])
+        return None
     rows = {layer.index: layer for layer in layers(run)}
     rates = [p.achieved_ops_per_s for roof in roofs for p in roof.points if p.achieved_ops_per_s]
     label = "achieved (one MAC is two operations)"
@@ -208,7 +198,7 @@ PLOTS = (
         "A mark is a layer (numbers as in the table), its area the layer's share of the time. No layer "
         "can lie above the line: left of the knee the memory is the limit, right of it the arithmetic.",
         roofline,
-        has_roofs,
+        "no layer used the engine of products and moved data off the chip",
     ),
 )
 """What the registry has from here."""

@@ -88,7 +88,7 @@ def _overlap(a: Told, b: Told) -> bool:
 @pytest.mark.parametrize("case", CASES)
 def test_every_text_is_in_the_picture_and_covers_no_other(case: str) -> None:
     run = run_of(case)
-    for name in [name for name, plot in PLOTS.items() if plot.applies(run)]:
+    for name in [name for name, plot in PLOTS.items() if plot.function(run)]:
         found = check(draw(name, run))
         assert len(found) > 3, name
 
