@@ -35,8 +35,8 @@ STATIC_WORTH = 0.05
 
 
 class Plot(NamedTuple):
-    """A picture of a run by ``name``. ``caption`` says how to read it. ``function`` returns None where a run has nothing
-    to show; then a report has no such picture, and ``empty`` says why."""
+    """A picture of a run by ``name``. ``caption`` says how to read it. ``function`` returns None where a run has
+    nothing to show; then a report has no such picture, and ``empty`` says why."""
 
     name: str
     title: str
