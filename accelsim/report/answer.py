@@ -149,9 +149,9 @@ class Answer:
 
     ``facts``: what --json prints. ``rows``: what --csv writes, nested records as 'a.b'. ``pictures``: name -> how it is
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
-    the pictures. ``other_files``: what else is written, by path; of a directory the files in it, None for one of
-    an earlier time, which is removed. ``fails``: the command
-    ends with this error, or with exit code 1 since a check does not hold.
+    the pictures. ``other_files``: what else is written, by path; of a directory the files in it, None for one of an
+    earlier time, which is removed. ``fails``: the command ends with this error, or with exit code 1 since a check does
+    not hold.
     """
 
     facts: Any
@@ -235,7 +235,11 @@ def _part_html(part: Part) -> str:
     if isinstance(part, Definitions):
         rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in part.rows)
         return f"<dl>{rows}</dl>"
-    return f"<pre>{escape(part)}</pre>" if isinstance(part, Lines) else f"<p>{escape(part)}</p>"
+    text = part(WIDTH) if callable(part) else part
+    if not isinstance(text, str):
+        return _drawn_html(text)
+    tag = "pre" if isinstance(part, Lines) else "p"
+    return f"<{tag}>{escape(text)}</{tag}>"
 
 
 def _drawn_html(drawn: RichTable) -> str:
