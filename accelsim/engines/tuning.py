@@ -58,7 +58,7 @@ def _with_operands(step: Lowering) -> Layout:
         ):  # another core's result will be in its memory by then
             home = place.home
             memory = layout.result_home(name) if home is None else was.builder.regions[home].memory
-            new.home = layout.off_chip(memory, name, was.room_B(tensor))
+            new.home = layout.off_chip(memory, name, was.facts.room_B(tensor))
             layout.presets[new.home] = (name, 0)
     taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
     if taken_B > 0:

@@ -188,9 +188,9 @@ def _states(graph: Graph, layout: Layout, copies: int) -> Counter[str]:
     before: Counter[str] = Counter()
     behind: Counter[str] = Counter()
     for past, late in graph.states.items():
-        before[layout.state_home(late)] += copies * layout.room_B(graph.tensors[past])
+        before[layout.facts.state_home(late)] += copies * layout.facts.room_B(graph.tensors[past])
     for late in dict.fromkeys((*graph.states.values(), *graph.kept)):
-        behind[layout.state_home(late)] += copies * layout.room_B(graph.tensors[late])
+        behind[layout.facts.state_home(late)] += copies * layout.facts.room_B(graph.tensors[late])
     return before | behind
 
 

@@ -129,7 +129,7 @@ def _keep(layout: Layout, index: int, node: Node, kept: frozenset[str]) -> None:
     """Return what begins to stay in the memory of the chip goes there as soon as it is there."""
     for name in node.writes:
         if name in kept:
-            layout.store_whole(index, name, layout.state_home(name))
+            layout.store_whole(index, name, layout.facts.state_home(name))
 
 
 def _step(graph: Graph, node: Node) -> Step:
@@ -200,9 +200,9 @@ def _free(layout: Layout, tensor: str) -> None:
 def _leave_chip(layout: Layout, tensor: str) -> None:
     """Free the buffer of an output that has been stored in its memory, so that later steps have its room."""
     place = layout.places.get(tensor)
-    if place is None or place.home is None or place.chip is None or tensor not in layout.staying:
+    if place is None or place.home is None or place.chip is None or tensor not in layout.facts.staying:
         return
-    if layout.builder.regions[place.home].memory == layout.state_home(tensor):
+    if layout.builder.regions[place.home].memory == layout.facts.state_home(tensor):
         layout.release(layout.roles.activations, [place.chip])
         place.chip = None
 
@@ -218,7 +218,7 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
         for name, regions in results.items():
             made_by = makers.get(root(name), len(steps) - 1)  # it is charged for the store of what it made
             kept = codes.get(name, name)
-            home = layout.state_home(kept) if kept in layout.staying else roles.host_home
+            home = layout.facts.state_home(kept) if kept in layout.facts.staying else roles.host_home
             regions.append(layout.store_whole(made_by, name, home))
         presets |= layout.presets
     builder = layouts[0].builder
@@ -278,5 +278,5 @@ class Streams:
 
     def _read(self, node: Node) -> list[str]:
         """Return the tensors that a node reads, by the names under which they were made: views have others."""
-        roots = self._layouts[0].roots
+        roots = self._layouts[0].facts.roots
         return [roots.get(name, name) for name in node.reads]

@@ -109,10 +109,10 @@ class Recorder:
                 form, regions = space.state()
                 found.shape += form
                 found.regions += regions
-            for name, ring in layout.rings.items():
+            for name, ring in layout.slots.rings.items():
                 found.shape.append((name, ring.next % len(ring.slots)))
                 found.regions += ring.slots
-            found.shape.append(layout.shared_offsets())
+            found.shape.append(layout.slots.offsets())
             self._whole(found, layout)
         self._histories(found)
         return found

@@ -55,7 +55,9 @@ class StepWriter:
             found = plan(self.graph, self.memory, self.unit, name, self.lowering.dtype, self.lowering.pins)
             memo[key] = [self.memory, found]
             mine = [node for node in self.graph.nodes if node.engine == name]
-            for constant in dict.fromkeys(each for node in mine for each in self.layout.constants(node)):
+            for constant in dict.fromkeys(
+                each for node in mine for each in self.layout.facts.constants(node)
+            ):
                 region = found.rooms[constant] = self._region(self.graph.tensors[constant])
                 if self.unit.weights == "resident":
                     self.layout.presets[region] = (constant, self.layout.core)
@@ -197,7 +199,7 @@ class StepWriter:
     ) -> None:  # fmt: skip
         """One superstep; the one that writes the results computes the values of the node."""
         layout, node, memory = self.layout, self.node, self.layout.roles.engine(self.buffer)
-        activations = tuple((name, operands[name]) for name in layout.activations(node))
+        activations = tuple((name, operands[name]) for name in layout.facts.activations(node))
         effect = Effect("node", operands=activations, last=True) if targets else Effect("none")
         out = node.writes[0]
         entries = [

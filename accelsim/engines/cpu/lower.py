@@ -18,14 +18,14 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
     roles, graph = layout.roles, layout.graph
     home = roles.host_home
     if node.attrs.get(OUTSIDE) and (state := _state_of(layout, node)):
-        home = layout.state_home(state)
-    sources = [(name, _at_home(layout, op, node, name, home)) for name in layout.activations(node)]
+        home = layout.facts.state_home(state)
+    sources = [(name, _at_home(layout, op, node, name, home)) for name in layout.facts.activations(node)]
     outs = graph.outs(node)
     read_B = sum(tensor.nbytes for tensor in graph.ins(node))
     write_B = sum(tensor.nbytes for tensor in outs)
     targets = []
     for tensor in outs:
-        region = layout.off_chip(home, tensor.name, layout.room_B(tensor))
+        region = layout.off_chip(home, tensor.name, layout.facts.room_B(tensor))
         layout.places[tensor.name] = Place(home=region)
         targets.append((region, "whole"))
     work = node_work(graph, node)
@@ -47,7 +47,9 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
 def _state_of(layout: Layout, node: Node) -> str:
     """The next value of the state that a conversion before or after the run makes codes or numbers, '' for no state."""
     graph = layout.graph
-    return graph.states.get(node.outputs[0]) or (node.inputs[0] if node.inputs[0] in layout.staying else "")
+    return graph.states.get(node.outputs[0]) or (
+        node.inputs[0] if node.inputs[0] in layout.facts.staying else ""
+    )
 
 
 def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:

@@ -23,7 +23,7 @@ def lower_append(layout: Layout, op: int, node: Node) -> None:
     if memory in layout.roles.chip.memories:
         source = layout.source(op, name)
         effect = Effect("append", operands=((name, source),), tensor=out, last=True)
-        layout.store(op, source, home, out, new.nbytes, effect)
+        layout.transfers.store(op, source, home, out, new.nbytes, effect)
     else:
         source = layout.store_whole(op, name, memory)
         effect = Effect("append", operands=((name, source),), tensor=out, last=True)

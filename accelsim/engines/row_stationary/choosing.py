@@ -37,7 +37,7 @@ def mapping_of(step: Lowering, conv: Conv, array: Geometry, write: Writer[Mappin
         require(conv, array, mapping)
         return Chosen(mapping, 1)
     tensors = step.layout.graph.tensors
-    sides = [tensors[name] for name in step.layout.epilogue_reads(step.node).sides]
+    sides = [tensors[name] for name in step.layout.facts.epilogue_reads(step.node).sides]
     return _chosen(step, conv, array, sides, write)
 
 

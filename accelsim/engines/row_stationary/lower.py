@@ -109,7 +109,7 @@ class Passes:
         self.a, self.b, self.out = (self._tensor(name) for name in (gemm.a, gemm.b, self.node.writes[0]))
         self.costing.name(self.a, self.b, self.out.name)
         self.a_home, self.b_home = self._home(gemm.a), self._home(gemm.b)
-        reads = layout.epilogue_reads(self.node)
+        reads = layout.facts.epilogue_reads(self.node)
         self.sides = {name: self._home(name) for name in reads.sides}
         while layout.spill(self.op, ()):
             pass
@@ -136,7 +136,9 @@ class Passes:
         size_B = sum(self._tensor(name).nbytes for name in constants)
         self.parameters = [layout.off_chip(unit, f"{self.node.name} parameters", size_B)]
         sources = [home for name in constants if (home := layout.place(name).home) is not None]
-        layout.load_parameters(self.op, sources, self.parameters[0], layout.roles.weights_home, size_B)
+        layout.transfers.load_parameters(
+            self.op, sources, self.parameters[0], layout.roles.weights_home, size_B
+        )
 
     def _check_size(self) -> None:
         """TooLarge before the first pass is written, when all of them are more commands than the limits allow."""
@@ -184,14 +186,14 @@ class Passes:
         channels = (tile.k1 - tile.k0) // (conv.R * conv.S)
         words = images * channels * conv.rows(block.y[1] - block.y[0]) * conv.W
         slot, effect = self.room.ifmaps.take(), Effect("load_a", tile, ((self.a.name, self.a_home),))
-        self.layout.load(self.op, self.a_home, slot, self.a.name, self.a.size_B(int(words)), effect)
+        self.layout.transfers.load(self.op, self.a_home, slot, self.a.name, self.a.size_B(int(words)), effect)
         return slot
 
     def _filters(self, tile: Tile) -> int:
         """The Load of the filters of a pass."""
         size_B = self.b.size_B((tile.n1 - tile.n0) * (tile.k1 - tile.k0))
         slot, effect = self.room.filters.take(), Effect("load_b", tile, ((self.b.name, self.b_home),))
-        self.layout.load(self.op, self.b_home, slot, self.b.name, size_B, effect)
+        self.layout.transfers.load(self.op, self.b_home, slot, self.b.name, size_B, effect)
         return slot
 
     def _product(
@@ -229,7 +231,7 @@ class Passes:
         """The Load of the part of another operand of these functions that meets a tile of psums."""
         side, slot = self._tensor(name), self.room.sides[name].take()
         effect = Effect("load_side", tile, ((name, self.sides[name]),))
-        self.layout.load(
+        self.layout.transfers.load(
             self.op, self.sides[name], slot, name, side.size_B(min(count, side.elements)), effect
         )
         return slot
@@ -254,7 +256,9 @@ class Room:
 
     def ring(self, buffer: str, name: str, size_B: int, count: int = 1) -> Ring:
         """Return so many new slots. Raises Infeasible where there is no room."""
-        ring, regions = self.layout.slots(buffer, self.step, name, size_B, count, self.tile, parted=False)
+        ring, regions = self.layout.slots.ring(
+            buffer, self.step, name, size_B, count, self.tile, parted=False
+        )
         self.taken.append((buffer, regions))
         return ring
 

@@ -20,7 +20,7 @@ def lower_vector(layout: Layout, op: int, node: Node, unit: Unit) -> None:
     """One command when operands and results fit in the activation buffer, otherwise chunks that stream through it."""
     graph, roles = layout.graph, layout.roles
     buffer = roles.activations
-    names = layout.activations(node)
+    names = layout.facts.activations(node)
     parameters = _load_parameters(layout, op, node, unit)
     while not (whole := _fits(layout, node, names)) and not _chunks(layout, node, names):
         if not (layout.spill(op, names) or layout.spill(op, ())):
@@ -57,7 +57,7 @@ def _chunks(layout: Layout, node: Node, names: list[str]) -> int:
 
 
 def _load_parameters(layout: Layout, op: int, node: Node, unit: Unit) -> list[tuple[int, str]]:
-    constants = layout.constants(node)
+    constants = layout.facts.constants(node)
     if not constants:
         return []
     tensors = layout.graph.tensors
@@ -68,7 +68,7 @@ def _load_parameters(layout: Layout, op: int, node: Node, unit: Unit) -> list[tu
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
     target = layout.off_chip(layout.roles.engine(unit.name), f"{node.name} parameters", size)
-    layout.load_parameters(op, homes, target, memory, size)
+    layout.transfers.load_parameters(op, homes, target, memory, size)
     return [(target, "src")]
 
 
@@ -150,7 +150,7 @@ class ChunkedStep:
         for name in streamed:
             whole = self.layout.graph.tensors[name].nbytes
             size, slot = _chunk_B(whole, chunk, chunks), self.rings[name][chunk % 2]
-            self.layout.load(
+            self.layout.transfers.load(
                 self.op, sources[name], slot, name, size, Effect("none"), _chunk_from(whole, chunk, chunks)
             )
 
@@ -172,7 +172,9 @@ class ChunkedStep:
         slot, last = self.rings[out.name][chunk % 2], chunk == chunks - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         size, offset = _chunk_B(out.nbytes, chunk, chunks), _chunk_from(out.nbytes, chunk, chunks)
-        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
+        self.layout.transfers.store(
+            self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset
+        )
 
 
 def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> list[Action]:

@@ -72,7 +72,7 @@ def _product(step: Lowering) -> Product:
     gemm = gemm_view(graph, node)
     assert gemm is not None
     tensors, (lanes, special) = graph.tensors, paces(step.unit.spec, [part.op for part in node.epilogue])
-    sides = tuple(tensors[name] for name in step.layout.epilogue_reads(node).sides)
+    sides = tuple(tensors[name] for name in step.layout.facts.epilogue_reads(node).sides)
     result = tensors[node.writes[0]]
     return Product(
         gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special,
@@ -135,7 +135,7 @@ class ProductStep:
     def _prepare(self) -> None:
         """Operands in the memory of the device, the launch, slots for tiles, a place for the result."""
         layout, out = self.layout, self.product.y
-        reads = layout.epilogue_reads(self.node)
+        reads = layout.facts.epilogue_reads(self.node)
         names = dict.fromkeys((self.gemm.a, self.gemm.b, *self.node.inputs[2:], *reads.sides))
         self.homes = {name: device_home(layout, self.op, name) for name in names}
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
@@ -224,7 +224,7 @@ class ProductStep:
         source = self.homes[tensor.name]
         effect = Effect(f"load_{operand}", tile, ((tensor.name, source), *chosen.items()))
         needs = [*self.launched, *chosen.values()]
-        self.layout.load(self.op, source, slot, tensor.name, size, effect, needs=needs)
+        self.layout.transfers.load(self.op, source, slot, tensor.name, size, effect, needs=needs)
         return slot
 
     def _blocks(self, tile: Tile) -> int:
@@ -280,11 +280,11 @@ class ProductStep:
         store = Effect("store", tile, ((out.name, slot),), out.name, last)
         home = layout.places[out.name].home
         assert home is not None
-        layout.store(self.op, slot, home, out.name, out_B, store, PIECE[first, last])
+        layout.transfers.store(self.op, slot, home, out.name, out_B, store, PIECE[first, last])
 
     def _side(self, side: Tensor, count: int, tile: Tile) -> int:
         slot, source = self.rings[side.name].take(), self.homes[side.name]
         effect = Effect("load_side", tile, ((side.name, source),))
         size = side.size_B(min(count, side.elements))
-        self.layout.load(self.op, source, slot, side.name, size, effect, needs=self.launched)
+        self.layout.transfers.load(self.op, source, slot, side.name, size, effect, needs=self.launched)
         return slot

@@ -47,7 +47,7 @@ class Streaming:
     def __post_init__(self) -> None:
         self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
         graph = self.layout.graph
-        self.names, self.outs = self.layout.activations(self.node), graph.outs(self.node)
+        self.names, self.outs = self.layout.facts.activations(self.node), graph.outs(self.node)
         self.ins = {name: graph.tensors[name] for name in dict.fromkeys(self.names)}
         self.read_B = {name: _read_B(graph, self.node, tensor) for name, tensor in self.ins.items()}
         self.units, self.queue = units(self.step), self.layout.roles.queue(self.step.unit.name)
@@ -123,7 +123,7 @@ class Streaming:
         return load_parameters(self.step, names, size, launched)
 
     def _parameter_names(self) -> list[str]:
-        return list(dict.fromkeys(self.layout.constants(self.node)))
+        return list(dict.fromkeys(self.layout.facts.constants(self.node)))
 
     def _ring(self, tensor: Tensor, pieces: int, share_B: int) -> list[int]:
         cache, size = self.layout.roles.activations, min(-(-tensor.nbytes // pieces), share_B)
@@ -136,7 +136,9 @@ class Streaming:
         for name, tensor in self.ins.items():
             first, size = _part(self.read_B[tensor.name], piece, pieces)
             slot = self.rings[name][piece % FLIGHT]
-            self.layout.load(self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched)
+            self.layout.transfers.load(
+                self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched
+            )
 
     def _compute(
         self, piece: int, pieces: int, homes: dict[str, int], parameters: list[int], shares: Shares
@@ -178,7 +180,9 @@ class Streaming:
         slot, last = self.rings[out.name][piece % FLIGHT], piece == pieces - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         first, size = _part(out.nbytes, piece, pieces)
-        self.layout.store(self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first)
+        self.layout.transfers.store(
+            self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first
+        )
 
 
 def _read_B(graph: Graph, node: Node, tensor: Tensor) -> int:

@@ -108,7 +108,7 @@ def load_parameters(step: Lowering, names: Sequence[str], size_B: int, launched:
     engine, memory = layout.roles.engine(step.unit.name), layout.roles.weights_home
     sources = [device_home(layout, step.index, name) for name in names]
     region = layout.off_chip(engine, f"{step.node.name} parameters", size_B)
-    layout.load_parameters(step.index, [*sources, *launched], region, memory, size_B)
+    layout.transfers.load_parameters(step.index, [*sources, *launched], region, memory, size_B)
     return [region]
 
 

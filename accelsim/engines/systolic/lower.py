@@ -189,7 +189,7 @@ class MatrixStep:
         self._place_result()
         # which experts: their weights cannot be loaded before it is known
         self.chosen = {name: self._operand(name, False, prefer_chip=True) for name in self.node.inputs[2:]}
-        sides = layout.epilogue_reads(self.node).sides
+        sides = layout.facts.epilogue_reads(self.node).sides
         self.sides = {name: self._operand(name, False, prefer_chip=True) for name in sides}
         self.costs = TileCosts(
             roles, self.dtype, self.node, self.gemm, layout.graph.tensors, self._on_chip(self.b_region),
@@ -224,7 +224,7 @@ class MatrixStep:
             wanted[f"side {name}"] = _Slots(roles.activations, self._tensor(name).size_B(sums), 2)
         if unit.epilogue and not mapping.y_resident:
             wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
-        self.layout.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
+        self.layout.slots.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
         self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
         needed, there = open_sums(self.seen, mapping, self.arrays), len(self.rings["sums"].slots)
         if self.runs is not mapping:
@@ -259,7 +259,7 @@ class MatrixStep:
     def _load_parameters(self) -> None:
         """One Load of everything constant that the epilogue needs."""
         layout, self.parameter_region = self.layout, -1
-        constants = layout.epilogue_reads(self.node).parameters
+        constants = layout.facts.epilogue_reads(self.node).parameters
         if not constants:
             return
         memory = layout.roles.weights_home
@@ -269,12 +269,12 @@ class MatrixStep:
         self.parameter_region = layout.off_chip(
             layout.roles.engine(unit.name), f"{self.node.name} parameters", size
         )
-        layout.load_parameters(
+        layout.transfers.load_parameters(
             self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
         )
 
     def _slots(self, name: str, slots: _Slots) -> Ring:
-        ring, regions = self.layout.slots(
+        ring, regions = self.layout.slots.ring(
             slots.buffer, self.node.name, name, slots.size_B, slots.tiles, self.shape, name in PARTED
         )
         self.taken.append((slots.buffer, regions))
@@ -359,7 +359,9 @@ class MatrixStep:
         times: int = 1,
     ) -> int:
         slot = self.rings[ring].take()
-        self.layout.load(self.op, source, slot, tensor, size * times, effect, needs=needs, times=times)
+        self.layout.transfers.load(
+            self.op, source, slot, tensor, size * times, effect, needs=needs, times=times
+        )
         return slot
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
@@ -390,7 +392,7 @@ class MatrixStep:
         if not roles.matrix.epilogue:
             assert place.home is not None
             (acc,) = sums
-            layout.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
+            layout.transfers.store(self.op, acc, place.home, self.out.name, out_B, effect, role)
             return
         if self.sides:
             sides = tuple((name, self._side(name, region, tile)) for name, region in self.sides.items())
@@ -402,7 +404,7 @@ class MatrixStep:
         slot = self.rings["results"].take()
         self._vector(tile, sums, slot, "whole", effect)
         store = Effect("store", tile, ((self.out.name, slot),), self.out.name, last)
-        layout.store(self.op, slot, place.home, self.out.name, out_B, store, role)
+        layout.transfers.store(self.op, slot, place.home, self.out.name, out_B, store, role)
 
     @property
     def _out_rows(self) -> int:

@@ -206,7 +206,7 @@ class _Contributor(_Summing):
         for acc in sums:
             region = layout.off_chip(layout.roles.activations_home, name, size_B)
             copy = Effect("copy", operands=((name, acc),), tensor=name)
-            layout.store(self.op, acc, region, name, size_B, copy)
+            layout.transfers.store(self.op, acc, region, name, size_B, copy)
             self.gathered.regions.setdefault(_key(tile), []).append(region)
 
 
@@ -217,7 +217,7 @@ class _Collector(_Summing):
         layout, name, size_B, found = self.layout, f"sums of {self.out.name}", self._sums_B(tile), list(sums)
         for region in self.gathered.regions.pop(_key(tile)):
             slot = self.rings["sums"].take()
-            layout.load(
+            layout.transfers.load(
                 self.op, region, slot, name, size_B, Effect("copy", operands=((name, region),), tensor=name)
             )
             found.append(slot)

@@ -40,7 +40,7 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
         results_share=out.elements / (whole.groups * whole.M * whole.N),
         functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
         sides=tuple(_side(layout, name) for name in _streamed_sides(step, gemm, a_resident)),
-        parameters_B=sum(tensors[name].nbytes for name in layout.epilogue_reads(node).parameters),
+        parameters_B=sum(tensors[name].nbytes for name in layout.facts.epilogue_reads(node).parameters),
         b_streamed=b.is_constant or layout.place(gemm.b).chip is None,
         reuse=bool(step.pinned.get("reuse", True)),
         w_slots=_weight_slots(step),
@@ -66,13 +66,13 @@ def _weight_slots(step: Lowering) -> int:
     """Weight tiles in flight."""
     roles = step.layout.roles
     if roles.fixed_slots(roles.weights) is not None:
-        return step.layout.slot_shape(roles.weights)[1]
+        return step.layout.slots.shape(roles.weights)[1]
     return int(step.pinned.get("w_slots", 2))
 
 
 def _streamed_sides(step: Lowering, gemm: Gemm, a_resident: bool) -> list[str]:
     """Side operands that are not on the chip when the step starts."""
-    names = step.layout.epilogue_reads(step.node).sides
+    names = step.layout.facts.epilogue_reads(step.node).sides
     missing = [name for name in names if step.layout.place(name).chip is None]
     return [name for name in missing if name != gemm.a or not a_resident]
 
@@ -101,4 +101,4 @@ def _buffers(layout: Layout) -> Buffers:
     names = dict.fromkeys((roles.weights, roles.sums, roles.activations))
     free = tuple((name, layout.spaces[name].free_B()) for name in names if name != roles.activations)
     fixed = [name for name in names if roles.fixed_slots(name) is not None]
-    return Buffers(free, tuple((name, layout.slot_shape(name)) for name in fixed))
+    return Buffers(free, tuple((name, layout.slots.shape(name)) for name in fixed))

@@ -255,7 +255,7 @@ class ProductSearch:
             return
         place, a_B = layout.place(self._gemm.a), tensors[self._gemm.a].nbytes
         a_choices = [True] if place.chip is not None and "a_resident" not in self._pinned else [True, False]
-        useful = "y_resident" in self._pinned or not layout.only_leaves(out.name)
+        useful = "y_resident" in self._pinned or not layout.facts.only_leaves(out.name)
         y_choices = [True, False] if roles.matrix.epilogue and useful else [False]
         for y_resident, a_resident in product(y_choices, a_choices):
             if self._pinned.get("a_resident", a_resident) != a_resident:

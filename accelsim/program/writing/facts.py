@@ -1,0 +1,75 @@
+"""What the graph says of its tensors, for a layout: who reads them, in which memories they start."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from accelsim.program.roles import HOST, Roles
+from accelsim.program.writing.sides import EpilogueReads, epilogue_reads
+from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.nodes import is_product, readers_behind_views
+
+
+class GraphFacts:
+    """Facts about the tensors of ``graph`` on a core with these ``roles``. ``roots``: view of a tensor -> the tensor
+    whose bytes it shows."""
+
+    def __init__(self, graph: Graph, roles: Roles) -> None:
+        self.graph, self.roles = graph, roles
+        self.consumers, self.staying = graph.consumers(), graph.staying
+        self.readers = {
+            name: [n for n in nodes if n.engine != HOST] for name, nodes in self.consumers.items()
+        }
+        self.roots: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.engine == "alias":
+                self.roots[node.writes[0]] = self.roots.get(node.reads[0], node.reads[0])
+        self._epilogues: dict[int, EpilogueReads] = {}  # by id of the node
+        self._homes: dict[str, str] = {}  # next value of a state -> its memory
+
+    def activations(self, node: Node) -> list[str]:
+        """Return what a node reads that is no constant."""
+        return [name for name in node.reads if not self.graph.tensors[name].is_constant]
+
+    def constants(self, node: Node) -> list[str]:
+        """The constants that a node reads."""
+        return [name for name in node.reads if self.graph.tensors[name].is_constant]
+
+    def epilogue_reads(self, node: Node) -> EpilogueReads:
+        """``sides.epilogue_reads`` of a node of the graph, worked out once."""
+        found = self._epilogues.get(id(node))
+        if found is None:
+            found = self._epilogues[id(node)] = epilogue_reads(self.graph, node)
+        return found
+
+    def only_leaves(self, tensor: str) -> bool:
+        """Return whether nobody on the chip reads a tensor: it is a result of the graph, or only the host needs it."""
+        return not self.readers.get(tensor)
+
+    def input_home(self, tensor: Tensor) -> str:
+        """Graph inputs arrive at the host; states stay where they are used, see ``state_home``."""
+        late = self.graph.states.get(tensor.name)
+        return self.roles.host_home if late is None else self.state_home(late)
+
+    def state_home(self, late: str) -> str:
+        """Memory of a state, given as its next value: where the weights are; of a cache that only the host reads, that
+        of the host.
+        """
+        if self.graph.trains:
+            return self.roles.weights_home
+        if late not in self._homes:
+            readers = {node.engine for node in readers_behind_views(self.consumers, late)}
+            self._homes[late] = self.roles.host_home if readers == {HOST} else self.roles.weights_home
+        return self._homes[late]
+
+    def room_B(self, tensor: Tensor) -> int:
+        """Bytes to reserve for a tensor: of a state that grows in place, those that it will have."""
+        later = self.graph.tensors[self.graph.states.get(tensor.name, tensor.name)]
+        return max(tensor.nbytes, later.nbytes)
+
+    @cached_property
+    def weight_B(self) -> float:
+        """Bytes of one weight: those of the widest constant operand of a matrix node."""
+        nodes = [node for node in self.graph.nodes if is_product(node) and len(node.inputs) > 1]
+        tensors = [self.graph.tensors[node.inputs[1]] for node in nodes]
+        return max((tensor.element_B for tensor in tensors if tensor.is_constant), default=1.0)
