@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.cluster.buckets import Fusion, Gradient
-from accelsim.cluster.step.fusing import Tuning, grid
+from accelsim.cluster.buckets import Gradient
+from accelsim.cluster.step.fusing import grid
 from accelsim.report.fusing import tuning_plot
 from accelsim.time import FS_PER_S
+from tests.helpers.bucket_attempts import attempts
 from tests.helpers.ring_cost import ring_cost
 
 LAYERS, LAYER_B, BACKWARD_FS = 160, 640_000, 120 * 10**12
@@ -21,9 +22,9 @@ def draw(path: Path) -> None:
     gradients = [
         Gradient(f"layer{index}", (index + 1) * BACKWARD_FS // LAYERS, LAYER_B) for index in range(LAYERS)
     ]
-    tuning = Tuning(gradients, BACKWARD_FS, ring_cost(RANKS, LATENCY_FS, BANDWIDTH_BPS), Fusion())
+    attempt = attempts(gradients, BACKWARD_FS, ring_cost(RANKS, LATENCY_FS, BANDWIDTH_BPS))
     title = "160 gradients of 640 kB, 16 devices, 3 GB/s, 20 us a message"
-    tuning_plot(grid(tuning, THRESHOLDS_B, CYCLES_FS), title).save(path)
+    tuning_plot(grid(attempt, THRESHOLDS_B, CYCLES_FS), title).save(path)
 
 
 if __name__ == "__main__":
