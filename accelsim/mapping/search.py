@@ -215,7 +215,6 @@ class _Walk(Best[Problem]):
                 return
 
     def _try(self, choices: Ints) -> Floats:
-        """First costs of candidates, infinite where they are not legal; remembers the best."""
         self.tried += len(choices)
         parts = [self.take(choices[start : start + BATCH]) for start in range(0, len(choices), BATCH)]
         return np.concatenate(parts)

@@ -227,7 +227,6 @@ def _in_bytes(tensor: Tensor, nests: list[Nest], base: int, nbytes: int) -> tupl
 
 
 def _figures(nests: list[Nest]) -> Iterator[int]:
-    """All that must be whole bytes where the pieces of ``nests`` are."""
     for start, length, dims in nests:
         yield from (start, length, *(stride for stride, _ in dims))
 

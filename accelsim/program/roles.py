@@ -144,7 +144,6 @@ class Roles:
 
     @cached_property
     def _results_pass(self) -> bool:
-        """Return whether more than streamed operands lies in the buffer of the activations."""
         unit = self.chip.matrix
         return unit is None or unit.epilogue or self.chip.vector is not None
 

@@ -159,7 +159,6 @@ def _slabs(gemm: Gemm, conv: Conv, tile: Tile) -> Iterator[Nest]:
 
 
 def _read(conv: Conv, axis: int, first: int, last: int) -> tuple[int, int]:
-    """Input rows (axis 0) or columns (1), [begin, end), that the output's first..last read, padding left out."""
     begin = max(first * conv.stride[axis] - conv.pad[axis], 0)
     end = last * conv.stride[axis] - conv.pad[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis]
     return begin, min(end, (conv.height, conv.width)[axis] - 1) + 1

@@ -63,28 +63,12 @@ def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
     return start // step % arrays
 
 
-def lanes(gemm: Gemm, mapping: Mapping, arrays: int) -> int:
-    """Arrays that have work: no more than there are tiles along the axis that is split."""
-    extents = {"m": (gemm.M, mapping.tm), "n": (gemm.N, mapping.tn), "k": (gemm.K, mapping.tk)}
-    extent, tile = extents.get(mapping.split, (1, 1))
-    return min(arrays, -(-extent // tile))
-
-
 def _strips(ranges: list[Range], length: int) -> list[list[Range]]:
     return [ranges[start : start + length] for start in range(0, len(ranges), length)]
 
 
 def _cut(first: int, end: int, step: int) -> list[Range]:
     return [(start, min(start + step, end)) for start in range(first, end, step)]
-
-
-def open_sums(gemm: Gemm, mapping: Mapping, arrays: int) -> int:
-    """Accumulator slots that are open at once; one for each array that works."""
-    working, inner = lanes(gemm, mapping, arrays), mapping.order[-1]
-    if inner == "k" or mapping.tk >= gemm.K:
-        return working
-    extent, tile = (gemm.M, mapping.tm) if inner == "m" else (gemm.N, mapping.tn)
-    return -(-extent // tile) * (1 if mapping.split == inner else working)
 
 
 DENSE = (1, 1)
@@ -129,7 +113,6 @@ def a_elements(gemm: Gemm, groups: int, m0: int, m1: int, k0: int, k1: int) -> i
 
 @lru_cache(maxsize=1 << 16)
 def _pixels(conv: Conv, m0: int, m1: int) -> int:
-    """Input pixels under the rows of one tile, which comes back for every place along N and K."""
     return int(input_pixels(conv, np.array([m0]), np.array([m1]))[0])
 
 

@@ -109,7 +109,6 @@ class StepWriter:
         return found
 
     def _operand(self, name: str, results: int, whole: bool = False, there: bool = False) -> Operand:
-        """Return what functions read of a tensor."""
         tensor = self.graph.tensors[name]
         elements = tensor.elements if whole else min(tensor.elements, results)
         return Operand(elements, ceil(tensor.element_B), there)
@@ -188,7 +187,6 @@ class StepWriter:
         return regions
 
     def _operations(self) -> list[Action]:
-        """Arithmetic of the functions of the node."""
         out = self.graph.outs(self.node)[0].memory_format
         known = out if out in self.layout.roles.chip.energy.vector else "fp32"
         return [Action(self.engine, op(known), "", node_work(self.graph, self.node).ops)]
@@ -224,7 +222,6 @@ def _kind(node: Node) -> str:
 
 
 def _needed(reads: dict[str, Operand], shares: Ints) -> list[tuple[str, int]]:
-    """Return what functions read of each tensor on all tiles, B."""
     return [(name, int(needed(each, shares).sum())) for name, each in reads.items()]
 
 

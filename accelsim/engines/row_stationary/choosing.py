@@ -126,13 +126,11 @@ def candidates(conv: Conv, array: Geometry) -> Iterator[Mappings]:
 
 
 def _even(total: int, most: int) -> list[int]:
-    """The least size of blocks for each number of them, up to ``most``, by size."""
     sizes = {-(-total // blocks) for blocks in range(1, min(total, 2 * most) + 1)} | {1}
     return sorted(size for size in sizes if size <= most) + ([most] if most < total else [])
 
 
 def _sets(places: int) -> list[int]:
-    """Sets over filters: those that fill at least half of the places, and powers of two for fewer filters."""
     few = [1 << bits for bits in range(places.bit_length()) if 1 << bits <= places // 2]
     return [*range(places // 2 + 1, places + 1), *few[::-1]]
 

@@ -46,7 +46,6 @@ def least_clocks(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
 
 
 def _psums(conv: Conv, maps: Mappings) -> Ints:
-    """Psums that leave the array: an ofmap for each block of channels."""
     return conv.N * conv.G * conv.M * conv.E * conv.F * ceil(conv.C + 0 * maps.r, maps.q * maps.r)
 
 
@@ -110,7 +109,6 @@ def costs(conv: Conv, array: Geometry, maps: Mappings) -> Costs:
 
 @lru_cache(maxsize=4096)
 def _blocks(filters: int, pass_filters: int) -> Ints:
-    """Sizes of blocks of filters: for each number of blocks the least, and that rounded up to whole passes."""
     even = np.unique(ceil(np.full(filters, filters, dtype=np.int64), np.arange(1, filters + 1)))
     whole = np.minimum(ceil(even, pass_filters) * pass_filters, filters)
     return np.unique(np.concatenate([even, whole]))
@@ -173,5 +171,4 @@ def least(
 
 
 def _why(conv: Conv, array: Geometry) -> str:
-    """The smallest mapping's broken laws, in words."""
     return "; ".join(map(str, refusals(conv, array, Mapping(1, 1, 1, 1, 1, 1, 1))))

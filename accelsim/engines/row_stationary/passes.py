@@ -54,7 +54,6 @@ def spread(things: Ints, sets: Ints) -> tuple[Ints, Ints]:
 
 
 def _parts(total: int | Ints, size: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-    """(number, size) of the full blocks and of the remainder; of none of them the size is 1."""
     rest = total % size
     return (total // size, size), (np.minimum(rest, 1), np.maximum(rest, 1))
 

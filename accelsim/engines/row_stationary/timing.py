@@ -48,7 +48,6 @@ def load_clocks(conv: Conv, array: Geometry, kind: Passes) -> Ints:
 
 
 def _psums_in(array: Geometry, kind: Passes) -> Ints:
-    """Clocks in which the psums of a step come in; new ones do not."""
     return (1 - kind.first) * ceil(kind.f * kind.e, array.psum_words)
 
 

@@ -40,7 +40,6 @@ def convolution(gemm: base.Gemm) -> Conv:
 
 
 def _side(side: int, filters: int, stride: int, out: int) -> int:
-    """Rows (or columns) of an image with its padding, without those that its single window leaves out."""
     return side if (side - filters) // stride + 1 == out else filters + (out - 1) * stride
 
 

@@ -209,10 +209,8 @@ def part_elements(layout: Layout, part: Node) -> int:
 
 
 def _chunk_from(size: int, chunk: int, chunks: int) -> int:
-    """Where a chunk begins, B."""
     return size * chunk // chunks
 
 
 def _chunk_B(size: int, chunk: int, chunks: int) -> int:
-    """Bytes of one chunk; all chunks together are the whole, unless there are more of them than bytes."""
     return max(1, _chunk_from(size, chunk + 1, chunks) - _chunk_from(size, chunk, chunks))

@@ -150,7 +150,6 @@ def _without_stationary(R: Any, C: Any, Sr: Any, Sc: Any, T: Any, Fr: Any, F: An
 
 
 def _load_writes(R: Any, p: int, *, wave: Any) -> Any:
-    """Register writes of one column's load: row k's value takes floor(k / p) + 1 hops, in a wave k + 1."""
     whole, rest = R // p, R % p
     chain = R + p * (whole * (whole - 1) // 2) + rest * whole
     return chain + wave * (R * (R + 1) // 2 - chain)

@@ -91,12 +91,10 @@ class Dataflow:
 
 
 def _matrix(*axes: str) -> str:
-    """The matrix that has these axes."""
     return next(name for name, own in AXES.items() if set(own) == set(axes))
 
 
 def _first(axis: str, name: str, matrix: Array) -> Array:
-    """``matrix`` such that its first index runs along ``axis``; one to the other and back is the same step."""
     return matrix if AXES[name][0] == axis else matrix.T
 
 

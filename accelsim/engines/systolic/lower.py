@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.systolic.mapping.tilings import slots_in_use
 from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, merged, passes, pieces, sizes, tiles_along
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import b_elements
@@ -27,10 +28,8 @@ from accelsim.program.tiles import (
     b_key,
     depends,
     in_strips,
-    lanes,
     loop,
     most_channels,
-    open_sums,
     slabs,
     whole,
 )
@@ -170,7 +169,6 @@ class MatrixStep:
         return runs
 
     def _held(self, held: Held, key: tuple[int, ...], tile: Tile, load: Callable[[Tile], int]) -> int:
-        """The region of a tile that is there already, or of the one that is loaded now."""
         region = held.find(key) if self.mapping.reuse else None
         held.now[key] = load(tile) if region is None else region
         return held.now[key]
@@ -211,7 +209,7 @@ class MatrixStep:
         roles, mapping = self.layout.roles, self.mapping
         sum_format = unit.formats[self.dtype].accumulate
         wanted: dict[str, _Slots] = {}
-        working = lanes(self.seen, mapping, self.arrays)
+        working, needed = slots_in_use(self.seen, mapping, self.arrays)
         each_a, each_b = (working if own else 1 for own in depends(mapping.split, mapping.a_whole_k))
         if not self._on_chip(self.b_region):
             size_B = self._tensor(self.gemm.b).size_B(weights)
@@ -226,9 +224,9 @@ class MatrixStep:
             wanted["results"] = _Slots(roles.activations, self.out.size_B(sums), 2)
         self.layout.slots.arrange((slots.buffer, slots.size_B * slots.tiles) for slots in wanted.values())
         self.rings = {name: self._slots(name, slots) for name, slots in wanted.items()}
-        needed, there = open_sums(self.seen, mapping, self.arrays), len(self.rings["sums"].slots)
+        there = len(self.rings["sums"].slots)
         if self.runs is not mapping:
-            open_runs = open_sums(self.seen, self.runs, self.arrays)
+            _, open_runs = slots_in_use(self.seen, self.runs, self.arrays)
             used = {
                 "weights": 2 * each_b,
                 "tiles": 2 * each_a,
@@ -298,7 +296,6 @@ class MatrixStep:
         return a.size_B(tg * channels * slabs(gemm.conv, gemm.M, m.tm)[1])
 
     def _passes(self, tile: Tile, axes: str) -> int:
-        """Return how often a run loads its tiles of an operand."""
         return 1 if self.runs is self.mapping else passes(tiles_along(tile, self.mapping), self.mapping, axes)
 
     def _a_B(self, tile: Tile) -> int:
@@ -375,7 +372,6 @@ class MatrixStep:
 
     @cached_property
     def _operand_roles(self) -> tuple[str, str]:
-        """Roles of the activations and of the weights in a MatMul."""
         a, b = self.layout.roles.matrix.flow.a_and_b("a", "w")
         return a, b
 
@@ -408,7 +404,6 @@ class MatrixStep:
 
     @property
     def _out_rows(self) -> int:
-        """Rows of the result per group."""
         return self.out.elements // (self.gemm.groups * self.gemm.N)
 
     def _results(self, tile: Tile) -> Results:
@@ -450,7 +445,6 @@ class MatrixStep:
 
     @cached_property
     def _functions(self) -> str:
-        """The engine that results pass; only asked for where there is one."""
         roles = self.layout.roles
         return roles.engine(roles.functions_behind(self.node).name)
 

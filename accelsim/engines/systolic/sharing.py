@@ -116,7 +116,6 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
 
 
 def _numbers(cores: int) -> Iterator[int]:
-    """Return how many cores may share a product: all of them, half of these, ..., two."""
     while cores > 1:
         yield cores
         cores //= 2
@@ -160,13 +159,11 @@ def _kept(step: Lowering, alone: Choice | None) -> list[int]:
 
 
 def _summed(step: Lowering, gemm: Gemm, cores: int) -> list[int]:
-    """Bytes of the sums of all cores but one, to the memory and back."""
     dtype = step.layout.roles.matrix.formats[step.node.format or step.dtype].accumulate
     return [nbytes(dtype, gemm.groups * gemm.M * gemm.N)] * 2 * (cores - 1)
 
 
 def _through_memory(step: Lowering, sizes_B: Sequence[int]) -> float:
-    """Clocks of the array for so many transfers more, as if nothing hid them."""
     roles = step.layout.roles
     ports, home = Ports(roles, float(roles.matrix.clock or roles.chip.clock)), roles.activations_home
     return sum(ports.latency(home) + float(ports.transfer(home, size_B)) for size_B in sizes_B)
@@ -198,7 +195,6 @@ class _Contributor(_Summing):
     """All cores but the first: their sums go to the memory as they are."""
 
     def _place_result(self) -> None:
-        """The first core writes it."""
         self.layout.places.setdefault(self.out.name, Place())
 
     def _finish(self, tile: Tile, sums: list[int]) -> None:
@@ -228,13 +224,11 @@ Cut = Callable[[Lowering, Gemm, int], Iterator[Part]]
 
 
 def _parts(step: Lowering, gemm: Gemm, axis: Share, cores: int) -> Iterator[Part]:
-    """A part for each of so many cores, the largest first; fewer where there is not as much to share."""
     if len(step.node.inputs) < CHOSEN_BY_VALUES:
         yield from AXES[axis](step, gemm, cores)
 
 
 def _ranges(extent: int, cores: int, granule: int = 1) -> list[tuple[int, int]]:
-    """Contiguous ranges of whole granules, the first no smaller than any other."""
     step = -(-extent // (cores * granule)) * granule
     return [(start, min(start + step, extent)) for start in range(0, extent, step)]
 
@@ -273,7 +267,6 @@ def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
 
 
 def _tears(gemm: Gemm, axis: Share) -> bool:
-    """Return whether parts are rows of the only image: whole ones, since they cut all its strips."""
     return axis == "m" and gemm.conv is not None and gemm.conv.batch == 1
 
 

@@ -159,12 +159,10 @@ def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Fi
 
 
 def _slot_B(buffer: Buffer) -> int:
-    """Bytes of the largest tile that a slot can hold."""
     return buffer.slot_capacity or buffer.capacity // (buffer.slots or 1)
 
 
 def _bytes(number_format: str) -> float:
-    """Bytes of the widest operand of a format, 0.5 for int4; an unknown one counts as a byte."""
     return max((each.storage_bits / 8 for each in operand_formats(number_format) or ()), default=1.0)
 
 

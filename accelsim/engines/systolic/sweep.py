@@ -107,7 +107,6 @@ def _parse(row: Mapping[str, Any], where: str, problems: list[Problem]) -> list[
 
 
 def _slots(dataflow: str, R: int, C: int, M: int, N: int, K: int) -> float:
-    """PE and edge pairs of the slowest schedule, in floating point."""
     T = spatial(dataflow, M, N, K)[2]
     along_rows, along_cols = folds(R, C, dataflow, M, N, K)
     return float(along_rows) * along_cols * R * C * (T + 2.0 * R + C)

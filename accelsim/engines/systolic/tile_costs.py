@@ -77,7 +77,6 @@ class TileCosts:
 
     @cached_property
     def _likeness(self) -> Hashable:
-        """Everything but the names that the product of a tile depends on."""
         a, b = self.tensors[self.gemm.a], self.tensors[self.gemm.b]
         formats = (a.memory_format, a.element_B, b.memory_format, b.element_B)
         return (self.dtype, sparsity(self.node), self.b_on_chip, self.arrays, *formats)

@@ -164,7 +164,6 @@ class Builder:
 
     @staticmethod
     def _writers(history: History) -> tuple[int, ...]:
-        """Who has written the version, the last of each engine."""
         return () if history.writer is None else (history.writer, *history.beside)
 
     def _wait_for_users(self, engine: str, kind: CommandKind, region: int, waits: dict[Wait, None]) -> None:
@@ -179,5 +178,4 @@ class Builder:
                     waits[Wait(writer, "done", why)] = None
 
     def _ordered(self, engine: str, other: str) -> bool:
-        """Return whether the two run one after the other anyway."""
         return engine == other and self.engines[engine] in self.sequential

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches
+from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches, slots_in_use
 from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.stationary_tiles import folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
@@ -20,10 +20,8 @@ from accelsim.program.tiles import (
     b_key,
     channel_visits,
     depends,
-    lanes,
     loop,
     most_channels,
-    open_sums,
     slabs,
     whole,
 )
@@ -60,7 +58,7 @@ def test_the_tiles_cover_every_mac_once(gemm: Gemm, mapping: Mapping) -> None:
 
 @given(GEMMS, MAPPINGS)
 def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
-    """At no time are more open than ``open_sums`` says, and at some time as many are."""
+    """At no time are more open than ``slots_in_use`` says, and at some time as many are."""
     opened: set[tuple[int, int, int]] = set()
     most = 0
     for tile, first, last in loop(whole(gemm), mapping):
@@ -71,7 +69,7 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
         if last:
             opened.remove(key)
     assert not opened
-    assert most == open_sums(gemm, mapping, 1)
+    assert most == slots_in_use(gemm, mapping, 1)[1]
 
 
 @given(GEMMS, MAPPINGS, st.booleans())
@@ -166,7 +164,7 @@ def test_arrays_cover_every_mac_once(gemm: Gemm, mapping: Mapping, arrays: int) 
         key = (tile.g0, tile.m0, tile.n0, own)
         assert first == (key not in opened)
         opened.add(key)
-        assert len(opened) <= open_sums(gemm, mapping, arrays)
+        assert len(opened) <= slots_in_use(gemm, mapping, arrays)[1]
         if last:
             opened.remove(key)
     assert not opened
@@ -214,9 +212,9 @@ def test_what_a_mapping_does_not_say() -> None:
 
 def test_no_more_arrays_work_than_there_are_tiles() -> None:
     gemm, mapping = Gemm(1, 9, 5, 4, "a", "b"), Mapping("mnk", 4, 4, 4)
-    found = {split: lanes(gemm, replace(mapping, split=split), 8) for split in SPLITS}
+    found = {split: slots_in_use(gemm, replace(mapping, split=split), 8)[0] for split in SPLITS}
     assert found == {"none": 1, "m": 3, "n": 2, "k": 1}
-    assert lanes(gemm, replace(mapping, split="m"), 2) == 2
+    assert slots_in_use(gemm, replace(mapping, split="m"), 2)[0] == 2
 
 
 def test_which_operands_arrays_side_by_side_have_of_their_own() -> None:

@@ -108,7 +108,6 @@ def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
 
 
 def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
-    """Return what those are compared by that are as fast alone."""
     ahead = rehearsed(found.program, roles, described, True) if described.ahead else found.clocks
     return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
 
@@ -125,12 +124,10 @@ def rehearsed(
 
 
 def _first(leader: Candidate) -> tuple[float, float]:
-    """Who is rehearsed first: who may be fastest, of equals who costs least."""
     return float(steps(leader.costs[ESTIMATE])), leader.costs[TILES]
 
 
 def _smallest(leader: Candidate) -> tuple[float, float]:
-    """Who takes the least to rehearse, of equals who may be fastest."""
     return leader.costs[TILES], leader.costs[ESTIMATE]
 
 

@@ -56,7 +56,6 @@ def _side(layout: Layout, name: str) -> Side:
 
 
 def _pace(step: Lowering, gemm: Gemm, dtype: str, arrays: int) -> Pace:
-    """Return the pace of each of so many arrays that stream at once."""
     roles, tensors = step.layout.roles, step.layout.graph.tensors
     streamed = {"a": gemm.a, "b": gemm.b}[roles.matrix.flow.at_rows]
     return pace_of(roles, dtype, tensors[streamed].memory_format, arrays)
@@ -71,7 +70,6 @@ def _weight_slots(step: Lowering) -> int:
 
 
 def _streamed_sides(step: Lowering, gemm: Gemm, a_resident: bool) -> list[str]:
-    """Side operands that are not on the chip when the step starts."""
     names = step.layout.facts.epilogue_reads(step.node).sides
     missing = [name for name in names if step.layout.place(name).chip is None]
     return [name for name in missing if name != gemm.a or not a_resident]

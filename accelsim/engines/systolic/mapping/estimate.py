@@ -25,18 +25,13 @@ from accelsim.engines.systolic.mapping.tilings import (
     count,
     fetches,
     first_a,
-    inner_tiles,
-    innermost,
     lanes,
     last,
     over_tiles,
     whole_a,
 )
-from accelsim.engines.systolic.pace import clocks
-from accelsim.engines.systolic.stationary_tiles import b_elements, b_extent, packs
-from accelsim.program.mapping import ORDERS
+from accelsim.engines.systolic.stationary_tiles import b_elements, b_extent
 from accelsim.program.roles import Roles
-from accelsim.program.tiles import kept
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm
 
@@ -245,9 +240,6 @@ class Estimator:
                 cycle = cycle + ports.clocks(load.memory, load.all_B) + used
                 ending = ports.chip - ports.token + behind
                 found.append((f"latency of {load.memory}", ending, cycle / load.slots))
-        found += [
-            self._uneven(load, step, shape, c) for load in step.loads if load.kind == self._stationary == "b"
-        ]
         if self._unit.epilogue:
             found.append(self._sum_slots(step, shape, c))
         for memory, out in step.out.items():
@@ -283,59 +275,13 @@ class Estimator:
         held = step.array.held_sums + working * taken
         return "accumulators", step.start - self._to_array + step.leave, held / slots
 
-    def _uneven(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> tuple[str, Floats, Floats]:
-        """Gaps between weight tiles in two slots, as in ``_round_trips``: where a row of them ends, the next waits."""
-        gaps = np.maximum(self._small_last(load, shape, c), self._until_sums_leave(load, step, shape, c))
-        gaps = np.where((load.slots == 2) & (c.arrays == 1), gaps, 0.0)
-        then = self._to_array + step.array.shift * (load.requests > 1) + step.array.tile + step.tail
-        through = self._ports.chip + self._ports.through(load.memory, load.all_B, load.requests)
-        return f"latency of {load.memory}", then, through + gaps
-
-    def _small_last(self, load: _Load, shape: Shape, c: Candidates) -> Floats:
-        """The small last tile of each row arrives long before the large one ahead of it has left its slot to the next,
-        with nothing else to load meanwhile."""
-        gemm, unit, ports, pace = shape.gemm, self._unit, self._ports, shape.pace(c.arrays)
-        last_g, last_n = last(gemm.groups, c.tg), last(gemm.N, c.tn)
-        depth = kept(shape.sparse, c.tk)
-        folds = packs(unit, last_g, last_n, depth) * -(-depth // unit.rows) * -(-last_n // unit.cols)
-        end, alone = self._folds.timing(c.tm, pace), self._folds.timing(last(gemm.M, c.tm), pace).step
-        steps = np.where(
-            innermost(c, "m"), over_tiles(gemm.M, c.tm, lambda t: self._folds.timing(t, pace).step), alone
-        )
-        slack = end.step - end.reload - end.load
-        held = self._to_array + np.maximum(0, folds * steps - end.step - slack) + end.load + ports.token
-        small_B = _floats(b_elements(unit, c.tg, c.tn, last(gemm.K, c.tk)) * shape.b_B)
-        uneven = (last(gemm.K, c.tk) < c.tk) & (c.order != ORDERS.index("mkn"))
-        rows = np.where(uneven, load.requests / count(gemm.K, c.tk) - 1, 0.0)
-        return rows * ports.idle(load.memory, held, small_B)
-
-    def _until_sums_leave(self, load: _Load, step: _Step, shape: Shape, c: Candidates) -> Floats:
-        """Where each slot for sums is that of one tile of rows, the next columns wait until the vector unit has taken
-        these (but for the last, where the array loads the next weights meanwhile); two weight tiles arrive until then.
-        """
-        gemm, unit, inner = shape.gemm, self._unit, inner_tiles(shape.gemm, c)
-        if self._vector_unit is None or not unit.epilogue or c.y_slots is None:
-            return 0 * step.start
-        pace, taken = shape.pace(c.arrays), self._vector_clocks(shape, 1)
-        fold, across = self._folds.timing(c.tm, pace), -(-c.tn // unit.cols)
-        depth = kept(shape.sparse, last(gemm.K, c.tk))
-        more = packs(unit, last(gemm.groups, c.tg), c.tn, depth) * -(-depth // unit.rows) * across - 1
-        first = more * fold.step + clocks(c.tm, pace) + fold.drain + unit.accumulator_latency
-        sums = (inner - 1) * taken(c.tm * c.tn) + (across > 1) * taken(last(gemm.M, c.tm) * c.tn)
-        held = self._to_array + step.array.shift + first + self._to_vector + sums * self._vector_clock
-        waiting = innermost(c, "m") & (inner > 1) & (c.y_slots == inner)
-        rows = np.where(waiting, gemm.groups * (count(gemm.N, c.tn) - 1), 0)
-        return rows * self._ports.idle(load.memory, held + self._ports.token, 2 * load.first_B)
-
     def _products(self, gemm: Gemm, c: Candidates) -> Floats:
-        """Tiles that go through the array."""
         return self._result_tiles(gemm, c) * count(gemm.K, c.tk)
 
     def _result_tiles(self, gemm: Gemm, c: Candidates) -> Floats:
         return _floats(count(gemm.groups, c.tg) * count(gemm.M, c.tm) * count(gemm.N, c.tn))
 
     def _last_tile(self, gemm: Gemm, c: Candidates) -> Ints:
-        """Sums of the last tile, the smallest."""
         sums: Ints = last(gemm.groups, c.tg) * last(gemm.M, c.tm) * last(gemm.N, c.tn)
         return sums
 
@@ -381,7 +327,6 @@ def _floats(values: Any) -> Floats:
 
 
 def _tiles_of(extent: int, tile: Ints) -> list[tuple[Ints | int, Ints]]:
-    """(how many, their extent) of the full tiles along a dimension and of the last one."""
     return [(count(extent, tile) - 1, tile), (1, last(extent, tile))]
 
 

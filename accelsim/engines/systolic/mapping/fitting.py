@@ -101,7 +101,6 @@ class Fitting:
         return self._roles.fixed_slots(buffer)
 
     def _each(self, c: Candidates) -> tuple[Ints, Ints]:
-        """Return how many arrays have tiles of their own of A, of B."""
         working, own = lanes(self._gemm, c), c.own
         return working if own[0] else 0 * working + 1, working if own[1] else 0 * working + 1
 

@@ -93,7 +93,6 @@ def product_key(lowering: Lowering, step: Step, *more: object) -> str:
 
 
 def _geometry(value: Any) -> Any:
-    """Return an attribute of a fused function without the numbers that only values depend on, such as scales."""
     if isinstance(value, list | tuple):
         return [_geometry(each) for each in value]
     return value if isinstance(value, int | str | None) else type(value).__name__

@@ -73,14 +73,6 @@ class Ports:
         data: Floats = self.clocks(memory, np.maximum(size_B, requests * self._beat_B(memory)))
         return data if self._pipelined(memory) else data + requests * self.latency(memory)
 
-    def idle(self, memory: str, waiting: Floats, meanwhile_B: Floats) -> Floats:
-        """Clocks without data between two transfers, when the second may only be asked for ``waiting`` after the first
-        has ended and one of ``meanwhile_B`` comes between.
-        """
-        latency = self.latency(memory) if self._pipelined(memory) else -self.latency(memory)
-        idle: Floats = np.maximum(0.0, waiting + latency - self.transfer(memory, meanwhile_B))
-        return idle
-
     def full_duplex(self, memory: str) -> bool:
         """Return whether stores do not wait for loads."""
         return self._roles.memory(memory).full_duplex

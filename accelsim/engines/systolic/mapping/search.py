@@ -142,7 +142,6 @@ class ProductSearch:
         return choice._replace(scored=one.scored) if clocks <= alone_clocks else one
 
     def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
-        """The first of the leaders, or where few tiles let it be known which is fastest that one, and its clocks."""
         self.rehearsed |= worth_rehearsing(self.effort, found.best)
         decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best)
         return decided or (found.best[0].mapping(), None)

@@ -257,12 +257,10 @@ def _sizes(extent: int, unit: int) -> set[int]:
 
 
 def _powers(extent: int, unit: int) -> set[int]:
-    """Powers of two of ``unit``, and all."""
     return {extent, *(unit << power for power in range((extent // unit).bit_length()))}
 
 
 def _every(extent: int, unit: int) -> set[int]:
-    """All multiples of ``unit``."""
     return {min(part * unit, extent) for part in range(1, -(-extent // unit) + 1)}
 
 

@@ -35,6 +35,5 @@ def strips(step: Step, flat: Mapping | None, beat_B: int, most: int | None) -> l
 
 
 def _in_blocks(conv: Conv, width: int, pixels: int) -> int:
-    """Input pixels of all blocks of whole rows of a strip that have about so many ``pixels`` of the output."""
     rows = min(max(1, round(pixels / width)), conv.out[0])
     return slabs(replace(conv, strip=width), conv.batch * conv.out[0] * conv.out[1], rows * width)[0]

@@ -129,6 +129,12 @@ def open_sums(gemm: Gemm, c: Candidates) -> Ints:
     return np.where(along, tiles, tiles * working)
 
 
+def slots_in_use(gemm: Gemm, mapping: Mapping, arrays: int) -> tuple[int, int]:
+    """Return how many arrays have work under a mapping, and how many accumulator slots are open at once."""
+    c = Candidates.of(mapping, arrays)
+    return int(lanes(gemm, c)[0]), int(open_sums(gemm, c)[0])
+
+
 def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
     """Return how often all of A and all of B pass through their ports, when a tile is kept only while the next is the
     same (without ``reuse`` not even then). What arrays take side by side are then one tile.
@@ -145,7 +151,6 @@ def fetches(gemm: Gemm, c: Candidates, reuse: bool = True) -> tuple[Ints, Ints]:
 
 
 def _in_order(c: Candidates, counts: dict[str, Ints], foreign: str, key: str) -> Ints:
-    """``_passes`` of each candidate's own order."""
     return np.choose(c.order, [_passes(order, counts, foreign, key) for order in ORDERS])
 
 
@@ -183,7 +188,6 @@ def first_a(gemm: Gemm, c: Candidates) -> Ints:
 
 
 def _tile_k(gemm: Gemm, c: Candidates) -> Ints:
-    """Extent of an activation tile along K."""
     return np.where(c.a_whole_k, gemm.K, np.minimum(c.tk, gemm.K))
 
 
