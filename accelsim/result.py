@@ -21,6 +21,7 @@ from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run, Segment
 from accelsim.machine.simulate import simulate as simulate_program
 from accelsim.program.commands import Program
+from accelsim.report.page.tables import Cell, table_html
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si
 from accelsim.request import Request
@@ -141,19 +142,14 @@ class Result(Run):
         """The summary and the costliest layers, for notebooks."""
         rows = latency.lines(self.layers())
         top = sorted(zip(rows, layer_names(rows), strict=True), key=lambda row: -row[0].added_fs)[:SHOWN]
+        heads = [Cell(head) for head in ("layer", "operators", "time", "of run", "bound by", "energy")]
         cells = [
-            (name, layer.label, seconds(layer.added_fs), percent(layer.added_fs / max(1, self.time_fs)),
-             layer.bound, si(layer.energy_J, "J"))
+            [Cell(name), Cell(layer.label), Cell(seconds(layer.added_fs)),
+             Cell(percent(layer.added_fs / max(1, self.time_fs))), Cell(layer.bound), Cell(si(layer.energy_J, "J"))]
             for layer, name in top
         ]  # fmt: skip
-        head = ("layer", "operators", "time", "of run", "bound by", "energy")
-        lines = [_html_row("th", head), *(_html_row("td", row) for row in cells)]
-        note = "" if len(rows) <= SHOWN else f"<p>{SHOWN} of {len(rows)} lines: those that add most time.</p>"
-        return f"<p><b>{escape(self._in_one_line())}</b></p><table>{''.join(lines)}</table>{note}"
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        more = "" if len(rows) <= SHOWN else f"<p>{SHOWN} of {len(rows)} lines: those that add most time.</p>"
+        return f"<p><b>{escape(self._in_one_line())}</b></p>{table_html(heads, cells)}{more}"
 
 
 def answered(run: Run) -> Result:

@@ -152,7 +152,7 @@ def draw(result: Accuracy) -> Picture:
             best = f"{max(found):.1f}"
             marks.append(note(tick, max(found), best, (0, 6), "center", va="bottom", fontsize=8))
     marks.append(rule(y=100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--"))
-    told = (
+    caption = (
         f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32"
     )
     percents = Axis("accuracy (%)", low=0, high=112, names={tick: str(tick) for tick in range(0, 101, 20)})
@@ -160,7 +160,7 @@ def draw(result: Accuracy) -> Picture:
     x = Axis(what, names=labels)
     panels = [
         Panel(
-            f"{result.model}: what a number format costs and saves", marks, y=percents, note=told, grid="y"
+            f"{result.model}: what a number format costs and saves", marks, y=percents, note=caption, grid="y"
         ),
         Panel("", seconds, y=_amounts("latency", "s", [row.chip_s for row in known]), grid="y"),
         Panel("", joules, x, _amounts("energy", "J", [row.chip_J for row in known]), grid="y"),

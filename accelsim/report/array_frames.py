@@ -1,4 +1,4 @@
-"""What moves through a small systolic array, clock edge by clock edge, as data for an animation.
+"""Elements that move through a small systolic array, clock edge by clock edge, as data for an animation.
 
 For the first tile of each shape of product that a run multiplies: which element every register holds behind every
 edge, by the register-level model (``accelsim.engines.systolic.following``), and the operands themselves where they are

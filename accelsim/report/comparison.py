@@ -154,8 +154,8 @@ def compare_figure(entries: Sequence[Summary]) -> Picture:
     """Draw bars of latency and of energy per inference by category, relative to the first run, with the figures as
     text."""
     names = ["\n".join(wrapped(name, NAME)) for name in labels(entries)]
-    told = [text for text in (heading(entries), *notes(entries)) if text]
-    lines = [part for text in told for part in wrapped(text, NOTE)]
+    texts = [text for text in (heading(entries), *notes(entries)) if text]
+    lines = [part for text in texts for part in wrapped(text, NOTE)]
     heights = (max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names)
     energy = {name: [energy_of(name)(entry) or 0.0 for entry in entries] for name in CATEGORY_NAMES}
     latency = {"": [entry["latency_s"] for entry in entries]}

@@ -62,13 +62,13 @@ def latency(found: Replay) -> Picture | None:
             rule(x=value, label=f"{name}: {value:.0f} ns", color=color, linestyle=dash, linewidth=1.8)
         )
     queued = " Most of it is waiting in the queue." if ns.mean() > 2e9 * found.unloaded_s else ""
-    told = f"{len(ns):,} reads; the slowest took {ns.max():.0f} ns.{queued}"
+    caption = f"{len(ns):,} reads; the slowest took {ns.max():.0f} ns.{queued}"
     x = Axis("from acceptance to the last data of a read (ns)", low=0, high=top * 1.03)
     title = f"Read latency under load: {found.trace_name} on {found.device.name}"
-    return Picture(3.8, [Panel(title, marks, x, Axis("reads (%)"), told, "y")], legend=3)
+    return Picture(3.8, [Panel(title, marks, x, Axis("reads (%)"), caption, "y")], legend=3)
 
 
-def bus(founds: Sequence[tuple[str, Replay]], title: str, told: str = "") -> Picture:
+def bus(founds: Sequence[tuple[str, Replay]], title: str, caption: str = "") -> Picture:
     """Draw one stacked bar per (label, replay): what the data buses did, shares of the time."""
     waits = [found.waits for _, found in founds]
     series = {
@@ -84,7 +84,7 @@ def bus(founds: Sequence[tuple[str, Replay]], title: str, told: str = "") -> Pic
         for row, share in enumerate(series.get("data", ()))
     ]
     x, names = Axis("time of the data bus (%)", low=0, high=100), Axis(names=[label for label, _ in founds])
-    return Picture(max(2.8, 1.9 + 0.42 * len(founds)), [Panel(title, marks, x, names, told)], legend=4)
+    return Picture(max(2.8, 1.9 + 0.42 * len(founds)), [Panel(title, marks, x, names, caption)], legend=4)
 
 
 def _groups(looks: dict[str, Look], heights: dict[str, list[float]], size: float) -> list[Mark]:
@@ -105,11 +105,11 @@ def utilisation(rows: Sequence[Row]) -> Picture:
     marks = _groups(looks, {trace: [100 * row.share(trace) for row in rows] for trace in TRACES}, 6.5)
     names = Axis(names=[f"{row.name}\n{si(row.peak_Bps, 'B/s')}" for row in rows])
     title = "The peak is a promise; what is kept of it depends on the addresses"
-    told = (
+    caption = (
         "each memory with its own mapping; tile3 and stream3 walk through three tensors a power of two apart"
     )
     y = Axis("achieved of the peak (%)", low=0, high=108)
-    return Picture(4.2, [Panel(title, marks, names, y, told, "y")], legend=len(TRACES))
+    return Picture(4.2, [Panel(title, marks, names, y, caption, "y")], legend=len(TRACES))
 
 
 ENERGY_LOOKS = {
@@ -128,8 +128,8 @@ def energy(rows: Sequence[Row]) -> Picture | None:
     names = Axis(names=[row.name + ("\n(not verified)" if row.doubtful else "") for row in known])
     y = Axis("dies (pJ/bit)", scale="log", high=1.6 * max(map(max, joules.values())))
     title = "Energy per bit: the memory decides, and the addresses as much"
-    told = "without I/O; conflict: a row opened for each burst, on one bank, while all others idle"
-    return Picture(4.2, [Panel(title, _groups(ENERGY_LOOKS, joules, 7), names, y, told, "y")], legend=3)
+    caption = "without I/O; conflict: a row opened for each burst, on one bank, while all others idle"
+    return Picture(4.2, [Panel(title, _groups(ENERGY_LOOKS, joules, 7), names, y, caption, "y")], legend=3)
 
 
 def bus_title(found: Replay) -> str:
@@ -243,14 +243,14 @@ def activity(found: Replay, clocks: tuple[int, int] | None = None, channel: int 
         style = {"facecolors": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
         marks += [spans(y, bars, words, size, **style) for (name, y), bars in rows.items() if name == kind]
     c = found.device.controller
-    told = f"mapping {c.mapping}, page {c.page_policy}" + f"; channel {channel}" * (g.channels > 1)
-    told += f"; {len(shown)} of {total} banks had work" * (len(shown) < total)
+    caption = f"mapping {c.mapping}, page {c.page_policy}" + f"; channel {channel}" * (g.channels > 1)
+    caption += f"; {len(shown)} of {total} banks had work" * (len(shown) < total)
     names = {0.0: "data bus", **{y: _label(bank, found.device) for bank, y in places.items()}}
     banks = Axis(low=max(places.values(), default=0) + 0.8, high=-0.8, names=names)
     x = Axis(f"clock (one is {found.clock_s * 1e9:.3g} ns)", low=low, high=high)
     title = f"What the banks did: {found.trace_name} on {found.device.name}"
     return Picture(
-        max(2.8, 1.9 + 0.2 * (len(shown) + 2)), [Panel(title, marks, x, banks, told, "x")], legend=3
+        max(2.8, 1.9 + 0.2 * (len(shown) + 2)), [Panel(title, marks, x, banks, caption, "x")], legend=3
     )
 
 

@@ -146,7 +146,7 @@ def per_access(found: Sequence[Figure]) -> Picture:
     marks.append(points([], [], "quoted, recalled or guessed", mfc="white"))
     quantity = "energy of one operation, or of moving one 32-bit word (J, logarithmic)"
     x = Axis(quantity, scale="log", low=lowest / 1.5, high=highest * 18, text=partial(si, unit="J"))
-    told = "a mark per source, 45 nm to 7 nm; the bar is what sources and nodes differ by; DRAM with or without I/O"
+    caption = "a mark per source, 45 nm to 7 nm; the bar is what sources and nodes differ by; DRAM with or without I/O"
     title = "Computing is cheap, memory is not: energy by operation and by 32-bit access"
-    panel = Panel(title, marks, x, Axis(names=[name for name, _, _ in rows]), told, "x")
+    panel = Panel(title, marks, x, Axis(names=[name for name, _, _ in rows]), caption, "x")
     return Picture(1.6 + 0.3 * len(rows), [panel], legend=2)

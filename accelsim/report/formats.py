@@ -185,7 +185,7 @@ def _no_spine(_: Figure, axes: Axes) -> None:
 
 
 def _zoom(row: Format, what: Description) -> Panel:
-    values, height = around(what.rounded, row), Axis(low=0, high=1.2, names={})
+    values, height = values_around(what.rounded, row), Axis(low=0, high=1.2, names={})
     if len({float(value) for value in values}) < 2:
         title = f"{what.value:g} becomes {what.rounded:g}: no neighbours to draw"
         return Panel(title, [], Axis(names={}), height, finish=_no_spine)
@@ -202,11 +202,11 @@ def _zoom(row: Format, what: Description) -> Panel:
         max(what.value, low - 0.05 * spread), high + 0.05 * spread
     )  # at the edge where x lies outside
     outside = shown != what.value
-    told = f"x = {what.value:.6g}{', outside' if outside else ''}"
+    label = f"x = {what.value:.6g}{', outside' if outside else ''}"
     marks = [
         _strokes(values, 0.5, linewidth=1.6),
         _strokes([shown], 0.9, "", VERMILLION, linewidth=2, linestyle="--" if outside else "-"),
-        _beside(shown, 0.95, told, "right" if shown > (low + high) / 2 else "left"),
+        _beside(shown, 0.95, label, "right" if shown > (low + high) / 2 else "left"),
     ]
     if math.isfinite(what.rounded) and what.rounded != shown:
         arrow = {"arrowstyle": "-|>", "color": VERMILLION, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
@@ -227,7 +227,7 @@ def _beside(x: float, y: float, text: str, side: str) -> Mark:
     )
 
 
-def around(value: float, row: Format) -> list[float]:
+def values_around(value: float, row: Format) -> list[float]:
     """Return finite values of the format around one of them, ascending; from the largest where it is an infinity."""
     if math.isnan(value):
         return []

@@ -154,8 +154,8 @@ def tuning_plot(tuned: Tuned, title: str, along: str = "cycle_fs") -> Picture:
     fusion, (cost, waits_s) = best.fusion, of(best)
     marks.append(points([cost], [waits_s], "best", VERMILLION, "*", ms=13))
     choice = f"{_label('cycle_fs', fusion.cycle_fs)}, {_label('threshold_B', fusion.threshold_B)}"
-    told, waits = f"best: {choice}, {best.buckets} buckets", Axis("the step waits", "s", low=0)
-    return Picture(3.8, [Panel(title, marks, Axis(words, scale="log"), waits, told, "both")], legend=4)
+    caption, waits = f"best: {choice}, {best.buckets} buckets", Axis("the step waits", "s", low=0)
+    return Picture(3.8, [Panel(title, marks, Axis(words, scale="log"), waits, caption, "both")], legend=4)
 
 
 def _label(field: str, value: int | None) -> str:

@@ -177,7 +177,7 @@ def time_per_token(found: Generation) -> Picture:
         note(past[0], floors[0], "its bytes at the full rate of the memory", (2, -4), va="top"),
     ]  # fmt: skip
     rate = f"{si(found.tokens_per_s)} tokens/s of {count_of(found.sequences, 'sequence')}"
-    told = (
+    caption = (
         f"first token after {si(found.time_to_first_token_s, 's')}; then {rate}; a mark is a simulated call"
     )
     title = f"{found.model} on {found.chip.name}: each token after the first"
@@ -188,7 +188,7 @@ def time_per_token(found: Generation) -> Picture:
         Axis("tokens before it", whole=True),
     )
     panels = [
-        Panel(title, marks, y=time, note=told, grid="both"),
+        Panel(title, marks, y=time, note=caption, grid="both"),
         Panel("", steps, tokens, energy, grid="both"),
     ]
     return Picture(5.0, panels, share="x")

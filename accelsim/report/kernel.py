@@ -72,9 +72,9 @@ def staircase(found: sweep.Sweep) -> Picture:
         marks += [points(sizes[mine], seconds[mine], label, colour, ".", ms=4)] if mine.any() else []
     cells, chip = found.kernels.table.cells[0], found.kernels.chip
     fixed = ", ".join(f"{name} {cells[name]}" for name in cells if name not in ("op", "dtype", found.name))
-    told = "calibrated" if bool(found.ends.calibrated.all()) else "uncalibrated"
+    state = "calibrated" if bool(found.ends.calibrated.all()) else "uncalibrated"
     title = f"{cells['op']} in {cells['dtype']} on {chip.title}, by {found.name}"
-    caption = f"{fixed}; constants {told}; below: what the stated peaks would need of that time"
+    caption = f"{fixed}; constants {state}; below: what the stated peaks would need of that time"
     time = Axis("time of the kernel", "s", low=0, high=1.05 * float(np.max(found.ends.high)))
     share = Axis("of the peaks, %", low=0, high=100)
     panels = [

@@ -53,7 +53,7 @@ def _picture(rows: Sequence[Layer], panels: Sequence[Panel]) -> Picture:
 
 
 def _panel(
-    rows: Sequence[Layer], title: str, told: str, marks: Sequence[Mark], quantity: Axis, last: bool = True
+    rows: Sequence[Layer], title: str, caption: str, marks: Sequence[Mark], quantity: Axis, last: bool = True
 ) -> Panel:
     """Return a panel over the layers: their names downwards where they fit, else their numbers to the right."""
     if len(rows) <= MOST_NAMES:
@@ -61,12 +61,12 @@ def _panel(
             place: f"{shorten(name, NAME_WIDTH)}  {layer.number or ''}".rstrip()
             for place, (layer, name) in enumerate(zip(rows, layer_names(rows), strict=True), 1)
         }
-        return Panel(title, marks, quantity, Axis(low=len(rows) + 0.6, high=0.4, names=names), told, "x")
+        return Panel(title, marks, quantity, Axis(low=len(rows) + 0.6, high=0.4, names=names), caption, "x")
     shown = set(ticks(len(rows), 20))
     numbers = {place: str(layer.number) for place, layer in enumerate(rows, 1) if layer.number in shown}
     x = Axis("layer (number in the table)" if last else "", low=0.2, high=len(rows) + 0.8, names=numbers)
     finish = partial(_name_stages, rows) if last else None
-    return Panel(title, marks, x, quantity, told, "y", finish=finish)
+    return Panel(title, marks, x, quantity, caption, "y", finish=finish)
 
 
 def _name_stages(rows: Sequence[Layer], _: Figure, axes: Axes) -> None:
@@ -112,10 +112,10 @@ def _bars(
     names = layer_names(rows)
     top = sorted(range(len(rows)), key=lambda i: -totals[i])[:2]
     called = [f"layer {rows[i].number}, " * bool(rows[i].number) + shorten(names[i], NAME_WIDTH) for i in top]
-    told = "; ".join(f"{name} ({si(totals[i], unit)})" for name, i in zip(called, top, strict=True))
+    caption = "; ".join(f"{name} ({si(totals[i], unit)})" for name, i in zip(called, top, strict=True))
     marks = stacked(places, series, looks, labels, wide=0.85)
     axis = Axis(label, unit, low=0, high=largest and 1.05 * largest)
-    return _panel(rows, title, f"largest: {told}", marks, axis, last)
+    return _panel(rows, title, f"largest: {caption}", marks, axis, last)
 
 
 def key_labels(run: Run) -> dict[str, str]:
@@ -225,4 +225,4 @@ PLOTS = (
         "no layer used energy to compute or to move data",
     ),
 )
-"""What the registry has from here."""
+"""Rows of the registry."""

@@ -14,7 +14,7 @@ REASON_LOOKS: dict[str, Look] = {
     **{key: Look(reason.colour, reason.hatch) for key, reason in LISTED.items()},
     HIDDEN: Look("#eeeeee"),
 }
-"""What time goes to (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
+"""Cause of time (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
 
 HUES = {
     "blue": BLUE,

@@ -66,11 +66,9 @@ def timeline(run: Run) -> Picture:
             text = f"busy {percent(busy.get(name, 0) / run.time_fs)}"
             marks.append(note(1.0, row, text, (6, 0), xycoords=("axes fraction", "data"), fontsize=8))
     x, y = Axis("time", "s", low=0, high=run.seconds or 1), Axis(names=["layer", *engines])
-    told = "moving or computing data; dark and light alternate from layer to layer; pale: a request is under way, no "
-    title = f"What each engine did: {si(run.seconds, 's')}"
-    return Picture(
-        1.7 + 0.42 * (len(engines) + 1), [Panel(title, marks, x, y, f"{told}data yet; white: waiting", "x")]
-    )
+    caption = "dark and light: moving or computing, by layer; pale: a request is under way, no data yet; white: waiting"
+    panel = Panel(f"What each engine did: {si(run.seconds, 's')}", marks, x, y, caption, "x")
+    return Picture(1.7 + 0.42 * (len(engines) + 1), [panel])
 
 
 def _ranks(pieces: Sequence[Slice], least_fs: int) -> dict[int, int]:
@@ -166,4 +164,4 @@ PLOTS = (
         "this run has no on-chip buffers, or did not record them",
     ),
 )
-"""What the registry has from here."""
+"""Rows of the registry."""

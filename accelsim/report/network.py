@@ -67,10 +67,10 @@ def link_rates(name: str, link: Link, sizes_B: Sequence[int]) -> Picture:
     wire, half = float(framing(link, True).wire_Bps), binary(half_size_B(link, False))
     marks.append(rule(y=wire, label="wire, headers included", linewidth=1, linestyle=":"))
     size = Axis("size of a transfer", scale="log2", text=binary)
-    told = f"one at a time, latency {si(link.latency, 's')}: half of the best rate from {half} on"
+    caption = f"one at a time, latency {si(link.latency, 's')}: half of the best rate from {half} on"
     payload = Axis("payload", "B/s", "log")
     title = f"{name}: what of its bandwidth is left for data"
-    return Picture(4.2, [Panel(title, marks, size, payload, told, "both")], legend=3)
+    return Picture(4.2, [Panel(title, marks, size, payload, caption, "both")], legend=3)
 
 
 def _transfer(made: Link, size: int) -> dict[str, Any]:
@@ -163,9 +163,9 @@ def load_latency(found: Sweep) -> Picture:
         ]
     x = Axis("offered load (flits per clock and node)", low=0, high=found.bound * 1.05)
     y, flits = Axis("mean latency (clocks)", low=0, high=top), count_of(found.packet_flits, "flit")
-    told = f"{found.pattern} traffic, packets of {flits}, mean of {found.mean_hops:.2f} links"
+    caption = f"{found.pattern} traffic, packets of {flits}, mean of {found.mean_hops:.2f} links"
     return Picture(
-        4.2, [Panel(f"{_title(found)}: latency against load", marks, x, y, told, "both")], legend=2
+        4.2, [Panel(f"{_title(found)}: latency against load", marks, x, y, caption, "both")], legend=2
     )
 
 
@@ -188,11 +188,13 @@ def channel_loads(found: Sweep) -> Picture:
         marks += [note(x, y, str(router), side="center", fontsize=6, zorder=4) for router, (x, y) in places]
     ends = found.load_of_one[: 2 * network.nodes].max() >= load.max(initial=0) - 1e-9
     busiest = "the way in or out of a node" if ends else "the darkest link"
-    told = f"flits per clock if every node sent one per clock; {busiest} sets the bound of {found.bound:.3f}"
+    caption = (
+        f"flits per clock if every node sent one per clock; {busiest} sets the bound of {found.bound:.3f}"
+    )
     square = network.name not in ("tree", "fat-tree", "bus")
     title = f"{_title(found)}: load of each link, {found.pattern} traffic"
     return Picture(
-        6.0, [Panel(title, marks, note=told, bare=True, equal=square, finish=partial(_arrows, found))]
+        6.0, [Panel(title, marks, note=caption, bare=True, equal=square, finish=partial(_arrows, found))]
     )
 
 

@@ -123,7 +123,7 @@ def pictures(name: str, drawn: Picture) -> dict[str, bytes]:
 
 @contextmanager
 def also_png(wanted: bool = True) -> Iterator[None]:
-    """Within it, reports have their pictures as PNG beside SVG, if ``wanted``."""
+    """Give reports inside their pictures as PNG beside SVG, if ``wanted``."""
     token = _ALSO_PNG.set(wanted)
     try:
         yield

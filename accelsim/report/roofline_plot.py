@@ -201,4 +201,4 @@ PLOTS = (
         "no layer used the engine of products and moved data off the chip",
     ),
 )
-"""What the registry has from here."""
+"""Rows of the registry."""

@@ -134,8 +134,10 @@ def ladder(found: Ladder) -> Picture:
         panels.append(Panel("", marks, names, Axis(label, scale="log", text=text), grid="y"))
     whiskers = [line([x, x], [rung.low, rung.high], linewidth=1) for x, rung in rungs if rung.low]
     title = f"{found.model}, batch {found.batch}: an inference by number format"
-    told = "whiskers: 90 % interval; error: root mean square of a product of K = 1024 by the chip's own rule"
-    first = replace(panels[0], title=title, note=told, marks=[*panels[0].marks, *whiskers])
+    caption = (
+        "whiskers: 90 % interval; error: root mean square of a product of K = 1024 by the chip's own rule"
+    )
+    first = replace(panels[0], title=title, note=caption, marks=[*panels[0].marks, *whiskers])
     return Picture(6.6, [first, *panels[1:]], legend=7, share="x")
 
 
@@ -151,9 +153,9 @@ def crossing(found: Crossover) -> Picture:
             marks.append(line(batches, rest, "", colour, ":"))
     x = Axis("batch size", scale="log", names={batch: str(batch) for batch in batches})
     y = Axis("time per sample", scale="log", text=in_unit("s"))
-    told = "dotted: without waiting for transfers to and from the host"
+    caption = "dotted: without waiting for transfers to and from the host"
     title = f"{found.model}: time per sample by batch size"
-    return Picture(4.6, [Panel(title, marks, x, y, told, "both")], legend=4)
+    return Picture(4.6, [Panel(title, marks, x, y, caption, "both")], legend=4)
 
 
 def time_per_sample(found: Batching) -> Picture:
@@ -163,13 +165,13 @@ def time_per_sample(found: Batching) -> Picture:
     longest, best = max(map(sum, zip(*series.values(), strict=True))), found.fastest
     kinds = " and ".join(dict.fromkeys(found.links.values())) or "no link"
     each = f"{si(best.samples_per_s)}/s, {si(best.seconds_per_sample, 's')} each"
-    told = f"host over {kinds}; most samples per second at batch {best.batch}: {each}"
+    caption = f"host over {kinds}; most samples per second at batch {best.batch}: {each}"
     title = f"{found.model} on {found.chip.name}: time per sample against batch size"
     x = Axis("batch size", names=[str(point.batch) for point in found.points])
     time = Axis("time per sample", "s", low=0, high=1.06 * longest)
     rate = Axis("samples per s", low=0, high=1.15 * max(rates), text=in_unit())
     panels = [
-        Panel(title, stacked(places, series, LOOKS, PARTS), x, time, told, "y"),
+        Panel(title, stacked(places, series, LOOKS, PARTS), x, time, caption, "y"),
         Panel("", [line(places, rates, marker="o")], x, rate, grid="y"),
     ]
     return Picture(5.6, panels, legend=2, share="x", ratios=(2.4, 1))

@@ -71,7 +71,7 @@ DRAWING = RLock()
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it, matplotlib's defaults are ours, whatever the user's own settings are; one thread at a time."""
+    """Set matplotlib's defaults to ours inside, whatever the user's own settings are; one thread at a time."""
     from matplotlib import rc_context, rcdefaults
 
     with DRAWING, rc_context():

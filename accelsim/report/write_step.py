@@ -155,9 +155,9 @@ def scaling_figure(results: Sequence[StepResult]) -> Picture:
         Axis(f"{last.unit} per second", scale="log"),
         Axis("scaling efficiency (%)", low=0, high=1.05 * max(100.0, *shares)),
     )
-    told = f"{last.model}, {last.batch // last.plan.dp:,} {last.unit} a replica"
+    caption = f"{last.model}, {last.batch // last.plan.dp:,} {last.unit} a replica"
     panels = [
-        Panel("More replicas, each with the same batch", marks, x, rate, told, "both", inside=True),
+        Panel("More replicas, each with the same batch", marks, x, rate, caption, "both", inside=True),
         Panel("", [line(counts, shares, "", BLUE, marker="o")], x, left, grid="both"),
     ]
     return Picture(3.2, panels, across=2)

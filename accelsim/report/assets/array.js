@@ -1,13 +1,13 @@
 "use strict";
-/* A systolic array as an animation: mountArray(element, data, theme).
+/* A systolic array as an animation: mountArray(element, data).
 
 `data` is what accelsim/report/array_frames.py makes. A frame of a clip lists numbers of planes: for each of
 `registers`, in their order, two of an operand (the indices of its element) or four of a sum (its row, its column, the
 first k that is added, how many are), and last what the PEs do (0 nothing, 1 a product with padding, 2 a product).
 A plane is numbers of rows. An index is 0 where the register is empty, 1 for a zero that pads the fold, else 2 more.
 
-`theme`: {dark: true or false} to begin with; without it, and when the system changes, the colours of the system.
-Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count from 1. It never plays by itself. */
+Colours are light or dark as the system's. Returns {root, choose(clip), show(edge), play(), stop()}; edges count from 1.
+It never plays by itself. */
 (() => {
   const PADDING = 1, FIRST = 2, WORKS = 2, PADS = 1;
   const CELL = 100, GAP = 14, LINE = 27, SLOT = 78, DROP = 31, MOST_QUEUED = 5, MOST_ABOVE = 4;
@@ -20,8 +20,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
   const STYLE = `
 .sysarr{${LIGHT} color-scheme:light;background:var(--bg);color:var(--ink);font:15px/1.45 system-ui,sans-serif;border:1px solid var(--line);
   border-radius:8px;padding:.8rem;box-sizing:border-box} .sysarr *{box-sizing:border-box} .sysarr p{margin:.25rem 0}
-@media (prefers-color-scheme:dark){.sysarr:not([data-theme=light]){${DARK} color-scheme:dark}}
-.sysarr[data-theme=dark]{${DARK} color-scheme:dark}
+@media (prefers-color-scheme:dark){.sysarr{${DARK} color-scheme:dark}}
 .sysarr:focus-visible,.sysarr :focus-visible{outline:3px solid var(--a);outline-offset:2px}
 .sysarr .bar{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 .sysarr button,.sysarr select{font:inherit;color:inherit;background:var(--button);border:1px solid var(--line);border-radius:6px;
@@ -47,7 +46,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
 .sysarr .t-y rect{fill:var(--y)} .sysarr .t-y .done{fill:var(--y2)} .sysarr .t-y text{fill:var(--on-y)}
 .sysarr .t.zero rect{fill:var(--pad)} .sysarr .t.zero text{fill:var(--soft)} .sysarr .waits text,.sysarr .waits.zero text{fill:var(--ink)}
 .sysarr .waits rect{fill:none;stroke:var(--a);stroke-width:3;stroke-dasharray:6 4} .sysarr .waits.t-b rect{stroke:var(--b)}
-@media print{.sysarr,.sysarr[data-theme]{${LIGHT} color-scheme:light;border:0;print-color-adjust:exact;-webkit-print-color-adjust:exact}
+@media print{.sysarr{${LIGHT} color-scheme:light;border:0;print-color-adjust:exact;-webkit-print-color-adjust:exact}
   .sysarr .bar,.sysarr input,.sysarr .hint{display:none}}`;
 
   const html = (tag, props = {}, ...children) => {
@@ -326,14 +325,14 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
 
   /* Controls, texts, and the picture of the edge that is shown. */
   class Player {
-    constructor(element, data, theme) {
+    constructor(element, data) {
       Object.assign(this, { data, edge: 1, names: false, timer: 0 });
       this.clips = data.clips.map((clip) => new Clip(clip));
       this.still = matchMedia("(prefers-reduced-motion: reduce)");
       const label = "The systolic array, clock edge by clock edge. Space plays, arrows step.";
       this.root = html("section", { className: "sysarr", tabIndex: 0, role: "group", "aria-label": label });
       this.root.append(html("style", { textContent: STYLE }), this.controls(), this.texts());
-      this.listen(theme);
+      this.listen();
       element.append(this.root);
       this.choose(0);
     }
@@ -394,18 +393,13 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       }));
     }
 
-    listen(theme) {
-      if (theme && typeof theme.dark === "boolean") this.root.dataset.theme = theme.dark ? "dark" : "light";
-      const { signal } = (this.over = new AbortController());
-      const system = matchMedia("(prefers-color-scheme: dark)");
-      system.addEventListener("change", () => delete this.root.dataset.theme, { signal });
+    listen() {
       this.root.addEventListener("keydown", (event) => this.pressed(event));
       let kept = 1;
       const paper = () => (this.stop(), (kept = this.edge), this.show(this.clip.busiest));
-      addEventListener("beforeprint", paper, { signal });
-      addEventListener("afterprint", () => this.show(kept), { signal });
-      this.resized = new ResizeObserver(() => this.fit());
-      this.resized.observe(this.stage);
+      addEventListener("beforeprint", paper);
+      addEventListener("afterprint", () => this.show(kept));
+      new ResizeObserver(() => this.fit()).observe(this.stage);
     }
 
     pressed(event) {
@@ -487,14 +481,7 @@ Returns {root, choose(clip), show(edge), play(), stop(), destroy()}; edges count
       this.timer = 0;
       this.mode("polite", "\u25b6", "Play");
     }
-
-    destroy() {
-      this.stop();
-      this.resized.disconnect();
-      this.over.abort();
-      this.root.remove();
-    }
   }
 
-  globalThis.mountArray = (element, data, theme) => new Player(element, data, theme);
+  globalThis.mountArray = (element, data) => new Player(element, data);
 })();

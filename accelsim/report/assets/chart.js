@@ -119,13 +119,6 @@ function valueAxis(colours, more) {
   };
 }
 
-function legendOf(colours, names, more) {
-  return {
-    type: "plain", data: names, left: 0, itemWidth: 14, itemHeight: 10, textStyle: { color: colours.ink },
-    inactiveColor: colours.soft, ...more,
-  };
-}
-
 // Colours with their meaning, as text that wraps where the page is narrow.
 function keyOf(mount, entries) {
   const items = entries.map(([text, colour, hatched]) => {

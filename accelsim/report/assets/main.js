@@ -51,7 +51,7 @@ async function show(name) {
 }
 
 PARTS.compare = (view, mount) => comparisonPart(view.data, view, mount);
-PARTS.array = (view, mount) => mountArray(mount, view.data.array, { dark: window.matchMedia("(prefers-color-scheme: dark)").matches });
+PARTS.array = (view, mount) => mountArray(mount, view.data.array);
 
 function redrawn() {
   for (const view of VIEWS.values()) {

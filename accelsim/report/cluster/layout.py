@@ -1,4 +1,4 @@
-"""Where the devices, cards and switches of a cluster stand in its picture.
+"""Places of devices, cards and switches in the picture of a cluster.
 
 Devices stand in a row per node, on a ring where they are wired to each other, or at the places of a torus; what is
 inside a node below them, cards above, switches of networks above these.

@@ -1,4 +1,4 @@
-"""What lay where in each on-chip memory when: one rectangle in time and address for each version of a region."""
+"""Contents of each on-chip memory over time: one rectangle in time and address for each version of a region."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _memory(run: Run, lines: Lines, name: str, rectangles: Sequence[tuple[Live, 
         "span": [end - start for _, start, end in ordered],
         "offset": [region.offset for region in mine],
         "size": [region.size_B for region in mine],
-        "layer": [lines.of(lines.pieces[live.command].op) for live, _, _ in ordered],
+        "layer": [lines.line_of(lines.pieces[live.command].op) for live, _, _ in ordered],
         "tensor": [texts.number(_content(lines, live)) for live, _, _ in ordered],
         "place": [texts.number(region.name) for region in mine],
         "texts": texts.all(),

@@ -29,7 +29,7 @@ from accelsim.time import FS
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
 """Colours of the runs, in turn."""
 PART = "E "
-"""How the titles of the metrics of energy categories begin."""
+"""Prefix of the titles of energy categories."""
 
 
 def labelled(entries: Sequence[Entry], folders: Sequence[Path]) -> list[Entry]:

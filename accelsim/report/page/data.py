@@ -1,4 +1,4 @@
-"""What the page of a run shows, as data: kept beside the other files of a run, so that pages can be made again."""
+"""Data of the page of a run, kept beside its other files, so that pages can be made again."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ def _provenance(run: Run, summary: Summary) -> Section:
 
 
 LAST: tuple[Callable[[Run, Summary], Section], ...] = (_engines, _ledger, _asked, _provenance)
-"""What stands after the pictures, in this order: where all comes from is last."""
+"""Sections after the pictures, in this order; provenance is last."""
 
 FORMAT, VERSION = "accelsim page", 1
-"""What the data say they are. A change of what a key means is a new version."""
+"""Format and version of the data. A change of what a key means is a new version."""
 
 PARTS: dict[str, Callable[[Run, Lines], Any]] = {
     "layers": layer_lines,

@@ -24,9 +24,9 @@ SCRIPTS = (
     "base.js", "table.js", "chart.js", "bars.js", "roofline.js", "spans.js", "timeline.js", "buffers.js", "joules.js",
     "array.js", "compare.js", "main.js",
 )  # fmt: skip
-"""What runs on the page, in this order; all in ``accelsim/report/assets``."""
+"""Scripts of the page, in this order; all in ``accelsim/report/assets``."""
 LIBRARY, LIBRARY_TITLE = "echarts.min.js", "Apache ECharts 6.1.0"
-"""What draws the charts; licence and notice lie beside it."""
+"""Library that draws the charts; licence and notice lie beside it."""
 FILES = (
     ("summary.json", "the figures of the run in one dictionary"),
     ("layers.csv", "a row a layer, all digits"),
@@ -41,7 +41,7 @@ FILES = (
 
 
 LAYERS = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
-"""What the lines of a page are, where its data do not say: the title of their table, the file of it, its columns."""
+"""Title, file and columns of the table of lines, where the data of a page do not say."""
 
 
 PATCH = '<span class="entry"><span class="patch" style="--colour:{}"></span>{}</span>'

@@ -1,4 +1,4 @@
-"""Where every joule comes from: component, figure, layer, tensor, with how far each figure can be trusted."""
+"""Origin of every joule: component, figure, layer, tensor, with how far each figure can be trusted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Tree:
             if static
             else status_of(chip, first.component, first.action)
         )
-        layers = _grouped(rows, lambda row: self._lines.of(row.op))
+        layers = _grouped(rows, lambda row: self._lines.line_of(row.op))
         return {
             "name": _named(self._run, first),
             "J": fsum(row.energy_J for row in rows),

@@ -44,7 +44,7 @@ class Lines:
         """Return the same of all slices; slice i is that of command i."""
         return list(self.run.slices)
 
-    def of(self, step: int) -> int:
+    def line_of(self, step: int) -> int:
         """The line of a step, that of what no step causes for a negative one; ``NO_LINE`` where there is none."""
         return self.of_step.get(step, NO_LINE)
 
@@ -159,7 +159,7 @@ def roofs(run: Run, lines: Lines) -> list[dict[str, Any]] | None:
             "bandwidth": roof.bandwidth_Bps,
             "points": [
                 [
-                    lines.of(p.layer),
+                    lines.line_of(p.layer),
                     p.intensity_ops_per_B if isfinite(p.intensity_ops_per_B) else None,
                     p.achieved_ops_per_s,
                 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -54,7 +54,7 @@ class _Layers(_Strict):
 
 
 class _Page(_Strict):
-    """What is read of the data to make HTML of them."""
+    """Fields of the data from which HTML is made."""
 
     tool_version: str
     title: str
@@ -69,11 +69,6 @@ class _Page(_Strict):
     last: list[_Section]
     notes: list[str]
     plots: list[str]
-
-
-class _Head(_Strict):
-    format: Literal["accelsim page"]
-    version: int
 
 
 def read_pages(folders: list[Path]) -> list[Entry]:
@@ -133,12 +128,16 @@ def _refuse(constant: str) -> None:
 
 def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
     """The data, where all that is read of them is there. Raises UsageError."""
-    try:
-        head = _Head.model_validate(content)
-    except ValidationError:
-        raise UsageError(Problem(f"is no {FORMAT}", str(file), again)) from None
-    if head.version != VERSION:
-        what = f"is of version {head.version} of the data of pages, this accelsim reads version {VERSION}"
+    if (
+        not isinstance(content, dict)
+        or content.get("format") != FORMAT
+        or type(content.get("version")) is not int
+    ):
+        raise UsageError(Problem(f"is no {FORMAT}", str(file), again))
+    if content["version"] != VERSION:
+        what = (
+            f"is of version {content['version']} of the data of pages, this accelsim reads version {VERSION}"
+        )
         raise UsageError(Problem(what, str(file), again))
     try:
         _Page.model_validate_json(text)
@@ -152,13 +151,11 @@ def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
 
 
 def _same_lengths(layers: dict[str, Any], file: Path, again: str) -> None:
-    """Every line of the layer table has all its columns."""
-    lengths = {
-        len(layers[name])
-        for name in ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")
-    }
-    widths = {len(row) for name in ("cells", "values") for row in layers[name]} | {len(layers["columns"])}
-    if len(lengths) > 1 or (layers["cells"] and len(widths) > 1):
+    """Raise UsageError unless every line of the layer table has all its columns."""
+    columns = ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")
+    rows = [*layers["cells"], *layers["values"]]
+    ragged = any(len(row) != len(layers["columns"]) for row in rows)
+    if ragged or len({len(layers[name]) for name in columns}) > 1:
         raise UsageError(
             Problem("is damaged: the columns of its layers are not of one length", str(file), again)
         )

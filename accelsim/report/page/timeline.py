@@ -135,7 +135,7 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
     start, end = (
         np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces])
     )
-    layer = np.array([lines.of(piece.op) for piece, _ in pieces], np.int64)
+    layer = np.array([lines.line_of(piece.op) for piece, _ in pieces], np.int64)
     found, gap = thinned(spans(row, start, np.maximum(start, end), layer), MOST, run.time_fs)
     before = _before([piece.command for piece, _ in pieces], [piece.engine for piece, _ in pieces])
     whole = {entry.engine: entry for entry in run.engines}
@@ -152,7 +152,7 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
             **_times(mine),
             "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
             "label": [texts.number(piece.label) for piece in firsts],
-            "wait": [texts.number(waits.of(p.command, before.get(p.command, -1))) for p in firsts],
+            "wait": [texts.number(waits.reason(p.command, before.get(p.command, -1))) for p in firsts],
         })  # fmt: skip
     return rows, gap, found.joined - len(found.row)
 
@@ -172,7 +172,7 @@ def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, in
     """The critical path: never empty, each piece blamed on a layer and on what it waited for."""
     pieces = list(parts(run))
     ends = np.cumsum(np.array([piece.fs for piece in pieces], np.int64))
-    layer = [lines.of(piece.step) for piece in pieces]
+    layer = [lines.line_of(piece.step) for piece in pieces]
     label = [texts.number(piece.blame.text) for piece in pieces]
     kind = np.array([a * len(texts.numbers) + b for a, b in zip(layer, label, strict=True)], np.int64)
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
@@ -226,7 +226,7 @@ class Waits:
     def _records(self) -> Mapping[int, Any]:
         return {record.command: record for record in self._run.folds}
 
-    def of(self, number: int, before: int) -> str:
+    def reason(self, number: int, before: int) -> str:
         """Return what command ``number`` waited for, in words; ``before``: the command before it on its engine, or
         -1."""
         latest = self._pieces[before].end if before >= 0 else -1

@@ -15,7 +15,7 @@ from accelsim.errors import UsageError
 from accelsim.formats import codec
 from accelsim.formats.describe import describe, neighbour
 from accelsim.formats.table import FORMATS, get
-from accelsim.report.formats import around, draw
+from accelsim.report.formats import draw, values_around
 
 SINGLE = [row.name for row in FORMATS.values() if row.kind != "block"]
 
@@ -97,7 +97,7 @@ def test_every_format_can_be_drawn(name: str, value: float, tmp_path: Path) -> N
     assert top.get_title(loc="left").startswith(get(name).name)
     if not math.isnan(what.rounded) and (name, value) != ("int64", math.inf):
         shown = zoom.get_xticks()
-        np.testing.assert_array_equal(shown, around(what.rounded, get(name)))
+        np.testing.assert_array_equal(shown, values_around(what.rounded, get(name)))
         assert what.rounded in shown or math.isinf(what.rounded)
         assert len(shown) > 1
     if name == "fp8_e4m3fn":
