@@ -15,7 +15,6 @@ from accelsim.report.page.data import FORMAT, VERSION, Section, section
 from accelsim.report.page.timeline import MOST, Texts, deltas, spans, thinned
 from accelsim.report.step import energy_rows
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
-from accelsim.time import FS
 from accelsim.units import show
 from accelsim.version import tool_version
 
@@ -220,8 +219,3 @@ def _map(device: Device, name: str, line: int, end_fs: int) -> dict[str, Any]:
         "span": [end - begin for begin, end, *_ in boxes], "offset": columns[2], "size": columns[3],
         "layer": [line] * len(boxes), "tensor": columns[4], "place": columns[4], "texts": kinds, "colours": looks,
     }  # fmt: skip
-
-
-def step_s(result: StepResult) -> dict[str, float]:
-    """Parts of the step in s, those that are not nothing."""
-    return {name: fs * FS for name, fs in result.parts_fs.items() if fs}
