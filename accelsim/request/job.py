@@ -12,7 +12,6 @@ import numpy as np
 
 from accelsim.compiler.numbers.formats import resolve
 from accelsim.compiler.numbers.ranges import synthetic
-from accelsim.compiler.numbers.sparsify import prune
 from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options, copies
 from accelsim.engines.registry import ENGINES
@@ -157,7 +156,10 @@ def _prepared(request: Request, gather: Gather, allowed: Limits) -> Job:
     chip, graph, options = _chip(request, gather), None, Options()
     with gather.also():
         graph = _graph(request, _batches(request, chip) or 1)
-        graph = prune(graph, request.sparsity) if request.sparsity or graph.sparsity else graph
+        if request.sparsity or graph.sparsity:
+            from accelsim.compiler.numbers.sparsify import prune
+
+            graph = prune(graph, request.sparsity)
     with gather.also():
         _check_names(request)
     with gather.also():

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.workload.constants import format_of
 from accelsim.workload.execute import run
 from accelsim.workload.gradient import backward
 from accelsim.workload.gradient.context import is_float
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.onnx.importing.constants import format_of
 from accelsim.workload.ops import base
 
 STEP = 1e-3

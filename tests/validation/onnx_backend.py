@@ -18,10 +18,10 @@ from onnx.backend.base import Backend, BackendRep
 
 from accelsim.errors import ModelError, Problem, UsageError
 from accelsim.types import Array
+from accelsim.workload.constants import constant_tensor
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.canonical.rules import Trace
-from accelsim.workload.onnx.importing.constants import constant_tensor
 from accelsim.workload.onnx.importing.importer import build
 from accelsim.workload.onnx.importing.read import raw_model
 from accelsim.workload.ops.base import find

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from accelsim.compiler.state import Options
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.formats.ranges.methods import Collector, affine_range, get, peak_of, scale_zero_point
+from accelsim.formats.scale_of_range import scale_zero_point
 from accelsim.seeds import generator
 from accelsim.types import Array
-from accelsim.workload import execute
 from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.ops.values import CONTAINERS
+
+if TYPE_CHECKING:
+    from accelsim.formats.collect import Collector
 
 _MASK, _GAP = 1e4, 100.0
 
@@ -61,9 +63,13 @@ def ranges(graph: Graph, options: Options, bits: Mapping[str, int]) -> dict[str,
     ``bits``: name -> bits of its codes, for the methods that weigh rounding against clipping. Raises UsageError for
     an unknown method and for NaN in what the network computes.
     """
-    method = get(options.ranges)
     if options.values == "off":
         return dict.fromkeys(bits, UNKNOWN)
+    from accelsim.formats.collect import Collector
+    from accelsim.formats.ranges.methods import get
+    from accelsim.workload import execute
+
+    method = get(options.ranges)
     found: dict[str, Extent | Collector] = {
         name: Extent() if method.name == "absmax" else Collector(signed=True) for name in bits
     }
@@ -76,6 +82,8 @@ def ranges(graph: Graph, options: Options, bits: Mapping[str, int]) -> dict[str,
 
 def channel_means(graph: Graph, options: Options, axes: Mapping[str, int]) -> dict[str, Array]:
     """Mean of each named tensor per index of the given axis, float64, over all ``batches``."""
+    from accelsim.workload import execute
+
     sums: dict[str, Array] = {}
     count = 0
     for feeds in batches(graph, options):
@@ -112,8 +120,10 @@ class Extent:
 
 
 def _range(options: Options, seen: Extent | Collector, bits: int) -> Range:
+    from accelsim.formats.ranges.methods import affine_range, peak_of
+
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
-    if isinstance(seen, Collector):
+    if not isinstance(seen, Extent):
         bits = min(max(bits, 2), 16)
         if options.scheme == "affine":
             low, high = affine_range(options.ranges, seen, bits, options.percentile)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.types import Array
+from accelsim.workload.constants import constant_tensor
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.rules import Scope
-from accelsim.workload.onnx.importing.constants import constant_tensor
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.ops.values import Filled, contain
 

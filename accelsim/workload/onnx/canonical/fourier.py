@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.types import Array
+from accelsim.workload.constants import check_bytes
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, optional, rule, scalar
-from accelsim.workload.onnx.importing.constants import check_bytes
 from accelsim.workload.onnx.importing.read import RawNode
 
 MAX_LENGTH = 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.types import Array
+from accelsim.workload.constants import check_bytes, constant_tensor
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, make, rule, scalar
-from accelsim.workload.onnx.importing.constants import check_bytes, constant_tensor
 from accelsim.workload.onnx.importing.read import RawNode
 
 

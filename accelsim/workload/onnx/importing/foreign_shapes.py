@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, brief
+from accelsim.workload.constants import format_of
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_memory
-from accelsim.workload.onnx.importing.constants import format_of
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, node_proto, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from accelsim.errors import ModelError, Problem
+from accelsim.workload.constants import constant_tensor, evaluated
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx.canonical.rules import (
     MODERN,
@@ -19,13 +20,7 @@ from accelsim.workload.onnx.canonical.rules import (
 )
 from accelsim.workload.onnx.importing.cached_states import cached_states
 from accelsim.workload.onnx.importing.check import MOST_DIMENSIONS
-from accelsim.workload.onnx.importing.constants import (
-    CONSTANT_OPS,
-    UNFOLDED,
-    ConstantOp,
-    constant_tensor,
-    evaluated,
-)
+from accelsim.workload.onnx.importing.constants import CONSTANT_OPS, UNFOLDED, ConstantOp
 from accelsim.workload.onnx.importing.foreign_shapes import defined, infer
 from accelsim.workload.onnx.importing.inlining import body, has_body
 from accelsim.workload.onnx.importing.inputs import Arrays, Shapes, bind_inputs, raise_all, rebatch_of

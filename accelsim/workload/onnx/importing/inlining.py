@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
+from accelsim.workload.constants import constant_tensor
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, optional
-from accelsim.workload.onnx.importing.constants import constant_tensor
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES
 from accelsim.workload.onnx.importing.functions import subgraphs
 from accelsim.workload.onnx.importing.read import RawNode, initialiser
