@@ -85,7 +85,7 @@ def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Fused(NamedTuple):
-    """What the options about gradients gave, as texts; '' is not given."""
+    """Options about gradients as texts; '' if not given."""
 
     gradients: str = ""
     threshold: str = ""

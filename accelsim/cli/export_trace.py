@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """What is exported. ``dram``: name of the memory's spec, '' when unknown; ``outstanding`` as in a named trace;
-    ``device``: the memory itself, where a saved run says all of it.
-    """
+    """A trace to export. ``dram``: name of the memory's spec, '' when unknown; ``outstanding`` as in a
+    named trace; ``device``: the memory itself, where a saved run says all of it."""
 
     trace: Trace
     dram: str

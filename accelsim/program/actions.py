@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ActionName(str):
-    """What was done: ``kind``, and ``of`` what (a number format, a direction), '' where the kind says all.
+    """An action: its ``kind``, and its object ``of`` (a number format, a direction), '' if the kind says all.
 
     Equal to its text ``kind.of``, which files and tables have; nobody needs to take that apart. Frozen.
     """

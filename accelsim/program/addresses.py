@@ -201,7 +201,8 @@ def _lies_in_tiles(program: Program, tensor: Tensor) -> bool:
 
 
 def _rows(tensor: Tensor, base: int, share: int) -> Runs:
-    """So many bytes of a table: all, or whole rows spread evenly over it (the best guess where indices are unknown)."""
+    """Return the bytes of a table that are read: all, or whole rows spread evenly over it (the best guess
+    for unknown indices)."""
     row_B = tensor.size_B(tensor.elements // max(1, tensor.shape[0])) if tensor.shape else share
     count = share // max(1, row_B)
     if share == tensor.nbytes or not count or count * row_B != share:
@@ -236,7 +237,7 @@ def _result(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
 
 
 def _side(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
-    """As the sums that it is added to; one that broadcasts has fewer elements."""
+    """Return the nests of an operand that is added to the sums; one that broadcasts has fewer elements."""
     nests = y_nests(gemm, gemm.M, tile)
     if tensor.elements == gemm.groups * gemm.M * gemm.N:
         return nests

@@ -164,7 +164,7 @@ class Tile(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a command does to contents, as data; the value policies interpret it.
+    """Effect of a command on contents, as data, which the value policies interpret.
 
     ``what``: 'copy' (a whole tensor), 'load_a', 'load_b', 'load_side' (a tile of an operand), 'product', 'epilogue'
     (accumulators -> result tile; also on their way out of the chip), 'store' (result tile out), 'append' (rows into a

@@ -25,8 +25,9 @@ SHARES: tuple[Share, ...] = ("none", "g", "m", "n", "k")
 
 @dataclass(frozen=True)
 class ProductMapping:
-    """What an engine type chose of one product. Subclasses are frozen dataclasses whose fields are whole numbers, flags
-    and words; mapping files hold them, and what a user pins of them the choice keeps."""
+    """Mapping of one product, chosen by an engine type. Subclasses are frozen dataclasses whose fields are
+    whole numbers, flags and words; mapping files hold them, and what a user pins of them the choice
+    keeps."""
 
     words: ClassVar[Table[str, tuple[str, ...]]] = {}
     """Field -> the words that it may be."""

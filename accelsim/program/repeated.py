@@ -115,7 +115,7 @@ class _Kept:
 
 @dataclass
 class Repeat:
-    """What of a program is written once for many: ``units`` alike ones are written, ``times`` copies are not.
+    """Repetition in a program: ``units`` alike units are written, ``times`` copies are not.
 
     ``blocks``: blocks of the model in a unit, by which ``names`` move on. ``fixed_commands``, ``fixed_regions``: what
     units refer to that does not move along; a fixed region gets as many new versions in each unit as is told.

@@ -1,4 +1,4 @@
-"""Which memory of a chip plays which part, and the engine names of one core."""
+"""Roles of a chip's memories, and the engine names of one core."""
 
 from __future__ import annotations
 

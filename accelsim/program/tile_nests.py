@@ -65,9 +65,8 @@ def a_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
 
 
 def _rows_of_experts(gemm: Gemm, tensor: Tensor, tile: Tile) -> list[Nest]:
-    """As many elements as the tile has, one after the other; all again where each token goes to several experts. Which
-    rows an expert takes, only values know.
-    """
+    """Return nests with as many elements as the tile has, one after the other; again for each expert of a
+    token. Which rows an expert takes, only values know."""
     count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.k1 - tile.k0)
     start = (tile.g0 * gemm.M + tile.m0) * gemm.K
     times, rest = divmod(count, tensor.elements)

@@ -1,4 +1,4 @@
-"""What tells compared runs apart: what differs of chip, model and everything that was asked for; and what does not."""
+"""Labels of compared runs: the settings of chip, model and request that differ, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the DRAMs of a run did: one row per memory, and a sentence each."""
+"""DRAM statistics of a run: one row per memory, and a sentence each."""
 
 from __future__ import annotations
 

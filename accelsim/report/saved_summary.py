@@ -41,7 +41,7 @@ class Flow(_Strict):
 
 
 class Basis(_Strict):
-    """As ``account.energy_basis`` writes it."""
+    """Energy basis as ``account.energy_basis`` writes it."""
 
     table_node: str
     table_sha256: str
@@ -83,7 +83,7 @@ else:
 
 
 class Record(_Strict):
-    """As ``request.record`` writes it."""
+    """Record of a request as ``request.record`` writes it."""
 
     command: str = ""
     asked: Asked = Asked()
@@ -95,7 +95,7 @@ class Record(_Strict):
 
 
 class Saved(_Strict):
-    """What is read of a summary; the rest is only shown."""
+    """Fields of a summary that the program reads; the others are only shown."""
 
     chip: str
     model: str

@@ -193,7 +193,7 @@ def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = Non
 
 
 def _costliest(named: list[tuple[Layer, str]], most: int) -> list[tuple[Layer, str]]:
-    """So many layers, the costliest first, between the conversions; all of them in their order where they fit."""
+    """Return the costliest layers first, between the conversions; all layers in their order if they fit."""
     found = [row for row in named if row[0].number]
     if most >= len(found):
         return named

@@ -191,7 +191,7 @@ def _trust(run: Run) -> str:
 
 
 def _calibration(run: Run, names: Sequence[str]) -> str:
-    """That the time hangs on constants which nobody has fitted to measurements; '' where it does not."""
+    """Return a warning that the time rests on uncalibrated constants; '' if it does not."""
     if before := outdated(run.chip):
         return before
     if not names:

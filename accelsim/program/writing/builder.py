@@ -35,7 +35,7 @@ OPENING, CLOSING = frozenset({"whole", "begin"}), frozenset({"whole", "end"})
 
 @dataclass(slots=True)
 class History:
-    """What a region has been through: its version, who wrote it last, who has read that since. ``beside``: the last
+    """History of a region: its version, its last writer, and the readers since. ``beside``: the last
     writers on other engines that wrote pieces of the version."""
 
     version: int = 0

@@ -1,4 +1,4 @@
-"""What the graph says of its tensors, for a layout: who reads them, in which memories they start."""
+"""Facts about a graph's tensors for a layout: their readers, and the memories in which they start."""
 
 from __future__ import annotations
 

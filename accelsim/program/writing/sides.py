@@ -1,4 +1,5 @@
-"""What an epilogue reads beside the sums: whole tensors that come tile by tile, and parameters per channel."""
+"""Operands of an epilogue beside the sums: whole tensors that come tile by tile, and parameters per
+channel."""
 
 from __future__ import annotations
 

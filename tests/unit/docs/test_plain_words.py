@@ -16,7 +16,7 @@ SHORT = 100
 """Pages with fewer words of prose vary too much to count."""
 OPENING = re.compile(r"(What|How|Of|Those|The same|Whether|Which|Who|By|As|So|That)\b")
 """A genitive, a relative clause or a comparison instead of a verb or the thing."""
-UNCLEAN = ("cli", "engines", "machine", "program", "report")
+UNCLEAN = ("engines", "machine")
 """Packages with docstrings that open like this. May only shrink."""
 
 
