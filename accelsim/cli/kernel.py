@@ -133,9 +133,9 @@ def _cells(op: str, sizes: tuple[str, ...]) -> dict[str, str]:
 def _sweep(op: str, dtype: str, sizes: tuple[str, ...], over: str, chip: Chip, target: Path | None) -> Answer:
     """The kernel while a size grows; sizes without names are those that do not, in their order."""
     from accelsim import files
+    from accelsim.kernels.explain import columns
     from accelsim.kernels.ops import FAMILY_OF
     from accelsim.kernels.sweep import parsed, swept
-    from accelsim.kernels.told import columns
     from accelsim.report.kernel import growing
 
     _cells(op, ())
@@ -155,8 +155,8 @@ def _sweep(op: str, dtype: str, sizes: tuple[str, ...], over: str, chip: Chip, t
 def _table(table: Table, chip: Chip, target: Path | None) -> None:
     """Write the rows with what is predicted."""
     from accelsim import files
+    from accelsim.kernels.explain import columns
     from accelsim.kernels.predict import Kernels
-    from accelsim.kernels.told import columns
 
     with progress(1) as stage:
         stage(f"predict {count_of(len(table.ops), 'kernel')}", 0.0)

@@ -9,11 +9,10 @@ import numpy as np
 
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.fit.chips import knobs
-from accelsim.fit.search import ROBUST, Knob, Values, fit
+from accelsim.fit.search import ROBUST, Values, fit
 from accelsim.fit.validation import (
     POOLED,
     Coverage,
-    Interval,
     Residuals,
     coverage,
     intervals,
@@ -21,7 +20,7 @@ from accelsim.fit.validation import (
     residuals,
 )
 from accelsim.kernels.predict import Kernels, Prediction
-from accelsim.kernels.table import MOST_TOLD, Table
+from accelsim.kernels.table import Table, shortened
 from accelsim.seeds import generator
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import Calibration, IntervalOf, Residual, constants, outdated, with_values
@@ -95,7 +94,7 @@ def calibrate(
     found = fit(lambda values: model(values, every), table.measured, turned, seed, ROBUST, weights=weights)
     texts = {name: known[name].spell(value) for name, value in found.items()}
     values = {name: known[name].read(text) for name, text in texts.items()}
-    near = [_from(knob, values) for knob in turned]
+    near = [knob._replace(start=values[knob.names[0]]) for knob in turned]
     parts = min(PARTS, len(table.ops))
     out = left_out(model, table.measured, near, parts, seed, ROBUST, near=True, weights=weights)
     fitted = kernels.predicted(with_values(chip, values))
@@ -105,9 +104,11 @@ def calibrate(
     if kept is not None:
         block = _beside(kept, block, set(texts))
     part = generator(seed).permutation(len(every)) % parts
+    kinds = {name: names_of == name for name in sorted(set(names_of.tolist()))}
+    errors = {name: residuals(out[rows], table.measured[rows]) for name, rows in kinds.items()}
     return Calibrated(
         with_values(chip, values).model_copy(update={"calibration": block}), table, values, fitted, out,
-        _errors(out, table.measured, names_of), coverage(out, table.measured, names_of, part),
+        errors, coverage(out, table.measured, names_of, part),
     )  # fmt: skip
 
 
@@ -136,25 +137,14 @@ def _check(kernels: Kernels) -> None:
         raise UsageError(Problem(what, str(table.path), expected))
     if wrong:
         bound = kernels.predicted(kernels.chip).times.bound
-        told = [
+        problems = [
             Problem(
                 f"{table.ops[row]} in {table.measured[row] * 1e6:.4g} us", table.where(row),
                 f"at least {bound[row] * 1e6:.4g} us, the bound of the peaks of {kernels.chip.name}",
             )
-            for row in wrong[:MOST_TOLD]
+            for row in wrong
         ]  # fmt: skip
-        more = len(wrong) - len(told)
-        raise UsageError([*told, *([Problem(f"and {more:,} rows more", str(table.path))] if more else [])])
-
-
-def _from(knob: Knob, values: Mapping[str, float]) -> Knob:
-    return knob._replace(start=values[knob.names[0]])
-
-
-def _errors(out: Floats, measured: Floats, names: Array) -> dict[str, Residuals]:
-    return {
-        name: residuals(out[names == name], measured[names == name]) for name in sorted(set(names.tolist()))
-    }
+        raise UsageError(shortened(problems, table.path))
 
 
 def _block(
@@ -187,7 +177,9 @@ def kinds_and_regimes(out: Floats, measured: Floats, names: Array) -> dict[str, 
         **(of_kind if len(several) > 1 else {}),
         **{n: e for n, e in found.items() if n != POOLED},
     }
-    return {name: _shown(each) for name, each in every.items()}
+    return {
+        name: IntervalOf(factor=float(f"{each.factor:.4g}"), rows=each.rows) for name, each in every.items()
+    }
 
 
 def _of_other_kinds(chip: Chip, table: Table) -> Calibration | None:
@@ -215,7 +207,3 @@ def _beside(before: Calibration, new: Calibration, fitted: set[str]) -> Calibrat
             "values": {**before.values, **new.values},
         }
     )  # fmt: skip
-
-
-def _shown(each: Interval) -> IntervalOf:
-    return IntervalOf(factor=float(f"{each.factor:.4g}"), rows=each.rows)

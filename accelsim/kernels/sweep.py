@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, count_of, nearest
+from accelsim.kernels.explain import Ends, ends
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import several
-from accelsim.kernels.told import Ends, ends
 from accelsim.spec.chip import Chip
 from accelsim.types import Floats, Ints
 from accelsim.units import show

@@ -9,8 +9,9 @@ Columns: ``op``, ``dtype`` (or ``precision``), ``device``, ``time_us`` (or ``tim
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,18 +20,15 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.reading import read_text
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
-from accelsim.formats.table import get
-from accelsim.kernels.cells import Cells, Wrong, number
-from accelsim.kernels.ops import DIRECTIONS, FAMILY_OF, FORMATS, FUNCTIONS, PRODUCTS, SERVING
-from accelsim.kernels.serving import SERVING_READERS, key_bytes
+from accelsim.kernels.ops import FAMILY_OF, FORMATS, SERVING
+from accelsim.kernels.rows import READERS, Cells, Wrong, number
 from accelsim.spec.serving import served
 from accelsim.types import Floats, Ints
-from accelsim.units import parse
 
 MOST_B = 2**26
 """Bytes of a table that is read: 64 MiB; a kernel takes about 50."""
-MOST_TOLD = 20
-"""Problems of a table that are told one by one."""
+MOST_SHOWN = 20
+"""Problems of a table that are shown one by one."""
 
 
 class Group(NamedTuple):
@@ -44,17 +42,25 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Kernels as a file has them: ``header`` and ``cells`` as they are, line of each row, its op, device and time (s,
-    NaN where there is none); ``groups`` for predictions."""
+    """Kernels as a file has them: ``header`` and ``cells`` as they are, line of each row and its time (s, NaN where
+    there is none); ``groups`` for predictions."""
 
     path: Path
     header: Sequence[str]
     cells: Sequence[Cells]
     lines: Sequence[int]
-    ops: Sequence[str]
-    devices: Sequence[str]
     measured: Floats
     groups: Sequence[Group]
+
+    @cached_property
+    def ops(self) -> list[str]:
+        """Op of each row."""
+        return [row["op"].strip() for row in self.cells]
+
+    @cached_property
+    def devices(self) -> list[str]:
+        """Device of each row, '' where it names none."""
+        return [row.get("device", "").strip() for row in self.cells]
 
     def where(self, row: int) -> str:
         """file:line of a row."""
@@ -72,7 +78,6 @@ class Table:
                 groups.append(Group(group.family, group.format, numbers, columns))
         return replace(
             self, cells=[self.cells[row] for row in rows], lines=[self.lines[row] for row in rows],
-            ops=[self.ops[row] for row in rows], devices=[self.devices[row] for row in rows],
             measured=self.measured[list(rows)], groups=groups,
         )  # fmt: skip
 
@@ -97,8 +102,7 @@ def joined(tables: Sequence[Table]) -> Table:
     return Table(
         Path(", ".join(str(table.path) for table in tables)), header,
         [{**dict.fromkeys(header, ""), **cells} for table in tables for cells in table.cells],
-        [line for table in tables for line in table.lines], [op for table in tables for op in table.ops],
-        [device for table in tables for device in table.devices],
+        [line for table in tables for line in table.lines],
         np.concatenate([table.measured for table in tables]), groups,
     )  # fmt: skip
 
@@ -111,7 +115,7 @@ def read_table(path: Path, timed: bool = False) -> Table:
     """
     header, cells, lines = _read(path)
     problems: list[Problem] = []
-    found: list[tuple[str, str, Mapping[str, float]] | None] = []
+    found: list[tuple[str, str, Mapping[str, float]]] = []
     times = []
     for row, line in zip(cells, lines, strict=True):
         try:
@@ -120,15 +124,16 @@ def read_table(path: Path, timed: bool = False) -> Table:
         except Wrong as wrong:
             problems.append(Problem(wrong.what, f"{path}:{line}", wrong.expected, wrong.near))
     if problems:
-        more = len(problems) - MOST_TOLD
-        told = problems[:MOST_TOLD]
-        raise UsageError([*told, *([Problem(f"and {more:,} rows more", str(path))] if more > 0 else [])])
+        raise UsageError(shortened(problems, path))
     if not cells:
         raise UsageError(Problem("no rows", str(path), "kernels, one a line"))
-    groups = list(_grouped([each for each in found if each is not None]))
-    ops = [row["op"].strip() for row in cells]
-    devices = [row.get("device", "").strip() for row in cells]
-    return Table(path, header, cells, lines, ops, devices, np.array(times), groups)
+    return Table(path, header, cells, lines, np.array(times), list(_grouped(found)))
+
+
+def shortened(problems: Sequence[Problem], path: Path) -> list[Problem]:
+    """Return the first problems of a table, and how many there are more."""
+    more = len(problems) - MOST_SHOWN
+    return [*problems[:MOST_SHOWN], *([Problem(f"and {more:,} rows more", str(path))] if more > 0 else [])]
 
 
 def one(op: str, dtype: str, cells: Mapping[str, str]) -> Table:
@@ -144,10 +149,8 @@ def several(op: str, dtype: str, rows: Sequence[Mapping[str, str]]) -> Table:
     except Wrong as wrong:
         raise UsageError(Problem(wrong.what, "", wrong.expected, wrong.near)) from None
     count = len(cells)
-    return Table(
-        Path("-"), list(cells[0]), cells, list(range(1, count + 1)), [op] * count, [""] * count,
-        np.full(count, np.nan), list(_grouped(kernels)),
-    )  # fmt: skip
+    lines, times = list(range(1, count + 1)), np.full(count, np.nan)
+    return Table(Path("-"), list(cells[0]), cells, lines, times, list(_grouped(kernels)))
 
 
 def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
@@ -175,7 +178,7 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
     ragged = [Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
               for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
     if ragged:
-        raise UsageError(ragged[:MOST_TOLD])
+        raise UsageError(ragged[:MOST_SHOWN])
     return (
         header,
         [dict(zip(header, row, strict=True)) for _, row in rows[1:]],
@@ -205,102 +208,6 @@ def _time(row: Cells, needed: bool) -> float:
     if needed:
         raise Wrong("no time", "a column time_us or time_ms")
     return float("nan")
-
-
-def _bytes(row: Cells) -> float:
-    """The column ``bytes``: a number, or one with a unit."""
-    text = row["bytes"].strip()
-    if not text[-1].isalpha():
-        return number(row, "bytes")
-    try:
-        return number({"bytes": str(parse(text, "B"))}, "bytes")
-    except ValueError:
-        raise Wrong(f"bytes is {text!r}", "a number, or one with a unit, such as 64 MiB") from None
-
-
-def _product(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    sizes = {key: number(row, key, key.lower()) for key in ("M", "K", "N")}
-    turned = float(row.get("a_t", "").strip().upper() == "T")
-    what = PRODUCTS[op]
-    batch = number(row, "B", "batch", default=1)
-    return {"B": batch, **sizes, "transposed": turned, "host": what.host, "called": float(what.called),
-            "activity": what.activity}  # fmt: skip
-
-
-def _function(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    what = FUNCTIONS[op]
-    if row.get("bytes", "").strip() and op == "copy":
-        shape = {"rows": _bytes(row), "cols": 1.0, "element_B": 1.0}
-    else:
-        elements = row.get("elements", "").strip() and not row.get("rows", row.get("M", "")).strip()
-        rows = number(row, "elements") if elements else number(row, "rows", "M")
-        cols = 1.0 if elements else number(row, "cols", "N")
-        shape = {"rows": rows, "cols": cols, "element_B": get(name).storage_bits / 8}
-    asked = {"reads": what.reads, "writes": what.writes, "passes": what.passes, "traffic": what.traffic}
-    return {**shape, **asked, "special": what.special, "host": what.host, "reductions": what.reductions,
-            "row": what.row, "along": what.along, "ragged": what.ragged, "launch": what.launch}  # fmt: skip
-
-
-def _convolution(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    if row.get("C_in", "").strip():
-        side, kernel = number(row, "H_W"), number(row, "kernel")
-        stride, padding = number(row, "stride", default=1), number(row, "padding", default=0)
-        out = (side + 2 * padding - kernel) // stride + 1
-        if out < 1:
-            raise Wrong(f"a kernel of {kernel:g} on {side:g}", "one that fits the padded image")
-        return {"n": number(row, "B"), "c": number(row, "C_in"), "h": side, "w": side, "k": number(row, "C_out"),
-                "r": kernel, "s": kernel, "p": out, "q": out, "stride": stride, "backward": 0.0}  # fmt: skip
-    way = row.get("direction", "").strip()
-    if way not in DIRECTIONS:
-        raise Wrong(
-            f"direction {way!r}", ", ".join(key for key in DIRECTIONS if key), nearest(way, DIRECTIONS)
-        )
-    names = {"n": "n", "c": "c", "h": "h", "w": "w", "k": "k", "r": "filter_h", "s": "filter_w", "p": "out_h",
-             "q": "out_w", "stride": "stride_w"}  # fmt: skip
-    return {
-        **{key: number(row, column) for key, column in names.items()},
-        "backward": float(DIRECTIONS[way]),
-    }
-
-
-def _attention(row: Cells, op: str, name: str) -> Mapping[str, float]:
-    tokens, heads = number(row, "tokens"), number(row, "heads")
-    kv_heads = number(row, "kv_heads", default=heads)
-    if heads % kv_heads:
-        raise Wrong(f"{heads:g} heads share {kv_heads:g} of keys", "a divisor of the heads")
-    kv, causal = (
-        number(row, "kv", default=tokens),
-        number(row, "causal", default=0) if "causal" in row else 1.0,
-    )
-    if causal and kv < tokens:
-        raise Wrong(f"{kv:g} keys of {tokens:g} tokens", "as many keys as tokens or more, or causal=0")
-    window, backward = number(row, "window", default=0), _is_backward(row)
-    if window and backward:
-        raise Wrong(f"window is {window:g} in a backward pass", "none, or the forward pass")
-    return {"batch": number(row, "batch", "B", default=1), "tokens": tokens, "window": window,
-            "kv_B": key_bytes(row), "kv": kv, "heads": heads,
-            "kv_heads": kv_heads, "head_dim": number(row, "head_dim"), "causal": causal,
-            "backward": float(backward)}  # fmt: skip
-
-
-def _is_backward(row: Cells) -> bool:
-    """Return whether a row is a backward pass, by its direction."""
-    way = row.get("direction", "").strip()
-    if way not in PASSES:
-        raise Wrong(f"direction {way!r}", ", ".join(filter(None, PASSES)), nearest(way, PASSES))
-    return PASSES[way]
-
-
-PASSES: Mapping[str, bool] = {"": False, "fwd": False, "forward": False, "bwd": True, "backward": True}
-"""Directions of an attention -> whether it is the backward pass."""
-READERS: Mapping[str, Callable[[Cells, str, str], Mapping[str, float]]] = {
-    "product": _product,
-    "function": _function,
-    "convolution": _convolution,
-    "attention": _attention,
-    **SERVING_READERS,
-}
-"""Family -> its columns, from the cells of a row; raises Wrong."""
 
 
 def _grouped(found: Sequence[tuple[str, str, Mapping[str, float]]]) -> Iterator[Group]:

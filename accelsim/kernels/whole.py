@@ -1,31 +1,73 @@
-"""Intervals of whole things: networks, training steps, generations, joules.
+"""Intervals of kernels, on chips that nobody has calibrated and in other labs than that which measured the chip, and
+of whole things: networks, training steps, generations, joules.
 
-Two stages. The first adds up the intervals of kernels (``together``). Kernels' errors within one model go together more
-than kernels alone tell, and the network, the host and the mechanism have errors of their own: so the second stage takes
-the two factors between which nine of ten whole things lie that were measured (``hwspecs/intervals``), and what is
-printed is the wider of the two (``widened``).
+Whole things have two stages. The first adds up the intervals of kernels (``together``). Kernels' errors within one
+model go together more than kernels alone tell, and the network, the host and the mechanism have errors of their own: so
+the second stage takes the two factors between which nine of ten whole things lie that were measured
+(``hwspecs/intervals``), and what is printed is the wider of the two (``widened``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 from typing import NamedTuple
 
 from accelsim.engines.kernel_times import KernelModel, ServingKernel
 from accelsim.fit.validation import POOLED
-from accelsim.kernels.told import calibrated
-from accelsim.kernels.uncalibrated import correlation, in_other_labs, uncalibrated
 from accelsim.spec.chip import Chip
-from accelsim.spec.intervals import Intervals
+from accelsim.spec.constants import constants, is_calibrated
+from accelsim.spec.intervals import Intervals, KernelIntervals
+from accelsim.spec.site import FIELDS
 
-SHIPPED = "whole"
-"""Name of the file of ``hwspecs/intervals`` with the factors."""
+SHIPPED, OF_KERNELS = "whole", "kernels"
+"""Files of ``hwspecs/intervals`` with the factors of whole things and of kernels, and where they come from."""
 PLANS = "plans"
 """First part of the keys of pairs of plans: how many times as long one takes as another."""
 KERNELS = "kernels"
 """Basis of an interval that is as wide as that of its kernels alone."""
+
+
+@cache
+def of_kernels() -> KernelIntervals:
+    """Return the numbers that come with the tool."""
+    from accelsim.spec.yaml.chips import load_intervals
+
+    found = load_intervals(OF_KERNELS).kernels
+    assert found is not None
+    return found
+
+
+def uncalibrated(kind: str) -> float:
+    """Return the factor of the interval of a kind of kernel on a chip that nobody has calibrated."""
+    return float(of_kernels().uncalibrated[kind])
+
+
+def lab_spread(kind: str) -> float:
+    """Return the spread between labs that measured one chip, beside that of kernels in one lab."""
+    labs = of_kernels().labs
+    return float(labs.get(kind, labs["attention"]))
+
+
+def in_other_labs(kind: str, factor: float) -> float:
+    """Return the factor of an interval of a calibrated chip that holds in other labs too: both spreads are
+    independent."""
+    return exp(hypot(log(factor), log(lab_spread(kind))))
+
+
+def correlation(own: bool) -> float:
+    """Return how far errors of different kernels go together, of a calibrated chip (``own``) or another. Kernels of one
+    shape err together."""
+    return float(of_kernels().correlation_own if own else of_kernels().correlation_other)
+
+
+def calibrated(chip: Chip, groups: Sequence[Sequence[str]]) -> bool:
+    """Return whether the calibration of a chip gives the most telling constants of some kernels: those of the first two
+    groups that are not of a site."""
+    known = constants(chip)
+    names = [name for group in groups[:2] for name in group if name.rsplit(".", 1)[-1] not in FIELDS]
+    return all(is_calibrated(chip, known[name]) for name in names)
 
 
 class Width(NamedTuple):

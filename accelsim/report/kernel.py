@@ -10,8 +10,8 @@ import numpy as np
 
 from accelsim.errors import count_of
 from accelsim.kernels import sweep
+from accelsim.kernels.explain import ends, interval_sentences, sentences
 from accelsim.kernels.predict import Kernels
-from accelsim.kernels.told import ends, interval_sentences, sentences
 from accelsim.report.answer import Answer, Field, Part, Table
 from accelsim.report.picture import Axis, Panel, Picture, area, line, points
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.fit.validation import LEVEL
-from accelsim.kernels.uncalibrated import uncalibrated
+from accelsim.kernels.whole import uncalibrated
 from accelsim.seeds import generator
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Floats

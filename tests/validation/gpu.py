@@ -19,10 +19,10 @@ import numpy as np
 from accelsim.fit.search import ROBUST, Knob, Misfit, Values
 from accelsim.fit.validation import Residuals, left_out, residuals
 from accelsim.kernels.calibrate import PARTS, calibrate
+from accelsim.kernels.explain import ends
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import Table
-from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import uncalibrated
+from accelsim.kernels.whole import uncalibrated
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.kernels.table import Table, several
-from accelsim.kernels.uncalibrated import lab_spread
+from accelsim.kernels.whole import lab_spread
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
 from accelsim.spec.site import with_site

@@ -18,9 +18,9 @@ import numpy as np
 
 from accelsim.account.energy import HOST_IDLE, STATIC, energy_table
 from accelsim.kernels.calibrate import regimes
+from accelsim.kernels.explain import ends
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import Table, read_table
-from accelsim.kernels.told import ends
 from accelsim.machine.run import Run
 from accelsim.spec.chip import Chip
 from accelsim.spec.site import with_site

@@ -19,10 +19,10 @@ import numpy as np
 from accelsim.engines.simt.serving import KINDS, row
 from accelsim.fit.search import ROBUST
 from accelsim.fit.validation import left_out, residuals
+from accelsim.kernels.explain import ends
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import read_table
-from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import uncalibrated
+from accelsim.kernels.whole import uncalibrated
 from accelsim.spec.serving import Measured
 from accelsim.spec.yaml.load import load_chip
 from accelsim.types import Array, Floats

@@ -11,10 +11,10 @@ import pytest
 from accelsim.errors import UsageError
 from accelsim.fit.chips import write_spec
 from accelsim.kernels.calibrate import balanced, calibrate, regimes
+from accelsim.kernels.explain import ends, sentences
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import joined, read_table, several
-from accelsim.kernels.told import ends, sentences
-from accelsim.kernels.uncalibrated import in_other_labs, uncalibrated
+from accelsim.kernels.whole import in_other_labs, uncalibrated
 from accelsim.spec.constants import constants, is_calibrated, with_values
 from accelsim.spec.site import with_site
 from accelsim.spec.yaml.chips import load_site

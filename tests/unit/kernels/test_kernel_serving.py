@@ -13,10 +13,10 @@ from accelsim.engines.simt.serving_experts import busy
 from accelsim.errors import UsageError
 from accelsim.fit.validation import residuals
 from accelsim.kernels.calibrate import calibrate
+from accelsim.kernels.explain import ends
 from accelsim.kernels.predict import Kernels
 from accelsim.kernels.table import one, several
-from accelsim.kernels.told import ends
-from accelsim.kernels.uncalibrated import uncalibrated
+from accelsim.kernels.whole import uncalibrated
 from accelsim.spec.serving import served
 from accelsim.spec.yaml.load import load_chip
 

@@ -11,7 +11,7 @@ import pytest
 from accelsim.errors import UsageError
 from accelsim.kernels.ops import FAMILY_OF, FUNCTIONS, PRODUCTS, SERVING
 from accelsim.kernels.predict import Kernels
-from accelsim.kernels.table import MOST_TOLD, one, read_table
+from accelsim.kernels.table import MOST_SHOWN, one, read_table
 from accelsim.spec.constants import with_values
 from accelsim.spec.yaml.load import load_chip
 
@@ -82,10 +82,10 @@ def test_what_is_wrong_with_a_row_is_told_with_its_line(tmp_path: Path, row: str
 
 
 def test_all_rows_are_told_up_to_a_number(tmp_path: Path) -> None:
-    path = written(tmp_path, "op,dtype,M,K,N", *["gem,fp32,8,8,8"] * (MOST_TOLD + 5))
+    path = written(tmp_path, "op,dtype,M,K,N", *["gem,fp32,8,8,8"] * (MOST_SHOWN + 5))
     with pytest.raises(UsageError) as error:
         read_table(path)
-    assert len(error.value.problems) == MOST_TOLD + 1
+    assert len(error.value.problems) == MOST_SHOWN + 1
     assert "and 5 rows more" in str(error.value)
 
 

@@ -9,8 +9,19 @@ import pytest
 import accelsim
 from accelsim.account.interval import key_of, parts
 from accelsim.account.latency import layers, summary
-from accelsim.kernels.uncalibrated import correlation, uncalibrated
-from accelsim.kernels.whole import KERNELS, Interval, Part, Width, added, ends, shipped, together, widened
+from accelsim.kernels.whole import (
+    KERNELS,
+    Interval,
+    Part,
+    Width,
+    added,
+    correlation,
+    ends,
+    shipped,
+    together,
+    uncalibrated,
+    widened,
+)
 from accelsim.report.intervals import basis_text
 from accelsim.report.table import energy_text, latency_text, summary_rows
 from accelsim.report.words import sentences

@@ -11,10 +11,9 @@ import numpy as np
 from accelsim.fit.validation import POOLED
 from accelsim.kernels.calibrate import regimes
 from accelsim.kernels.predict import Kernels, Prediction
-from accelsim.kernels.uncalibrated import in_other_labs, uncalibrated
+from accelsim.kernels.whole import calibrated, in_other_labs, uncalibrated
 from accelsim.spec.chip import Chip
-from accelsim.spec.constants import constants, is_calibrated, outdated
-from accelsim.spec.site import FIELDS
+from accelsim.spec.constants import outdated
 from accelsim.types import Array, Floats
 
 SPREAD = ("uncalibrated", "any lab", "this lab")
@@ -44,17 +43,16 @@ def ends(kernels: Kernels, found: Prediction) -> Ends:
     family, kinds = found.family, block.kinds if block is not None else []
     own &= np.isin(family.astype(str), kinds)
     elsewhere = block is not None and block.elsewhere
-    by_name = {
+    rows = list(zip(names.tolist(), family.tolist(), own.tolist(), strict=True))
+    by_row = {
         (name, kind, mine): _factor(known, name, kind, elsewhere) if mine else uncalibrated(kind)
-        for name, kind, mine in set(zip(names.tolist(), family.tolist(), own.tolist(), strict=True))
+        for name, kind, mine in set(rows)
     }
-    factor = np.array(
-        [by_name[each] for each in zip(names.tolist(), family.tolist(), own.tolist(), strict=True)]
-    )
-    by_row = (found.times.factor > 0) & ~own
-    factor = np.where(by_row, found.times.factor, factor)
-    spread = np.array(SPREAD, dtype=object)[np.where(own, 1 if elsewhere else 2, np.where(by_row, 2, 0))]
-    return Ends(found.seconds / factor, found.seconds * factor, own | by_row, spread)
+    factor = np.array([by_row[each] for each in rows])
+    stated = (found.times.factor > 0) & ~own
+    factor = np.where(stated, found.times.factor, factor)
+    spread = np.array(SPREAD, dtype=object)[np.where(own, 1 if elsewhere else 2, np.where(stated, 2, 0))]
+    return Ends(found.seconds / factor, found.seconds * factor, own | stated, spread)
 
 
 def _factor(known: Mapping[str, float], name: str, kind: str, elsewhere: bool) -> float:
@@ -62,30 +60,18 @@ def _factor(known: Mapping[str, float], name: str, kind: str, elsewhere: bool) -
     return in_other_labs(kind, factor) if elsewhere else factor
 
 
-def calibrated(chip: Chip, groups: Any) -> bool:
-    """Return whether the calibration of a chip gives the most telling constants of some kernels: those of the first two
-    groups that are not of a site."""
-    known = constants(chip)
-    names = [name for group in groups[:2] for name in group if name.rsplit(".", 1)[-1] not in FIELDS]
-    return all(is_calibrated(chip, known[name]) for name in names)
-
-
 def interval_sentences(chip: Chip, spread: str) -> list[str]:
     """Return what an interval covers, and why a calibration does not count."""
     own = f"Your own measurements: accelsim calibrate {chip.name} --data MEASURED.csv."
-    said = {
-        SPREAD[
-            0
-        ]: "Uncalibrated: the constants are defaults shared by all GPUs; the interval is that of chips that "
-        f"had no part in their fit. {own}",
-        SPREAD[
-            1
-        ]: "The interval holds in any lab. In the lab that measured the chip (--site calibration-lab), or with "
-        "a record of yours (accelsim calibrate --site), it is narrower.",
-        SPREAD[2]: "The interval is that of the lab that measured the chip.",
-    }
+    covers = (
+        "Uncalibrated: the constants are defaults shared by all GPUs; the interval is that of chips that had no part "
+        f"in their fit. {own}",
+        "The interval holds in any lab. In the lab that measured the chip (--site calibration-lab), or with a record "
+        "of yours (accelsim calibrate --site), it is narrower.",
+        "The interval is that of the lab that measured the chip.",
+    )
     before = outdated(chip)
-    return [*([before] if before else []), said[spread]]
+    return [*([before] if before else []), covers[SPREAD.index(spread)]]
 
 
 LONGEST = {"products": "Computation takes", "memory": "Memory access takes"}
@@ -96,22 +82,21 @@ def sentences(kernels: Kernels, found: Prediction, row: int) -> list[str]:
     """Return why a kernel takes as long as it does."""
     times, chip = found.times, kernels.chip
     seconds, bound, overhead = (float(each[row]) for each in (times.seconds, times.bound, times.overhead))
-    told = []
     longest, share = str(times.binds[row]), overhead / seconds
     took = _percent(share, 1)
     if longest == "launch":
-        told.append(f"Launch and host take longest: {took} of the time.")
+        texts = [f"Launch and host take longest: {took} of the time."]
     else:
-        told.append(f"{LONGEST[longest]} longest; launch and host take {took} of the time.")
+        texts = [f"{LONGEST[longest]} longest; launch and host take {took} of the time."]
     if bound > 0:
-        told.append(
+        texts.append(
             f"A roofline with the stated peaks of {chip.title} and a warm L2 cache gives "
             f"{_percent(bound / seconds, 0)} of this time."
         )
     waves = float(times.waves[row])
     if waves > 0:
-        told.append(_waves(waves))
-    return told
+        texts.append(_waves(waves))
+    return texts
 
 
 def _percent(share: float, digits: int) -> str:
