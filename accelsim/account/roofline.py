@@ -62,12 +62,14 @@ def rooflines(run: Run) -> list[Roofline]:
 
 def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline:
     attached = run.chip.memories[memory]
-    kind = (
-        attached.memory.kind if attached.link is None else f"{attached.memory.kind} over {attached.link.kind}"
-    )
-    points = tuple(_point(layer, _passed_B(attached, memory, layer)) for layer in rows)
+    kind = attached.memory.kind + (f" over {attached.link.kind}" if attached.link is not None else "")
+    points = []
+    for layer in rows:
+        nbytes, ops = _passed_B(attached, memory, layer), OPS_PER_MAC * layer.macs
+        rate = ops * FS_PER_S / layer.own_fs
+        points.append(Point(layer.index, layer.name, ops / nbytes if nbytes else inf, rate))
     holds = attached.holds or run.chip.memories[home_behind(run.chip, memory)].holds
-    return Roofline(memory, kind, tuple(holds), peak, attached.rate_Bps, points)
+    return Roofline(memory, kind, tuple(holds), peak, attached.rate_Bps, tuple(points))
 
 
 def _passed_B(attached: Attachment, memory: str, layer: Layer) -> int:
@@ -78,8 +80,3 @@ def _passed_B(attached: Attachment, memory: str, layer: Layer) -> int:
     fetched, stored = layer.traffic_B.get(attached.fed_by or "", (0, 0))
     passes = attached.cache.policy == "write_through"
     return read + stored if passes else read + write - fetched - stored
-
-
-def _point(layer: Layer, nbytes: int) -> Point:
-    ops = OPS_PER_MAC * layer.macs
-    return Point(layer.index, layer.name, ops / nbytes if nbytes else inf, ops * FS_PER_S / layer.own_fs)

@@ -102,36 +102,6 @@ class Choice:
         return self.full - self.score
 
 
-class _Scores:
-    """Scores of sets of layers that are kept, each computed once."""
-
-    def __init__(self, layers: Sequence[str], score: Score) -> None:
-        doubled = sorted({layer for layer in layers if list(layers).count(layer) > 1})
-        if doubled:
-            raise UsageError([Problem(f"layer {layer!r} is named twice", "layers") for layer in doubled])
-        self.layers, self.score = tuple(layers), score
-        self.known: dict[frozenset[str], float] = {}
-
-    def keeping(self, kept: frozenset[str]) -> float:
-        if kept not in self.known:
-            found = float(self.score({layer: layer not in kept for layer in self.layers}))
-            if isnan(found):
-                names = ", ".join(layer for layer in self.layers if layer in kept) or "none"
-                raise UsageError(Problem("the score is NaN", f"kept: {names}", "a number"))
-            self.known[kept] = found
-        return self.known[kept]
-
-    def table(self, costs: Mapping[str, float], kept: frozenset[str]) -> tuple[Row, ...]:
-        everything = frozenset(self.layers)
-        return tuple(
-            Row(
-                layer, self.keeping(everything - {layer}), self.keeping(frozenset([layer])), costs[layer],
-                layer in kept,
-            )
-            for layer in self.layers
-        )  # fmt: skip
-
-
 def choose(
     layers: Sequence[str], score: Score, budget: float, cost: Mapping[str, float] | None = None
 ) -> Choice:
@@ -146,34 +116,42 @@ def choose(
     """
     if not budget >= 0:
         raise UsageError(Problem(f"budget {budget:g}", "budget", "at least 0"))
-    scores = _Scores(layers, score)
-    costs = _costs(scores.layers, cost)
-    nothing, everything = frozenset[str](), frozenset(scores.layers)
-    least = scores.keeping(everything) - budget
-    order = _by_gain(scores, costs)
-    kept = nothing
+    doubled = sorted({layer for layer in layers if list(layers).count(layer) > 1})
+    if doubled:
+        raise UsageError([Problem(f"layer {layer!r} is named twice", "layers") for layer in doubled])
+    costs, known = _costs(layers, cost), dict[frozenset[str], float]()
+
+    def keeping(kept: frozenset[str]) -> float:
+        if kept not in known:
+            found = float(score({layer: layer not in kept for layer in layers}))
+            if isnan(found):
+                names = ", ".join(layer for layer in layers if layer in kept) or "none"
+                raise UsageError(Problem("the score is NaN", f"kept: {names}", "a number"))
+            known[kept] = found
+        return known[kept]
+
+    def rank(layer: str) -> tuple[bool, float]:
+        """By (score with that one kept - score with none kept) / cost, the largest first; free ones before."""
+        gain = keeping(frozenset([layer])) - keeping(nothing)
+        return costs[layer] > 0, -gain / (costs[layer] or 1.0)
+
+    nothing, everything = frozenset[str](), frozenset(layers)
+    least, kept = keeping(everything) - budget, nothing
+    keeping(nothing)
+    order = sorted(layers, key=rank)
     for layer in order:
-        if scores.keeping(kept) >= least:
+        if keeping(kept) >= least:
             break
         kept |= {layer}
     for layer in reversed([layer for layer in order if layer in kept]):
-        if scores.keeping(kept - {layer}) >= least:
+        if keeping(kept - {layer}) >= least:
             kept -= {layer}
-    rows = scores.table(costs, kept)
-    names = tuple(layer for layer in scores.layers if layer in kept)
-    full, quantised = scores.keeping(everything), scores.keeping(nothing)
-    return Choice(names, scores.keeping(kept), full, quantised, len(scores.known), rows)
-
-
-def _by_gain(scores: _Scores, costs: Mapping[str, float]) -> list[str]:
-    """Layers by (score with that one kept - score with none kept) / cost, the largest first; free ones before."""
-    base = scores.keeping(frozenset())
-
-    def rank(layer: str) -> tuple[bool, float]:
-        gain = scores.keeping(frozenset([layer])) - base
-        return costs[layer] > 0, -gain / (costs[layer] or 1.0)
-
-    return sorted(scores.layers, key=rank)
+    rows = tuple(
+        Row(layer, keeping(everything - {layer}), keeping(frozenset([layer])), costs[layer], layer in kept)
+        for layer in layers
+    )
+    names = tuple(layer for layer in layers if layer in kept)
+    return Choice(names, keeping(kept), keeping(everything), keeping(nothing), len(known), rows)
 
 
 def _costs(layers: Sequence[str], cost: Mapping[str, float] | None) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.fit.search import Knob, fit
-from accelsim.fit.validation import Residuals, cross_validated
+from accelsim.fit.validation import cross_validated
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import Calibration, Residual, constants, with_values
 from accelsim.types import Floats, Ints
@@ -70,23 +70,18 @@ def calibrate(
     known = constants(chip)
     texts = {name: known[name].spell(value) for name, value in values.items()}
     fitted = with_values(chip, {name: known[name].read(spelled) for name, spelled in texts.items()})
-    return fitted.model_copy(
-        update={
-            "calibration": Calibration(
-                fitted_on=fitted_on,
-                mechanism=max((known[name].mechanism for name in values), default=1),
-                rows=len(measured),
-                residual=_residual(left, parts),
-                values=texts,
-                as_of=as_of,
-            )
-        }
-    )
-
-
-def _residual(left: Residuals, parts: int) -> Residual:
     note = f"cross-validation in {parts} parts, of rows left out; mean {left.mean:.3f}"
-    return Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
+    residual = Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
+    mechanism = max((known[name].mechanism for name in values), default=1)
+    block = Calibration(
+        fitted_on=fitted_on,
+        mechanism=mechanism,
+        rows=len(measured),
+        residual=residual,
+        values=texts,
+        as_of=as_of,
+    )
+    return fitted.model_copy(update={"calibration": block})
 
 
 def write_spec(chip: Chip, path: str | Path) -> Path:

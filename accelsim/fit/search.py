@@ -137,22 +137,16 @@ def _problems(measured: Floats, knobs: Sequence[Knob]) -> list[Problem]:
     if not len(measured):
         found.append(Problem("no measurements", "", "rows to fit on"))
     elif len(measured) < len(knobs):
-        found.append(
-            Problem(
-                f"{count_of(len(measured), 'row')} for {count_of(len(knobs), 'knob')}",
-                "",
-                "at least as many rows",
-            )
-        )
+        what = f"{count_of(len(measured), 'row')} for {count_of(len(knobs), 'knob')}"
+        found.append(Problem(what, "", "at least as many rows"))
     wrong = np.flatnonzero(~(np.isfinite(measured) & (measured > 0)))
     if len(wrong):
         found.append(Problem(f"row {wrong[0]} is {measured[wrong[0]]:g}", "", "measurements above 0"))
-    for knob in knobs:
-        if not knob.low < knob.high:
-            found.append(
-                Problem(f"{knob.names[0]}: no range from {knob.low:g} to {knob.high:g}", "", "low < high")
-            )
-    return found
+    empty = (knob for knob in knobs if not knob.low < knob.high)
+    return found + [
+        Problem(f"{knob.names[0]}: no range from {knob.low:g} to {knob.high:g}", "", "low < high")
+        for knob in empty
+    ]
 
 
 def _values(knobs: Sequence[Knob], x: Floats, exact: bool = False) -> dict[str, float]:

@@ -6,13 +6,14 @@ A residual is the logarithm of measured over predicted, of a row that no fit had
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil, exp
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
-from accelsim.fit.search import SQUARES, Knob, Misfit, Model, Values, fit
+from accelsim.fit.search import SQUARES, Knob, Misfit, Values, fit
 from accelsim.seeds import generator
 from accelsim.types import Array, Floats, Ints
 
@@ -69,14 +70,13 @@ def left_out(
         out = order[part::parts]
         rest = np.setdiff1d(order, out)
         own = None if weights is None else weights[rest]
-        values = fit(_of(model, rest), measured[rest], knobs, seed, misfit, near, own)
+        values = fit(partial(_on_rows, model, rest), measured[rest], knobs, seed, misfit, near, own)
         modelled[out] = model(values, out)
     return modelled
 
 
-def _of(model: ModelOfRows, rows: Ints) -> Model:
-    """The model of these rows alone."""
-    return lambda constants: model(constants, rows)
+def _on_rows(model: ModelOfRows, rows: Ints, values: Values) -> Floats:
+    return model(values, rows)
 
 
 LEVEL = 0.9

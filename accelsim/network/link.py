@@ -32,7 +32,9 @@ class Lane(NamedTuple):
         """Bytes on the wire of a transfer of ``nbytes``."""
         if not self.packet_B:
             return nbytes
-        return _wire_B(nbytes, self.packet_B, self.header_B, self.granule_B)
+        whole, rest = divmod(nbytes, self.packet_B)
+        tail = -(-rest // self.granule_B) * self.granule_B + self.header_B if rest else 0
+        return whole * (self.packet_B + self.header_B) + tail
 
     def occupancy_fs(self, nbytes: int) -> int:
         """Time for which a transfer of ``nbytes`` occupies the direction, fs; parts of one are dropped."""
@@ -99,9 +101,3 @@ def half_size_B(link: Link, write: bool) -> int:
     """Size from which on a transfer alone reaches half of the link's best rate, B (n_1/2 of Hockney)."""
     row = framing(link, write)
     return int(Fraction(str(link.latency)) * row.payload_Bps)
-
-
-def _wire_B(nbytes: int, packet_B: int, header_B: int, granule_B: int) -> int:
-    whole, rest = divmod(nbytes, packet_B)
-    tail = -(-rest // granule_B) * granule_B + header_B if rest else 0
-    return whole * (packet_B + header_B) + tail

@@ -18,7 +18,7 @@ rules that are stated here and in the result:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import sqrt
@@ -84,11 +84,14 @@ def coefficients() -> dict[int, dict[str, Fit]]:
 
 def figure(name: str, node_nm: float, cell: str, capacity_B: float, word_bits: float) -> float:
     """A quantity (of ``FIGURES``, SI) of one bank with one port; between two nodes of CACTI, interpolated."""
-    nodes = sorted(coefficients())
-    below = max(node for node in nodes if node <= node_nm)
-    above = min(node for node in nodes if node >= node_nm)
-    values = [_at(name, node, cell, capacity_B, word_bits) for node in (below, above)]
-    return interpolate_log(node_nm, (below, values[0]), (above, values[1]))
+    return _between_nodes(node_nm, lambda node: _at(name, node, cell, capacity_B, word_bits))
+
+
+def _between_nodes(node_nm: float, value: Callable[[int], float]) -> float:
+    """A value at a node, interpolated between those at the nodes of CACTI below and above it."""
+    below = max(node for node in coefficients() if node <= node_nm)
+    above = min(node for node in coefficients() if node >= node_nm)
+    return interpolate_log(node_nm, (below, value(below)), (above, value(above)))
 
 
 def _at(name: str, node: int, cell: str, capacity_B: float, word_bits: float) -> float:
@@ -135,14 +138,12 @@ def wire_J_per_bit_m(node_nm: float) -> float:
 
 def wire_s_per_m(node_nm: float, cell: str) -> float:
     """Time of a metre of CACTI's wires, s: what the c^1/2 term of the access time takes for the side of a memory."""
-    nodes = sorted(coefficients())
-    below = max(node for node in nodes if node <= node_nm)
-    above = min(node for node in nodes if node >= node_nm)
-    found = [
-        coefficients()[node][cell]["access_s"]["c^1/2"] / sqrt(_at("area_m2", node, cell, MIB, WORD_BITS))
-        for node in (below, above)
-    ]
-    return interpolate_log(node_nm, (below, found[0]), (above, found[1]))
+
+    def of_node(node: int) -> float:
+        area_m2 = _at("area_m2", node, cell, MIB, WORD_BITS)
+        return coefficients()[node][cell]["access_s"]["c^1/2"] / sqrt(area_m2)
+
+    return _between_nodes(node_nm, of_node)
 
 
 def _check(capacity_B: float, word_bits: int, ports: int, banks: int, node_nm: float, cell: str) -> None:
@@ -174,6 +175,9 @@ def _standing(
 ) -> tuple[bool, str, str]:
     """(inside, note, status) of a memory."""
     least, most = WORDS[cell]
+    words = f"extrapolated: CACTI was run for words of {least} to {most} bits"
+    if least == most:
+        words = f"extrapolated: CACTI was run for {cell} at {least} bits, the word width counts as in itrs-hp cells"
     cases = (
         (node_nm not in coefficients(), 1, "between two nodes of CACTI: interpolated geometrically"),
         (banks > 1, 2, "banks: one bank and an H-tree of 240 fJ/bit/mm at 40 nm (Keckler, 2011, quoted)"),
@@ -183,7 +187,7 @@ def _standing(
             3,
             "extrapolated: CACTI was run for banks of 1 KiB to 64 MiB",
         ),
-        (not least <= word_bits <= most, 3, _word_note(cell, least, most)),
+        (not least <= word_bits <= most, 3, words),
         (
             cell == "itrs-lop" and node_nm < 32,
             0,
@@ -193,12 +197,6 @@ def _standing(
     notes = [(rank, text) for true, rank, text in cases if true]
     worst = max((rank for rank, _ in notes), default=0)
     return worst < 3, "; ".join(text for _, text in notes), STATUS[worst]
-
-
-def _word_note(cell: str, least: int, most: int) -> str:
-    if least == most:
-        return f"extrapolated: CACTI was run for {cell} at {least} bits, the word width counts as in itrs-hp cells"
-    return f"extrapolated: CACTI was run for words of {least} to {most} bits"
 
 
 class Residual(NamedTuple):
@@ -217,14 +215,10 @@ class Residual(NamedTuple):
 def residuals(points: Sequence[Point]) -> list[Residual]:
     """One entry per node, cell and quantity, in the order of nodes and cells."""
     kinds = sorted({(point.node_nm, point.cell) for point in points})
-    return [
-        Residual(node, cell, name, _errors(name, (p for p in points if (p.node_nm, p.cell) == (node, cell))))
-        for node, cell in kinds
-        for name in FIGURES
-    ]
-
-
-def _errors(name: str, points: Iterable[Point]) -> Floats:
-    return np.array(
-        [figure(name, p.node_nm, p.cell, p.capacity_B, p.word_bits) / p.values[name] - 1 for p in points]
-    )
+    found = []
+    for node, cell in kinds:
+        own = [p for p in points if (p.node_nm, p.cell) == (node, cell)]
+        for name in FIGURES:
+            errors = [figure(name, node, cell, p.capacity_B, p.word_bits) / p.values[name] - 1 for p in own]
+            found.append(Residual(node, cell, name, np.array(errors)))
+    return found

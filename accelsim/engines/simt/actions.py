@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
@@ -57,18 +58,27 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     steps = Fraction(computed, step_of(spec, shape, product.format))
     sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
     multiplied = max(macs, int(blocks * shape.m * shape.n * computed * kernel.multiplied))
-    entries = [
-        Action(units.engine, mac(product.format), "", macs),
-        Action(units.engine, SKIPPED, "", dense - macs),
-        Action(units.engine, PADDING, "", multiplied - macs),
-        Action(units.engine, ActionName(AROUND, product.format), "", multiplied),
-        Action(units.engine, ActionName("shared", WRITE), "", a + b),
-        Action(units.engine, ActionName("shared", READ), "", shared),
-        Action(units.engine, ActionName("register", WRITE), "", shared + sums),
-        Action(units.engine, ActionName("register", READ), "", shared + sums),
-        Action(units.cache, READ, product.a.name, a),
-        Action(units.cache, READ, product.b.name, b),
-    ]
+    counts = {
+        mac(product.format): macs, SKIPPED: dense - macs, PADDING: multiplied - macs,
+        ActionName(AROUND, product.format): multiplied, **near_actions(a + b, shared, shared + sums),
+    }  # fmt: skip
+    return _entries(units, product, counts, a, b)
+
+
+def near_actions(written_B: int, read_B: int, registers_B: int) -> dict[ActionName, int]:
+    """Return the bytes of shared memory, and of registers, which are written and read."""
+    return {
+        ActionName("shared", WRITE): written_B, ActionName("shared", READ): read_B,
+        ActionName("register", WRITE): registers_B, ActionName("register", READ): registers_B,
+    }  # fmt: skip
+
+
+def _entries(
+    units: Units, product: Product, counts: Mapping[ActionName, int], a: int, b: int
+) -> list[Action]:
+    """Entries of the multiprocessors, and of so many bytes of both operands that come from L2."""
+    entries = [Action(units.engine, name, "", count) for name, count in counts.items()]
+    entries += [Action(units.cache, READ, product.a.name, a), Action(units.cache, READ, product.b.name, b)]
     return [entry for entry in entries if entry.count]
 
 
@@ -78,16 +88,12 @@ def _direct_actions(units: Units, product: Product, tile: Tile) -> list[Action]:
     macs = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
     a, b = (ceil(Fraction(tensor.nbytes * macs, product.gemm.macs)) for tensor in (product.a, product.b))
     read = ceil(macs * sum(operands_B(product.format)))
-    return [
-        Action(units.engine, mac(product.format), "", macs),
-        Action(units.engine, ActionName(AROUND, OPERATION), "", macs),
-        Action(units.engine, ActionName("shared", WRITE), "", a + b),
-        Action(units.engine, ActionName("shared", READ), "", read),
-        Action(units.engine, ActionName("register", WRITE), "", read),
-        Action(units.engine, ActionName("register", READ), "", read),
-        Action(units.cache, READ, product.a.name, a),
-        Action(units.cache, READ, product.b.name, b),
-    ]
+    counts = {
+        mac(product.format): macs,
+        ActionName(AROUND, OPERATION): macs,
+        **near_actions(a + b, read, read),
+    }
+    return _entries(units, product, counts, a, b)
 
 
 def warps(tile: TileShape) -> tuple[int, int]:

@@ -12,13 +12,13 @@ from math import ceil
 import numpy as np
 
 from accelsim.engines.base import Lowering
-from accelsim.engines.simt.actions import AROUND
-from accelsim.engines.simt.attention import Attended, attended, attention_times
+from accelsim.engines.simt.actions import AROUND, near_actions
+from accelsim.engines.simt.attention import COLUMNS, Attended, attended, attention_times
 from accelsim.engines.simt.served import Shape, Timed, attention_shape, causal_mask, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
 from accelsim.engines.simt.writing import around
-from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
+from accelsim.program.actions import PADDING, SKIPPED, Action, ActionName, mac
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
 from accelsim.workload.nodes import ATTENTION_GRAD, node_work
@@ -42,12 +42,10 @@ class Attending(Streaming):
 
     @cached_property
     def _timed(self) -> Timed | None:
-        """Its time as a kernel of a serving stack."""
         return timed(self.step)
 
     @cached_property
     def _format(self) -> str:
-        """In which it multiplies."""
         return self.node.format
 
     @cached_property
@@ -98,20 +96,16 @@ class Returning(Attending):
     @cached_property
     def _row(self) -> dict[str, Floats]:
         q, k = (self.layout.graph.tensors[name].shape for name in self.node.inputs[:2])
-        row = {
-            "batch": q[0], "tokens": q[2], "kv": k[2], "heads": q[1], "kv_heads": k[1], "head_dim": q[3],
-            "causal": self.node.attrs["causal"], "backward": 1,
-        }  # fmt: skip
-        return {name: np.array([float(value)]) for name, value in row.items()}
+        return _one_row(q[0], q[2], k[2], q[1], k[1], q[3], self.node.attrs["causal"], 1)
 
 
 def columns(shape: Shape) -> dict[str, Floats]:
-    """An attention as the columns of ``attention.COLUMNS``, one row: all sequences are heads of one."""
-    row = {
-        "batch": 1, "tokens": shape.rows, "kv": shape.keys, "heads": shape.heads, "kv_heads": shape.kv_heads,
-        "head_dim": shape.depth, "causal": shape.causal, "backward": 0,
-    }  # fmt: skip
-    return {name: np.array([float(value)]) for name, value in row.items()}
+    """Return an attention as columns, one row: all sequences are heads of one."""
+    return _one_row(1, shape.rows, shape.keys, shape.heads, shape.kv_heads, shape.depth, shape.causal, 0)
+
+
+def _one_row(*sizes: float) -> dict[str, Floats]:
+    return {name: np.array([float(size)]) for name, size in zip(COLUMNS, sizes, strict=True)}
 
 
 def _products(spec: Simt, algorithmic: int, name: str, found: Attended) -> dict[ActionName, int]:
@@ -124,7 +118,5 @@ def _products(spec: Simt, algorithmic: int, name: str, found: Attended) -> dict[
     registers_B = WARPS * tiles_B
     return {
         mac(name): done, SKIPPED: algorithmic - done, PADDING: multiplied - done,
-        ActionName(AROUND, name): multiplied, ActionName("shared", WRITE): tiles_B,
-        ActionName("shared", READ): registers_B, ActionName("register", WRITE): registers_B,
-        ActionName("register", READ): registers_B,
+        ActionName(AROUND, name): multiplied, **near_actions(tiles_B, registers_B, registers_B),
     }  # fmt: skip

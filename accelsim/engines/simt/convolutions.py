@@ -196,14 +196,8 @@ def _fft(sizes: Mapping[str, Floats], fits: Bools) -> Algorithm:
     pieces, points = _pieces(sizes)
     inputs, outputs, filters = (points * COMPLEX_B * size for size in (n * pieces * c, n * pieces * k, c * k))
     found = _products(n * pieces, k, c, inputs, filters, outputs, COMPLEX * points)
-    return Algorithm(
-        FFT,
-        found._replace(kind=found.kind + 1),
-        fits,
-        (inputs + outputs) / ELEMENT_B,
-        filters,
-        KERNELS_4X4 - 1,
-    )
+    elements, found = (inputs + outputs) / ELEMENT_B, found._replace(kind=found.kind + 1)
+    return Algorithm(FFT, found, fits, elements, filters, KERNELS_4X4 - 1)
 
 
 def _pieces(sizes: Mapping[str, Floats]) -> tuple[Floats, Floats]:

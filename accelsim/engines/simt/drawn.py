@@ -64,18 +64,23 @@ def power(chip: Chip, spec: Simt) -> dict[str, float]:
 
 
 def whole_J(chip: Chip, spec: Simt) -> dict[str, float]:
-    """Format -> energy of a multiply-accumulate with everything around it, J; {} for a node that is not known.
+    """Format -> energy of a multiply-accumulate with everything around it, J; {} for a node that is not known."""
+    units = {form.unit for form in spec.formats.values()}
+    found = {unit: operation_J(_node(chip), unit, _size(spec) if unit == "tensor" else 0) for unit in units}
+    return _of_formats(spec, {unit: 2 * joules for unit, joules in found.items() if joules is not None})
+
+
+def _of_formats(spec: Simt, units_J: Mapping[str, float]) -> dict[str, float]:
+    """Format -> energy of a multiply-accumulate, J, from those of the units at their reference rates.
 
     A unit draws about as much in every format that it computes (but see ``Simt.draws``): one that has twice the rate
     costs half as much.
     """
-    node, rest = _node(chip), {}
-    for name, form in spec.formats.items():
-        size = _size(spec) if form.unit == "tensor" else 0
-        each_J = operation_J(node, form.unit, size)
-        if each_J is not None:
-            rest[name] = 2 * each_J * reference(spec, form.unit) / float(form.rate) * spec.draws(name)
-    return rest
+    return {
+        name: units_J[form.unit] * reference(spec, form.unit) / float(form.rate) * spec.draws(name)
+        for name, form in spec.formats.items()
+        if form.unit in units_J
+    }
 
 
 def reference(spec: Simt, unit: str) -> float:
@@ -119,16 +124,9 @@ def busy(spec: Simt, step: Step) -> float:
 
 def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
     """Format -> what a multiply-accumulate draws besides what the energy table has a price for, J; {} for a node of
-    which nothing is known. A unit draws about as much in every format: one that has twice the rate costs half as much.
-    """
-    ratio, rest = _ratios(chip), {}
+    which nothing is known."""
     around = {"lanes": float(shipped().around_lanes), "tensor": float(shipped().around_tensor)}
-    for name, form in spec.formats.items():
-        if form.unit in ratio:
-            each_J = ratio[form.unit] * around[form.unit] * reference(spec, form.unit) / float(form.rate)
-            each_J *= spec.draws(name)
-            rest[name] = each_J
-    return rest
+    return _of_formats(spec, {unit: ratio * around[unit] for unit, ratio in _ratios(chip).items()})
 
 
 def around_operation_J(chip: Chip) -> float:

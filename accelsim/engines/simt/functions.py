@@ -23,27 +23,6 @@ from accelsim.engines.simt.products import ALIGNED_B, Around
 from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.types import Floats
 
-COLUMNS = (
-    "rows",
-    "cols",
-    "element_B",
-    "reads",
-    "writes",
-    "passes",
-    "traffic",
-    "special",
-    "host",
-    "reductions",
-    "row",
-    "along",
-    "ragged",
-    "launch",
-)
-"""``reads``, ``writes``: elements per element of the shape; ``passes`` over what is read; ``traffic``: how much more is
-moved than these say; ``special`` functions per element; ``host``: its work for a call, that for an addition is 1;
-``reductions`` of a row, one after the other; ``row``: clocks of a multiprocessor for each row, ``along`` for each
-element of the first rows; ``ragged``: by how much longer moving takes where rows do not begin at multiples of 16 B;
-``launch``: the share of a kernel's that it takes to begin."""
 WARP_ROW = 1024
 """Elements of a row that a warp has in its registers; a longer one is a block's."""
 ROW_THREADS = 128
@@ -76,7 +55,12 @@ class StreamTimes(NamedTuple):
 
 
 def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Streams:
-    """Return what kernels move and compute, whatever the constants."""
+    """Return what kernels move and compute, whatever the constants. Columns: ``reads``, ``writes``: elements per
+    element of the shape; ``passes`` over what is read; ``traffic``: how much more is moved than these say;
+    ``special`` functions per element; ``host``: its work for a call, that for an addition is 1; ``reductions`` of a
+    row, one after the other; ``row``: clocks of a multiprocessor for each row, ``along`` for each element of the
+    first rows; ``ragged``: by how much longer moving takes where rows do not begin at multiples of 16 B;
+    ``launch``: the share of a kernel's that it takes to begin."""
     rows, elements = columns["rows"], columns["rows"] * columns["cols"]
     row_B = columns["cols"] * columns["element_B"]
     under_way = np.minimum(rows, spec.multiprocessors * max(1, spec.threads // ROW_THREADS)) * row_B
@@ -86,14 +70,8 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     ragged = np.where(row_B % ALIGNED_B != 0, columns["ragged"], 0.0)
     of_rows = rows * columns["row"] * (1 + RAGGED_ROWS * (ragged > 0)) / spec.multiprocessors
     of_rows += columns["cols"] * columns["along"]
-    return Streams(
-        moved * columns["traffic"] * (1 + ragged),
-        elements * columns["special"],
-        columns["host"],
-        waits,
-        of_rows,
-        columns["launch"],
-    )
+    moved, special = moved * columns["traffic"] * (1 + ragged), elements * columns["special"]
+    return Streams(moved, special, columns["host"], waits, of_rows, columns["launch"])
 
 
 def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:

@@ -153,15 +153,13 @@ def kinds(spec: Simt, name: str) -> Kinds | None:
     )
 
 
-def dense(
-    name: str, groups: Floats, m: Floats, n: Floats, k: Floats, element_B: float | None = None
-) -> Products:
+def dense(name: str, groups: Floats, m: Floats, n: Floats, k: Floats) -> Products:
     """Products of operands of one format, with results of the same size, nothing fused and nothing left out."""
-    a_B, b_B = (float(size) for size in operands_B(name))
-    y_B, none = element_B or max(a_B, b_B), np.zeros(len(m))
+    a_B, b_B = map(float, operands_B(name))
+    wide_B, none = max(a_B, b_B), np.zeros(len(m))
     return Products(
-        groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * y_B, k * max(a_B, b_B),
-        none, none, none, none + 1, none + 1, ragged(k, n, max(a_B, b_B)), none,
+        groups, m, n, k, groups * m * k * a_B, groups * k * n * b_B, groups * m * n * wide_B, k * wide_B,
+        none, none, none, none + 1, none + 1, ragged(k, n, wide_B), none,
     )  # fmt: skip
 
 
@@ -213,18 +211,15 @@ def _cuts(
     whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)
     if spec.formats[name].convolution is not None:
         whole &= products.kind[rows] == 0
-    parts = []
+    chosen, cuts = list[Ints](), list[Ints]()
     for splits in [given] if given else spec.splits:
         least = np.where(products.row_B[rows] == 0, splits / 2, splits)
         useful = whole & (products.k[rows] >= SHORTEST_CUT * least)
         useful &= blocks * splits <= MOST_CUT * spec.multiprocessors
-        parts.append(rows[useful] if splits > 1 and not given else rows)
-    cuts = [
-        np.full(len(part), splits)
-        for part, splits in zip(parts, [given] if given else spec.splits, strict=True)
-    ]
-    chosen = np.concatenate(parts)
-    return [chosen, np.full(len(chosen), spec.tiles.index(tile)), np.concatenate(cuts)]
+        chosen.append(rows[useful] if splits > 1 and not given else rows)
+        cuts.append(np.full(len(chosen[-1]), splits))
+    kept = np.concatenate(chosen)
+    return [kept, np.full(len(kept), spec.tiles.index(tile)), np.concatenate(cuts)]
 
 
 def _joined(parts: list[list[Ints]]) -> Candidates:

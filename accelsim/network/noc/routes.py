@@ -116,9 +116,8 @@ def multicast(network: Network, source: int, destinations: Sequence[int]) -> Int
 
 
 def _pairs(network: Network) -> tuple[Ints, Ints]:
-    return np.repeat(np.arange(network.nodes), network.nodes), np.tile(
-        np.arange(network.nodes), network.nodes
-    )
+    every = np.arange(network.nodes)
+    return np.repeat(every, network.nodes), np.tile(every, network.nodes)
 
 
 def zero_load(router: Router, links: float | Ints, packet_flits: int) -> Floats:

@@ -88,14 +88,10 @@ def simulate(
     """
     if not 0 < load <= 1 or packet_flits < 1 or packet_flits > router.buffer_flits:
         what = f"load {load:g}, packets of {packet_flits} flits"
-        raise UsageError(
-            Problem(
-                what, expected=f"a load in (0, 1], packets of 1 to {router.buffer_flits} flits (a buffer)"
-            )
-        )
-    return replay(
-        network, router, draw(traffic, load, packet_flits, clocks, seed), load, packet_flits, clocks
-    )
+        expected = f"a load in (0, 1], packets of 1 to {router.buffer_flits} flits (a buffer)"
+        raise UsageError(Problem(what, expected=expected))
+    packets = draw(traffic, load, packet_flits, clocks, seed)
+    return replay(network, router, packets, load, packet_flits, clocks)
 
 
 def replay(
@@ -183,10 +179,8 @@ class _Run:
         """The head of a packet is behind the channel before its present hop (or it has been created)."""
         hop = self.hop[packet]
         if hop:
-            queue, wait = (
-                self.inputs[self.paths[packet][hop - 1]].queues[self.vc[packet]],
-                self.router.pipeline,
-            )
+            before = self.inputs[self.paths[packet][hop - 1]]
+            queue, wait = before.queues[self.vc[packet]], self.router.pipeline
         else:
             queue, wait = self.created[self.source[packet]], 0
         queue.append(packet)
@@ -231,9 +225,8 @@ class _Run:
                 chosen = entry[1], vc
             else:
                 passed.append(entry)
-                again = (
-                    min(again, port_free) if vc is not None else again
-                )  # without a place a credit wakes it
+                if vc is not None:  # without a place a credit wakes it
+                    again = min(again, port_free)
         if chosen is None:
             again = min(again, output.asking[0][0]) if output.asking else again
         for entry in passed:

@@ -8,7 +8,7 @@ carries one flit per clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -160,16 +160,8 @@ def _grid(name: str, shape: tuple[int, ...], columns: int, rows: int, wrap: bool
         return np.asarray(ports[at, port])
 
     places = np.stack([x.astype(float), -y.astype(float)], 1)
-    return _network(
-        name,
-        shape,
-        np.arange(count),
-        links,
-        places,
-        step,
-        np.array(dimension, np.int64),
-        np.array(wraps, np.bool_),
-    )
+    along, closes = np.array(dimension, np.int64), np.array(wraps, np.bool_)
+    return _network(name, shape, np.arange(count), links, places, step, along, closes)
 
 
 def _forward(difference: Ints, size: int, heads: Bools, wrap: bool) -> Bools:
@@ -182,17 +174,7 @@ def _forward(difference: Ints, size: int, heads: Bools, wrap: bool) -> Bools:
 
 
 def _ring(nodes: int) -> Network:
-    network = _grid("ring", (nodes,), nodes, 1, True)
-    return Network(
-        "ring",
-        (nodes,),
-        network.home,
-        network.links,
-        _circle(nodes),
-        network.step,
-        network.dimension,
-        network.wraps,
-    )
+    return replace(_grid("ring", (nodes,), nodes, 1, True), places=_circle(nodes))
 
 
 def _tree(arity: int, levels: int) -> Network:
@@ -223,19 +205,13 @@ def _fat_tree(arity: int, levels: int) -> Network:
     """
     switches = arity ** (levels - 1)
     up = switches * (levels - 1) * arity
-    links: list[tuple[int, int]] = []
-    for level in range(levels - 1):
-        for switch in range(switches):
-            links += [
-                (level * switches + switch, (level + 1) * switches + _with_digit(switch, level, port, arity))
-                for port in range(arity)
-            ]
-    for level in range(levels - 1):
-        for switch in range(switches):
-            links += [
-                ((level + 1) * switches + switch, level * switches + _with_digit(switch, level, port, arity))
-                for port in range(arity)
-            ]
+    rising = [
+        (level * switches + switch, (level + 1) * switches + _with_digit(switch, level, port, arity))
+        for level in range(levels - 1)
+        for switch in range(switches)
+        for port in range(arity)
+    ]
+    links = rising + [(above, below) for below, above in rising]
 
     def step(at: Ints, to: Ints, coin: Ints) -> Ints:
         level, switch, leaf = at // switches, at % switches, to // arity
