@@ -58,13 +58,13 @@ def caveats(
     if first["table_sha256"] != other["table_sha256"]:
         yield Caveat(frozenset({"table"}), _tables(first["table_node"], other["table_node"], names))
     if first["idle_power"] != other["idle_power"]:
-        told = "; ".join(_idle(name, basis) for name, basis in zip(names, (first, other), strict=True))
-        yield Caveat(frozenset({"idle"}), told)
+        text = "; ".join(_idle(name, basis) for name, basis in zip(names, (first, other), strict=True))
+        yield Caveat(frozenset({"idle"}), text)
     charged = [bool(basis.get("by_command")) for basis in (first, other)]
     if charged[0] != charged[1]:
         one, two = names if charged[0] else names[::-1]
-        told = f"DRAM of {one} is charged by command, with standby and refresh, that of {two} by the byte"
-        yield Caveat(frozenset({"idle", "memory"}), told)
+        text = f"DRAM of {one} is charged by command, with standby and refresh, that of {two} by the byte"
+        yield Caveat(frozenset({"idle", "memory"}), text)
 
 
 def _tables(one: str, two: str, names: tuple[str, str]) -> str:

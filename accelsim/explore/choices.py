@@ -121,16 +121,8 @@ def _with_inputs(model: Graph, forced: Mapping[str, Array]) -> Graph:
         if not set(node.outputs) & set(forced):
             nodes.append(node)
         elif node.op == "TopK" and node.outputs[0]:
-            values, indices = node.outputs
-            nodes.append(
-                Node(
-                    node.name,
-                    "GatherElements",
-                    [node.inputs[0], indices],
-                    [values],
-                    {"axis": node.attrs["axis"]},
-                )
-            )
+            (values, indices), axis = node.outputs, {"axis": node.attrs["axis"]}
+            nodes.append(Node(node.name, "GatherElements", [node.inputs[0], indices], [values], axis))
     graph.nodes = nodes
     remade = {name for node in nodes for name in node.outputs}
     graph.inputs = [*graph.inputs, *(name for name in forced if name not in remade)]

@@ -256,8 +256,8 @@ def run(
     accesses = accesses_of(trace, device, limit, memory)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)
     served = MODELS[checked_model(model)].serve(device, accesses, offered)
-    told = Path(trace).name + (f", memory {memory}" if memory else "")
-    return Replay(device, told, accesses, model, offered, served, status)
+    title = Path(trace).name + (f", memory {memory}" if memory else "")
+    return Replay(device, title, accesses, model, offered, served, status)
 
 
 def checked_model(name: str) -> str:

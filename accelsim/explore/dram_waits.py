@@ -102,8 +102,7 @@ def _latest(keys: Array, at: Array, of_keys: Array, of_at: Array, strict: bool =
     if not len(of_at):
         return np.full(len(at), NEVER)
     span = int(max(at.max(initial=0), of_at.max())) + 2
-    order = np.argsort(of_keys * span + of_at, kind="stable")
-    found = (of_keys * span + of_at)[order]
+    found = np.sort(of_keys * span + of_at)
     place = np.searchsorted(found, keys * span + at, side="left" if strict else "right") - 1
     hit = (place >= 0) & (found[place] // span == keys)
     result: Array = np.where(hit, found[place] % span, NEVER)

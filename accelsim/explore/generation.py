@@ -8,7 +8,7 @@ through the length of that cache, so without values not all of a long generation
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
@@ -258,13 +258,9 @@ class _Maker:
     def _remember(self, graph: Graph, outputs: dict[str, Array]) -> None:
         logits, *caches = graph.outputs
         self.written.append(np.argmax(outputs[logits], axis=2))
-        self._caches = {f"{name}_past": outputs[cache] for name, cache in _named(caches)}
-
-
-def _named(caches: list[str]) -> Iterator[tuple[str, str]]:
-    """Caches in the order in which a decoder returns them: keys and values of each layer."""
-    for index, cache in enumerate(caches):
-        yield f"l{index // 2}.{'kv'[index % 2]}", cache
+        self._caches = {  # keys and values of each layer, as a decoder returns them
+            f"l{index // 2}.{'kv'[index % 2]}_past": outputs[cache] for index, cache in enumerate(caches)
+        }
 
 
 class _Calls:

@@ -46,8 +46,9 @@ def keep_layers(
     samples = labelled(data)
     graph = trained(model, samples, steps, seed)(batch)
     macs = layer_macs(graph)
-    chosen = replace(options or Options(), dtype=dtype, emulate=True, seed=seed,
-                     ranges_from=range_feeds(samples, graph))  # fmt: skip
+    chosen = replace(
+        options or Options(), dtype=dtype, emulate=True, seed=seed, ranges_from=range_feeds(samples, graph)
+    )
 
     def score(narrow: Mapping[str, bool]) -> float:
         layers = {name: keep for name, is_narrow in narrow.items() if not is_narrow}

@@ -93,10 +93,7 @@ def precision(
                 facts["energy_per_inference_J"], error,
             )
         )  # fmt: skip
-    lacking = {
-        chip.name: [name for name in formats if name not in multiplied(chip)]
-        for chip in loaded
-    }  # fmt: skip
+    lacking = {chip.name: [name for name in formats if name not in multiplied(chip)] for chip in loaded}
     return Ladder(
         model, batch, tuple(formats), tuple(rungs), {name: each for name, each in lacking.items() if each}
     )
@@ -132,15 +129,15 @@ def error_text(error: float) -> str:
 def ladder_sentences(found: Ladder) -> list[str]:
     """Return what narrow formats gain on each chip, what they cost in accuracy, and what the last chip gains on the
     first."""
-    told = []
+    texts = []
     for chip in found.chips:
         rungs = found.of(chip)
         wide, best = rungs[0], min(rungs, key=lambda rung: rung.seconds)
         if best is wide:
-            told.append(f"{wide.title}: {wide.dtype} is the fastest of its formats here.")
+            texts.append(f"{wide.title}: {wide.dtype} is the fastest of its formats here.")
             continue
         least = min(rungs, key=lambda rung: rung.joules)
-        told.append(
+        texts.append(
             f"{wide.title}: {best.dtype} is {wide.seconds / best.seconds:.2g} times as fast as {wide.dtype} at "
             f"{best.joules / wide.joules:.0%} of its energy, for an error of {error_text(best.error)} of a product "
             f"({wide.dtype}: {error_text(wide.error)})"
@@ -150,11 +147,11 @@ def ladder_sentences(found: Ladder) -> list[str]:
         first, last = (
             min(found.of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1])
         )
-        told.append(
+        texts.append(
             f"From {first.title} in {first.dtype} to {last.title} in {last.dtype}: "
             f"{first.seconds / last.seconds:.2g} times as fast, {last.joules / first.joules:.0%} of the energy."
         )
-    return told + [
+    return texts + [
         f"{load_chip(chip).title} does not multiply {', '.join(names)}."
         for chip, names in found.lacking.items()
     ]
@@ -190,7 +187,7 @@ def crossover(
 def crossover_sentences(found: Crossover) -> list[str]:
     """Say from which batch each chip is faster than the first, and what its transfers cost there."""
     base, *others = found.series
-    told = []
+    texts = []
     for other in others:
         wins = [
             mine.batch
@@ -201,24 +198,24 @@ def crossover_sentences(found: Crossover) -> list[str]:
         ratio = first.seconds_per_sample / largest.seconds_per_sample
         name, than = other.chip.title, base.chip.title
         if not wins:
-            told.append(f"{name} is slower than {than} at every batch tried.")
+            texts.append(f"{name} is slower than {than} at every batch tried.")
         elif len(wins) == len(other.points):
-            told.append(
+            texts.append(
                 f"{name} is faster than {than} at every batch tried, {ratio:.3g} times at {largest.batch}."
             )
         elif wins == [point.batch for point in other.points[-len(wins) :]]:
-            told.append(
+            texts.append(
                 f"{name} is faster than {than} from batch {wins[0]} on, {ratio:.3g} times at {largest.batch}."
             )
         else:
-            told.append(
+            texts.append(
                 f"{name} is faster than {than} at batch {', '.join(map(str, wins))}, not at the others."
             )
         if other.links:
             ends = other.points[0], largest
             shares = [point.parts_fs["link"] / point.time_fs for point in ends]
-            told.append(
+            texts.append(
                 f"Waiting for transfers is {shares[0]:.0%} of its time at batch {ends[0].batch}, {shares[1]:.0%} at "
                 f"{ends[1].batch}."
             )
-    return told
+    return texts

@@ -139,11 +139,12 @@ def _check(kernels: Kernels) -> None:
         bound = kernels.predicted(kernels.chip).times.bound
         problems = [
             Problem(
-                f"{table.ops[row]} in {table.measured[row] * 1e6:.4g} us", table.where(row),
+                f"{table.ops[row]} in {table.measured[row] * 1e6:.4g} us",
+                table.where(row),
                 f"at least {bound[row] * 1e6:.4g} us, the bound of the peaks of {kernels.chip.name}",
             )
             for row in wrong
-        ]  # fmt: skip
+        ]
         raise UsageError(shortened(problems, table.path))
 
 

@@ -110,19 +110,12 @@ def _format(model: KernelModel, family: str, name: str) -> str:
 def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
     problems = []
     for group in table.groups:
-        known = list(model.formats(group.family))
-        if _format(model, group.family, group.format) not in known:
-            row = int(group.rows[0])
-            problems.append(
-                Problem(
-                    f"{chip.name} does not multiply {group.format}", table.where(row) if len(table.ops) > 1 else "",
-                    _expected(known, group.format), begun(group.format, known),
-                )
-            )  # fmt: skip
+        name, known = group.format, list(model.formats(group.family))
+        if _format(model, group.family, name) not in known:
+            place = table.where(int(group.rows[0])) if len(table.ops) > 1 else ""
+            others = chips_with(name)
+            expected = ", ".join(known) + (f"; chips that have it: {others}" if others else "")
+            what = f"{chip.name} does not multiply {name}"
+            problems.append(Problem(what, place, expected, begun(name, known)))
     if problems:
         raise UsageError(problems)
-
-
-def _expected(known: Sequence[str], name: str) -> str:
-    others = chips_with(name)
-    return ", ".join(known) + (f"; chips that have it: {others}" if others else "")

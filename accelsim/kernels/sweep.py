@@ -74,7 +74,7 @@ def swept(op: str, dtype: str, cells: Mapping[str, str], over: Range, chip: Chip
 def sentences(sweep: Sweep) -> list[str]:
     """Return where the time jumps most, and where the peaks are used best and worst."""
     seconds, sizes, waves = sweep.found.seconds, sweep.sizes, sweep.found.times.waves
-    told = []
+    texts = []
     rise = seconds[1:] / seconds[:-1]
     step = int(np.argmax(rise))
     if rise[step] > 1:
@@ -82,17 +82,17 @@ def sentences(sweep: Sweep) -> list[str]:
             f"The steepest step: from {sweep.name} = {sizes[step]:,} to {sizes[step + 1]:,} the time grows by "
             f"{rise[step] - 1:.1%} ({show(float(seconds[step]), 's', 3)} to {show(float(seconds[step + 1]), 's', 3)})"
         )
-        told.append(
+        texts.append(
             text + (f", from {waves[step]:.3g} to {waves[step + 1]:.3g} waves." if waves[step] > 0 else ".")
         )
     falls = int(np.sum(rise < 1))
     if falls:
-        told.append(
+        texts.append(
             f"At {falls:,} of {len(rise):,} steps the larger kernel is faster, because it gets another tile."
         )
     best, worst = int(np.argmax(sweep.share)), int(np.argmin(sweep.share))
-    told.append(
+    texts.append(
         f"A roofline with the stated peaks comes nearest at {sweep.name} = {sizes[best]:,}, with "
         f"{sweep.share[best]:.0%} of the time, and is furthest at {sizes[worst]:,}, with {sweep.share[worst]:.0%}."
     )
-    return told
+    return texts

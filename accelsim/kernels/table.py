@@ -179,11 +179,8 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
               for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
     if ragged:
         raise UsageError(ragged[:MOST_SHOWN])
-    return (
-        header,
-        [dict(zip(header, row, strict=True)) for _, row in rows[1:]],
-        [line for line, _ in rows[1:]],
-    )
+    cells: list[Cells] = [dict(zip(header, row, strict=True)) for _, row in rows[1:]]
+    return header, cells, [line for line, _ in rows[1:]]
 
 
 def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:

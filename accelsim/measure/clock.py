@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
+from types import ModuleType
 from typing import Any
 
 WARM, CALLS = 3, 10
@@ -14,14 +15,14 @@ LEAST_S, MOST_CALLS = 2e-3, 512
 Call = Callable[[], Any]
 
 
-def host_seconds(torch: Any, calls: Sequence[Call]) -> float:
+def host_seconds(torch: ModuleType, calls: Sequence[Call]) -> float:
     """Median time of a call, asked for one by one: with the host's work where that is longer than the kernel."""
     for number in range(WARM):
         calls[number % len(calls)]()
     return float(median(between(torch, calls[number % len(calls)]) for number in range(CALLS)))
 
 
-def graph_seconds(torch: Any, calls: Sequence[Call]) -> float:
+def graph_seconds(torch: ModuleType, calls: Sequence[Call]) -> float:
     """Time of a call among many in a CUDA graph, in turn: that of its kernels, without the host."""
     replay, count = captured(torch, calls)
     for _ in range(WARM):
@@ -29,7 +30,7 @@ def graph_seconds(torch: Any, calls: Sequence[Call]) -> float:
     return float(median(between(torch, replay) for _ in range(CALLS))) / count
 
 
-def captured(torch: Any, calls: Sequence[Call]) -> tuple[Call, int]:
+def captured(torch: ModuleType, calls: Sequence[Call]) -> tuple[Call, int]:
     """The replay of a graph of many calls, in turn, and how many there are. Results of different calls lie apart."""
     warmed(torch, calls)
     once = between(torch, calls[0])
@@ -43,7 +44,7 @@ def captured(torch: Any, calls: Sequence[Call]) -> tuple[Call, int]:
     return recorded(torch, every), count
 
 
-def warmed(torch: Any, calls: Sequence[Call]) -> None:
+def warmed(torch: ModuleType, calls: Sequence[Call]) -> None:
     """Some calls on a stream of their own, as PyTorch asks for before a graph is recorded."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -53,7 +54,7 @@ def warmed(torch: Any, calls: Sequence[Call]) -> None:
     torch.cuda.current_stream().wait_stream(side)
 
 
-def recorded(torch: Any, call: Call) -> Call:
+def recorded(torch: ModuleType, call: Call) -> Call:
     """The replay of a CUDA graph of what a call does."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -62,7 +63,7 @@ def recorded(torch: Any, call: Call) -> Call:
     return replay
 
 
-def between(torch: Any, call: Call) -> float:
+def between(torch: ModuleType, call: Call) -> float:
     """Seconds of a call between two events."""
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()

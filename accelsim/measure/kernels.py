@@ -8,7 +8,9 @@ sets as do not fit into the L2 cache together, up to ``MOST_SETS``: a kernel fin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from math import ceil, prod
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,23 +50,23 @@ class Format(NamedTuple):
     ops: frozenset[str] | None = None
     precision: str = "highest"
 
-    def use(self, torch: Any, device: str) -> None:
+    def use(self, torch: ModuleType, device: str) -> None:
         """Make products on a device those of the format."""
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision(self.precision)
         torch.backends.cudnn.allow_tf32 = self.precision != "highest"
 
 
-def _matmul(torch: Any, a: Any, b: Any) -> Call:
+def _matmul(torch: ModuleType, a: Any, b: Any) -> Call:
     return lambda: torch.matmul(a, b.transpose(-1, -2))
 
 
-def _scaled(torch: Any, a: Any, b: Any) -> Call:
+def _scaled(torch: ModuleType, a: Any, b: Any) -> Call:
     ones = dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=a.device))
     return lambda: torch._scaled_mm(a, b.transpose(-1, -2), out_dtype=torch.bfloat16, **ones)
 
 
-def _integers(torch: Any, a: Any, b: Any) -> Call:
+def _integers(torch: ModuleType, a: Any, b: Any) -> Call:
     return lambda: torch._int_mm(a, b.transpose(-1, -2))
 
 
@@ -91,7 +93,7 @@ class Op(NamedTuple):
     called: str = ""
 
 
-def _gemm(torch: Any, size: Sizes, tensor: Tensors, product: Product) -> Call:
+def _gemm(torch: ModuleType, size: Sizes, tensor: Tensors, product: Product) -> Call:
     batch = (size["B"],) if "B" in size else ()
     a, b = tensor(*batch, size["M"], size["K"]), tensor(*batch, size["N"], size["K"])
     return product(torch, a, b)
@@ -103,14 +105,14 @@ def _image(tensor: Tensors, n: int, c: int, side: int) -> Any:
     return found.contiguous() if found.element_size() > 2 else found
 
 
-def _conv(torch: Any, size: Sizes, tensor: Tensors, _: Product) -> Call:
+def _conv(torch: ModuleType, size: Sizes, tensor: Tensors, _: Product) -> Call:
     x = _image(tensor, size["B"], size["C_in"], size["H_W"])
     w = _image(tensor, size["C_out"], size["C_in"], size["kernel"])
     return lambda: torch.nn.functional.conv2d(x, w, stride=size["stride"], padding=size["padding"])
 
 
 def _function(name: str, operands: int = 1) -> Make:
-    def make(torch: Any, size: Sizes, tensor: Tensors, _: Product) -> Call:
+    def make(torch: ModuleType, size: Sizes, tensor: Tensors, _: Product) -> Call:
         given = [tensor(size["rows"], size["cols"]) for _ in range(operands)]
         found = getattr(torch, name, None) or getattr(torch.nn.functional, name)
         known: Mapping[str, Mapping[str, Any]] = {
@@ -123,7 +125,7 @@ def _function(name: str, operands: int = 1) -> Make:
     return make
 
 
-def _attention(torch: Any, size: Sizes, tensor: Tensors, _: Product) -> Call:
+def _attention(torch: ModuleType, size: Sizes, tensor: Tensors, _: Product) -> Call:
     dim, shared = size["head_dim"], size["heads"] != size["kv_heads"]
     q = tensor(size["batch"], size["heads"], size["tokens"], dim)
     k, v = (tensor(size["batch"], size["kv_heads"], size["kv"], dim) for _ in range(2))
@@ -132,7 +134,7 @@ def _attention(torch: Any, size: Sizes, tensor: Tensors, _: Product) -> Call:
     return lambda: attend(q, k, v, is_causal=causal, enable_gqa=shared)
 
 
-def _copy(torch: Any, size: Sizes, tensor: Tensors, _: Product) -> Call:
+def _copy(torch: ModuleType, size: Sizes, tensor: Tensors, _: Product) -> Call:
     source = tensor(size["rows"], size["cols"])
     return lambda: source.clone()
 
@@ -222,21 +224,19 @@ def _settled(size: dict[str, int], multiple: int) -> dict[str, int]:
     return size
 
 
-def pytorch() -> Any:
-    """The module. Raises UsageError where it is not installed."""
+def pytorch() -> ModuleType:
+    """Return the module. Raises UsageError where it is not installed."""
     try:
-        import torch
+        return import_module("torch")
     except ImportError:
-        raise UsageError(
-            Problem("PyTorch is not installed", "measure", "pip install torch, and a GPU")
-        ) from None
-    return torch
+        problem = Problem("PyTorch is not installed", "measure", "pip install torch, and a GPU")
+        raise UsageError(problem) from None
 
 
 class Operands:
     """Tensors of random numbers: parts of a large one, each after the one before, the first after the last."""
 
-    def __init__(self, torch: Any, device: str, form: Format) -> None:
+    def __init__(self, torch: ModuleType, device: str, form: Format) -> None:
         kind, count = getattr(torch, form.torch), MOST_B // 8 + form.multiple * 4096
         whole = torch.randn(
             count, dtype=torch.float32 if form.element_B > 2 else torch.float16, device=device
@@ -258,7 +258,7 @@ class Operands:
         return found
 
 
-def check(torch: Any, device: str, ops: Sequence[str], dtype: str) -> None:
+def check(torch: ModuleType, device: str, ops: Sequence[str], dtype: str) -> None:
     """Raises UsageError for ops, a format or a device that are not there, all at once."""
     problems = [
         Problem(f"op {op!r}", "--ops", ", ".join(OPS), nearest(op, OPS)) for op in ops if op not in OPS
@@ -278,7 +278,7 @@ def check(torch: Any, device: str, ops: Sequence[str], dtype: str) -> None:
 
 
 def measured(
-    torch: Any, device: str, ops: Sequence[str], count: int, dtype: str, seed: int, called: bool = False,
+    torch: ModuleType, device: str, ops: Sequence[str], count: int, dtype: str, seed: int, called: bool = False,
     metered: int = 0, meter: Callable[[Call, int], Mapping[str, str]] | None = None, most_sets: int = MOST_SETS,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of a table, one after the other.

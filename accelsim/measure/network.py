@@ -11,6 +11,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
@@ -55,7 +56,7 @@ class Network:
     Inputs that are states are views into the memory of their next value, which a call extends.
     """
 
-    torch: Any
+    torch: ModuleType
     inputs: Mapping[str, Any]
     constants: Mapping[str, Any]
     steps: Sequence[Step]
@@ -77,7 +78,7 @@ class Network:
 
 
 def compiled(
-    torch: Any, graph: Graph, device: str, dtype: str, channels_last: bool = True, *,
+    torch: ModuleType, graph: Graph, device: str, dtype: str, channels_last: bool = True, *,
     weights: Weights = "random", attention: str = "unfused", seed: int = 0,
 ) -> Network:  # fmt: skip
     """A graph as a network whose floats have one format, with random inputs; weights are on the device from now on.
@@ -134,7 +135,14 @@ class _Place:
     """Makes the tensors of a graph on a device."""
 
     def __init__(
-        self, torch: Any, graph: Graph, device: str, dtype: str, channels_last: bool, drawn: bool, seed: int
+        self,
+        torch: ModuleType,
+        graph: Graph,
+        device: str,
+        dtype: str,
+        channels_last: bool,
+        drawn: bool,
+        seed: int,
     ) -> None:
         self.torch, self.graph, self.device, self._drawn = torch, graph, device, drawn
         self.kind = getattr(torch, DTYPES[dtype].torch)
@@ -326,7 +334,7 @@ class _Attention:
 
 
 def measured_networks(
-    torch: Any, device: str, models: Sequence[str], batches: Sequence[int], dtype: str,
+    torch: ModuleType, device: str, models: Sequence[str], batches: Sequence[int], dtype: str,
     attention: str = "unfused", meter: Meter | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Rows of ``COLUMNS``, one after the other: each model at each batch, in both modes.
@@ -348,7 +356,7 @@ def measured_networks(
 
 
 def _check(
-    torch: Any, device: str, models: Sequence[str], batches: Sequence[int], dtype: str, attention: str
+    torch: ModuleType, device: str, models: Sequence[str], batches: Sequence[int], dtype: str, attention: str
 ) -> None:
     problems = list(_unknown(dtype, attention))
     if not torch.cuda.is_available():
@@ -364,7 +372,7 @@ def _check(
 
 
 def _rows(
-    torch: Any, device: str, graph: Graph, dtype: str, attention: str, meter: Meter | None
+    torch: ModuleType, device: str, graph: Graph, dtype: str, attention: str, meter: Meter | None
 ) -> list[dict[str, Any]]:
     """The rows of one network, without what all have in common."""
     network, why = _tried(lambda: compiled(torch, graph, device, dtype, attention=attention))
@@ -382,7 +390,7 @@ def _rows(
     return rows
 
 
-def _timed(torch: Any, mode: str, call: Callable[[], Any]) -> dict[str, Any]:
+def _timed(torch: ModuleType, mode: str, call: Callable[[], Any]) -> dict[str, Any]:
     seconds, why = _tried(lambda: host_seconds(torch, [call]))
     return _failed(mode, why) if seconds is None else {"mode": mode, "time_us": f"{seconds * 1e6:.6g}"}
 
@@ -400,7 +408,7 @@ def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
     return None, words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 3]}..."
 
 
-def _captured(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+def _captured(torch: ModuleType, call: Callable[[], Any]) -> Callable[[], Any]:
     """The replay of one call, after some on another stream, as PyTorch asks for."""
     warmed(torch, [call])
     return recorded(torch, call)

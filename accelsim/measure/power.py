@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 from time import perf_counter, sleep
+from types import ModuleType
 from typing import Any
 
 from accelsim.errors import Problem, UsageError
@@ -18,7 +19,7 @@ IDLE_S = 2.0
 class Meter:
     """The energy counter and the clock of a GPU. Raises UsageError where NVML or the counter is not there."""
 
-    def __init__(self, torch: Any, device: str) -> None:
+    def __init__(self, torch: ModuleType, device: str) -> None:
         try:
             import pynvml
         except ImportError:

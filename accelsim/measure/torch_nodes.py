@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from math import inf, prod
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from accelsim.errors import Problem, UsageError, nearest
@@ -31,7 +32,7 @@ Call = Callable[..., Any]
 class Site(NamedTuple):
     """A node where it is called: PyTorch, a device, the type of floats there, and the tensors read and written."""
 
-    torch: Any
+    torch: ModuleType
     device: str
     kind: Any
     node: Node
@@ -66,7 +67,7 @@ class Site(NamedTuple):
 Make = Callable[[Site], Call]
 
 
-def site_of(torch: Any, device: str, kind: Any, graph: Graph, node: Node) -> Site:
+def site_of(torch: ModuleType, device: str, kind: Any, graph: Graph, node: Node) -> Site:
     """Return where a node of a graph is called."""
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     return Site(torch, device, kind, node, ins, graph.outs(node))

@@ -112,7 +112,7 @@ def sram(
 
     Raises UsageError (all problems at once) for sizes outside of 1 to ``LIMITS``, a node outside of 22 to 45 nm, an
     unknown cell, or banks that hold less than a word each.
-    """  # fmt: skip
+    """
     _check(capacity_B, word_bits, ports, banks, node_nm, cell)
     bank_B = capacity_B / banks
     one = {name: figure(name, node_nm, cell, bank_B, word_bits) for name in FIGURES}
@@ -175,6 +175,7 @@ def _standing(
 ) -> tuple[bool, str, str]:
     """(inside, note, status) of a memory."""
     least, most = WORDS[cell]
+    outside, leaks = not SMALLEST_B <= bank_B <= LARGEST_B, cell == "itrs-lop" and node_nm < 32
     words = f"extrapolated: CACTI was run for words of {least} to {most} bits"
     if least == most:
         words = f"extrapolated: CACTI was run for {cell} at {least} bits, the word width counts as in itrs-hp cells"
@@ -182,17 +183,9 @@ def _standing(
         (node_nm not in coefficients(), 1, "between two nodes of CACTI: interpolated geometrically"),
         (banks > 1, 2, "banks: one bank and an H-tree of 240 fJ/bit/mm at 40 nm (Keckler, 2011, quoted)"),
         (ports > 1, 2, "ports: a rule of thumb for the cell, not fitted to anything"),
-        (
-            not SMALLEST_B <= bank_B <= LARGEST_B,
-            3,
-            "extrapolated: CACTI was run for banks of 1 KiB to 64 MiB",
-        ),
+        (outside, 3, "extrapolated: CACTI was run for banks of 1 KiB to 64 MiB"),
         (not least <= word_bits <= most, 3, words),
-        (
-            cell == "itrs-lop" and node_nm < 32,
-            0,
-            "leakage is doubtful: at 22 nm CACTI lets low-power cells leak more than hp",
-        ),
+        (leaks, 0, "leakage is doubtful: at 22 nm CACTI lets low-power cells leak more than hp"),
     )
     notes = [(rank, text) for true, rank, text in cases if true]
     worst = max((rank for rank, _ in notes), default=0)

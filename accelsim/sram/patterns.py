@@ -49,7 +49,7 @@ def feed(
 
     ``stride_B``: bytes from a row of that matrix to the next. UsageError for an unknown dataflow, sizes below 1, or
     a stride of no whole number of elements.
-    """  # fmt: skip
+    """
     if dataflow not in DATAFLOWS:
         expected, near = ", ".join(DATAFLOWS), nearest(dataflow, DATAFLOWS)
         raise UsageError(Problem(f"no dataflow {dataflow!r}", "dataflow", expected, near))
@@ -114,7 +114,7 @@ def accumulate(
 
     Column c meets row t - c of the ``length`` rows of sums at clock t; ``stride_B``: bytes from row to row.
     UsageError for sizes below 1 or a stride of no whole number of elements.
-    """  # fmt: skip
+    """
     _check(cols=cols, length=length, element_B=element_B, latency=latency)
     _whole(stride_B, element_B)
     columns, late = np.tile(np.arange(cols), 2), np.repeat([0, latency], cols)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.products import Around
+from accelsim.engines.simt.products import ChipRates
 from accelsim.engines.simt.spec import Simt
 from accelsim.workload.graph import Tensor
 from accelsim.workload.ops.base import Conv, Gemm
@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {
     "launch": "1 us",
 }  # fmt: skip
 GPU = Simt.model_validate(SMALL)
-AROUND = Around(clock_Hz=1e9, l2_B=1 << 16, l2_width_B=Fraction(256), dram_Bps=64e9)
+AROUND = ChipRates(clock_Hz=1e9, l2_B=1 << 16, l2_width_B=Fraction(256), dram_Bps=64e9)
 
 
 def product(

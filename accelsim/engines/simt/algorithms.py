@@ -60,7 +60,7 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
     device = Device(chip, step.unit.name)
     found, parts = convolution_parts(device, product.format, _columns(product.gemm))
     times = [part.times(chip).seconds for part in parts]
-    seconds = of_algorithms(device.spec, device.around, found, times)[:, 0]
+    seconds = of_algorithms(device.spec, device.rates, found, times)[:, 0]
     way, launch = int(np.argmin(seconds)), device.spec.launch
     if way == 0:
         return kernels
@@ -77,11 +77,11 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
 def _as_direct(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
     """Blocks that add up on the lanes; their ends, which others hide, take what is fused alone."""
     device = Device(step.layout.roles.chip, step.unit.name)
-    spec, around, results = device.spec, device.around, product.y.elements
+    spec, rates, results = device.spec, device.rates, product.y.elements
     multiplied = ceil(product.gemm.macs / spec.convolution.direct)
     fused = on_lanes(spec, results * product.lane_clocks, results * product.special, spec.multiprocessors)
     moved_B = sum(tensor.nbytes for tensor in (product.a, product.b, product.y, *product.sides))
-    clocks = lanes_clocks(spec, around, [(DIRECT, multiplied)], moved_B) + fused
+    clocks = lanes_clocks(spec, rates, [(DIRECT, multiplied)], moved_B) + fused
     return [
         kernel._replace(
             clocks=clocks, adds=0, algorithm=DIRECT,
@@ -112,15 +112,6 @@ def _columns(gemm: Gemm) -> Columns:
     """A convolution as columns, one row."""
     conv = gemm.conv
     assert conv is not None
-    sizes = (
-        conv.batch,
-        conv.channels,
-        conv.height,
-        conv.width,
-        gemm.N,
-        *conv.kernel,
-        *conv.out,
-        conv.stride[0],
-        0,
-    )
+    image = (conv.batch, conv.channels, conv.height, conv.width, gemm.N)
+    sizes = (*image, *conv.kernel, *conv.out, conv.stride[0], 0)
     return {name: np.array([float(size)]) for name, size in zip(COLUMNS, sizes, strict=True)}

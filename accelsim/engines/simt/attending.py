@@ -17,7 +17,7 @@ from accelsim.engines.simt.attention import COLUMNS, Attended, attended, attenti
 from accelsim.engines.simt.served import Shape, Timed, attention_shape, causal_mask, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
-from accelsim.engines.simt.writing import around
+from accelsim.engines.simt.writing import chip_rates
 from accelsim.program.actions import PADDING, SKIPPED, Action, ActionName, mac
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Floats
@@ -55,14 +55,14 @@ class Attending(Streaming):
     @cached_property
     def _found(self) -> Attended:
         spec = self.step.unit.spec
-        return attended(spec, around(self.layout.roles, spec), self._format, self._row)
+        return attended(spec, chip_rates(self.layout.roles, spec), self._format, self._row)
 
     def _begin(self) -> float | None:
         return None if self._timed is None else self._timed.launch
 
     def _clocks(self) -> int:
         """Computing, and joining what parts of the keys gave."""
-        spec, near = self.step.unit.spec, around(self.layout.roles, self.step.unit.spec)
+        spec, near = self.step.unit.spec, chip_rates(self.layout.roles, self.step.unit.spec)
         if self._timed is not None:
             moving = (sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)) / near.dram_Bps
             pieces = self._pieces()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.simt.products import FEWEST_PIECES, Around
+from accelsim.engines.simt.products import FEWEST_PIECES, ChipRates
 from accelsim.engines.simt.serving_attention import pairs
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
@@ -67,9 +67,9 @@ class Attended(NamedTuple):
     others: Floats
 
 
-def attended(spec: Simt, around: Around, name: str, columns: Mapping[str, Floats]) -> Attended:
+def attended(spec: Simt, rates: ChipRates, name: str, columns: Mapping[str, Floats]) -> Attended:
     """Return the blocks of attention, its keys cut into the parts that take the least time by the spec's constants."""
-    forward, backward = _cut(spec, around, name, columns), columns["backward"] > 0
+    forward, backward = _cut(spec, rates, name, columns), columns["backward"] > 0
     if not backward.any():
         return forward
     both = zip(_backward(spec, name, columns), forward, strict=True)
@@ -94,7 +94,7 @@ def _backward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     )  # fmt: skip
 
 
-def _cut(spec: Simt, around: Around, name: str, columns: Mapping[str, Floats]) -> Attended:
+def _cut(spec: Simt, rates: ChipRates, name: str, columns: Mapping[str, Floats]) -> Attended:
     """Blocks of queries, with the best of ``PARTS``."""
     whole, steps = _forward(spec, name, columns)
     queries = columns["batch"] * columns["tokens"] * columns["heads"] * columns["head_dim"]
@@ -108,7 +108,7 @@ def _cut(spec: Simt, around: Around, name: str, columns: Mapping[str, Floats]) -
         )  # fmt: skip
         fits = parts <= np.minimum(spec.multiprocessors, steps)
         tried.append(found)
-        seconds.append(np.where(fits, attention_times(spec, around, name, found).seconds, np.inf))
+        seconds.append(np.where(fits, attention_times(spec, rates, name, found).seconds, np.inf))
     best, row = np.argmin(np.stack(seconds), axis=0), np.arange(len(steps))
     return Attended(*(np.stack(column)[best, row] for column in zip(*tried, strict=True)))
 
@@ -154,7 +154,7 @@ class AttentionTimes(NamedTuple):
     waves: Floats
 
 
-def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> AttentionTimes:
+def attention_times(spec: Simt, rates: ChipRates, name: str, found: Attended) -> AttentionTimes:
     """Return how long it takes."""
     share = np.where(found.backward, spec.attention_backward, spec.attention)
     multiplying = found.multiplying / spec.formats[name].sustained / share
@@ -162,10 +162,10 @@ def attention_times(spec: Simt, around: Around, name: str, found: Attended) -> A
     waves = found.blocks / spec.multiprocessors
     last = np.where(found.longest > 1, 0.0, spec.softness) * (np.ceil(waves) - waves)
     busiest = np.where(waves > 1, waves + last, 1.0)
-    computing = np.maximum(busiest, found.longest) * work / around.clock_Hz
-    moving = found.bytes / around.dram_Bps
-    fits = found.joined_B <= around.l2_B
-    joined_Bps = np.where(fits, float(around.l2_width_B) * around.clock_Hz, around.dram_Bps)
+    computing = np.maximum(busiest, found.longest) * work / rates.clock_Hz
+    moving = found.bytes / rates.dram_Bps
+    fits = found.joined_B <= rates.l2_B
+    joined_Bps = np.where(fits, float(rates.l2_width_B) * rates.clock_Hz, rates.dram_Bps)
     joining = found.others * spec.reduction + found.joined_B / joined_Bps
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / FEWEST_PIECES
     return AttentionTimes(computing, moving, joining, spec.dispatch + spec.launch + core + joining, waves)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.engines.kernel_times import Names
-from accelsim.engines.simt.products import Around
+from accelsim.engines.simt.products import ChipRates
 from accelsim.engines.simt.serving_layers import Peak
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.writing import around
+from accelsim.engines.simt.writing import chip_rates
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import shared_format
@@ -24,20 +24,20 @@ class Device:
     def __init__(self, chip: Chip, name: str) -> None:
         self.roles, self.name = Roles(chip), name
         self.spec: Simt = chip.engines[name]  # type: ignore[assignment]
-        self.around: Around = around(self.roles, self.spec)
+        self.rates: ChipRates = chip_rates(self.roles, self.spec)
         self.memory_Bps = self.roles.memory(self.roles.activations_home).memory.peak_Bps
         self.boost_Hz = self.spec.clock or chip.clock
 
     def peak(self, name: str) -> Peak:
         """Return the peaks of a number format, by the stated bandwidth of the memory."""
         spec, macs = self.spec, float(self.spec.formats[name].rate)
-        clock_Hz, dram_Bps = self.around.clock_Hz, float(self.memory_Bps)
-        return Peak(spec.multiprocessors, macs, clock_Hz, spec.special, dram_Bps, self.around.l2_B)
+        clock_Hz, dram_Bps = self.rates.clock_Hz, float(self.memory_Bps)
+        return Peak(spec.multiprocessors, macs, clock_Hz, spec.special, dram_Bps, self.rates.l2_B)
 
     def bound(self, name: str, macs: Floats | float, moved_B: Floats) -> Floats:
         """Return the least seconds that the stated peaks allow; the L2 cache may hold its size of what is moved."""
         computed = macs / (float(self.spec.formats[name].rate) * self.spec.multiprocessors * self.boost_Hz)
-        found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.around.l2_B) / self.memory_Bps)
+        found: Floats = np.maximum(computed, np.maximum(0.0, moved_B - self.rates.l2_B) / self.memory_Bps)
         return found
 
     def named(self, name: str, groups: Sequence[Sequence[str]]) -> Names:

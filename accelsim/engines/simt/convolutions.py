@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.simt.products import POINT, STRIDED, Around, Products
+from accelsim.engines.simt.products import POINT, STRIDED, ChipRates, Products
 from accelsim.engines.simt.spec import Simt
 from accelsim.spec.multiplying import operands_B
 from accelsim.types import Bools, Floats
@@ -225,17 +225,17 @@ def _products(
     )
 
 
-def of_algorithms(spec: Simt, around: Around, found: Forms, seconds: Sequence[Floats]) -> Floats:
+def of_algorithms(spec: Simt, rates: ChipRates, found: Forms, seconds: Sequence[Floats]) -> Floats:
     """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
     products (with launch)."""
     ways, rows = spec.convolution, []
-    lanes = spec.lanes * spec.multiprocessors * around.clock_Hz
+    lanes = spec.lanes * spec.multiprocessors * rates.clock_Hz
     longer = np.where(found.gradients > 0, ways.backward * found.gradients, 1.0)
     for each, taken in zip(found.algorithms, seconds, strict=True):
         own = (taken - spec.launch) * (longer if each.name == IMPLICIT else 1.0)
         own = own / (ways.fused if each.name == WINOGRAD_2X2 else 1.0)
         own = own + ways.transforms * each.elements / lanes
-        own = own + (ways.filters * each.filters_B + each.after_B) / around.dram_Bps
+        own = own + (ways.filters * each.filters_B + each.after_B) / rates.dram_Bps
         rows.append(np.where(each.fits, own + each.kernels * spec.reduction, np.inf))
     result: Floats = spec.launch + called(spec) + np.stack(rows)
     return result

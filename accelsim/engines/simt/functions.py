@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.simt.products import ALIGNED_B, Around
+from accelsim.engines.simt.products import ALIGNED_B, ChipRates
 from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.types import Floats
 
@@ -54,7 +54,7 @@ class StreamTimes(NamedTuple):
     overhead: Floats
 
 
-def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Streams:
+def streams(spec: Simt, rates: ChipRates, columns: Mapping[str, Floats]) -> Streams:
     """Return what kernels move and compute, whatever the constants. Columns: ``reads``, ``writes``: elements per
     element of the shape; ``passes`` over what is read; ``traffic``: how much more is moved than these say;
     ``special`` functions per element; ``host``: its work for a call, that for an addition is 1; ``reductions`` of a
@@ -64,7 +64,7 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     rows, elements = columns["rows"], columns["rows"] * columns["cols"]
     row_B = columns["cols"] * columns["element_B"]
     under_way = np.minimum(rows, spec.multiprocessors * max(1, spec.threads // ROW_THREADS)) * row_B
-    again = np.where(under_way > CACHED * around.l2_B, columns["passes"], 1.0)
+    again = np.where(under_way > CACHED * rates.l2_B, columns["passes"], 1.0)
     moved = elements * columns["element_B"] * (columns["reads"] * again + columns["writes"])
     waits = np.where(columns["cols"] > WARP_ROW, columns["reductions"], 0.0)
     ragged = np.where(row_B % ALIGNED_B != 0, columns["ragged"], 0.0)
@@ -74,12 +74,12 @@ def streams(spec: Simt, around: Around, columns: Mapping[str, Floats]) -> Stream
     return Streams(moved, special, columns["host"], waits, of_rows, columns["launch"])
 
 
-def stream_times(spec: Simt, around: Around, kernels: Streams) -> StreamTimes:
+def stream_times(spec: Simt, rates: ChipRates, kernels: Streams) -> StreamTimes:
     """Return how long they take."""
-    moving = kernels.moved_B / around.dram_Bps
-    computing = kernels.special / (spec.special * spec.multiprocessors * around.clock_Hz)
+    moving = kernels.moved_B / rates.dram_Bps
+    computing = kernels.special / (spec.special * spec.multiprocessors * rates.clock_Hz)
     host = kernels.host * spec.dispatch
-    waiting = (kernels.waits * (spec.prologue + spec.epilogue) + kernels.rows) / around.clock_Hz
+    waiting = (kernels.waits * (spec.prologue + spec.epilogue) + kernels.rows) / rates.clock_Hz
     before = kernels.launch * spec.launch + BEFORE * host
     seconds = np.maximum(host, before + waiting + np.maximum(moving, computing))
     return StreamTimes(moving, computing, seconds, np.maximum(host, before))

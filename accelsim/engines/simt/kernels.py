@@ -25,8 +25,8 @@ from accelsim.engines.simt.products import (
     MOST_PIECES,
     POINT,
     STRIDED,
-    Around,
     Candidates,
+    ChipRates,
     Products,
     block_work,
     candidates,
@@ -154,13 +154,13 @@ def _of_convolution(spec: Simt, product: Product) -> tuple[int, int]:
 
 
 def fitting_kernels(
-    spec: Simt, around: Around, product: Product, found: Candidates, streams: bool = False
+    spec: Simt, rates: ChipRates, product: Product, found: Candidates, streams: bool = False
 ) -> Iterator[Kernel]:
     """Yield the candidates that the L2 cache has room for, by their seconds, of several those that stand first in the
     spec. ``streams``: slices of their operands need not fit into the cache, see ``panel_for``."""
     name = product.format
-    shape = shapes(spec, around, name, columns(spec, product), found)
-    cost, work = timed(spec, around, name, shape), block_work(spec, around, name, shape)
+    shape = shapes(spec, rates, name, columns(spec, product), found)
+    cost, work = timed(spec, rates, name, shape), block_work(spec, rates, name, shape)
     moved_B = product.y.nbytes + sum(side.nbytes for side in product.sides)
     for index in np.argsort(cost.seconds, kind="stable").tolist():
         tile, splits = spec.tiles[found.tile[index]], int(found.splits[index])
@@ -168,7 +168,7 @@ def fitting_kernels(
         step = step_of(spec, tile, name)
         slices = -(-FEWEST_PIECES // ceil(product.gemm.K / step))
         wave = max(1, min(spec.multiprocessors, blocks // slices) // splits)
-        panel = panel_for(product, (tile.m, tile.n), step, wave, around.l2_B, streams)
+        panel = panel_for(product, (tile.m, tile.n), step, wave, rates.l2_B, streams)
         if panel is None:
             continue
         times = Times(spec.prologue, ceil(work.block[index]), spec.epilogue + ceil(shape.fused[index]))
@@ -177,13 +177,13 @@ def fitting_kernels(
         far, activity, busy = (
             float(each) for each in (shape.far[index], shape.activity[index], work.ideal[index] / computed)
         )
-        taken = slower(spec, around, name, computed / around.clock_Hz, far, activity, busy)
-        adds, read = ceil(float(cost.adding[index]) * around.clock_Hz), read_B(product, panel)
-        moving = (read + moved_B) / around.dram_Bps
-        pieces = min(max(taken * around.clock_Hz / float(work.single[index]), FEWEST_PIECES), MOST_PIECES)
+        taken = slower(spec, rates, name, computed / rates.clock_Hz, far, activity, busy)
+        adds, read = ceil(float(cost.adding[index]) * rates.clock_Hz), read_B(product, panel)
+        moving = (read + moved_B) / rates.dram_Bps
+        pieces = min(max(taken * rates.clock_Hz / float(work.single[index]), FEWEST_PIECES), MOST_PIECES)
         core = max(taken, moving) + min(taken, moving) / pieces
-        seconds = spec.dispatch + spec.launch + core + adds / around.clock_Hz
-        yield Kernel(tile, splits, grid, ceil(taken * around.clock_Hz) + adds, adds, panel, read, seconds)
+        seconds = spec.dispatch + spec.launch + core + adds / rates.clock_Hz
+        yield Kernel(tile, splits, grid, ceil(taken * rates.clock_Hz) + adds, adds, panel, read, seconds)
 
 
 class Chosen(NamedTuple):
@@ -200,7 +200,7 @@ class Chosen(NamedTuple):
 
 def choose(
     spec: Simt,
-    around: Around,
+    rates: ChipRates,
     product: Product,
     name: str,
     cache: str,
@@ -224,14 +224,14 @@ def choose(
     else:
         found = candidates(spec, product.format, row)
     for streams in (False, True):
-        best = list(islice(fitting_kernels(spec, around, product, found, streams), leaders))
+        best = list(islice(fitting_kernels(spec, rates, product, found, streams), leaders))
         if best:
             return Chosen(best, len(found.row))
-    raise _too_large(spec, around, product, name, cache, tiles)
+    raise _too_large(spec, rates, product, name, cache, tiles)
 
 
 def _too_large(
-    spec: Simt, around: Around, product: Product, name: str, cache: str, tiles: Iterable[TileShape]
+    spec: Simt, rates: ChipRates, product: Product, name: str, cache: str, tiles: Iterable[TileShape]
 ) -> Infeasible:
     """Return what the tile that needs the least lacks: room for the steps in flight."""
     steps = [((tile.m, tile.n), step_of(spec, tile, product.format)) for tile in tiles]
@@ -241,7 +241,7 @@ def _too_large(
     needs = [room_B(product, panel, step) for panel, (_, step) in zip(panels, steps, strict=True)]
     least = min(range(len(needs)), key=needs.__getitem__)
     panel = panels[least]
-    return Infeasible(name, cache, needs[least], around.l2_B, f"{panel.rows}x{panel.cols}x{panel.depth}")
+    return Infeasible(name, cache, needs[least], rates.l2_B, f"{panel.rows}x{panel.cols}x{panel.depth}")
 
 
 def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) -> list[TileShape]:
@@ -268,7 +268,7 @@ def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) 
 
 
 def lanes_clocks(
-    spec: Simt, around: Around, functions: Iterable[tuple[str, int]], moved_B: int, rows: int = 0
+    spec: Simt, rates: ChipRates, functions: Iterable[tuple[str, int]], moved_B: int, rows: int = 0
 ) -> int:
     """Clocks of a kernel of functions on so many elements each, (op, elements), that moves so many bytes through L2.
 
@@ -278,7 +278,7 @@ def lanes_clocks(
     plain = sum(elements * spec.functions.get(op, 1) for op, elements in parts)
     special = sum(elements for op, elements in parts if op in SPECIAL)
     computed = on_lanes(spec, plain, special, spec.multiprocessors)
-    moved = ceil(moved_B / around.l2_width_B)
+    moved = ceil(moved_B / rates.l2_width_B)
     return spec.prologue + max(1, computed, moved) + ceil(rows / spec.multiprocessors) + spec.epilogue
 
 

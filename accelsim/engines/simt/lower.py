@@ -17,7 +17,7 @@ from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
 from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
+from accelsim.engines.simt.writing import Shares, chip_rates, device_home, launch, load_parameters, units
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
@@ -42,7 +42,7 @@ def lower_product(step: Lowering) -> Mapped:
         roles, spec = step.layout.roles, step.unit.spec
         leaders = step.tuner.leaders if step.tuner else 1
         name, cache = step.node.name, roles.activations
-        found = choose(spec, around(roles, spec), product, name, cache, step.pinned, leaders)
+        found = choose(spec, chip_rates(roles, spec), product, name, cache, step.pinned, leaders)
         fast = with_algorithm(step, product, found.kernels)
         kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
         mapping = choose_mapping(
@@ -62,7 +62,7 @@ def _write(step: Lowering, product: Product, kernel: Kernel) -> Mapped:
         a_resident=panel.kept == "a", b_resident=panel.kept == "b", y_resident=False, y_slots=1,
     )  # fmt: skip
     ProductStep(step, product, kernel, mapping).lower()
-    computed = kernel.clocks / around(step.layout.roles, spec).clock_Hz
+    computed = kernel.clocks / chip_rates(step.layout.roles, spec).clock_Hz
     binds = step.unit.name if spec.launch + computed >= kernel.seconds else step.layout.roles.activations_home
     return Mapped(product.gemm, kernel.mapping, binds, 1)
 
@@ -161,7 +161,11 @@ class ProductStep:
         """Clocks of all its blocks: its own, or what a kernel of a serving stack takes."""
         if self.timed is None:
             return self.kernel.clocks
-        near, product, panel = around(self.layout.roles, self.step.unit.spec), self.product, self.kernel.panel
+        near, product, panel = (
+            chip_rates(self.layout.roles, self.step.unit.spec),
+            self.product,
+            self.kernel.panel,
+        )
         others = product.y.nbytes + sum(side.nbytes for side in product.sides)
         results = panel.groups * min(panel.rows, self.gemm.M) * min(panel.cols, self.gemm.N)
         ends_B = a_B(product, panel) + b_B(product, panel) + product.y.size_B(results)

@@ -80,7 +80,7 @@ class Grids(NamedTuple):
 
 
 def _grids(device: Device, name: str, rows: Products, found: Candidates, host: Floats) -> Grids:
-    return Grids(rows, found, shapes(device.spec, device.around, name, rows, found), host)
+    return Grids(rows, found, shapes(device.spec, device.rates, name, rows, found), host)
 
 
 def _from_grids(name: str, device: Device, grids: Grids, constants: Names) -> Prepared:
@@ -89,7 +89,7 @@ def _from_grids(name: str, device: Device, grids: Grids, constants: Names) -> Pr
 
     def times(chip: Chip) -> KernelTimes:
         now = Device(chip, device.name)
-        cost = timed(now.spec, now.around, name, shape)
+        cost = timed(now.spec, now.rates, name, shape)
         chosen = best(found, cost.seconds)
         computing, moving, waves = (each[chosen] for each in (cost.computing, cost.moving, cost.waves))
         asked = host * now.spec.dispatch
@@ -106,7 +106,7 @@ def _from_grids(name: str, device: Device, grids: Grids, constants: Names) -> Pr
 
     def likely(chip: Chip, most: int) -> Prepared:
         now = Device(chip, device.name)
-        kept = found.kept(_least(found, timed(now.spec, now.around, name, shape).seconds, most))
+        kept = found.kept(_least(found, timed(now.spec, now.rates, name, shape).seconds, most))
         return _from_grids(name, device, _grids(device, name, rows, kept, host), constants)
 
     return Prepared(constants, times, likely)
@@ -130,13 +130,13 @@ def product_kernels(device: Device, name: str, columns: Columns) -> Prepared:
 
 def function_kernels(device: Device, name: str, columns: Columns) -> Prepared:
     """Prepare elementwise functions, softmax, norms, copies."""
-    kernels = functions.streams(device.spec, device.around, columns)
+    kernels = functions.streams(device.spec, device.rates, columns)
     elements = columns["rows"] * columns["cols"] * columns["element_B"]
     least_B = elements * (np.minimum(columns["reads"], 1) + columns["writes"])
 
     def times(chip: Chip) -> KernelTimes:
         now = Device(chip, device.name)
-        cost = functions.stream_times(now.spec, now.around, kernels)
+        cost = functions.stream_times(now.spec, now.rates, kernels)
         none = np.zeros(len(cost.seconds))
         bound = now.bound(next(iter(now.spec.formats)), none, least_B)
         binds = longest_part(cost.overhead, cost.computing, cost.moving)
@@ -184,7 +184,7 @@ def _fastest_algorithm(
     def times(chip: Chip) -> KernelTimes:
         now, each = Device(chip, device.name), [part.times(chip) for part in parts]
         every = [part.seconds for part in each]
-        seconds = convolutions.of_algorithms(now.spec, now.around, found, every)
+        seconds = convolutions.of_algorithms(now.spec, now.rates, found, every)
         chosen = np.argmin(seconds, axis=0)
         pick = chosen, np.arange(len(chosen))
         tile, splits, waves, binds = (
@@ -209,12 +209,12 @@ def _fastest_algorithm(
 
 def attention_kernels(device: Device, name: str, columns: Columns) -> Prepared:
     """Prepare attention in one kernel, of many queries or of one."""
-    found = attention.attended(device.spec, device.around, name, columns)
+    found = attention.attended(device.spec, device.rates, name, columns)
     regime = np.where(columns["tokens"] < attention.LEAST_ROWS, "decode", "prefill").astype(object)
 
     def times(chip: Chip) -> KernelTimes:
         now, none = Device(chip, device.name), np.zeros(len(regime))
-        cost = attention.attention_times(now.spec, now.around, name, found)
+        cost = attention.attention_times(now.spec, now.rates, name, found)
         overhead = none + (now.spec.launch + now.spec.dispatch)
         bound = now.bound(name, found.macs, found.bytes)
         binds = longest_part(overhead, cost.computing, cost.moving)

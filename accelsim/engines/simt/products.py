@@ -54,8 +54,8 @@ KEPT = 1.0
 """An operand of no more than this share of the L2 cache stays there while the other streams."""
 
 
-class Around(NamedTuple):
-    """What is around the multiprocessors: their clock (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s);
+class ChipRates(NamedTuple):
+    """Rates of a chip: clock of its multiprocessors (Hz), L2 cache (bytes, bytes per clock), usable DRAM (B/s);
     ``power``: format -> what multiplying on all multiprocessors draws at the stated clock, as a share of the power that
     they may have; {} where nothing is known."""
 
@@ -249,7 +249,7 @@ class Shapes(NamedTuple):
     kind: Ints
 
 
-def shapes(spec: Simt, around: Around, name: str, products: Products, found: Candidates) -> Shapes:
+def shapes(spec: Simt, rates: ChipRates, name: str, products: Products, found: Candidates) -> Shapes:
     """The geometry of candidates, and what they move: constants of the spec have no part in it."""
     table, row = spec.tiles, found.row
     m, n = (np.array([getattr(tile, side) for tile in table], float)[found.tile] for side in ("m", "n"))
@@ -264,7 +264,7 @@ def shapes(spec: Simt, around: Around, name: str, products: Products, found: Can
     sum_B = float(storage_B(spec.formats[name].accumulate))
     results = products.groups[row] * products.m[row] * products.n[row]
     added = np.where(found.splits > 1, 2 * splits * results * sum_B / 3, 0.0)
-    moved = products.y_B[row] + _read_B(spec, around, products, row, (m, n), 1 / splits)
+    moved = products.y_B[row] + _read_B(spec, rates, products, row, (m, n), 1 / splits)
     lanes = m * n * np.maximum(products.lane_clocks[row] / spec.lanes, products.special[row] / spec.special)
     return Shapes(
         m, n, splits, residents, depth, blocks, reuse, np.minimum(best[(products.groups > 1).astype(int)][row], reuse),
@@ -285,7 +285,7 @@ def _far(products: Products) -> Floats:
 
 
 def _read_B(
-    spec: Simt, around: Around, products: Products, row: Ints, tile: tuple[Floats, Floats], wave: Floats
+    spec: Simt, rates: ChipRates, products: Products, row: Ints, tile: tuple[Floats, Floats], wave: Floats
 ) -> Floats:
     """Bytes of both operands that come from DRAM: each once where one of them may stay in the L2 cache, else again for
     each wave, a rectangle of the result about as high as wide."""
@@ -294,7 +294,7 @@ def _read_B(
     along_n = np.ceil(products.n[row] / np.minimum(side, products.n[row]))
     along_m = np.ceil(products.m[row] / np.minimum(side, products.m[row]))
     groups = products.groups[row]
-    stays = np.minimum(a, b) / groups <= KEPT * around.l2_B
+    stays = np.minimum(a, b) / groups <= KEPT * rates.l2_B
     return np.where(stays, a + b, a * along_n + b * along_m)
 
 
@@ -320,43 +320,43 @@ class Work(NamedTuple):
     single: Floats
 
 
-def block_work(spec: Simt, around: Around, name: str, shape: Shapes) -> Work:
+def block_work(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Work:
     """Return the clocks of the blocks of candidates."""
     loop, of = _loop(spec, name, shape), kinds(spec, name)
     a_B, b_B = map(float, operands_B(name))
     active = shape.blocks / busiest(spec, shape)
     operands = active * shape.depth * (shape.m * a_B + shape.n * b_B * shape.density)
     return Work(
-        np.maximum(1.0, np.maximum(loop, operands / float(around.l2_width_B))),
+        np.maximum(1.0, np.maximum(loop, operands / float(rates.l2_width_B))),
         np.zeros(len(shape.kind)) if of is None else of.behind[shape.kind] * loop,
         shape.blocks / spec.multiprocessors * loop,
         np.maximum(1.0, loop + spec.prologue + spec.epilogue + shape.fused),
     )
 
 
-def timed(spec: Simt, around: Around, name: str, shape: Shapes) -> Timed:
+def timed(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Timed:
     """Return how long candidates take."""
-    work = block_work(spec, around, name, shape)
+    work = block_work(spec, rates, name, shape)
     ends = spec.prologue + spec.epilogue + shape.fused
     rounds = np.ceil(np.ceil(shape.blocks / spec.multiprocessors) / shape.residents)
     clocks = busiest(spec, shape) * work.block + work.exposed + rounds * ends
-    seconds, busy = clocks / around.clock_Hz, work.ideal / clocks
-    computing = slower(spec, around, name, seconds, shape.far, shape.activity, busy)
-    moving = (shape.moved_B + spec.transposed * shape.turned_B) / around.dram_Bps
-    pieces = np.clip(computing * around.clock_Hz / work.single, FEWEST_PIECES, MOST_PIECES)
-    adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / around.dram_Bps, 0.0)
+    seconds, busy = clocks / rates.clock_Hz, work.ideal / clocks
+    computing = slower(spec, rates, name, seconds, shape.far, shape.activity, busy)
+    moving = (shape.moved_B + spec.transposed * shape.turned_B) / rates.dram_Bps
+    pieces = np.clip(computing * rates.clock_Hz / work.single, FEWEST_PIECES, MOST_PIECES)
+    adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / rates.dram_Bps, 0.0)
     core = np.maximum(computing, moving) + np.minimum(computing, moving) / pieces
     return Timed(computing, moving, adding, core + adding, shape.blocks / spec.multiprocessors)
 
 
-def slower(spec: Simt, around: Around, name: str, seconds: F, far: F, activity: F, busy: F) -> F:
+def slower(spec: Simt, rates: ChipRates, name: str, seconds: F, far: F, activity: F, busy: F) -> F:
     """Seconds of the multiprocessors with rows that lie apart, under a clock that falls.
 
     ``activity``: what a multiplication draws, as a multiple of that which the droop is of, and ``busy``: the share of
     their multiplications that is done. The clock falls by the power that there is not enough of. Where much is left,
     the board runs above its stated clock, but not above its peak.
     """
-    over = around.droops(spec, name, busy, activity)
+    over = rates.droops(spec, name, busy, activity)
     most = 1 / spec.formats[name].sustained - 1
     clock = shipped().clock
     faster = clock.above * _positive(-clock.left - over)

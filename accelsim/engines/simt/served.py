@@ -152,7 +152,7 @@ def _under_load(device: Device, name: str, computing: float) -> float:
     kernels are fitted to are all alike and switch few wires (docs/gpu-kernels.md)."""
     if device.spec.droop is None:
         return computing
-    return float(slower(device.spec, device.around, name, computing, 0.0, 1.0, 1.0))
+    return float(slower(device.spec, device.rates, name, computing, 0.0, 1.0, 1.0))
 
 
 def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: float) -> int:

@@ -371,8 +371,12 @@ def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Findin
         any(len(names) != 1 for names in holders.values())
         or len({names[0] for names in holders.values()}) > 1
     ):
-        told = "; ".join(f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items())
-        yield Finding(chip.path_to("memories"), f"buffers of {told}", "one buffer for both, the L2 cache")
+        holders_text = "; ".join(
+            f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items()
+        )
+        yield Finding(
+            chip.path_to("memories"), f"buffers of {holders_text}", "one buffer for both, the L2 cache"
+        )
 
 
 def streams_have_ports(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from accelsim.engines.simt.kernels import lanes_clocks
 from accelsim.engines.simt.lower import ADVICE
 from accelsim.engines.simt.panels import PIECES
 from accelsim.engines.simt.spec import Simt
-from accelsim.engines.simt.writing import Shares, around, device_home, launch, load_parameters, units
+from accelsim.engines.simt.writing import Shares, chip_rates, device_home, launch, load_parameters, units
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
 from accelsim.program.commands import Effect
@@ -100,7 +100,7 @@ class Streaming:
         moved = sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)
         spec, shape = self.step.unit.spec, self.outs[0].shape
         rows = ROW_CLOCKS.get(self.node.op, 0) * prod(shape[: self.node.attrs.get("axis", -1)])
-        return lanes_clocks(spec, around(self.layout.roles, spec), functions, moved, rows)
+        return lanes_clocks(spec, chip_rates(self.layout.roles, spec), functions, moved, rows)
 
     def _width(self) -> int:
         """Multiprocessors that have blocks of the kernel."""

@@ -10,7 +10,7 @@ from math import ceil
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import Units
 from accelsim.engines.simt.drawn import power
-from accelsim.engines.simt.products import Around
+from accelsim.engines.simt.products import ChipRates
 from accelsim.engines.simt.spec import Simt
 from accelsim.program.commands import Cycles, Duration, Effect
 from accelsim.program.roles import HOST, Roles
@@ -29,13 +29,13 @@ def clock_Hz(roles: Roles, spec: Simt) -> float:
     return float((spec.clock or roles.chip.clock) * spec.sustained_clock)
 
 
-def around(roles: Roles, spec: Simt) -> Around:
-    """Return what is around the multiprocessors of a chip: the buffer of its activations is the L2 cache, of which each
-    stream has an equal part."""
+def chip_rates(roles: Roles, spec: Simt) -> ChipRates:
+    """Return the rates of a chip: the buffer of its activations is the L2 cache, of which each stream has an equal
+    part."""
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
-    return Around(
+    return ChipRates(
         clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, power(roles.chip, spec)
     )
 

@@ -11,7 +11,7 @@ import pytest
 from accelsim.engines.simt.convolutions import forms
 from accelsim.engines.simt.kernels import Kernel, choose, columns, fitting_kernels, lanes_clocks, paces
 from accelsim.engines.simt.panels import Product
-from accelsim.engines.simt.products import Around, cut, dense, ragged
+from accelsim.engines.simt.products import ChipRates, cut, dense, ragged
 from accelsim.engines.simt.waves import Grid, Times
 from accelsim.errors import Infeasible
 from tests.helpers.simt_cases import AROUND, GPU, product
@@ -20,7 +20,7 @@ LARGE, MIDDLE, THIN = GPU.tiles
 ENDS = 20 + 30
 
 
-def kernel(p: Product, tile: Any, splits: int = 1, around: Around = AROUND, spec: Any = GPU) -> Kernel:
+def kernel(p: Product, tile: Any, splits: int = 1, around: ChipRates = AROUND, spec: Any = GPU) -> Kernel:
     """The kernel with one tile and one cut of K."""
     return next(fitting_kernels(spec, around, p, cut(spec, p.format, columns(spec, p), [tile], splits)))
 
