@@ -16,6 +16,7 @@ import numpy as np
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
+from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command, Transfer
 from accelsim.types import Ints
 
@@ -49,6 +50,8 @@ KINDS: dict[str, Reason] = {
     for reason in reasons
 }
 """Kinds of blame; 'transfer' is data on the move, as fast as the memory or link that is the slower allows."""
+UNUSED = {reason.unused_of: reason.key for reason in KINDS.values() if reason.unused_of}
+"""Kind of blame -> that of its part without use."""
 
 
 def _by_operand(reason: Reason) -> list[Reason]:
@@ -226,8 +229,21 @@ def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
     command = run.program.commands[piece.command]
     operand = operand_of(run, command) if piece.kind == "transfer" else ""
     resource = "" if piece.kind == "hand_over" else piece.resource
-    shares = ENGINES[run.program.engines[command.engine]].shares(piece, command)
-    return [(Blame(kind, resource, operand), fs) for kind, fs in shares.items()]
+    return [(Blame(kind, resource, operand), fs) for kind, fs in _shares(piece, command)]
+
+
+def _shares(piece: Segment, command: Command) -> Iterator[tuple[str, int]]:
+    """Reasons that the time of a piece goes to, and fs of each: as its mix says, with what is unused of one apart."""
+    whole_fs, (first, *others) = piece.end - piece.start, piece.mix or ((piece.kind, 1),)
+    parts_in_all = max(1, sum(count for _, count in piece.mix))
+    found = [(key, whole_fs * count // parts_in_all) for key, count in others]
+    for key, fs in ((first[0], whole_fs - sum(fs for _, fs in found)), *found):
+        unused_fs = 0
+        if key in UNUSED:
+            work, unused = multiplications(command.actions)
+            unused_fs = fs * unused // max(1, work + unused)
+            yield UNUSED[key], unused_fs
+        yield key, fs - unused_fs
 
 
 def operand_of(run: Run, command: Command) -> str:

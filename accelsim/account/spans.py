@@ -63,15 +63,14 @@ def _busy(run: Run) -> Callable[[Sequence[Slice]], dict[tuple[int, str], int]]:
 
 def stream_ends_fs(run: Run) -> dict[int, int]:
     """MatMul command -> when it had streamed its last row, fs; until its slice ends the array only drains."""
-    kinds, chip = run.program.engines, run.chip
-    records = {record.command: record for record in run.folds}
-    return {
-        piece.command: ENGINES[kinds[piece.engine]].worked_until(
-            chip, piece.engine, records[piece.command], piece.data
-        )
-        for piece in run.slices
-        if piece.command in records
-    }
+    drains = {engine: kind for engine, name in run.program.engines.items() if (kind := ENGINES[name]).drains}
+    clocks = {engine: kind.clock(run.chip, engine) for engine, kind in drains.items()}
+    found = {}
+    for piece in run.slices:
+        if (clock := clocks.get(piece.engine)) is not None:
+            edges = clock.edge(run.histories[piece.command].a) - clock.edge(piece.data)
+            found[piece.command] = piece.data + clock.at(edges)
+    return found
 
 
 def multiplier_title(chip: Chip) -> str:

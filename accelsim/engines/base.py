@@ -1,9 +1,8 @@
 """What an engine type is to the rest: one object that the registry finds, asked by compiler, machine and reports.
 
 An engine type says which nodes it does and writes their commands, how its queues run as processes, how long its
-engines were busy and what they waited for, and how the critical path leads back through its commands. What it needs of
-a simulation is a ``Device``, what it needs of the walk along the critical path a ``Walk``; it knows nothing else of the
-machine.
+engines were busy and what they waited for. What it needs of a simulation is a ``Device``, what its processes record of
+a command a ``History``; it knows nothing else of the machine.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
-from accelsim.program.commands import Command, Phase, Program, Step
+from accelsim.engines.device import Device
+from accelsim.program.commands import Command, Program, Step
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
@@ -105,7 +104,8 @@ class Reason(NamedTuple):
 
     ``text`` for tables and ``phrase`` for sentences may name the ``{resource}`` and the ``{operand}``; ``legend`` is
     for columns and legends, whatever the chip. ``computing``: the chip works, and waits for no memory, link or
-    processor. ``colour`` and ``hatch``: how plots show it.
+    processor. ``colour`` and ``hatch``: how plots show it. ``unused_of``: another reason of which this is the part
+    without use, by the numbers of multiplications of a command.
     """
 
     key: str
@@ -115,6 +115,7 @@ class Reason(NamedTuple):
     colour: str
     hatch: str = ""
     computing: bool = False
+    unused_of: str = ""
 
 
 class Category(NamedTuple):
@@ -241,15 +242,6 @@ class EngineType(ABC):
         """Return what one could change about an engine, beside its clock."""
         return iter(())
 
-    def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """Return what the time of a piece of the critical path goes to: key of a reason -> fs; they add up to the
-        piece."""
-        return {piece.kind: piece.end - piece.start}
-
-    def worked_until(self, chip: Chip, engine: str, record: Any, data_fs: int) -> int:
-        """Return when a command with this record has no more work but only results to hand on, fs."""
-        raise KeyError(self.type)
-
     @abstractmethod
     def clock(self, chip: Chip, engine: str) -> Clock | None:
         """Clock of its edges; None for engines that start at any time."""
@@ -257,44 +249,3 @@ class EngineType(ABC):
     @abstractmethod
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
         """Start the processes of an engine that runs ``queue`` in order."""
-
-    @abstractmethod
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """Go from an event of a command back to what let it happen; None at the start of the run."""
-
-    def passed(self, chip: Chip, engine: str, record: Any, phase: Phase) -> int:
-        """Return when a command passed a phase other than 'done', fs. Raises KeyError where engines have none."""
-        raise KeyError(phase)
-
-    def later(
-        self,
-        chip: Chip,
-        engine: str,
-        record: Any,
-        commands: int,
-        fs: int,
-        tokens: Mapping[str, int] | None = None,
-    ) -> Any:
-        """Return what the engine would have noted ``commands`` commands and ``fs`` later, a whole number of its clocks;
-        some of its ``tokens`` come later by another time (``Wait.why`` -> fs). None for engines that cannot tell."""
-        return None
-
-    def times(
-        self,
-        program: Program,
-        engine: str,
-        log: EngineLog,
-        records: Sequence[Any],
-        summed: Callable[[EngineLog], Times],
-    ) -> Times:
-        """Return how an engine spent its time: from its ``log`` (``summed``), or from the ``records`` of the run."""
-        return summed(log)
-
-    def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
-        """Return when the first byte of a result is written, from the recorded start of the data of a command, fs."""
-        clock = self.clock(chip, engine)
-        return data_fs if clock is None else clock.at(clock.edge(data_fs) + 1)
-
-    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
-        """Return when an operand is read for the last time, fs."""
-        return end_fs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from accelsim.engines.base import EngineType, Offer
-from accelsim.engines.device import Device, Point, Process, Walk
+from accelsim.engines.device import QUEUE, START, Cause, Device, History, Process, activities
 from accelsim.program.commands import Command
 from accelsim.program.roles import spec_of, unit_of
 from accelsim.spec.chip import Chip
@@ -47,50 +47,62 @@ class Clocked(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
+        clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
         for command in queue:
-            available, why = yield from device.available(command.waits)
+            available, wait = yield from device.available(command.waits)
             first = max(last + 1, clock.edge(available))
-            log.wait(clock.at(last), clock.at(first - 1), why)
+            ready, cause = clock.at(first - 1), wait if wait is not None and first > last + 1 else before
+            log.wait(command.id, clock.at(last), ready, cause[2])
             yield device.sleep_until(clock.at(first))
-            clocks = clocks_of(command)
-            held = yield from device.hold_ports(command, engine, clock.at(clocks))
-            log.wait(clock.at(first - 1), clock.at(max(first, clock.edge(held)) - 1), "buffer port")
+            held = yield from device.hold_ports(command, engine, clock.at(clocks_of(command)))
             first = max(first, clock.edge(held))
-            last = first + clocks - 1
-            log.busy.append((clock.at(first - 1), clock.at(last)))
-            self.carry_out(device, command, clock, first, last)
+            log.wait(command.id, ready, clock.at(first - 1), "buffer port")
+            last = first + clocks_of(command) - 1
+            log.work(command.id, clock.at(first - 1), clock.at(last))
+            narrow = device.narrow_buffer(command) if held else ""
+            self.carry_out(
+                device,
+                command,
+                clock,
+                first,
+                last,
+                self.history(command, cause, ready, clock, first, last, narrow),
+            )
+            before = (command.id, "done", QUEUE)
 
-    def carry_out(self, device: Device, command: Command, clock: Clock, first: int, last: int) -> None:
+    def history(
+        self,
+        command: Command,
+        cause: Cause,
+        ready: int,
+        clock: Clock,
+        first: int,
+        last: int,
+        narrow: str = "",
+    ) -> History:
+        """Return how a command ended that ``cause`` let go on at ``ready`` fs and that occupies the edges ``first`` to
+        ``last``; ``narrow``: the buffer for whose ports it waited."""
+        resource, begins, edge = unit_of(command.engine), [], first - 1
+        kinds = []
+        for kind, clocks in self.stages(command):
+            kinds.append(kind)
+            begins.append(clock.at(edge))
+            edge += clocks
+        if edge < last:
+            kinds.append(self.disturbed)
+            begins.append(clock.at(edge))
+        done = activities(tuple(kinds), resource)
+        if ready < begins[0]:
+            return History(cause, (*activities(("buffer_port",), narrow), *done), (ready, *begins))
+        return History(cause, done, tuple(begins))
+
+    def carry_out(
+        self, device: Device, command: Command, clock: Clock, first: int, last: int, history: History
+    ) -> None:
         """The command occupies the edges ``first`` to ``last``; it reads all its operands until the last of them."""
         device.begin_now(command, clock.at(first))
-        device.complete(command, clock.at(first - 1), clock.at(first - 1), clock.at(last), clock.at(first))
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """Back through its stages to the command before on the engine, or to what came last of what was waited for."""
-        clock, (start, _, _) = self.clock(walk.chip, command.engine), walk.span(command.id)
-        before = walk.queue_before(command.id)
-        free = clock.edge(walk.span(before)[2]) + 1 if before >= 0 else 1
-        wait, available = walk.latest(command)
-        first = max(free, clock.edge(available))
-        begin, buffer = clock.at(first - 1), walk.buffer(command)
-        on_time = start == begin or (buffer and start > begin)
-        walk.check(command, bool(on_time), f"starts at {start} fs instead of {begin}")
-        self._stages_back(walk, command, clock)
-        walk.emit(begin, command.id, "buffer_port", buffer)
-        if wait is not None and first > free:
-            return walk.follow(command, wait, first, clock)
-        walk.linked("queue" if before >= 0 else "start")
-        return Point(before, "done") if before >= 0 else None
-
-    def _stages_back(self, walk: Walk, command: Command, clock: Clock) -> None:
-        start, _, end = walk.span(command.id)
-        edge = clock.edge(start) + clocks_of(command)
-        if end > clock.at(edge):
-            walk.emit(clock.at(edge), command.id, self.disturbed, unit_of(command.engine))
-        for kind, clocks in self.stages(command)[::-1]:
-            edge -= clocks
-            walk.emit(max(start, clock.at(edge)), command.id, kind, unit_of(command.engine))
+        begin = clock.at(first - 1)
+        device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
 
 
 def clocks_of(command: Command) -> int:

@@ -1,20 +1,19 @@
-"""View of an engine type on a simulation (``Device``) and of the walk along the critical path (``Walk``)."""
+"""View of an engine type on a simulation (``Device``), and the records that its processes leave (``History``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import simpy
 
-from accelsim.program.commands import Command, Meet, Message, Phase, Program, Wait
+from accelsim.program.commands import Command, Meet, Message, Phase, Wait
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
 Process = Generator[simpy.Event, Any, None]
-Edges = tuple[int, int, int]
-
 
 LATE, LAST = 2, 3
 """SimPy priorities below NORMAL: runs when every other event of the instant has run, also those that are late."""
@@ -40,13 +39,17 @@ class Asked(NamedTuple):
 class Served(NamedTuple):
     """Times of one request, fs: acceptance, the edge before the first data beat, the last data beat.
 
-    ``by_link``: the link before the memory, not the memory itself, set the pace of the data.
+    ``by_link``: the link before the memory, not the memory itself, set the pace of the data. ``by_cache``: a cache
+    before the memory did, alone. ``after``: the command whose data the port had to move first and when they ended, None
+    where the port was free.
     """
 
     accepted: int
     data: int
     end: int
     by_link: bool = False
+    by_cache: bool = False
+    after: tuple[int, int] | None = None
 
 
 class Delivery(NamedTuple):
@@ -64,17 +67,101 @@ class MemoryPort(Protocol):
         """Ask now (at an edge) for a transfer; the event fires at acceptance with ``Served``. Lower rank goes first."""
 
 
+Mix = tuple[tuple[str, int], ...]
+"""Keys of reasons, and how many parts of the time of a segment go to each."""
+Piece = tuple[int, str, str, Mix]
+"""Start (fs), kind, resource and mix of a segment of the critical path; see ``accelsim.machine.run.Segment``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a command does for a while: a kind of segment (``EngineType.pieces``), and the resource that it names."""
+
+    kind: str
+    resource: str
+
+    def pieces(self, begin_fs: int, end_fs: int, event: str) -> Iterator[Piece]:
+        """Yield the segments from ``end_fs`` back to ``begin_fs``, on the way to an event of the command."""
+        yield begin_fs, self.kind, self.resource, ()
+
+
+Cause = tuple[int, str, str]
+"""A command, its event, and why that had to come first (a key of ``machine.run.PATH_LINKS``); a ``Wait`` is one."""
+QUEUE, PORT = "queue", "port"
+"""Reasons of a cause that lets the next one go on at once; a token passes on after a delay."""
+START: Cause = (-1, "", "start")
+"""Nothing had to come first."""
+
+
+class History(NamedTuple):
+    """How a command came to its end: ``cause`` let it go on at the first of the times ``begins`` (fs); then it did the
+    ``activities``, each from its time until that of the next.
+
+    ``early``: an event before the end that came about in another way, and its history. ``w`` and ``a``: when a product
+    had read its stationary and its streamed operand, fs.
+    """
+
+    cause: Cause
+    activities: tuple[Activity, ...]
+    begins: tuple[int, ...]
+    early: tuple[str, History] | None = None
+    w: int = 0
+    a: int = 0
+
+    def of(self, event: str) -> History:
+        """Return how the command came to an event."""
+        return self.early[1] if self.early is not None and self.early[0] == event else self
+
+    def read(self, role: str, end_fs: int) -> int:
+        """Return when an operand had been read, fs, of a command that ends at ``end_fs``."""
+        return {"w": self.w, "a": self.a}.get(role) or end_fs
+
+    def moved(self, number: Callable[[int], int], fs: int) -> History:
+        """Return the history of a command that did the same ``fs`` later; ``number`` gives the number of its causes."""
+        before, event, why = self.cause
+        early = self.early and (self.early[0], self.early[1].moved(number, fs))
+        return History(
+            (number(before) if before >= 0 else before, event, why), self.activities,
+            tuple(begin + fs for begin in self.begins), early, self.w and self.w + fs, self.a and self.a + fs,
+        )  # fmt: skip
+
+
+@cache
+def activities(kinds: tuple[str, ...], resource: str) -> tuple[Activity, ...]:
+    """Return activities of one resource, the same objects for all commands."""
+    return tuple(Activity(kind, resource) for kind in kinds)
+
+
+BUSY, ACTIVE = "busy", "active"
+"""Reasons in a log that are none to wait: an engine is busy; of an array only, rows stream."""
+
+
 @dataclass
 class EngineLog:
-    """How one engine spent its time, fs: ``busy`` intervals, and ``waits`` intervals with what was missing."""
+    """How one engine spent its time: ``entries`` of command, reason (``BUSY`` or what was missing) and fs.
 
-    busy: list[tuple[int, int]] = field(default_factory=list)
-    waits: list[tuple[int, int, str]] = field(default_factory=list)
+    ``listed``: reasons in the order in which they are listed; others follow as they come.
+    """
 
-    def wait(self, start_fs: int, end_fs: int, why: str) -> None:
-        """The head command waited; empty intervals are dropped."""
+    entries: list[tuple[int, str, int]] = field(default_factory=list)
+    listed: tuple[str, ...] = ()
+    _until: int = 0
+
+    def spend(self, command: int, why: str, fs: int) -> None:
+        """Add time of a command, if it is any."""
+        if fs > 0:
+            self.entries.append((command, why, fs))
+
+    def work(self, command: int, start_fs: int, end_fs: int) -> None:
+        """The engine worked for a command, perhaps while it still worked for the one before."""
+        if end_fs > self._until:
+            self.spend(command, BUSY, end_fs - max(start_fs, self._until))
+            self._until = end_fs
+
+    def wait(self, command: int, start_fs: int, end_fs: int, why: str) -> None:
+        """A command waited; time in which the engine still worked does not count."""
         if end_fs > start_fs:
-            self.waits.append((start_fs, end_fs, why))
+            self.spend(command, why, end_fs - max(start_fs, self._until))
 
 
 class Times(NamedTuple):
@@ -112,19 +199,13 @@ class Device(Protocol):
     def ports(self) -> Mapping[tuple[str, bool], MemoryPort]:
         """(memory, write) -> its port."""
 
-    @property
-    def records(self) -> list[Any]:
-        """Return what engines note of their commands beyond start, data and end."""
-
-    @property
-    def by_link(self) -> set[int]:
-        """Transfers whose data the link held up, not the memory behind it."""
-
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
         """Return what several queues of the device share by a name, made by the first of them that asks."""
 
-    def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, str]]:
-        """Wait until the release times of all ``waits`` (of that kind) are known: (fs, what was missing last)."""
+    def available(
+        self, waits: Sequence[Wait], why: str = ""
+    ) -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
+        """Wait until the release times of all ``waits`` (of that kind) are known: (fs, the one released last)."""
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
         """The command passes the phase at ``t_fs`` (now or later)."""
@@ -135,8 +216,8 @@ class Device(Protocol):
     def meet(self, barrier: Meet) -> simpy.Event:
         """Come to a barrier now; the event fires when all have come."""
 
-    def needs_ports(self, command: Command) -> bool:
-        """Return whether the command must hold ports of buffers that can run out."""
+    def narrow_buffer(self, command: Command) -> str:
+        """Return the buffer whose ports can run out and that the command must hold, '' for none."""
 
     def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
         """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
@@ -154,79 +235,15 @@ class Device(Protocol):
         """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
 
     def complete(
-        self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1
+        self,
+        command: Command,
+        times: tuple[int, int, int],
+        history: History,
+        reads_from_fs: int = -1,
     ) -> None:
-        """Record a command whose times are certain, publish its completion, commit its effect when it completes.
+        """Record a command whose times (start, data, end; fs) are certain, and how it came to its end; publish its
+        completion, commit its effect when it completes.
 
         ``reads_from_fs``: since when everything that it reads must have been valid (checked at the end); negative when
         the reads are checked on their own.
         """
-
-
-class Point(NamedTuple):
-    """Where the walk goes on: a command and one of its events, a ``Phase``, 'accepted' of a transfer (by its port), or
-    a name that only its engine type knows.
-    """
-
-    command: int
-    event: str
-
-
-class Walk(Protocol):
-    """The walk along the critical path, backwards: ``t`` is where it stands."""
-
-    @property
-    def t(self) -> int:
-        """Return where the walk stands, fs."""
-
-    @property
-    def chip(self) -> Chip:
-        """The chip of the run."""
-
-    @property
-    def program(self) -> Program:
-        """The program of the run."""
-
-    @property
-    def clock(self) -> Clock:
-        """Clock of the chip."""
-
-    @property
-    def delay_fs(self) -> int:
-        """Time from the release of a token until it may be acquired."""
-
-    def span(self, command: int) -> tuple[int, int, int]:
-        """Start, first data and end of a command, fs."""
-
-    def record(self, command: int) -> Any:
-        """Return what the engine noted of a command."""
-
-    def queue_before(self, command: int) -> int:
-        """The command before it on the same engine, -1 for none."""
-
-    def port_before(self, command: int) -> int:
-        """The transfer before it through the same port if that one decided when its data came, -1 otherwise."""
-
-    def emit(self, start: int, command: int, kind: str, resource: str, edges: Edges = (0, 0, 0)) -> None:
-        """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
-
-    def linked(self, why: str) -> None:
-        """Say of the latest piece why it could not begin earlier."""
-
-    def latest(self, command: Command, why: str = "") -> tuple[Wait | None, int]:
-        """The wait (of that kind) that was released last, and when it could be acquired (0 without one)."""
-
-    def follow(self, command: Command, wait: Wait, edge: int, clock: Clock) -> Point:
-        """On to what ``command`` waited for; ``edge``: that at which it then went on, of ``clock``."""
-
-    def buffer(self, command: Command) -> str:
-        """The buffer whose ports a command may have to wait for, '' for none."""
-
-    def check(self, command: Command, holds: bool, what: str) -> None:
-        """LawError, with ``what`` the command did, unless it holds."""
-
-    def served_by(self, command: int) -> str:
-        """The memory whose data a transfer waited for, or the cache before it."""
-
-    def held_by_link(self, command: int) -> bool:
-        """Return whether the link held the data of a transfer up, not the memory behind it."""

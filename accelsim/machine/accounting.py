@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from typing import Any
 
-from accelsim.engines.device import EngineLog, Times
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.device import ACTIVE, BUSY, EngineLog, Times
 from accelsim.machine.run import Busy, Row, Slice
 from accelsim.program.actions import Action, ActionName
 from accelsim.program.commands import Command, Program
@@ -45,15 +41,22 @@ def costs(commands: Iterable[Command]) -> dict[Entry, int]:
     return totals
 
 
-def engine_times(program: Program, logs: Mapping[str, EngineLog], records: Sequence[Any]) -> dict[str, Times]:
-    """Engine -> how it spent its time, as its type tells it."""
-    noted = defaultdict[str, list[Any]](list)
-    for record in records:
-        noted[program.commands[record.command].engine].append(record)
-    return {
-        engine: ENGINES[kind].times(program, engine, logs[engine], noted[engine], _unit_time)
-        for engine, kind in program.engines.items()
-    }
+def times_of(log: EngineLog, commands: Sequence[Command]) -> Times:
+    """Return how an engine spent its time; by step only where it tells when it was active."""
+    return summed(log, ((commands[command].op, why, fs) for command, why, fs in log.entries))
+
+
+def summed(log: EngineLog, entries: Iterable[tuple[int, str, int]]) -> Times:
+    """Return the sums of entries (step, reason, fs) of a log."""
+    totals: dict[str, int] = dict.fromkeys(log.listed, 0)
+    by_step: dict[int, dict[str, int]] = {}
+    for op, why, fs in entries:
+        totals[why] = totals.get(why, 0) + fs
+        if log.listed and why != BUSY:
+            reasons = by_step.setdefault(op, {})
+            reasons[why] = reasons.get(why, 0) + fs
+    stalled = {why: fs for why, fs in totals.items() if fs and why not in (BUSY, ACTIVE)}
+    return Times(totals.get(BUSY, 0), stalled, by_step)
 
 
 def busy(times: Mapping[str, Times], time_fs: int) -> list[Busy]:
@@ -64,37 +67,6 @@ def busy(times: Mapping[str, Times], time_fs: int) -> list[Busy]:
     ]
 
 
-def _unit_time(log: EngineLog) -> Times:
-    covered = _union(log.busy)
-    stalled: dict[str, int] = defaultdict(int)
-    for why, lost in _uncovered(log.waits, covered):
-        stalled[why] += lost
-    return Times(sum(end - start for start, end in covered), dict(stalled), {})
-
-
-class Clips:
-    """Parts of a log, in which intervals begin in order."""
-
-    def __init__(self, log: EngineLog) -> None:
-        self._log = log
-        self._busy = list(accumulate((end for _, end in log.busy), max))
-        self._waits = list(accumulate((end for _, end, _ in log.waits), max))
-
-    def part(self, start: int, end: int) -> EngineLog:
-        """Return what the log says of the time from ``start`` to ``end``."""
-        found = EngineLog()
-        for a, b in self._log.busy[bisect_right(self._busy, start) :]:
-            if a >= end:
-                break
-            if b > start:
-                found.busy.append((max(a, start), min(b, end)))
-        for a, b, why in self._log.waits[bisect_right(self._waits, start) :]:
-            if a >= end:
-                break
-            found.wait(max(a, start), min(b, end), why)
-        return found
-
-
 def step_stalls(times: Mapping[str, Times], steps: int) -> list[dict[str, int]]:
     """Per step, fs of all engines that tell: 'active' at work, and why they waited ('shift', 'weights', ...)."""
     totals: list[dict[str, int]] = [defaultdict(int) for _ in range(steps)]
@@ -103,33 +75,6 @@ def step_stalls(times: Mapping[str, Times], steps: int) -> list[dict[str, int]]:
             for why, fs in reasons.items():
                 totals[op][why] += fs
     return [dict(entry) for entry in totals]
-
-
-def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        elif end > start:
-            merged.append((start, end))
-    return merged
-
-
-def _uncovered(
-    waits: Sequence[tuple[int, int, str]], covered: list[tuple[int, int]]
-) -> Iterable[tuple[str, int]]:
-    """Waiting time outside the busy intervals; both lists are in order and disjoint in themselves."""
-    index = 0
-    for start, end, why in waits:
-        lost = end - start
-        while index < len(covered) and covered[index][1] <= start:
-            index += 1
-        at = index
-        while at < len(covered) and covered[at][0] < end:
-            lost -= min(end, covered[at][1]) - max(start, covered[at][0])
-            at += 1
-        if lost > 0:
-            yield why, lost
 
 
 def step_spans(slices: Sequence[Slice], steps: int) -> list[tuple[int, int]]:

@@ -98,9 +98,7 @@ class Cached:
         if found.written_back:
             self._put_back(found.written_back, found.owners, asked, looked_up, op)
         served = self._front.through(asked, at_fs, came, waits=not hits and not asked.write)
-        if came is None or served.end > came.end:
-            stats.alone.add(asked.command)
-        return served
+        return served._replace(by_cache=came is None or served.end > came.end)
 
     def _fetch(self, lines: list[int], asked: Asked, at_fs: int, op: int, tensor: str) -> Served:
         line_B = self.stats.line_B

@@ -9,7 +9,7 @@ from typing import Any
 
 import simpy
 
-from accelsim.engines.device import Delivery, EngineLog, MemoryPort
+from accelsim.engines.device import Delivery, EngineLog, History, MemoryPort
 from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting
@@ -54,8 +54,7 @@ class Context:
     logs: dict[str, EngineLog] = field(default_factory=lambda: defaultdict(EngineLog))
     agenda: Agenda = field(default_factory=Agenda)
     progress: Progress | None = None
-    records: list[Any] = field(default_factory=list)
-    by_link: set[int] = field(default_factory=set)
+    histories: dict[int, History] = field(default_factory=dict)
     _shared: dict[str, Any] = field(default_factory=dict)
 
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
@@ -86,9 +85,9 @@ class Context:
         assert self.messages is not None
         return self.messages.meet(self.name, barrier)
 
-    def needs_ports(self, command: Command) -> bool:
-        """Return whether the command must hold ports of buffers that can run out."""
-        return bool(self.buffers.needed(command))
+    def narrow_buffer(self, command: Command) -> str:
+        """Return the buffer whose ports can run out and that the command must hold, '' for none."""
+        return self.buffers.narrow(command)
 
     def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
         """Hold the ports that it needs; the time (fs) from which all are held, 0 when none is needed."""
@@ -105,16 +104,16 @@ class Context:
             self.agenda.at(t_fs, lambda now: self.contents.begin(command, now))
 
     def complete(
-        self, command: Command, start_fs: int, data_fs: int, end_fs: int, reads_from_fs: int = -1
+        self,
+        command: Command,
+        times: tuple[int, int, int],
+        history: History,
+        reads_from_fs: int = -1,
     ) -> None:
-        """Record a command whose times are certain, publish its completion, commit its effect when it completes.
-
-        ``reads_from_fs``: since when everything that it reads must have been valid (checked at the end); negative when
-        the reads are checked on their own.
-        """
-        self.slices.append(
-            Slice(command.id, command.engine, command.op, command.label, start_fs, data_fs, end_fs)
-        )
+        """See ``Device.complete``."""
+        end_fs = times[2]
+        self.slices.append(Slice(command.id, command.engine, command.op, command.label, *times))
+        self.histories[command.id] = history
         self.milestones.publish(command.id, "done", end_fs)
         self.agenda.at(end_fs, lambda now: self._finish(command, reads_from_fs, now))
 

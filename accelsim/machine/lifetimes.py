@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import Run
+from accelsim.machine.run import Run, Slice
 
 
 class Live(NamedTuple):
@@ -31,11 +31,9 @@ def _lifetimes(run: Run) -> list[Live]:
     first: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], int] = {}
     writers: dict[tuple[int, int], int] = {}
-    records = {record.command: record for record in run.folds}
     for piece in run.slices:
-        command, record = run.program.commands[piece.command], records.get(piece.command)
-        kind = ENGINES[run.program.engines[piece.engine]]
-        begin = kind.written_from(run.chip, piece.engine, piece.data)
+        command, history = run.program.commands[piece.command], run.histories[piece.command]
+        begin = _written_from(run, piece)
         for use in command.writes:
             key = (use.region, use.version)
             first[key] = min(first.get(key, begin), begin)
@@ -43,9 +41,15 @@ def _lifetimes(run: Run) -> list[Live]:
             last[key] = max(last.get(key, piece.end), piece.end)
         for use in command.reads:
             key = (use.region, use.version)
-            end = kind.read_until(run.chip, piece.engine, record, use.role, piece.end)
-            last[key] = max(last.get(key, 0), end)
+            last[key] = max(last.get(key, 0), history.read(use.role, piece.end))
     return [Live(start, last[key], *key, writers[key]) for key, start in first.items()]
+
+
+def _written_from(run: Run, piece: Slice) -> int:
+    """Return when the first byte of a result is written, fs: of a transfer when it arrives, else at the next edge."""
+    kind = ENGINES[run.program.engines[piece.engine]]
+    clock = None if kind.moves else kind.clock(run.chip, piece.engine)
+    return piece.data if clock is None else clock.at(clock.edge(piece.data) + 1)
 
 
 def occupancy(run: Run) -> dict[str, list[tuple[int, int]]]:

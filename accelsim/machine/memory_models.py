@@ -131,15 +131,17 @@ def memories(
             model = found.drams[memory] = Addressed(
                 name, memory, level.dram(device), device, program, addresses(), record
             )
-        first = second = Port(env, clock, model)
+        queues = _by_acceptance if memory in found.drams else _by_data(name, attached)
+        first = second = Port(env, clock, model, queues)
         if before := cache_of(chip, memory):
             from accelsim.machine.cached import Cached, Front
 
             front = Front(None if name == "ideal" else lane_of(chip.memories[before]))
             found.caches[before] = Cached(before, front, model, program)
-            first = second = Port(env, clock, found.caches[before])
+            queues = queues if memory in found.drams else _by_data(name, chip.memories[before])
+            first = second = Port(env, clock, found.caches[before], queues)
         elif attached.full_duplex and memory not in found.drams:
-            second = Port(env, clock, _by_bytes(name, attached))
+            second = Port(env, clock, _by_bytes(name, attached), queues)
         found.ports[memory, False], found.ports[memory, True] = first, second
     return found
 
@@ -164,11 +166,31 @@ class MemoryModel(Protocol):
         """Times of a request that is accepted at ``at_fs``; that never falls from one request to the next."""
 
 
+Queues = Callable[[Served, int], bool]
+"""Whether a transfer that was served had to wait for the data of the one before, which ended then (fs)."""
+
+
+def _by_acceptance(served: Served, end_fs: int) -> bool:
+    return served.accepted < end_fs < served.end
+
+
+def _by_data(name: str, attached: Attachment) -> Queues:
+    """The rule of a memory that is not followed burst by burst."""
+    if name == "ideal":
+        return lambda served, end_fs: False
+    if attached.memory.pipelined:
+        return lambda served, end_fs: end_fs == served.data
+    return lambda served, end_fs: end_fs == served.data or served.accepted < end_fs
+
+
 class Port:
     """A shared port; ``request`` returns an event whose value is ``Served``."""
 
-    def __init__(self, env: simpy.Environment, clock: Clock, model: MemoryModel) -> None:
-        self._env, self._clock, self._model = env, clock, model
+    def __init__(
+        self, env: simpy.Environment, clock: Clock, model: MemoryModel, queues: Queues = _by_acceptance
+    ) -> None:
+        self._env, self._clock, self._model, self._queues = env, clock, model, queues
+        self._before: tuple[int, int] | None = None  # command and end of the latest transfer
         self._pending: list[tuple[tuple[int, str], Asked, simpy.Event]] = []
         self._arbitrating = False
         self._accepting_fs = 0  # earliest time of the next acceptance
@@ -191,7 +213,11 @@ class Port:
             self._pending.sort(key=lambda entry: entry[0])
         _, asked, accepted = self._pending.pop(0)
         now = int(self._env.now)
-        accepted.succeed(self._model.serve(asked, now))
+        served = self._model.serve(asked, now)
+        if self._before is not None and self._queues(served, self._before[1]):
+            served = served._replace(after=self._before)
+        self._before = asked.command, served.end
+        accepted.succeed(served)
         self._accepting_fs = self._clock.at(self._clock.edge(now) + 1)
         if self._pending:
             self._arbitrate()

@@ -13,7 +13,7 @@ import simpy
 
 from accelsim.program.commands import Phase, Wait
 
-Waiting = Generator[simpy.Event, Any, tuple[int, str]]
+Waiting = Generator[simpy.Event, Any, tuple[int, Wait | None]]
 
 
 class Milestones:
@@ -38,10 +38,10 @@ class Milestones:
     def available(self, waits: Iterable[Wait], why: str = "") -> Waiting:
         """Wait until all release times are known (with ``why``: only of those that wait for this).
 
-        Returns the time (fs) from which on all can be acquired (0 when there is nothing to wait for) and what was
-        missing last.
+        Returns the time (fs) from which on all can be acquired (0 when there is nothing to wait for) and the one that
+        was released last.
         """
-        latest, missing = 0, ""
+        latest, last = 0, None
         for wait in waits:
             if why and wait.why != why:
                 continue
@@ -54,5 +54,5 @@ class Milestones:
                 yield waiter
             released = known[wait.command] + self._delay_fs
             if released > latest:
-                latest, missing = released, wait.why
-        return latest, missing
+                latest, last = released, wait
+        return latest, last

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.device import QUEUE, History
 from accelsim.machine.replay import Replay
 from accelsim.machine.run import Run
 from accelsim.machine.shifts import Shift, fractions_of, nearest_shift, turns_of_clocks
@@ -38,8 +38,7 @@ def recurrence(program: Program, short: Run) -> Replay | None:
     holds = (
         _times_recur(found),
         _begins_alike(found),
-        _records_recur(found),
-        _links_recur(found),
+        _histories_recur(found),
         _settled(found),
     )
     return found if all(holds) else None
@@ -93,25 +92,17 @@ def _begins_alike(replay: Replay) -> bool:
     return before_fs <= begin_fs and unit_fs <= replay.end_fs <= behind_fs
 
 
-def _records_recur(replay: Replay) -> bool:
-    """Return whether what the engines noted of a unit is what they noted of the one before, as much later."""
-    short, span, records = (
-        replay.short,
-        replay.repeat.commands,
-        {each.command: each for each in replay.short.folds},
-    )
-    for number in replay.unit:
-        if number in records:
-            engine = short.program.commands[number].engine
-            kind, before = ENGINES[short.program.engines[engine]], records[number - span.size]
-            if kind.later(short.chip, engine, before, span.size, replay.shift_fs) != records[number]:
-                return False
-    return True
+def _histories_recur(replay: Replay) -> bool:
+    """Return whether the commands of a unit came to their ends as those of the one before did, as much later."""
+    size, histories = replay.repeat.commands.size, replay.short.histories
+    return all(_alike(histories[number - size], histories[number], size) for number in replay.unit)
 
 
-def _links_recur(replay: Replay) -> bool:
-    size, held = replay.repeat.commands.size, replay.short.by_link
-    return all((number in held) == (number - size in held) for number in replay.unit)
+def _alike(one: History, other: History, size: int) -> bool:
+    (before, *why), (cause, *reason) = one.cause, other.cause
+    if why != reason or one.activities != other.activities or (before >= 0) != (cause >= 0):
+        return False
+    return before + size == cause or before < 0 or why[1] != QUEUE
 
 
 def _settled(replay: Replay) -> bool:

@@ -11,25 +11,23 @@ moves with it. Where so many edges are no whole number of femtoseconds, times ar
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from accelsim.engines.device import EngineLog, Times
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.device import EngineLog, History, Times
 from accelsim.errors import count_of
-from accelsim.machine.accounting import Clips, busy, costs, engine_times, ledger_rows, step_stalls
+from accelsim.machine.accounting import busy, costs, ledger_rows, step_stalls, summed
 from accelsim.machine.run import Run, Segment, Slice
-from accelsim.machine.sequences import Numbers, Repeated
+from accelsim.machine.sequences import Repeated
 from accelsim.machine.shifts import Fractions, Shift
 from accelsim.program.commands import Program
 from accelsim.program.repeated import Repeat, Span
-from accelsim.time import FS, NEVER
+from accelsim.time import FS
 from accelsim.types import Ints
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
@@ -159,8 +157,8 @@ def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
         short, program=program, time_fs=time_fs,
         slices=Repeated(short.slices, span, replay.later, replay.behind),
         ledger=_ledger(replay), engines=busy(times, time_fs), step_spans=_step_spans(replay),
-        step_stalls=step_stalls(times, steps), folds=_records(replay),
-        by_link=Numbers(short.by_link, span) if short.by_link else set(), replay=replay,
+        step_stalls=step_stalls(times, steps), histories=_histories(replay),
+        replay=replay,
     )  # fmt: skip
 
 
@@ -225,114 +223,33 @@ def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]
 
 
 def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Times]:
-    """Return what happened until the first copy begins, in the time that each copy takes, and behind the copies."""
-    repeat, begin_fs, cut_fs = replay.repeat, replay.begin[0], replay.end_fs
-    unit, behind = repeat.commands.unit, range(repeat.commands.end, len(replay.short.slices))
-    clips = {engine: Clips(logs[engine]) for engine in replay.short.program.engines}
-    found = {engine: Times(0, {}, {}) for engine in clips}
-
-    def add(part: Part, times: int, copies: Sequence[int]) -> None:
-        """A part of the short run, as it is so many shifts later, in each of the copies (0: as it is)."""
-        for engine, spent in engine_times(replay.short.program, *part.moved(times)).items():
-            found[engine] = _sum(found[engine], spent, copies, repeat.steps)
-
-    add(Part(replay, clips, (0, cut_fs), range(unit.stop)), 0, [0])
-    window = Part(replay, clips, (begin_fs, cut_fs), unit)
-    for copies in replay.alike():
-        add(window, copies[0], copies)
-    add(Part(replay, clips, (cut_fs, NEVER), behind), repeat.times, [0])
-    return found
+    """Return how the engines spent their time in the whole run."""
+    return {engine: summed(log, _entries(replay, log)) for engine, log in logs.items()}
 
 
-def _sum(total: Times, more: Times, copies: Sequence[int], steps: Span) -> Times:
-    stalled = dict(total.stalled)
-    _add_reasons(stalled, more.stalled, len(copies))
-    by_step = dict(total.by_step)
-    for copy in copies:
-        for op, reasons in more.by_step.items():
-            _add_reasons(by_step.setdefault(steps.long(op) + copy * steps.size, {}), reasons)
-    return Times(total.busy + len(copies) * more.busy, stalled, by_step)
+def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
+    """Entries of the whole run by step: those of the unit once more for each copy."""
+    commands, steps, unit = replay.short.program.commands, replay.repeat.steps, replay.unit
+    for number, why, fs in log.entries:
+        op = steps.long(commands[number].op)
+        yield op, why, fs
+        if number in unit:
+            yield from ((op + copy * steps.size, why, fs) for copy in range(1, steps.times + 1))
 
 
-def _add_reasons(totals: dict[str, int], more: Mapping[str, int], times: int = 1) -> None:
-    for why, fs in more.items():
-        totals[why] = totals.get(why, 0) + times * fs
+def _histories(replay: Replay) -> Sequence[History]:
+    """Return how all commands came to their ends, those of copies made when somebody asks."""
+    span = replay.repeat.commands
 
+    def behind(history: History) -> History:
+        return history.moved(
+            lambda n: span.long(n) if n >= span.end else n + span.times * span.size, replay.whole_fs
+        )
 
-class Part:
-    """What the short run did between two moments, and noted of some commands. Raises KeyError for moments at which
-    nothing began or ended."""
+    def later(history: History, copy: int) -> History:
+        return history.moved(lambda n: n + copy * span.size, replay.shift.fs(copy))
 
-    def __init__(
-        self, replay: Replay, clips: Mapping[str, Clips], between: tuple[int, int], commands: range
-    ) -> None:
-        self._replay = replay
-        self.logs = {engine: clip.part(*between) for engine, clip in clips.items()}
-        self.records = [record for record in replay.short.folds if record.command in commands]
-
-    def moved(self, times: int) -> tuple[dict[str, EngineLog], list[Any]]:
-        """Logs and records so many shifts later; times that are whole femtoseconds later say the same as they are."""
-        fractions, program = self._replay.fractions, self._replay.short.program
-        if fractions is None or not times:
-            return self.logs, self.records
-        fs, chip = self._replay.shift.fs(times), self._replay.short.chip
-        records = []
-        for record in self.records:
-            engine = program.commands[record.command].engine
-            records.append(ENGINES[program.engines[engine]].later(chip, engine, record, 0, fs))
-        return {engine: self._later(engine, times) for engine in self.logs}, records
-
-    def _later(self, engine: str, times: int) -> EngineLog:
-        log, moments = self.logs[engine], self._replay.shift.later(*self._moments[engine], times)
-        both, busy = list(map(tuple, moments.tolist())), len(log.busy)
-        waits = zip(both[busy:], log.waits, strict=True)
-        return EngineLog(both[:busy], [(start, end, why) for (start, end), (_, _, why) in waits])
-
-    @cached_property
-    def _moments(self) -> dict[str, tuple[Ints, Ints]]:
-        """Engine -> when it began and ended to work, then to wait, fs, and what is cut off there, [intervals, 2]."""
-        return {engine: self._cut(engine, log) for engine, log in self.logs.items()}
-
-    def _cut(self, engine: str, log: EngineLog) -> tuple[Ints, Ints]:
-        fractions, shift = self._replay.fractions, self._replay.shift
-        assert fractions is not None
-        (begin_fs, cut), waits = self._replay.begin, [(a, b) for a, b, _ in log.waits]
-        edges = {begin_fs: cut, self._replay.end_fs: (cut + shift.num) % shift.den}
-        times_fs = list(chain.from_iterable([*log.busy, *waits]))
-        edges |= fractions.edges(engine, times_fs)
-        ends = edges | fractions.loose_ends(
-            engine, times_fs
-        )  # a transfer begins at an edge, a processor does not
-        begins = edges if ENGINES[self._replay.program.engines[engine]].moves else ends
-        cuts = [(begins[a], ends[b]) for a, b in log.busy] + [(begins[a], begins[b]) for a, b in waits]
-        moments = [*log.busy, *waits]
-        return np.array(moments, np.int64).reshape(-1, 2), np.array(cuts, np.int64).reshape(-1, 2)
-
-
-def _records(replay: Replay) -> Sequence[Any]:
-    """Return what the engines noted of their commands, those of copies made when somebody asks."""
-    short, span = replay.short, replay.repeat.commands
-    order = sorted(short.folds, key=lambda record: int(record.command >= span.end))
-    commands, engines, chip = short.program.commands, short.program.engines, short.chip
-    before = [record for record in order if record.command < span.end]
-    unit = [record for record in before if record.command in span.unit]
-    items = [*(record for record in before if record.command not in span.unit), *unit, *order[len(before) :]]
-
-    def moved(record: Any, number: int, fs: int, tokens: Mapping[str, int] | None = None) -> Any:
-        engine = commands[record.command].engine
-        return ENGINES[engines[engine]].later(chip, engine, record, number, fs, tokens)
-
-    def behind(record: Any) -> Any:
-        whole = replay.program.commands[span.long(record.command)]
-        moving = {wait.why for wait in whole.waits if wait.command >= span.end}
-        stays = {wait.why: 0 for wait in whole.waits if wait.why not in moving}
-        return moved(record, span.times * span.size, replay.whole_fs, stays)
-
-    return Repeated(
-        items, Span(len(before), len(unit), span.times),
-        lambda record, copy: moved(record, copy * span.size, replay.shift.fs(copy)),
-        behind,
-    )  # fmt: skip
+    return Repeated(replay.short.histories, span, later, behind)
 
 
 def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from accelsim.engines.device import History, Mix
 from accelsim.engines.registry import ENGINES
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
@@ -32,8 +33,6 @@ class CacheStats:
     through_B: int = 0
     changed_B: int = 0
     dirty_B: int = 0
-    alone: set[int] = field(default_factory=set)
-    """Transfers for which the memory behind had nothing to do, or was done before the cache."""
 
     @property
     def hit_rate(self) -> float:
@@ -73,8 +72,8 @@ class Segment(NamedTuple):
     """A piece of the critical path, times in fs: ``command`` kept the run waiting in ``kind`` of way (``PATH_KINDS``).
 
     ``resource``: what it was busy with or waited for, by its name: an engine's kind, a memory, a link, a buffer.
-    ``edges``: of a piece in which a MatMul streams, the clock edges at which rows streamed, the stationary operand
-    was shifted in, and neither. ``why``: what the start of the piece had to wait for (``PATH_LINKS``).
+    ``mix``: the reasons that its time goes to, where these are several. ``why``: what the start of the piece had to
+    wait for (``PATH_LINKS``).
     """
 
     start: int
@@ -82,7 +81,7 @@ class Segment(NamedTuple):
     command: int
     kind: str
     resource: str
-    edges: tuple[int, int, int] = (0, 0, 0)
+    mix: Mix = ()
     why: str = ""
 
 
@@ -156,12 +155,7 @@ class Run:
     nonzero_macs: dict[int, int] = field(
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
-    folds: Sequence[Any] = field(
-        default_factory=list
-    )  # what engine types noted of commands that compute, in order of execution
-    by_link: Set[int] = field(
-        default_factory=frozenset
-    )  # transfers whose data the link held up, not the memory behind it
+    histories: Sequence[History] = ()  # in the order of their commands
     job: Any = field(
         default=None, repr=False, compare=False
     )  # the accelsim.request.job.Job that it did, where it came from one

@@ -273,7 +273,7 @@ class Fractions:
 
     def _chooses(self, command: Command) -> bool:
         """Return whether a command waits for several others, the last of which is told; an array tells edges."""
-        return len(command.waits) > 1 and not self._line.notes(command)
+        return len(command.waits) > 1 and not self.run.histories[command.id].a
 
     def _written_named(self, begin: int) -> bool:
         """Return whether what each written command waits for last is the same one whatever is cut off."""

@@ -13,7 +13,7 @@ import simpy
 from accelsim.engines.device import EngineLog
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError
-from accelsim.machine.accounting import busy, engine_times, ledger, step_spans, step_stalls
+from accelsim.machine.accounting import busy, ledger, step_spans, step_stalls, times_of
 from accelsim.machine.check import check
 from accelsim.machine.contents import Agenda, Contents
 from accelsim.machine.context import Context, Progress
@@ -153,14 +153,14 @@ class _Device:
         program, context = self.program, self.context
         time_fs = max((piece.end for piece in context.slices), default=0)
         check_length(program.graph, program.chip, time_fs)
-        times = engine_times(program, context.logs, context.records)
+        times = {engine: times_of(context.logs[engine], program.commands) for engine in program.engines}
         slices, steps = sorted(context.slices, key=itemgetter(0)), len(program.steps)
         run = Run(
             chip=program.chip, program=program, values=self._how.values, time_fs=time_fs, slices=slices,
             ledger=ledger(program), engines=busy(times, time_fs), step_spans=step_spans(slices, steps),
             step_stalls=step_stalls(times, steps), outputs=self._effects.outputs(),
-            tensors=self._effects.kept(), folds=context.records, feeds=self._feeds,
-            nonzero_macs=self._effects.nonzero_macs, by_link=context.by_link,
+            tensors=self._effects.kept(), feeds=self._feeds, nonzero_macs=self._effects.nonzero_macs,
+            histories=[history for _, history in sorted(context.histories.items())],
         )  # fmt: skip
         self._follow(run)
         check(run)

@@ -13,7 +13,7 @@ import simpy
 
 from accelsim.engines.device import late
 from accelsim.program.commands import Command, Program
-from accelsim.program.roles import buffer_of
+from accelsim.program.roles import buffer_of, unit_of
 from accelsim.spec.chip import Chip
 
 COMPUTE_UNITS = 2
@@ -59,11 +59,21 @@ class Buffers:
         names = {region.memory for region in program.regions}
         self._ports = {name: BufferPorts(env, count) for name, count in scarce(program.chip, names).items()}
 
+    def narrow(self, command: Command) -> str:
+        """The buffer whose ports can run out and that a command must hold, '' for none."""
+        if not self._ports:
+            return ""
+        names = {unit_of(name) for name in self._touched(command) if name in self._ports}
+        return next((name for name in self._program.chip.buffers if name in names), "")
+
+    def _touched(self, command: Command) -> set[str]:
+        return {self._program.regions[use.region].memory for use in (*command.reads, *command.writes)}
+
     def needed(self, command: Command) -> list[BufferPorts]:
         """The scarce ports that a command must hold, in order of buffer names."""
         if not self._ports:
             return []
-        touched = {self._program.regions[use.region].memory for use in (*command.reads, *command.writes)}
+        touched = self._touched(command)
         return [ports for name, ports in self._ports.items() if name in touched]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run
-from accelsim.program.commands import Command, Phase
+from accelsim.program.commands import Phase
 from accelsim.types import Ints
 
 
@@ -20,15 +17,6 @@ class Timeline:
     def __init__(self, run: Run) -> None:
         self.run, self.commands = run, run.program.commands
         self.times: Ints = np.array([piece[4:] for piece in run.slices], np.int64).reshape(-1, 3)
-
-    @cached_property
-    def records(self) -> Mapping[int, Any]:
-        """Return what the engines noted, by command."""
-        return {record.command: record for record in self.run.folds}
-
-    def notes(self, command: Command) -> bool:
-        """Return whether the engine of a command notes something of it."""
-        return command.id in self.records
 
     @cached_property
     def engines(self) -> Ints:
@@ -46,6 +34,4 @@ class Timeline:
         """Return when a command passed a phase, fs."""
         if phase == "done":
             return int(self.times[number, 2])
-        run, engine = self.run, self.commands[number].engine
-        kind = ENGINES[run.program.engines[engine]]
-        return kind.passed(run.chip, engine, self.records[number], phase)
+        return self.run.histories[number].read(phase, 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
-from accelsim.engines.device import Asked, Device, Point, Process, Served, Walk
+from accelsim.engines.device import PORT, QUEUE, Activity, Asked, Cause, Device, History, Process, Served
 from accelsim.program.commands import Command, Transfer
 from accelsim.spec.chip import Chip
+from accelsim.spec.levels import cache_of
 from accelsim.spec.link import link_name
 from accelsim.time import FS_PER_S, Clock, clock_of
 
@@ -48,67 +49,72 @@ class Dma(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        clock, log, issued = device.clock, device.logs[engine], 0
+        clock, log, issued, before = device.clock, device.logs[engine], 0, UNCAUSED
         first = {  # memory -> whether its loads win against its stores
             name: memory.arbitration == "loads_first" for name, memory in device.chip.memories.items()
         }
+        routes = dict[tuple[str, bool, bool], _Route]()
         for command in queue:
             work = cast(Transfer, command.work)
-            available, why = yield from device.available(command.waits)
+            available, wait = yield from device.available(command.waits)
             edge = max(issued + 1, clock.edge(available))
+            cause = wait if wait is not None and edge > issued + 1 else before
             yield device.sleep_until(clock.at(edge))
             rank = (int(work.write == first[work.memory]), engine)
             asked = Asked(work.nbytes, work.write, command.id)
             served: Served = yield device.ports[work.memory, work.write].request(rank, asked)
-            log.wait(clock.at(issued), clock.at(edge - 1), why)
-            log.wait(clock.at(edge - 1), served.accepted, "port")
-            log.busy.append((served.accepted, served.end))
-            issued = clock.edge(served.accepted)
-            if served.by_link:
-                device.by_link.add(command.id)
+            log.wait(command.id, clock.at(issued), clock.at(edge - 1), cause[2])
+            log.wait(command.id, clock.at(edge - 1), served.accepted, "port")
+            log.work(command.id, served.accepted, served.end)
+            queued = clock.at(issued) if cause is before and before[0] >= 0 else -1
+            key = work.memory, served.by_link, served.by_cache
+            if key not in routes:
+                routes[key] = _route(device.chip, engine, *key)
+            history = _history(routes[key], cause, queued, clock.at(edge), served)
+            issued, before = clock.edge(served.accepted), (command.id, ACCEPTED, QUEUE)
             device.begin_now(command, served.accepted)
-            device.complete(command, served.accepted, served.data, served.end, served.data)
+            device.complete(command, served[:3], history, served.data)
 
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """Go from the end of its data to the transfer before through the port, or to what let the request be issued."""
-        if event == "done" and (point := self._data(walk, command)):
-            return point
-        return self._issue(walk, command)
 
-    def _data(self, walk: Walk, command: Command) -> Point | None:
-        """From the end of the data to their cause: the transfer before, if the port was busy, or the request."""
-        (start, data, _), before = walk.span(command.id), walk.port_before(command.id)
-        begin = walk.span(before)[2] if before >= 0 else start
-        memory = walk.served_by(command.id)
-        attached = walk.chip.memories[memory]
-        link = link_name(attached.link) or memory
-        walk.emit(max(begin, data), command.id, "transfer", link if walk.held_by_link(command.id) else memory)
-        link_fs = int(attached.link.latency * FS_PER_S) if attached.link else 0
-        walk.emit(begin + link_fs, command.id, "latency", memory)
-        walk.emit(begin, command.id, "latency", link)
-        walk.linked("port" if before >= 0 else "")
-        return Point(before, "done") if before >= 0 else None
+ACCEPTED = "accepted"
+"""Event of a transfer: its port has taken the request."""
+UNCAUSED: Cause = (-1, "", "")
+"""Nothing had to come before the first request."""
 
-    def _issue(self, walk: Walk, command: Command) -> Point | None:
-        """From the acceptance of a request to what let it be issued."""
-        clock, start, before = walk.clock, walk.span(command.id)[0], walk.queue_before(command.id)
-        issued = clock.edge(walk.span(before)[0]) if before >= 0 else 0
-        wait, available = walk.latest(command)
-        ready = clock.edge(available)
-        asked = max(issued + 1, ready)
-        walk.check(command, clock.at(asked) <= start, f"was accepted before edge {asked}")
-        walk.emit(clock.at(asked), command.id, "requests", walk.served_by(command.id))
-        if wait is not None and ready > issued + 1:
-            return walk.follow(command, wait, asked, clock)
-        if before < 0:
-            return None
-        walk.emit(walk.span(before)[0], command.id, "requests", command.engine)
-        walk.linked("queue")
-        return Point(before, "accepted")
 
-    def written_from(self, chip: Chip, engine: str, data_fs: int) -> int:
-        """Begin with the first byte that arrives."""
-        return data_fs
+class _Route(NamedTuple):
+    """What transfers do that a memory, or the cache before it, serves: requests of the queue and of the port, then
+    latencies of link (fs) and memory, and data."""
+
+    queued: tuple[Activity, ...]
+    asked: tuple[Activity, ...]
+    moving: tuple[Activity, ...]
+    link_fs: int
+
+
+def _route(chip: Chip, engine: str, memory: str, by_link: bool, by_cache: bool) -> _Route:
+    memory = cache_of(chip, memory) if by_cache else memory
+    link = chip.memories[memory].link
+    before = link_name(link) or memory
+    asked = (Activity("requests", memory),)
+    moving = (
+        Activity("latency", before), Activity("latency", memory), Activity("transfer", before if by_link else memory)
+    )  # fmt: skip
+    return _Route(
+        (Activity("requests", engine), *asked), asked, moving, int(link.latency * FS_PER_S) if link else 0
+    )
+
+
+def _history(route: _Route, cause: Cause, queued: int, asked: int, served: Served) -> History:
+    """Return how a transfer ended that was ``asked`` for (fs) once ``cause`` was there; ``queued``: when the request
+    before was accepted, -1 where that was not the cause."""
+    request, requests = (route.queued, (queued, asked)) if queued >= 0 else (route.asked, (asked,))
+    begin = served.accepted if served.after is None else served.after[1]
+    begins = begin, begin + route.link_fs, max(begin, served.data)
+    if served.after is None:
+        return History(cause, request + route.moving, requests + begins)
+    early = (ACCEPTED, History(cause, request, requests))
+    return History((served.after[0], "done", PORT), route.moving, begins, early)
 
 
 ENGINE = Dma()

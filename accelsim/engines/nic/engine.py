@@ -12,7 +12,7 @@ from typing import Any
 import simpy
 
 from accelsim.engines.base import EngineType, Reason
-from accelsim.engines.device import Device, Point, Process, Walk
+from accelsim.engines.device import QUEUE, START, Device, History, Process, activities
 from accelsim.program.commands import Command, Meet, Message
 from accelsim.spec.chip import Chip
 
@@ -42,16 +42,19 @@ class Nic(EngineType):
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        log, free = device.logs[engine], 0
+        log, free, before = device.logs[engine], 0, START
         for command in queue:
-            available, why = yield from device.available(command.waits)
-            ready = max(free, available)
-            log.wait(free, ready, why)
+            available, wait = yield from device.available(command.waits)
+            ready, cause = max(free, available), wait if wait is not None and available > free else before
+            log.wait(command.id, free, ready, cause[2])
             yield device.sleep_until(ready)
             begin, free = yield from self._work(device, command)
-            log.wait(ready, begin, "peer")
-            log.busy.append((begin, free))
-            device.complete(command, begin, begin, free, begin)
+            log.wait(command.id, ready, begin, "peer")
+            log.work(command.id, begin, free)
+            peer = command.work.peer if isinstance(command.work, Message) else "the others"
+            history = History(cause, activities(("peer", "message"), peer), (ready, begin))
+            device.complete(command, (begin, begin, free), history, begin)
+            before = (command.id, "done", QUEUE)
 
     def _work(self, device: Device, command: Command) -> Generator[simpy.Event, Any, tuple[int, int]]:
         """Begin and end of a command whose turn it is, fs."""
@@ -66,23 +69,6 @@ class Nic(EngineType):
         device.begin_now(command, begin)
         arrives: int = yield delivery.done
         return begin, int(device.env.now) if command.kind == "Send" else arrives
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """Through the message to the peer that was waited for, then to what made this side ready."""
-        begin, before = walk.span(command.id)[0], walk.queue_before(command.id)
-        free = walk.span(before)[2] if before >= 0 else 0
-        wait, available = walk.latest(command)
-        ready = max(free, available)
-        walk.check(command, begin >= ready, f"begins at {begin} fs, before it is ready at {ready}")
-        peer = command.work.peer if isinstance(command.work, Message) else "the others"
-        walk.emit(begin, command.id, "message", peer)
-        walk.emit(ready, command.id, "peer", peer)
-        if wait is not None and available > free:
-            walk.linked(wait.why)
-            walk.emit(available - walk.delay_fs, command.id, "hand_over", command.engine)
-            return Point(wait.command, wait.phase)
-        walk.linked("queue" if before >= 0 else "start")
-        return Point(before, "done") if before >= 0 else None
 
 
 ENGINE = Nic()

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.clocked import Clocked
-from accelsim.engines.device import Device
+from accelsim.engines.device import Device, History
 from accelsim.engines.row_stationary import words
-from accelsim.program.commands import Command, Cycles, Phase
+from accelsim.program.commands import Command, Cycles
 from accelsim.program.roles import Unit
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
 if TYPE_CHECKING:
     from accelsim.engines.row_stationary.spec import RowStationary as Spec
-
-
-class PassRecord(NamedTuple):
-    """Edges of one command: filters (``w``) and ifmaps (``a``) are read for the last time, the ``last`` one of all."""
-
-    command: int
-    w: int
-    a: int
-    last: int
 
 
 class RowStationary(Clocked):
@@ -80,28 +71,19 @@ class RowStationary(Clocked):
         work = cast(Cycles, command.work)
         return ((words.LOAD, work.w), (words.STEPS, work.clocks - work.w))
 
-    def carry_out(self, device: Device, command: Command, clock: Clock, first: int, last: int) -> None:
+    def carry_out(
+        self, device: Device, command: Command, clock: Clock, first: int, last: int, history: History
+    ) -> None:
         """Filters and ifmaps are free before the last psum is written."""
         work = cast(Cycles, command.work)
-        record = PassRecord(command.id, first + work.w - 1, first + work.a - 1, last)
-        device.records.append(record)
-        for phase, edge in (("w", record.w), ("a", record.a)):
-            device.publish(command.id, phase, clock.at(edge))  # type: ignore[arg-type]
-            device.check_reads(command, phase, clock.at(first), clock.at(edge))
+        w, a = clock.at(first + work.w - 1), clock.at(first + work.a - 1)
+        device.publish(command.id, "w", w)
+        device.check_reads(command, "w", clock.at(first), w)
+        device.publish(command.id, "a", a)
+        device.check_reads(command, "a", clock.at(first), a)
         device.begin_now(command, clock.at(first))
-        device.complete(command, clock.at(first - 1), clock.at(first - 1), clock.at(last))
-
-    def passed(self, chip: Chip, engine: str, record: PassRecord, phase: Phase) -> int:
-        """Return when an operand has been read for the last time, fs."""
-        return self.clock(chip, engine).at(record.w if phase == "w" else record.a)
-
-    def worked_until(self, chip: Chip, engine: str, record: PassRecord, data_fs: int) -> int:
-        """End with its last sum."""
-        return self.clock(chip, engine).at(record.last)
-
-    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
-        """The last edge at which the operand is read."""
-        return self.passed(chip, engine, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
+        begin = clock.at(first - 1)
+        device.complete(command, (begin, begin, clock.at(last)), history._replace(w=w, a=a))
 
 
 ENGINE = RowStationary()

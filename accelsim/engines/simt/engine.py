@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.engines.base import Category, Improvement, Lowering, Mapped, MappingKind, Offer, Price, Reason
 from accelsim.engines.clocked import Clocked, clocks_of, not_a_function
-from accelsim.engines.device import Device, Process
+from accelsim.engines.device import QUEUE, START, Device, Process
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
 from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command, Step
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REASONS = (
     Reason("products", "products", "multiplying in the multiprocessors", "products", "#117733", computing=True),
     Reason("tile_padding", "unused parts of tiles", "computing parts of tiles that hold nothing",
-           "unused parts of tiles", "#a1d99b", computing=True),
+           "unused parts of tiles", "#a1d99b", computing=True, unused_of="products"),
     Reason("block_ends", "ends of blocks", "finishing blocks, with what is fused", "ends of blocks", "#44aa99",
            "----", True),
     Reason("lanes", "other functions", "computing other functions in the multiprocessors", "other functions",
@@ -123,11 +123,11 @@ class Multiprocessors(Clocked):
             device.env.process(self._run_beside(device, engine, queue))
 
     def _run_beside(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        """As of any clocked engine, but that pieces take longer where others have what they want."""
+        """Run a queue as any clocked engine does, but that pieces take longer where others have what they want."""
         from accelsim.engines.simt.sharing import Sharing
         from accelsim.engines.simt.writing import LAUNCH
 
-        clock, log, last = self.clock(device.chip, engine), device.logs[engine], 0
+        clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
         spec: Simt = spec_of(device.chip, engine)
         spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
         shared: Sharing = device.shared(
@@ -135,9 +135,10 @@ class Multiprocessors(Clocked):
         )
         final = {command.op: command.id for command in queue}
         for command in queue:
-            available, why = yield from device.available(command.waits)
+            available, wait = yield from device.available(command.waits)
             first = max(last + 1, clock.edge(available))
-            log.wait(clock.at(last), clock.at(first - 1), why)
+            cause = wait if wait is not None and first > last + 1 else before
+            log.wait(command.id, clock.at(last), clock.at(first - 1), cause[2])
             yield device.sleep_until(clock.at(first))
             device.begin_now(command, clock.at(first))
             if command.label == LAUNCH:
@@ -147,8 +148,10 @@ class Multiprocessors(Clocked):
             if command.id == final[command.op]:
                 shared.end(command.op, last)
             begin = clock.at(first - 1)
-            log.busy.append((begin, clock.at(last)))
-            device.complete(command, begin, begin, clock.at(last), clock.at(first))
+            log.work(command.id, begin, clock.at(last))
+            history = self.history(command, cause, begin, clock, first, last)
+            device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
+            before = (command.id, "done", QUEUE)
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Products, convolutions, functions, attention."""
@@ -195,14 +198,6 @@ class Multiprocessors(Clocked):
         found[ACTIVE] = Price(active_J, INSTRUCTIONS, "busy multiprocessors", "guess")
         lower = at_clock(unit.spec)
         return {action: price._replace(energy_J=price.energy_J * lower) for action, price in found.items()}
-
-    def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """Return shares of products, with parts of tiles that hold nothing apart."""
-        if piece.kind != "products":
-            return super().shares(piece, command)
-        fs, (work, unused) = piece.end - piece.start, multiplications(command.actions)
-        padding_fs = fs * unused // max(1, work + unused)
-        return {"products": fs - padding_fs, "tile_padding": padding_fs}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """More multiprocessors, launches that take half as long."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from accelsim.engines.base import (
     REMAPPED,
@@ -19,16 +15,15 @@ from accelsim.engines.base import (
     Offer,
     Price,
 )
-from accelsim.engines.device import Device, EngineLog, Point, Times, Walk
+from accelsim.engines.device import Device
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.engines.systolic.records import FoldRecord, streamed, time_spent, weights_free
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.program.commands import Command, Phase, Program
+from accelsim.program.commands import Command
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
 from accelsim.spec.chip import Chip
-from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Conv
@@ -94,18 +89,6 @@ class Systolic(EngineType):
 
         return improvements(chip, unit)
 
-    def shares(self, piece: Any, command: Command) -> dict[str, int]:
-        """Return how much of what a MatMul streams is work, unused PEs, weight shift, or neither."""
-        if piece.kind != "stream":
-            return super().shares(piece, command)
-        return words.stream_shares(piece.end - piece.start, piece.edges, command)
-
-    def worked_until(self, chip: Chip, engine: str, record: FoldRecord, data_fs: int) -> int:
-        """Return when it had streamed its last row; from then on the array only drains."""
-        edges = (record.folds - 1) * record.step + record.rows
-        period_fs = Fraction(FS_PER_S) / Fraction(spec_of(chip, engine).clock or chip.clock)
-        return data_fs + int(edges * period_fs)
-
     def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the array, else of the chip."""
         return clock_of(spec_of(chip, engine).clock or chip.clock)
@@ -117,53 +100,6 @@ class Systolic(EngineType):
         MatrixEngine(
             device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
         ).start()
-
-    def back(self, walk: Walk, command: Command, event: str) -> Point | None:
-        """Go back to the command before, or to the operand or slot that came last."""
-        from accelsim.engines.systolic.path import ArrayPath
-
-        unit, clock = spec_of(walk.chip, command.engine), self.clock(walk.chip, command.engine)
-        return ArrayPath(walk, unit, clock).back(command, event)
-
-    def passed(self, chip: Chip, engine: str, record: FoldRecord, phase: Phase) -> int:
-        """Return when an operand has been read for the last time, fs."""
-        return self.clock(chip, engine).at(streamed(record) if phase == "a" else weights_free(record))
-
-    def later(
-        self,
-        chip: Chip,
-        engine: str,
-        record: FoldRecord,
-        commands: int,
-        fs: int,
-        tokens: Mapping[str, int] | None = None,
-    ) -> FoldRecord:
-        """All edges later; a token that was not waited for (0) is none later either."""
-        clock, own = self.clock(chip, engine), tokens or {}
-        edges = clock.edge(fs)
-        ready = {
-            why: edge and edge + (clock.edge(own[why]) if why in own else edges)
-            for why, edge in record.ready.items()
-        }
-        return FoldRecord(
-            record.command + commands, record.free + edges, record.load_first + edges, record.stream_first + edges,
-            record.step, record.reload, record.load, record.rows, record.folds, record.done + edges, ready,
-            record.held, record.leaving,
-        )  # fmt: skip
-
-    def times(
-        self, program: Program, engine: str, log: EngineLog, records: Sequence[FoldRecord],
-        summed: Callable[[EngineLog], Times],
-    ) -> Times:  # fmt: skip
-        """Return the times from the edges of its commands: streaming, or why not."""
-        commands = program.commands
-        mine = [record for record in records if commands[record.command].engine == engine]
-        steps = np.array([commands[record.command].op for record in mine], np.int64)
-        return time_spent(mine, steps, self.clock(program.chip, engine))
-
-    def read_until(self, chip: Chip, engine: str, record: Any, role: str, end_fs: int) -> int:
-        """The last edge at which the operand is read."""
-        return self.passed(chip, engine, record, role) if role in ("a", "w") else end_fs  # type: ignore[arg-type]
 
 
 def accumulator_B(chip: Chip) -> int:

@@ -14,19 +14,45 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
-from accelsim.engines.device import Device, Process
-from accelsim.engines.systolic.records import FoldRecord
+from accelsim.engines.device import (
+    ACTIVE,
+    BUSY,
+    QUEUE,
+    START,
+    Activity,
+    Cause,
+    Device,
+    History,
+    Process,
+)  # fmt: skip
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.timing import FoldTiming, fold_timing
-from accelsim.program.commands import Command, Folds
+from accelsim.engines.systolic.streaming import Timed
+from accelsim.program.commands import Command, Folds, Wait, Work
+from accelsim.program.roles import unit_of
 from accelsim.time import Clock
 
 T = TypeVar("T")
 
 
 class _Loaded(NamedTuple):
-    first: int  # first edge of the first weight load of the command
-    ready: int  # first edge at which the weight token was there, 0 without one
+    """The load of the stationary operand of a command: its ``first`` edge, that at which the token was there (0 without
+    one), and what let the load begin."""
+
+    first: int
+    ready: int
+    cause: Cause
+    wait: Wait | None
+
+
+class _Rows(NamedTuple):
+    """Edges of a command: ``free``, after the last row before; ``ready``, when all but ports is there; ``first``, of
+    its first row. ``cause``: what came last; ``shift``: of the stationary operand, which then was shifted in."""
+
+    free: int
+    ready: int
+    first: int
+    cause: Cause
+    shift: bool
 
 
 class Handoff(Generic[T]):
@@ -52,21 +78,12 @@ class Handoff(Generic[T]):
         return self._values.popleft()
 
 
-def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
-    """Return when the folds of a command follow each other on its array."""
-    return fold_timing(
-        unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
-        work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,
-        work.leave,
-    )  # fmt: skip
-
-
-def leaving_of(unit: MatrixUnit, work: Folds) -> tuple[int, int]:
-    """Return the edges between two folds, and after the last, in which only the port of the sums is in the way."""
-    if work.leave == 1:
-        return 0, 0
-    timing, wide = timing_of(unit, work), timing_of(unit, work._replace(leave=1))
-    return timing.step - wide.step, timing.drain - wide.drain
+STREAM = "stream"
+"""Event of a product: it streams, or has streamed, and the array can go on with the next."""
+WAITS = ("weights", "array", "shift", "activations", "accumulator", "buffer port", "array")
+"""Reasons why no row streams before the first of a command, in the order in which they are asked: no weight tile to
+shift in, the fold before does not allow the shift yet, the weights are being shifted in, no activation tile, no free
+accumulator slot, no free port of a buffer, the array itself is not free."""
 
 
 class MatrixEngine:
@@ -82,7 +99,11 @@ class MatrixEngine:
             clock,
             queue,
         )
-        self._timings: dict[Folds, FoldTiming[int]] = {}
+        self._log = context.logs[engine]
+        self._log.listed = (BUSY, "buffer port", *WAITS)
+        self._resource = unit_of(engine)
+        self._shift = (Activity("weight_shift", self._resource),)
+        self._timed: dict[Work, Timed] = {}
         self._loaded: Handoff[_Loaded] = Handoff(context.env)
         self._streamed: Handoff[int] = Handoff(context.env)
 
@@ -91,96 +112,109 @@ class MatrixEngine:
         self._context.env.process(self._loader())
         self._context.env.process(self._streamer())
 
-    def _timing(self, work: Folds) -> FoldTiming[int]:
-        if work not in self._timings:
-            self._timings[work] = timing_of(self._unit, work)
-        return self._timings[work]
+    def _times(self, command: Command) -> Timed:
+        if command.work not in self._timed:
+            work = cast(Folds, command.work)
+            self._timed[work] = Timed(self._unit, self._clock, self._resource, work)
+        return self._timed[command.work]
 
-    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, int]:
-        available, _ = yield from self._context.available(command.waits, why)
-        return self._clock.edge(available) if available else 0
+    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
+        available, wait = yield from self._context.available(command.waits, why)
+        return self._clock.edge(available) if available else 0, wait
 
     def _loader(self) -> Process:
         """Start of the first weight load of each command; the loads of its other folds are the streamer's."""
-        earliest = 1
+        earliest, before = 1, START
         for index, command in enumerate(self._queue):
-            ready = yield from self._edge_when(command, "w")
+            ready, wait = yield from self._edge_when(command, "w")
             if index:
                 earliest = yield from self._streamed.take()
-            first = max(earliest, ready)
-            self._loaded.give(_Loaded(first, ready))
-            work = cast(Folds, command.work)
-            timing = self._timing(work)
-            if work.n == 1 and timing.load:
-                self._release_weights(command, first, first + timing.load - 1)
+            first, timed = max(earliest, ready), self._times(command)
+            self._loaded.give(_Loaded(first, ready, wait if wait and ready > earliest else before, wait))
+            if timed.timing.load and not timed.to_last:
+                self._release_weights(command, first, first + timed.timing.load - 1)
+            before = (command.id, STREAM, QUEUE)
 
     def _streamer(self) -> Process:
-        free = earliest = 1
+        free, earliest, before = 1, 1, START
         for command in self._queue:
             loaded = yield from self._loaded.take()
-            timing = self._timing(cast(Folds, command.work))
-            a = yield from self._edge_when(command, "a")
-            acc = yield from self._edge_when(command, "acc")
-            ready = {"w": loaded.ready, "a": a, "acc": acc}
-            first = max(earliest, loaded.first + timing.load, loaded.ready, a, acc)
-            ready["port"] = yield from self._port(command, timing, first)
-            first = max(first, ready["port"])
-            record = self._record(command, timing, free, loaded, first, ready)
-            last = first + (record.folds - 1) * record.step
-            free = last + record.rows
-            earliest = last + timing.interval
-            self._streamed.give(last + timing.reload)
-            self._finish(command, record, last)
+            timed = self._times(command)
+            shifted = loaded.first + timed.timing.load
+            a, of_a = yield from self._edge_when(command, "a")
+            acc, of_acc = yield from self._edge_when(command, "acc")
+            ready = max(earliest, shifted, loaded.ready, a, acc)
+            port = yield from self._port(command, timed, ready)
+            first = max(ready, port)
+            shift = timed.timing.load > 0 and shifted == ready > earliest
+            cause: Cause = loaded.cause if shift else before
+            if ready > earliest and not shift:
+                waits = ((loaded.ready, loaded.wait), (a, of_a), (acc, of_acc))
+                cause = next((wait for edge, wait in waits if wait and edge == ready), before)
+            limits = loaded.ready, loaded.first, shifted, a, acc, port, first
+            self._log_time(command.id, timed, free, limits)
+            self._finish(command, timed, loaded, _Rows(free, ready, first, cause, shift))
+            last = first + timed.to_last
+            free, earliest = last + timed.rows, last + timed.timing.interval
+            before = (command.id, STREAM, QUEUE)
+            self._streamed.give(last + timed.timing.reload)
 
-    def _port(
-        self, command: Command, timing: FoldTiming[int], first: int
-    ) -> Generator[simpy.Event, Any, int]:
+    def _port(self, command: Command, timed: Timed, first: int) -> Generator[simpy.Event, Any, int]:
         """First edge at which the buffers have ports free for this command, 0 where they always have."""
-        if not self._context.needs_ports(command):
+        if not self._context.narrow_buffer(command):
             return 0
-        work = cast(Folds, command.work)
         yield self._context.sleep_until(self._clock.at(first))
-        streaming = (work.n - 1) * timing.step + work.rows * work.cycles_per_row
+        streaming = timed.to_last + timed.rows
         held = yield from self._context.hold_ports(command, self._engine, self._clock.at(streaming))
         return self._clock.edge(held)
 
-    def _record(
-        self,
-        command: Command,
-        timing: FoldTiming[int],
-        free: int,
-        loaded: _Loaded,
-        first: int,
-        ready: dict[str, int],
-    ) -> FoldRecord:
-        work = cast(Folds, command.work)
-        rows = work.rows * work.cycles_per_row
-        last = first + (work.n - 1) * timing.step
-        record = FoldRecord(
-            command=command.id, free=free, load_first=loaded.first, stream_first=first, step=timing.step,
-            reload=timing.reload, load=timing.load, rows=rows, folds=work.n, held=work.held,
-            leaving=leaving_of(self._unit, work)[0],
-            done=last + rows - 1 + timing.drain + self._unit.accumulator_latency, ready=ready,
-        )  # fmt: skip
-        self._context.records.append(record)
-        return record
+    def _log_time(self, command: int, timed: Timed, free: int, limits: tuple[int, ...]) -> None:
+        """Log how long rows stream, and why none did from the edge ``free`` on: the first of ``WAITS`` that applies,
+        each at most until its one of ``limits``."""
+        at, spend, edge, first = self._clock.at, self._log.spend, free, limits[-1]
+        if free < first:
+            for why, limit in zip(WAITS, limits, strict=True):
+                if edge < (end := min(limit, first)):
+                    spend(command, why, at(end - 1) - at(edge - 1))
+                    edge = end
+        spend(command, ACTIVE, timed.active_fs)
+        spend(command, "buffer port", timed.port_fs)
+        spend(command, timed.gap, timed.gaps_fs)
+        spend(command, BUSY, at(first - 1 + timed.edges) - at(first - 1) - timed.gaps_fs - timed.port_fs)
 
-    def _finish(self, command: Command, record: FoldRecord, last: int) -> None:
+    def _finish(self, command: Command, timed: Timed, loaded: _Loaded, rows: _Rows) -> None:
         """Publish when the operands are read and the sums are complete; check and take them at those times."""
-        context, at = self._context, self._clock.at
-        streamed = last + record.rows - 1
-        if not record.load:
-            self._release_weights(command, record.stream_first, streamed)
-        elif record.folds > 1:
-            self._release_weights(
-                command, record.load_first, last - record.step + record.reload + record.load - 1
-            )
-        context.publish(command.id, "a", at(streamed))
-        context.check_reads(command, "a", at(record.stream_first), at(streamed))
-        context.begin(command, at(record.stream_first))
-        context.complete(
-            command, at(max(record.free, record.load_first) - 1), at(record.stream_first - 1), at(record.done)
-        )
+        context, at, first = self._context, self._clock.at, rows.first
+        streamed = first + timed.edges - 1
+        read = timed.weights_read(loaded.first, first)
+        if not timed.timing.load:
+            self._release_weights(command, first, read)
+        elif timed.to_last:
+            self._release_weights(command, loaded.first, read)
+        a, first_fs = at(streamed), at(first)
+        context.publish(command.id, "a", a)
+        context.check_reads(command, "a", first_fs, a)
+        context.begin(command, first_fs)
+        done = streamed + timed.timing.drain + self._unit.accumulator_latency
+        times = at(max(rows.free, loaded.first) - 1), at(first - 1), at(done)
+        context.complete(command, times, self._history(command, timed, loaded, rows, (at(read), a)))
+
+    def _history(
+        self, command: Command, timed: Timed, loaded: _Loaded, rows: _Rows, reads: tuple[int, int]
+    ) -> History:
+        """Return how a command ended; rows that streamed before, while the array shifted, do not count as shift."""
+        at, load_fs, early = self._clock.at, self._clock.at(loaded.first - 1), None
+        done: tuple[Activity, ...] = (timed.stream,)
+        begins: tuple[int, ...] = (at(rows.first - 1),)
+        if rows.first > rows.ready:
+            done = (Activity("buffer_port", self._context.narrow_buffer(command)), *done)
+            begins = (at(rows.ready - 1), *begins)
+        if rows.shift:
+            done = self._shift + done
+            begins = (max(load_fs, at(rows.free - 1)) if rows.cause[2] == QUEUE else load_fs, *begins)
+        if timed.timing.load and not timed.to_last:  # released before its first row
+            early = ("w", History(loaded.cause, self._shift, (load_fs,)))
+        return History(rows.cause, done, begins, early, *reads)
 
     def _release_weights(self, command: Command, first: int, last: int) -> None:
         self._context.publish(command.id, "w", self._clock.at(last))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices, undone_prices
 from accelsim.engines.systolic.actions import HOP, REGISTER
-from accelsim.program.actions import WAYS, ActionName, multiplications
-from accelsim.program.commands import Command
+from accelsim.program.actions import WAYS, ActionName
 from accelsim.spec.chip import Chip
 from accelsim.spec.trust import network_status, register_status
 
 REASONS = (
     Reason("compute", "compute", "computing in the matrix unit", "compute", "#0072b2", computing=True),
-    Reason("padding", "unused PEs", "unused PEs", "unused PEs", "#9ecae1", computing=True),
+    Reason("padding", "unused PEs", "unused PEs", "unused PEs", "#9ecae1", computing=True, unused_of="compute"),
     Reason("weight_shift", "weight shift", "shifting weights into the array", "weight shift", "#56b4e9", "////", True),
     Reason("fill_drain", "array fill and drain", "filling and draining the array", "array fill and drain", "#003f63",
            "////", True),
@@ -38,16 +37,3 @@ def prices(chip: Chip) -> dict[str, Price]:
     found |= {ActionName(REGISTER, way): register for way in WAYS}
     hop = Price(float(table.network or 0.0), "PE network", "PE network", network_status(table))
     return found | {HOP: hop}
-
-
-def stream_shares(fs: int, edges: tuple[int, int, int], command: Command) -> dict[str, int]:
-    """Streaming, with PEs at work and without, shifting, and neither: by their clock edges."""
-    streamed, shifted, idle = edges
-    whole = max(1, streamed + shifted + idle)
-    work, unused = multiplications(command.actions)
-    shift_fs, idle_fs = fs * shifted // whole, fs * idle // whole
-    stream_fs = fs - shift_fs - idle_fs
-    padding_fs = stream_fs * unused // max(1, work + unused)
-    return {
-        "compute": stream_fs - padding_fs, "padding": padding_fs, "weight_shift": shift_fs, "fill_drain": idle_fs
-    }  # fmt: skip

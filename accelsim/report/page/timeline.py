@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from accelsim.account.critical_path import KINDS, LISTED, parts
+from accelsim.engines.device import PORT, QUEUE
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import PATH_LINKS, Run
-from accelsim.program.commands import Phase
 from accelsim.report.looks import ENGINE_LOOKS
 from accelsim.report.page.layers import Lines
 from accelsim.report.style import GREY, Look
@@ -129,7 +128,7 @@ def _note(left_out: int, gap: int, what: str) -> list[str]:
 
 
 def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
-    drawn, waits = drawn_rows(run), Waits(lines)
+    drawn = drawn_rows(run)
     pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
     row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
     start, end = (
@@ -137,7 +136,6 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
     )
     layer = np.array([lines.line_of(piece.op) for piece, _ in pieces], np.int64)
     found, gap = thinned(spans(row, start, np.maximum(start, end), layer), MOST, run.time_fs)
-    before = _before([piece.command for piece, _ in pieces], [piece.engine for piece, _ in pieces])
     whole = {entry.engine: entry for entry in run.engines}
     rows = []
     for number, each in enumerate(drawn):
@@ -152,20 +150,9 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
             **_times(mine),
             "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
             "label": [texts.number(piece.label) for piece in firsts],
-            "wait": [texts.number(waits.reason(p.command, before.get(p.command, -1))) for p in firsts],
+            "wait": [texts.number(waited_for(run, p.command)) for p in firsts],
         })  # fmt: skip
     return rows, gap, found.joined - len(found.row)
-
-
-def _before(commands: Sequence[int], engines: Sequence[str]) -> dict[int, int]:
-    """Command -> the one before it on the same engine."""
-    last: dict[str, int] = {}
-    found: dict[int, int] = {}
-    for command, engine in sorted(zip(commands, engines, strict=True)):
-        if engine in last:
-            found[command] = last[engine]
-        last[engine] = command
-    return found
 
 
 def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, int]:
@@ -216,32 +203,11 @@ def _times(mine: Spans) -> dict[str, list[int]]:
 AT_ONCE = "nothing: it begins with the run"
 
 
-class Waits:
-    """Looks up why the commands of a run began when they did."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._run, self._commands, self._pieces = lines.run, lines.commands, lines.pieces
-
-    @cached_property
-    def _records(self) -> Mapping[int, Any]:
-        return {record.command: record for record in self._run.folds}
-
-    def reason(self, number: int, before: int) -> str:
-        """Return what command ``number`` waited for, in words; ``before``: the command before it on its engine, or
-        -1."""
-        latest = self._pieces[before].end if before >= 0 else -1
-        overlaps = before >= 0 and latest > self._pieces[number].start
-        text = PATH_LINKS["port" if overlaps else "queue"] if before >= 0 else AT_ONCE
-        for wait in self._commands[number].waits:
-            released = self._when(wait.command, wait.phase)
-            if released > latest:
-                other = self._pieces[wait.command].engine
-                latest, text = released, f"{PATH_LINKS.get(wait.why, 'a token')}, from {other}"
-        return text
-
-    def _when(self, number: int, phase: Phase) -> int:
-        if phase == "done":
-            return self._pieces[number].end
-        engine = self._pieces[number].engine
-        kind = ENGINES[self._run.program.engines[engine]]
-        return kind.passed(self._run.chip, engine, self._records[number], phase)
+def waited_for(run: Run, command: int) -> str:
+    """Return what a command waited for last, in words."""
+    before, _, why = run.histories[command].cause
+    if before < 0:
+        return AT_ONCE
+    if why in (QUEUE, PORT):
+        return PATH_LINKS[why]
+    return f"{PATH_LINKS.get(why, 'a token')}, from {run.slices[before].engine}"

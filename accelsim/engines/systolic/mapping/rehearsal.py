@@ -16,7 +16,7 @@ from math import inf
 from typing import NamedTuple, cast
 
 from accelsim.engines.clocked import clocks_of
-from accelsim.engines.systolic.process import timing_of
+from accelsim.engines.systolic.streaming import timing_of
 from accelsim.engines.systolic.timing import FoldTiming
 from accelsim.program.commands import Command, Cycles, Folds, Program, Transfer, Wait
 from accelsim.program.roles import Roles, spec_of
