@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.fold_edges import folds_of
 from tests.validation import neuroncore_v2
 from tests.validation.anchors import published
 
@@ -26,7 +27,7 @@ def test_fp32_runs_at_a_quarter_of_the_rate(N: int) -> None:
 
 
 def test_stationary_operand_loads_four_times_faster_and_hidden() -> None:
-    record = neuroncore_v2.multiply(128, "bf16").folds[0]
+    record = folds_of(neuroncore_v2.multiply(128, "bf16"))[0].stream
     assert record.rows / record.load == 4
     assert record.step == record.rows
 

@@ -65,7 +65,7 @@ def _whole_of(run: Run) -> dict[str, Any]:
         "time": run.time_fs, "commands": list(program.commands), "regions": list(program.regions),
         "presets": list(program.presets.items()), "results": program.results, "needs": program.needs,
         "steps": [(step.name, step.label, step.gemm, step.mapping, step.note) for step in program.steps],
-        "slices": list(run.slices), "folds": list(run.folds), "by_link": set(run.by_link), "ledger": run.ledger,
+        "slices": list(run.slices), "histories": list(run.histories), "ledger": run.ledger,
         "engines": run.engines, "spans": run.step_spans, "stalls": run.step_stalls,
         "path": list(critical_path(run)), "energy": energy_table(run), "layers": layers(run), "summary": told,
         "occupancy": occupancy(run),
@@ -74,10 +74,6 @@ def _whole_of(run: Run) -> dict[str, Any]:
 
 def assert_places_agree(run: Run) -> None:
     """Return what is asked for by its place is what comes there when all are gone through."""
-    for items in (run.slices, run.folds, run.program.commands):
+    for items in (run.slices, run.histories, run.program.commands):
         assert [items[at] for at in range(len(items))] == list(items)
         assert items[-1:] == list(items)[-1:]
-    count, linked = len(run.slices), set(run.by_link)
-    assert len(linked) == len(run.by_link) == len(list(run.by_link))
-    assert {number for number in range(count) if number in run.by_link} == linked
-    assert count not in run.by_link and "0" not in run.by_link

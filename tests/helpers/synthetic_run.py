@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
+from accelsim.engines.device import START, History
 from accelsim.machine.run import Busy, Row, Run, Segment, Slice
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import (
@@ -272,6 +273,7 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         engines=engines,
         step_spans=[build.spans[op] for op in range(len(steps))],
         step_stalls=[dict(build.stalls[op]) if op in build.stalls else {} for op in range(len(steps))],
+        histories=[History(START, (), (piece.start,), a=piece.end) for piece in build.slices],
     )
     # nobody simulated this program, so what follows from a simulation is set by hand
     run.derived["occupancy"] = {name: sorted(points) for name, points in build.occupancy.items()}
@@ -296,8 +298,8 @@ def _critical_path(run: Run) -> list[Segment]:
         work = run.program.commands[piece.command].work
         kind = {"matrix": "stream", "vector": "vector", "host": "host"}.get(piece.engine, "transfer")
         name = names[work.memory] if isinstance(work, Transfer) else piece.engine
-        edges = (work.n * work.rows, 0, 0) if isinstance(work, Folds) else (0, 0, 0)
-        path.append(Segment(piece.start, piece.end, piece.command, kind, name, edges, "full"))
+        mix = (("compute", work.n * work.rows),) if isinstance(work, Folds) else ()
+        path.append(Segment(piece.start, piece.end, piece.command, kind, name, mix, "full"))
         index = bisect_right(by_end, piece.start, key=lambda piece: piece.end)
         before = by_end[index - 1] if index else None
         gap = (before.end if before else 0, piece.start)

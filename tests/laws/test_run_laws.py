@@ -86,7 +86,7 @@ def same_timeline_and_ledger(one: Run, other: Run) -> None:
     assert other.slices == one.slices
     assert other.ledger == one.ledger
     assert other.engines == one.engines
-    assert other.folds == one.folds
+    assert other.histories == one.histories
     assert other.time_fs == one.time_fs
 
 

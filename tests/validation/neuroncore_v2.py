@@ -14,6 +14,7 @@ from typing import Any
 from accelsim.account.array_share import array_seconds
 from accelsim.account.latency import summary
 from accelsim.machine.run import Run
+from accelsim.program.commands import Folds
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.sources.load import load_model
@@ -51,7 +52,9 @@ def multiply(N: int, dtype: str) -> Run:
 def interval(run: Run) -> float:
     """Cycles from one multiplication to the next: what one command takes longer than the other, per multiplication."""
     clock, (long, short) = Clock(run.chip.clock), slices_of(run, "MatMul")
-    folds: dict[int, int] = {record.command: record.folds for record in run.folds}
+    folds = {
+        command.id: command.work.n for command in run.program.commands if isinstance(command.work, Folds)
+    }
     spans = [clock.edge(piece.end) - clock.edge(piece.data) for piece in (long, short)]
     return (spans[0] - spans[1]) / (folds[long.command] - folds[short.command])
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-
 from accelsim.engines.systolic.records import FoldRecord
+
 from accelsim.machine.run import Run, Slice
 from accelsim.program.actions import mac
 from accelsim.time import Clock

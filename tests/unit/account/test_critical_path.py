@@ -154,8 +154,7 @@ def test_unused_pes_are_told_apart_by_the_multiplications_of_each_command() -> N
 def test_a_time_that_its_cause_does_not_explain_is_an_error() -> None:
     run = simulated("cnn", "edu-4x4")
     late = [
-        piece._replace(start=piece.start + 10**9) if piece.engine == "vector" else piece
-        for piece in run.slices
+        piece._replace(end=piece.end + 10**9) if piece.engine == "dma_in" else piece for piece in run.slices
     ]
     with pytest.raises(LawError, match="which no cause explains"):
         machine_path.critical_path(replace(run, slices=late))

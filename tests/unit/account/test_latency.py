@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.account import critical_path, latency, roofline, spans
 from accelsim.account.array_share import array_split
-from accelsim.engines.systolic.records import FoldRecord
+from accelsim.time import Clock
 from tests.helpers.synthetic_run import altered, make_chip, make_run
 
 
@@ -105,9 +105,12 @@ def test_bandwidth_is_that_of_the_slower_of_memory_and_link() -> None:
 def test_stream_ends_leave_out_the_drain() -> None:
     run = make_run(layers=1)
     first = next(piece for piece in run.slices if piece.engine == "matrix")
-    record = FoldRecord(first.command, 1, 1, 1, 256, 0, 256, 100, 3, 1000, {})
-    ends = spans.stream_ends_fs(replace(run, folds=[record]))
-    assert ends == {first.command: first.data + (2 * 256 + 100) * 10**15 // 700_000_000}
+    edges = 2 * 256 + 100
+    clock = Clock(700_000_000)
+    histories = list(run.histories)
+    histories[first.command] = histories[first.command]._replace(a=clock.at(clock.edge(first.data) + edges))
+    ends = spans.stream_ends_fs(replace(run, histories=histories))
+    assert ends[first.command] == first.data + edges * 10**15 // 700_000_000
 
 
 def test_summary_is_json_and_consistent() -> None:

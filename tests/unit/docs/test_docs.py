@@ -52,6 +52,7 @@ from tests.helpers.doc_blocks import (
     shown,
 )
 from tests.helpers.doc_cache import read
+from tests.helpers.fold_edges import folds_of
 from tests.validation.command import all_checks
 from tests.validation.rtl_check import golden_rows, roofline, simpler_errors
 from tests.validation.rtl_machine import run_row
@@ -356,7 +357,7 @@ def test_fetches_are_those_of_the_table(order: str) -> None:
 def test_example_by_hand_is_the_first_golden_row() -> None:
     row = golden_rows()[0]
     run = run_row(row)
-    edge, record = Clock(run.chip.clock).edge, run.folds[0]
+    edge, record = Clock(run.chip.clock).edge, folds_of(run)[0]
     load_w, load_a, product, store = run.slices
 
     def transfer(piece: Slice) -> str:
@@ -366,13 +367,13 @@ def test_example_by_hand_is_the_first_golden_row() -> None:
     assert text == [
         transfer(load_w),
         transfer(load_a),
-        f"{record.load_first} to {record.load_first + record.load - 1}",
-        f"{record.stream_first} to {record.stream_first + record.rows - 1}",
+        f"{record.load_first} to {record.load_first + record.stream.load - 1}",
+        f"{record.stream_first} to {record.stream_first + record.stream.rows - 1}",
         str(edge(product.end)),
         transfer(store),
     ]
     assert (
-        f"{edge(run.time_fs)} clocks for {record.rows} of streaming. A roofline says {roofline(row):.0f}."
+        f"{edge(run.time_fs)} clocks for {record.stream.rows} of streaming. A roofline says {roofline(row):.0f}."
         in page("machine.md")
     )
 

@@ -8,6 +8,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.effects import Off
 from accelsim.program.commands import Command, Effect, Folds, Use, Wait
+from tests.helpers.fold_edges import folds_of
 from tests.helpers.hand_programs import HOME, load, program, region, store, vector
 
 CLOCK_FS = 10 * 10**6
@@ -92,7 +93,7 @@ def test_the_operands_of_a_product_are_free_before_its_sums_are_there() -> None:
     it began, and the accumulator is written one clock later. The vector unit starts a token later and works five edges.
     """
     run = multiplied(folds=1)
-    (record,) = run.folds
+    (record,) = folds_of(run)
     last = 31 + (4 + 4 - 2) + 1
     assert (record.load_first, record.stream_first, record.done) == (20, 24, last)
     found = alive(run)

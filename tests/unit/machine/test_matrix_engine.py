@@ -17,7 +17,6 @@ from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.pace import Pace
 from accelsim.engines.systolic.process import MatrixEngine
-from accelsim.engines.systolic.records import FoldRecord
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.stationary_tiles import folds
 from accelsim.engines.systolic.timing import cycles, fold_timing
@@ -29,6 +28,7 @@ from accelsim.machine.sram import Buffers
 from accelsim.machine.values.effects import Off
 from accelsim.program.commands import Command, Effect, Folds
 from accelsim.time import Clock
+from tests.helpers.fold_edges import FoldEdges, fold_edges
 from tests.helpers.hand_programs import chip, program
 
 
@@ -38,7 +38,7 @@ def unit(**fields: object) -> MatrixUnit:
     return matrix.model_copy(update={"accumulator_latency": 0, **fields})
 
 
-def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldRecord]:
+def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldEdges]:
     """Run MatMuls back to back, all operands at hand."""
     env = simpy.Environment()
     queue = [
@@ -51,7 +51,7 @@ def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldRecord]:
     )
     MatrixEngine(context, "matrix", array, clock, queue).start()
     env.run()
-    return context.records
+    return [fold_edges(clock, piece, context.histories[piece.command]) for piece in context.slices]
 
 
 ARRAYS = st.builds(
@@ -98,13 +98,13 @@ def test_products_in_a_row_follow_each_other_as_folds_do(
     records = executed(array, works)
     for before, after in itertools.pairwise(records):
         timing = fold_timing(
-            array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, before.rows,
+            array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, before.stream.rows,
             array.load_rows_per_clock, array.min_interval,
         )  # fmt: skip
-        last = before.stream_first + (before.folds - 1) * before.step
-        assert after.load_first == last + timing.reload
-        assert after.stream_first == max(last + timing.interval, after.load_first + after.load)
-        assert after.free == last + before.rows
+        last = before.stream_first + (before.stream.folds - 1) * before.stream.step
+        assert after.stream_first == max(last + timing.interval, last + timing.reload + after.stream.load)
+        if after.stream.folds == 1 and after.stream.load:
+            assert after.load_first == last + timing.reload
     assert records[-1].done == max(record.done for record in records)
 
 
@@ -123,7 +123,7 @@ def test_the_accumulator_is_written_so_much_later(
 def test_a_format_at_part_of_the_rate_streams_so_many_clocks_per_row(rate: int) -> None:
     array = unit()
     (record,) = executed(array, [folds(array, 1, 8, 4, 4, Pace(rate))])
-    assert record.rows == 8 * rate
+    assert record.stream.rows == 8 * rate
     assert record.done == 4 + 8 * rate + 4 + 4 - 2
 
 

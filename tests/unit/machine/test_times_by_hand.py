@@ -13,7 +13,7 @@ from typing import Literal
 
 import pytest
 
-from accelsim.engines.systolic.records import FoldRecord, stream_edges, streamed
+from accelsim.engines.systolic.streaming import Streaming
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import LawError, Run
 from accelsim.machine.shifts import fractions_of
@@ -23,6 +23,7 @@ from accelsim.program.commands import Command, Duration, Effect, Folds, Message,
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link
+from accelsim.time import Clock
 from tests.helpers.hand_programs import HOME, chip, load, program, region, store, vector
 
 CLOCK_FS = 10 * 10**6
@@ -157,9 +158,9 @@ def test_products_of_one_and_of_several_folds() -> None:
         *FETCHED, (15, 19, "transfer", "port"), (19, 23, "weight_shift", "w"), (23, 31, "stream", ""),
         (31, 47, "stream", "queue"), (47, 65, "stream", "queue"), (65, 72, "fill_drain", ""), (72, 77, "vector", "full"),
     ]  # fmt: skip
-    assert [piece.edges for piece in critical_path(run) if piece.kind == "stream"] == [
-        (8, 0, 0), (16, 0, 0), (6, 8, 4),
-    ]  # fmt: skip
+    mixes = [dict(piece.mix) for piece in critical_path(run) if piece.kind == "stream"]
+    assert [tuple(mix.values()) for mix in mixes] == [(8, 0, 0), (16, 0, 0), (6, 8, 4)]
+    assert list(mixes[0]) == ["compute", "weight_shift", "fill_drain"]
     assert spent(run, "matrix") == (8 + 16 + 6, {"weights": 19, "shift": 4 + 12}, 12)
     (step,) = run.step_stalls
     assert step == {"active": 30 * CLOCK_FS, "weights": 19 * CLOCK_FS, "shift": 16 * CLOCK_FS}
@@ -297,12 +298,16 @@ STREAMED = {
 @pytest.mark.parametrize("edges", STREAMED)
 def test_edges_with_a_row_with_a_shift_and_with_neither(edges: str) -> None:
     rows, step, load_, reload, folds = STREAMED[edges]
-    record = FoldRecord(0, 1, 1, 24, step, reload, load_, rows, folds, 99, {})
-    plain = edges.replace(" ", "")
-    assert streamed(record) == 24 + len(plain) - 1
-    for until in range(20, 24 + len(plain)):
-        seen = plain[: max(0, until - 23)]
-        assert stream_edges(record, until) == (seen.count("R"), seen.count("S"), seen.count("."))
+    clock, plain = Clock(100e6), edges.replace(" ", "")
+    stream = Streaming("stream", "matrix", clock, rows, folds, step, load_, reload, 0, "", 0, 0, "")
+    for until in range(24, 24 + len(plain)):
+        seen = plain[: until - 23]
+        *_, (start_fs, kind, _, mix) = stream.pieces(clock.at(23), clock.at(until), "w")
+        assert (start_fs, kind) == (clock.at(23), "stream")
+        assert [count for _, count in mix] == [seen.count("R"), seen.count("S"), seen.count(".")]
+    assert (clock.at(23 + len(plain)), "fill_drain", "matrix", ()) in stream.pieces(
+        clock.at(23), clock.at(99), "done"
+    )
 
 
 def test_the_path_through_weights_that_make_room() -> None:
@@ -361,8 +366,9 @@ def test_the_path_through_weights_passes_by_activations_that_came_later() -> Non
 
 def test_a_product_that_streams_when_nothing_lets_it_is_a_broken_law() -> None:
     run = ran([load(0, 1), load(1, 2), product(2, 1, 8, W_AND_A)])
-    run.folds[0] = replace(run.folds[0], stream_first=run.folds[0].stream_first - 1)
-    with pytest.raises(LawError, match="streams at 23"):
+    early = run.histories[2]._replace(begins=tuple(begin - 2 * CLOCK_FS for begin in run.histories[2].begins))
+    run = replace(run, histories=[*run.histories[:2], early])
+    with pytest.raises(LawError, match="went on at 170000000 fs, 'w' came at 190000000 fs"):
         critical_path(run)
 
 

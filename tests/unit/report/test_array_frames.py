@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.following import PADS, WORKS, follow, names
-from accelsim.engines.systolic.process import timing_of
+from accelsim.engines.systolic.streaming import timing_of
 from accelsim.engines.systolic.timing import cycles
 from accelsim.program.commands import Folds
 from accelsim.program.roles import spec_of
@@ -23,6 +23,7 @@ from accelsim.report.array_frames import MOST_BYTES, MOST_CLIPS, MOST_EDGES, arr
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.array_clips import registers, setup_of, small_run, unpacked, words
+from tests.helpers.fold_edges import folds_of
 from tests.helpers.synthetic_run import make_run
 from tests.validation.systolic import combinations
 
@@ -89,7 +90,7 @@ def test_the_engine_takes_as_many_edges_for_the_tile(flow):
     fold = timing_of(spec_of(run.chip, command.engine), command.work)
     last_row = fold.load + 1 + (command.work.n - 1) * fold.step + command.work.rows - 1
     assert clip["cycles"] == last_row + fold.drain
-    record = next(each for each in run.folds if each.command == command.id)
+    record = next(each.stream for each in folds_of(run) if each.command == command.id)
     assert (record.load, record.step, record.rows) == (fold.load, fold.step, command.work.rows)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from accelsim.machine.run import Run
 from accelsim.time import Clock
+from tests.helpers.fold_edges import folds_of
 from tests.validation.golden import golden
 from tests.validation.rtl_machine import PARAMETERS, run_row, simulate_row
 
@@ -52,13 +53,14 @@ def events(run: Run) -> set[Event]:
             (p for p in run.slices if commands[p.command].kind == kind), key=lambda piece: piece.start
         )
         found += [(name, (edge(p.start), edge(p.data) + 1, edge(p.end))) for p in moves]
-    for record in run.folds:
-        for fold in range(record.folds):
-            start = record.stream_first + fold * record.step
+    for record in folds_of(run):
+        stream = record.stream
+        for fold in range(stream.folds):
+            start = record.stream_first + fold * stream.step
             found.append(
-                ("fold", (start - record.step + record.reload if fold else record.load_first, start))
+                ("fold", (start - stream.step + stream.reload if fold else record.load_first, start))
             )
-    for record in run.folds:
+    for record in folds_of(run):
         if commands[record.command].writes[0].role in ("whole", "end"):
             found.append(("accdone", (record.done,)))
     count: dict[str, int] = defaultdict(int)
