@@ -6,22 +6,18 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command, Transfer
-from accelsim.types import Ints
 
 if TYPE_CHECKING:
-    from accelsim.machine.replay import RepeatedPath, Replay
+    from accelsim.machine.replay import Replay
     from accelsim.machine.run import Run, Segment
 
 
@@ -170,24 +166,13 @@ def _add_replayed(table: dict[int, Times], run: Run, replay: Replay, path: Seque
     if not isinstance(path, RepeatedPath):
         _add(table, _parts(run, path))
         return
-    *before, last = _parts(run, path.before)
+    *before, last = _parts(run, path.items[: path.span.end])
     _add(table, [*before, last])
-    _add_copies(table, run, path, replay, last.step)
-    _add(table, _parts(run, path.behind, last.step + replay.repeat.times * replay.repeat.steps.size))
-
-
-def _add_copies(table: dict[int, Times], near: Run, path: RepeatedPath, blocks: Replay, before: int) -> None:
-    """Add the copies of the unit of a path; ``near``: the run that has its commands; ``before``: the step before it."""
-    groups, steps = blocks.alike(), blocks.repeat.steps.size
-    found: dict[tuple[int, Blame], Ints] = defaultdict(lambda: np.zeros(len(groups), np.int64))
-    took_fs = path.took_fs([copies[0] for copies in groups])
-    for piece, step, took in zip(path.unit, _steps_of(near, path.unit, before), took_fs, strict=True):
-        for fs in np.unique(took).tolist():
-            for blame, part_fs in blamed(near, piece._replace(end=piece.start + fs)):
-                found[step, blame] += part_fs * (took == fs)
-    for (step, blame), by_group in found.items():
-        for copies, fs in zip(groups, by_group.tolist(), strict=True):
-            _add(table, [Part(step + copy * steps, blame, fs) for copy in copies if fs])
+    steps = replay.repeat.steps.size
+    for copies, unit in path.groups():
+        for step, blame, fs in _parts(run, unit, last.step):
+            _add(table, [Part(step + copy * steps, blame, fs) for copy in copies])
+    _add(table, _parts(run, path.behind, last.step + replay.repeat.times * steps))
 
 
 def _add(table: dict[int, Times], found: Iterable[Part]) -> None:

@@ -226,7 +226,7 @@ def _host_rows(run: Run) -> list[EnergyRow]:
     host = run.chip.host
     if host is None or not host.idle_power or (run.chip.kind == "cpu" and run.chip.power):
         return []
-    busy = _host_busy(run.slices) if run.replay is None else run.replay.summed(_host_busy, HOST)
+    busy = _host_busy(run.slices) if run.replay is None else run.replay.summed(_host_busy)
     power = float(host.idle_power)
     return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for (step,), fs in busy.items() if fs]
 

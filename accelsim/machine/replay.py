@@ -1,11 +1,9 @@
-"""Exact repetition: a program that repeats itself is simulated without its copies, which are then replayed.
+"""Alike blocks of a network: the run of a program follows from the run without the copies of its last written unit.
 
-Two units of which one does everything as the other, later by the same ``shift_fs``, which is a whole number of edges
-of every clock, leave the machine in the same state, if nothing older is still at work when the next unit begins, and
-no token that is older decides about anything. So what follows is as much later again, and what is behind the copies
-moves with it. Where so many edges are no whole number of femtoseconds, times are cut off in each copy in its own way
-(``accelsim.machine.shifts``). Where any of that does not hold, the whole program is simulated
-(``accelsim.machine.recurrence``).
+A copy does what the unit written last did, later by as much as that one came behind the unit before it. If the two
+differ in nothing else, and nothing older is at work or decides about anything when the next unit begins, the machine is
+in the same state behind both, so the result is that of a simulation of all commands (where a clock period is no whole
+number of femtoseconds, but for a femtosecond). If they differ by less than ``NEAR``, copies take their mean.
 """
 
 from __future__ import annotations
@@ -13,131 +11,133 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter
+from fractions import Fraction
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from accelsim.engines.device import EngineLog, History, Times
+from accelsim.engines.device import QUEUE, EngineLog, History
+from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
-from accelsim.machine.accounting import busy, costs, ledger_rows, step_stalls, summed
-from accelsim.machine.run import Run, Segment, Slice
-from accelsim.machine.sequences import Repeated
-from accelsim.machine.shifts import Fractions, Shift
+from accelsim.machine.accounting import busy, costs, ledger_rows, spans, step_stalls, summed
+from accelsim.machine.run import Busy, Row, Run, Segment, Slice
 from accelsim.program.commands import Program
-from accelsim.program.repeated import Repeat, Span
-from accelsim.time import FS
+from accelsim.program.lazy import Item, Lazy
+from accelsim.program.repeated import Commands, Repeat, Span
+from accelsim.time import FS, Clock
 from accelsim.types import Ints
+
+NEAR = Fraction(1, 1000)
+"""Share of its time by which a block may differ from the one before and still be copied."""
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
 
 
+class Repeated(Lazy[Item]):
+    """One item for each of a sequence: as it is before the copies, as ``later`` makes it of that of the unit written
+    last, and as ``behind`` makes it behind the copies."""
+
+    def __init__(
+        self, items: Sequence[Item], span: Span, later: Callable[[Item, int], Item], behind: Callable[[Item], Item]
+    ) -> None:  # fmt: skip
+        self.items, self.span, self._later, self._behind = items, span, later, behind
+
+    def __len__(self) -> int:
+        return len(self.items) + self.span.size * self.span.times
+
+    def at(self, index: int) -> Item:
+        """Return what is there, later for a copy and what is behind the copies."""
+        template, copy = self.span.copy_of(index)
+        if copy:
+            return self._later(self.items[template], copy)
+        return (
+            self.items[index] if index < self.span.end else self._behind(self.items[self.span.short(index)])
+        )
+
+    @property
+    def behind(self) -> Iterator[Item]:
+        """Return what comes behind the copies."""
+        return map(self._behind, self.items[self.span.end :])
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self.items[: self.span.end]
+        unit = self.items[self.span.end - self.span.size : self.span.end]
+        for copy in range(1, self.span.times + 1):
+            for item in unit:
+                yield self._later(item, copy)
+        yield from self.behind
+
+
 @dataclass
 class Replay:
-    """How the ``short`` run becomes that of the whole ``program``: its unit written last comes again
-    ``repeat.times`` times, each a ``shift`` later than the one before.
-    ``fractions``: what is cut off of times, needed where the shift is no whole number of femtoseconds."""
+    """How the ``short`` run becomes that of the whole ``program``: copies of the unit written last follow each other by
+    ``shift`` fs. ``equal``: it did what the unit before it did; else they differ by less than ``NEAR``."""
 
     program: Program
     short: Run
-    repeat: Repeat
-    shift: Shift
-    fractions: Fractions | None = None
+    shift: Fraction
+    equal: bool = True
 
     @property
-    def unit(self) -> range:
-        """Commands of the unit written last."""
-        return self.repeat.commands.unit
+    def repeat(self) -> Repeat:
+        """Return which commands are copies."""
+        assert self.program.repeat is not None
+        return self.program.repeat
 
-    @cached_property
-    def begin(self) -> tuple[int, int]:
-        """Return when the unit that is copied begins, fs, and what is cut off there."""
-        first = min(self.short.slices[self.repeat.commands.unit.start :], key=attrgetter("start"))
-        return first.start, self.fraction(first.command, 0)
-
-    @property
-    def end_fs(self) -> int:
-        """Return when its first copy begins."""
-        return self.shift.later(*self.begin, 1)
+    def later_fs(self, copies: int) -> int:
+        """Return how much later a copy is than the unit written last, fs."""
+        return copies * self.shift.numerator // self.shift.denominator
 
     @property
-    def shift_fs(self) -> int:
-        """Return how much later the first copy is, cut off to whole femtoseconds."""
-        return self.shift.fs(1)
+    def behind_fs(self) -> int:
+        """Return how much later is what comes behind the copies."""
+        return self.later_fs(self.repeat.times)
 
     @property
     def commands(self) -> int:
-        """Return how many commands were replayed, not simulated."""
+        """Return how many commands were not simulated."""
         return self.repeat.commands.size * self.repeat.times
 
     @property
     def text(self) -> str:
         """Return how much was replayed, in words."""
         often, unit = count_of(self.repeat.times, "repetition"), self.repeat.commands.size
-        all_of_them = len(self.program.commands)
+        whole = len(self.program.commands)
+        mean = "" if self.equal else ", the mean of two blocks that differ by less than 0.1%"
         return (
-            f"replay: {self.commands:,} of {all_of_them:,} commands ({100 * self.commands / all_of_them:.0f}%) were "
-            f"not simulated: {often} of the same {unit:,}, each {self.shift_fs * FS:.4g} s later"
+            f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were "
+            f"not simulated: {often} of the same {unit:,}, each {self.later_fs(1) * FS:.4g} s later{mean}"
         )
-
-    @property
-    def whole_fs(self) -> int:
-        """Return how much later is what comes behind the copies."""
-        return self.shift.fs(self.repeat.times)
-
-    def fraction(self, command: int, which: int) -> int:
-        """Return what is cut off of the start (0), the data (1) or the end (2) of a command of the short run."""
-        return 0 if self.fractions is None else int(self.fractions.cut[command, which])
-
-    def moved(self, piece: Slice, times: int) -> Slice:
-        """A slice of the short run so many shifts later, with its own number."""
-        start, data, end = (
-            self.shift.later(at, self.fraction(piece.command, which), times)
-            for which, at in enumerate(piece[4:])
-        )
-        return piece._replace(start=start, data=data, end=end)
-
-    def alike(self) -> list[list[int]]:
-        """The copies in groups that take all their times alike: of those of a group as much is cut off."""
-        groups: dict[int, list[int]] = {}
-        for copy in range(1, self.repeat.times + 1):
-            groups.setdefault(copy * self.shift.num % self.shift.den, []).append(copy)
-        return list(groups.values())
 
     def later(self, piece: Slice, copy: int) -> Slice:
         """A slice of the unit in a copy."""
-        repeat, found = self.repeat, self.moved(piece, copy)
-        return found._replace(
+        fs, repeat = self.later_fs(copy), self.repeat
+        return piece._replace(
             command=piece.command + copy * repeat.commands.size, op=piece.op + copy * repeat.steps.size,
-            label=repeat.text(piece.label, copy),
+            label=repeat.text(piece.label, copy), start=piece.start + fs, data=piece.data + fs, end=piece.end + fs,
         )  # fmt: skip
 
     def behind(self, piece: Slice) -> Slice:
         """A slice behind the copies in the whole run."""
-        ident = self.repeat.commands.long(piece.command)
-        return self.moved(piece, self.repeat.times)._replace(
-            command=ident, op=self.program.commands[ident].op
-        )
+        number, fs = self.repeat.commands.long(piece.command), self.behind_fs
+        return piece._replace(
+            command=number, op=self.step_of(piece.command), start=piece.start + fs, data=piece.data + fs,
+            end=piece.end + fs,
+        )  # fmt: skip
 
-    def summed(self, of: Callable[[Sequence[Slice]], Mapping[Key, int]], engine: str = "") -> dict[Key, int]:
-        """Figures of the whole run by keys that begin with a step: ``of`` gives those of some slices of the short
-        run, in which steps behind the copies have the numbers that they have in the whole run. ``engine``: the only
-        one whose slices matter."""
+    def step_of(self, command: int) -> int:
+        """The step in the whole program of a command of the short one."""
+        return self.program.commands[self.repeat.commands.long(command)].op
+
+    def summed(self, figures: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
+        """Figures of the whole run by keys that begin with a step: ``figures`` gives those of slices of the short run,
+        of which steps behind the copies have the numbers that they have in the whole run."""
         pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
-        found, times = dict(of(pieces[: span.end])), self.repeat.times
-        units = dict[int, Mapping[Key, int]]()
-        last = [
-            piece for piece in pieces[span.end - span.size : span.end] if not engine or piece.engine == engine
-        ]
-        for copies in self.alike():
-            unit = of([self.moved(piece, copies[0]) for piece in last])
-            units |= dict.fromkeys(copies, unit)
-        for copy, unit in sorted(units.items()):
+        found = dict(figures(pieces[: span.end]))
+        unit = figures(pieces[span.end - span.size : span.end])
+        for copy in range(1, self.repeat.times + 1):
             _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
-        ops = (self.program.commands[span.long(piece.command)].op for piece in pieces[span.end :])
-        behind = zip(pieces[span.end :], ops, strict=True)
-        _add(found, of([self.moved(piece, times)._replace(op=op) for piece, op in behind]))
+        _add(found, figures([piece._replace(op=self.step_of(piece.command)) for piece in pieces[span.end :]]))
         return found
 
 
@@ -146,28 +146,104 @@ def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
         totals[key] = totals.get(key, 0) + count
 
 
+def replay_of(program: Program, short: Run) -> Replay | None:
+    """Return how ``short``, the run of ``program`` without its copies, becomes that of the whole; None where the two
+    units written last differ too much."""
+    assert program.repeat is not None
+    end, size, _ = program.repeat.commands
+    times: Ints = np.array([piece[4:] for piece in short.slices[end - 2 * size : end]], np.int64)
+    later = times[size:] - times[:size]
+    shift = _whole_edges(program, int(later[0, 0]))
+    if shift is not None and np.all((later == int(shift)) | (later == -int(-shift // 1))):
+        found = Replay(program, short, shift)
+        if _begins_alike(found) and _histories_recur(found) and _settled(found):
+            return found
+    shift = _mean(short.slices[end - 2 * size : end])
+    return None if shift is None else Replay(program, short, shift, equal=False)
+
+
+def _whole_edges(program: Program, took_fs: int) -> Fraction | None:
+    """Return what took so long as a whole number of edges of every clock (that of the ports is the clock of who asks),
+    exact fs; None where it is none of one of them."""
+    clocks = (ENGINES[kind].clock(program.chip, engine) for engine, kind in program.engines.items())
+    exact = {clock.nearest(took_fs) for clock in clocks if clock is not None} or {Fraction(took_fs)}
+    found = exact.pop()
+    return found if not exact and found > 0 and abs(found - took_fs) < 1 else None
+
+
+def _mean(units: Sequence[Slice]) -> Fraction | None:
+    """Return how much later the second of two units begins and ends on average; None where that differs from engine to
+    engine by ``NEAR`` or more."""
+    half, later = len(units) // 2, list[int]()
+    for engine in {piece.engine for piece in units}:
+        before, now = (
+            [each for each in unit if each.engine == engine] for unit in (units[:half], units[half:])
+        )
+        later.append(min(each.start for each in now) - min(each.start for each in before))
+        later.append(max(each.end for each in now) - max(each.end for each in before))
+    mean = Fraction(sum(later), len(later))
+    return mean if mean > 0 and max(later) - min(later) < NEAR * mean else None
+
+
+def _begins_alike(replay: Replay) -> bool:
+    """Return whether only the last unit, and before only the one there, is at work when the next one begins."""
+    pieces, (end, size, _) = replay.short.slices, replay.repeat.commands
+    begin_fs = min(piece.start for piece in pieces[end - size :])
+    before_fs = max((piece.end for piece in pieces[: end - 2 * size]), default=0)
+    unit_fs = max(piece.end for piece in pieces[: end - size])
+    behind_fs = min((piece.start for piece in pieces[end:]), default=begin_fs + replay.later_fs(1))
+    return before_fs <= begin_fs and unit_fs <= begin_fs + replay.later_fs(1) <= behind_fs
+
+
+def _histories_recur(replay: Replay) -> bool:
+    """Return whether the commands of a unit came to their ends as those of the one before did."""
+    span, histories = replay.repeat.commands, replay.short.histories
+    return all(_alike(histories[number - span.size], histories[number], span.size) for number in span.unit)
+
+
+def _alike(one: History, other: History, size: int) -> bool:
+    (before, *why), (cause, *reason) = one.cause, other.cause
+    if why != reason or one.activities != other.activities or (before >= 0) != (cause >= 0):
+        return False
+    return before + size == cause or before < 0 or why[1] != QUEUE
+
+
+def _settled(replay: Replay) -> bool:
+    """Return whether what is older than the unit before the last (behind the copies: than the last unit) was there
+    before anybody who waits for it could have gone on: it may be older in each copy, and must decide about none."""
+    short, (end, size, _) = replay.short, replay.repeat.commands
+    pieces, delay_fs = short.slices, Clock(short.chip.clock).at(short.chip.token_delay)
+    last = dict[str, int]()
+    for command in short.program.commands:
+        if command.id >= end - size:
+            oldest = end - 2 * size if command.id < end else end - size
+            old = [wait.command for wait in command.waits if wait.command < oldest]
+            ready = max((pieces[number].end + delay_fs for number in old), default=0)
+            if old and (command.engine not in last or ready > pieces[last[command.engine]].start):
+                return False
+        last[command.engine] = command.id
+    return True
+
+
 def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
     """The run of the whole program; ``logs``: how the engines of the short one spent their time."""
-    program, short, repeat = replay.program, replay.short, replay.repeat
-    span, steps = repeat.commands, len(program.steps)
-    tail = short.slices[repeat.commands.unit.start :]
-    time_fs = max(replay.moved(piece, repeat.times).end for piece in tail)
-    times = _engine_times(replay, logs)
+    short, program, span = replay.short, replay.program, replay.repeat.commands
+    time_fs = replay.behind_fs + max(piece.end for piece in short.slices[span.unit.start :])
+    times = {engine: summed(logs[engine], _entries(replay, logs[engine])) for engine in program.engines}
     return replace(
-        short, program=program, time_fs=time_fs,
-        slices=Repeated(short.slices, span, replay.later, replay.behind),
-        ledger=_ledger(replay), engines=busy(times, time_fs), step_spans=_step_spans(replay),
-        step_stalls=step_stalls(times, steps), histories=_histories(replay),
-        replay=replay,
+        short, program=program, time_fs=time_fs, slices=Repeated(short.slices, span, replay.later, replay.behind),
+        ledger=_ledger(replay), engines=[_fitted(entry) for entry in busy(times, time_fs)],
+        step_spans=_step_spans(replay), step_stalls=step_stalls(times, len(program.steps)),
+        histories=_histories(replay), replay=replay,
     )  # fmt: skip
 
 
-def _ledger(replay: Replay) -> list[Any]:
+def _ledger(replay: Replay) -> list[Row]:
     """Return what all commands cost, in the order of a ledger of all of them."""
-    program, repeat = replay.program, replay.repeat
-    commands, span = cast(Any, program.commands), repeat.commands
+    commands, repeat = replay.program.commands, replay.repeat
+    assert isinstance(commands, Commands)
     totals = costs(commands.before)
-    unit = costs(commands.before[span.end - span.size :])
+    unit = costs(commands.before[repeat.commands.unit.start :])
     for copy in range(1, repeat.times + 1):
         _add(totals, {
             (component, action, op + copy * repeat.steps.size, repeat.text(tensor, copy)): count
@@ -179,62 +255,37 @@ def _ledger(replay: Replay) -> list[Any]:
 
 def _step_spans(replay: Replay) -> list[tuple[int, int]]:
     """First start and last end of the commands of each step."""
-    pieces, repeat = replay.short.slices, replay.repeat
-    end, size, times = repeat.commands
-    found = _moved_spans(replay, pieces[:end], 0)
-    unit = _outer(replay, pieces[end - size : end])
-    for copy in range(1, times + 1):
-        _widen(found, _later_spans(replay, unit, copy, copy * repeat.steps.size))
-    behind = [piece._replace(op=replay.behind(piece).op) for piece in pieces[end:]]
-    _widen(found, _moved_spans(replay, behind, times))
+    pieces, span, steps = replay.short.slices, replay.repeat.commands, replay.repeat.steps.size
+    parts = [spans(pieces[: span.end]), spans(map(replay.behind, pieces[span.end :]))]
+    unit = spans(pieces[span.end - span.size : span.end])
+    for copy in range(1, replay.repeat.times + 1):
+        fs = replay.later_fs(copy)
+        parts.append({op + copy * steps: (start + fs, end + fs) for op, (start, end) in unit.items()})
+    found = dict[int, tuple[int, int]]()
+    for part in parts:
+        for op, (start, end) in part.items():
+            known = found.get(op, (start, end))
+            found[op] = min(known[0], start), max(known[1], end)
     return [found.get(step, (0, 0)) for step in range(len(replay.program.steps))]
-
-
-Moment = tuple[int, int]
-"""A time, fs, and what is cut off of it."""
-
-
-def _outer(replay: Replay, pieces: Sequence[Slice]) -> dict[int, tuple[Moment, Moment]]:
-    """Step -> first start and last end of its commands."""
-    found: dict[int, tuple[Moment, Moment]] = {}
-    for piece in pieces:
-        start = piece.start, replay.fraction(piece.command, 0)
-        end = piece.end, replay.fraction(piece.command, 2)
-        first, last = found.get(piece.op, (start, end))
-        found[piece.op] = min(first, start), max(last, end)
-    return found
-
-
-def _later_spans(
-    replay: Replay, found: Mapping[int, tuple[Moment, Moment]], times: int, steps: int = 0
-) -> dict[int, tuple[int, int]]:
-    later = replay.shift.later
-    return {op + steps: (later(*start, times), later(*end, times)) for op, (start, end) in found.items()}
-
-
-def _moved_spans(replay: Replay, pieces: Sequence[Slice], times: int) -> dict[int, tuple[int, int]]:
-    return _later_spans(replay, _outer(replay, pieces), times)
-
-
-def _widen(found: dict[int, tuple[int, int]], more: Mapping[int, tuple[int, int]]) -> None:
-    for op, (start, end) in more.items():
-        known = found.get(op, (start, end))
-        found[op] = (min(known[0], start), max(known[1], end))
-
-
-def _engine_times(replay: Replay, logs: Mapping[str, EngineLog]) -> dict[str, Times]:
-    """Return how the engines spent their time in the whole run."""
-    return {engine: summed(log, _entries(replay, log)) for engine, log in logs.items()}
 
 
 def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
     """Entries of the whole run by step: those of the unit once more for each copy."""
-    commands, steps, unit = replay.short.program.commands, replay.repeat.steps, replay.unit
+    steps, unit = replay.repeat.steps, replay.repeat.commands.unit
     for number, why, fs in log.entries:
-        op = steps.long(commands[number].op)
+        op = replay.step_of(number)
         yield op, why, fs
         if number in unit:
             yield from ((op + copy * steps.size, why, fs) for copy in range(1, steps.times + 1))
+
+
+def _fitted(entry: Busy) -> Busy:
+    """What copies of unequal units spend too much goes off the largest part, so that all fit in the time of the run."""
+    if entry.idle >= 0:
+        return entry
+    parts = {"": entry.busy, **entry.stalled}
+    parts[max(parts, key=lambda why: parts[why])] += entry.idle
+    return Busy(entry.engine, parts.pop(""), parts, 0)
 
 
 def _histories(replay: Replay) -> Sequence[History]:
@@ -242,97 +293,82 @@ def _histories(replay: Replay) -> Sequence[History]:
     span = replay.repeat.commands
 
     def behind(history: History) -> History:
-        return history.moved(
-            lambda n: span.long(n) if n >= span.end else n + span.times * span.size, replay.whole_fs
-        )
+        return history.moved(lambda number: _last_copy(span, number), replay.behind_fs)
 
     def later(history: History, copy: int) -> History:
-        return history.moved(lambda n: n + copy * span.size, replay.shift.fs(copy))
+        return history.moved(lambda number: number + copy * span.size, replay.later_fs(copy))
 
     return Repeated(replay.short.histories, span, later, behind)
 
 
-def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:
-    """The critical path of the whole run, given that of the short one; None where it does not recur."""
-    moments, span = _Moments(replay, path), replay.repeat.commands
-    cut = path_period(replay, path, moments) if moments.known(path) else None
-    if cut is None:
-        return None
-
-    def later(piece: Segment, copy: int) -> Segment:
-        return moments.later(piece, copy)._replace(command=piece.command + copy * span.size)
-
-    def behind(piece: Segment) -> Segment:
-        number = piece.command
-        number = span.long(number) if number >= span.end else number + span.size * span.times
-        return moments.later(piece, span.times)._replace(command=number)
-
-    return RepeatedPath(moments, path, Span(*cut, span.times), later, behind)
+def _last_copy(span: Span, number: int) -> int:
+    """The number in the whole program of a command behind the copies; of another one that in the last copy."""
+    return span.long(number) if number >= span.end else number + span.size * span.times
 
 
 class RepeatedPath(Repeated[Segment]):
-    """The critical path of a run that was replayed."""
+    """The critical path of a run that was replayed; ``span``: pieces that come again in each copy, in which their times
+    are stretched to the time between two copies."""
 
-    def __init__(
-        self,
-        moments: _Moments,
-        path: Sequence[Segment],
-        span: Span,
-        later: Callable[[Segment, int], Segment],
-        behind: Callable[[Segment], Segment],
-    ) -> None:
-        super().__init__(path, span, later, behind)
-        self.unit = path[span.end - span.size : span.end]
-        """Pieces of which all copies are."""
-        self._moments = moments
+    def __init__(self, replay: Replay, path: Sequence[Segment], span: Span) -> None:
+        super().__init__(path, span, self._in_copy, self._behind_copies)
+        self._replay, self._commands = replay, replay.repeat.commands
+        self._begin_fs, self._end_fs = path[span.end - span.size].start, path[span.end - 1].end
 
-    def took_fs(self, copies: Sequence[int]) -> Ints:
-        """Return how long each piece of the unit takes in some copies, fs, [pieces, copies]."""
-        return self._moments.took_fs(self.unit, copies)
+    def groups(self) -> Iterator[tuple[Sequence[int], Sequence[Segment]]]:
+        """Yield copies whose pieces take equally long, and those of the first of them as pieces of the unit."""
+        groups = dict[int, list[int]]()
+        for copy in range(1, self.span.times + 1):
+            groups.setdefault(self._replay.later_fs(copy) - self._replay.later_fs(copy - 1), []).append(copy)
+        for copies in groups.values():
+            unit = self.items[self.span.end - self.span.size : self.span.end]
+            yield copies, [self._in_copy(each, copies[0])._replace(command=each.command) for each in unit]
 
+    def _in_copy(self, piece: Segment, copy: int) -> Segment:
+        later_fs, took_fs = self._replay.later_fs, self._end_fs - self._begin_fs
+        first_fs = self._end_fs + later_fs(copy - 1)
+        copy_fs = later_fs(copy) - later_fs(copy - 1)
+        start, end = (first_fs + (at - self._begin_fs) * copy_fs // took_fs for at in piece[:2])
+        return piece._replace(start=start, end=end, command=piece.command + copy * self._commands.size)
 
-class _Moments:
-    """Pieces of the critical path later."""
-
-    def __init__(self, replay: Replay, path: Sequence[Segment]) -> None:
-        self._shift, fractions = replay.shift, replay.fractions
-        self._known = None if fractions is None else fractions.moments([0, *(piece.end for piece in path)])
-
-    def known(self, path: Sequence[Segment]) -> bool:
-        """Return whether of all moments of a path it is known what is cut off."""
-        return self._known is None or all(piece.end in self._known for piece in path)
-
-    def later(self, piece: Segment, times: int) -> Segment:
-        """Return the same piece, of the same command."""
-        start, end = (
-            self._shift.later(at, 0 if self._known is None else self._known[at], times) for at in piece[:2]
-        )
-        return piece._replace(start=start, end=end)
-
-    def took_fs(self, pieces: Sequence[Segment], copies: Sequence[int]) -> Ints:
-        """Return how long pieces take so many shifts later, fs, [pieces, copies]."""
-        spans = np.array([piece[:2] for piece in pieces], np.int64)
-        cut = np.zeros_like(spans)
-        if self._known is not None:
-            cut = np.array([[self._known[at] for at in span] for span in spans.tolist()], np.int64)
-        moved = np.stack([self._shift.later(spans, cut, copy) for copy in copies], axis=1)
-        took: Ints = moved[..., 1] - moved[..., 0]
-        return took
+    def _behind_copies(self, piece: Segment) -> Segment:
+        fs, number = self._replay.behind_fs, _last_copy(self._commands, piece.command)
+        return piece._replace(start=piece.start + fs, end=piece.end + fs, command=number)
 
 
-def path_period(replay: Replay, path: Sequence[Segment], moments: _Moments) -> tuple[int, int] | None:
+def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | None:
+    """The critical path of the whole run, given that of the short one; None where it does not recur."""
+    exact = replay.equal and replay.shift.denominator == 1
+    cut = _period(replay, path) if exact else _crossing(replay.repeat.commands, path)
+    return None if cut is None else RepeatedPath(replay, path, Span(*cut, replay.repeat.times))
+
+
+def _period(replay: Replay, path: Sequence[Segment]) -> tuple[int, int] | None:
     """(end, pieces) of a part of the path whose end is that of what comes before it, a unit earlier; None for none."""
-    span = replay.repeat.commands
-    starts = [piece.start for piece in path]
-    last = bisect_right(starts, max(replay.short.slices[number].end for number in replay.unit))
-    earlier = [moments.later(piece, 1)._replace(command=piece.command + span.size) for piece in path[:last]]
+    span, fs = replay.repeat.commands, int(replay.shift)
+    last = bisect_right(
+        [piece.start for piece in path], max(replay.short.slices[number].end for number in span.unit)
+    )
+    earlier = [
+        piece._replace(start=piece.start + fs, end=piece.end + fs, command=piece.command + span.size)
+        for piece in path[:last]
+    ]
     at = {(piece.end, piece.command): index for index, piece in enumerate(earlier)}
     for end in range(last, 0, -1):
         piece = path[end - 1]
-        if piece.command not in replay.unit or (piece.end, piece.command) not in at:
+        if piece.command not in span.unit or (piece.end, piece.command) not in at:
             continue
         before = at[piece.end, piece.command] + 1
         size = end - before
         if size and before >= size and list(path[end - size : end]) == earlier[before - size : before]:
             return end, size
     return None
+
+
+def _crossing(span: Span, path: Sequence[Segment]) -> tuple[int, int]:
+    """(end, pieces) of the part of the path from the first command of the unit written last to the first behind it."""
+    first, end = (
+        next((index for index, piece in enumerate(path) if piece.command >= number), len(path))
+        for number in (span.end - span.size, span.end)
+    )
+    return max(end, 1), max(end, 1) - min(first, max(end, 1) - 1)

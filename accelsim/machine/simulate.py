@@ -46,21 +46,13 @@ def simulate(
 
 
 def _replayed(program: Program, repeat: Repeat, how: How, progress: Progress) -> Run | None:
-    """The run of a program that repeats itself, simulated without its copies; None where it cannot be."""
-    from accelsim.machine.recurrence import cycles, recurrence
-    from accelsim.machine.replay import replayed
+    """The run of a program that repeats itself, simulated without its copies; None where these do not follow."""
+    from accelsim.machine.replay import replay_of, replayed
 
     short, logs = _simulate(repeat.short(program), None, how, progress)
-    replay = recurrence(program, short)
-    for wider in cycles(program, short) if replay is None else ():
-        assert wider.repeat is not None
-        short, logs = _simulate(wider.repeat.short(wider), None, how, progress)
-        if (replay := recurrence(wider, short)) is not None:
-            break
-    if replay is None:
-        return None
     with no_collection():
-        return replayed(replay, logs)
+        replay = replay_of(program, short)
+        return None if replay is None else replayed(replay, logs)
 
 
 def _simulate(

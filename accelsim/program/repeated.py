@@ -36,10 +36,6 @@ class Span(NamedTuple):
         """Numbers of the unit written last."""
         return range(self.end - self.size, self.end)
 
-    def wider(self, more: int, units: int) -> Span:
-        """Return the same behind the first ``more`` copies, with so many units taken as one."""
-        return Span(self.end + more * self.size, self.size * units, (self.times - more) // units)
-
     def short(self, number: int) -> int:
         """A number that belongs to no copy, where copies are not counted."""
         return number if number < self.end else number - self.size * self.times
@@ -161,20 +157,6 @@ class Repeat:
             self._uses(command.reads, copy), self._uses(command.writes, copy), self._entries(command.actions, copy),
             command.core,
         )  # fmt: skip
-
-    def wider(self, program: Program, units: int, more: int) -> Program:
-        """The program with ``more`` units written, and ``units`` of them taken as one; whole ones must be left."""
-        commands = program.commands
-        assert isinstance(commands, Commands) and not (self.times - more) % units
-        copies = range(self.commands.end, self.commands.end + more * self.commands.size)
-        repeat = replace(
-            self, units=(self.units + more) // units, times=(self.times - more) // units, blocks=self.blocks * units,
-            commands=self.commands.wider(more, units), regions=self.regions.wider(more, units),
-            steps=self.steps.wider(more, units), kept=_Kept(), shortened=None,
-            fixed_regions={region: versions * units for region, versions in self.fixed_regions.items()},
-        )  # fmt: skip
-        before = [*commands.before, *(commands[number] for number in copies)]
-        return replace(program, commands=Commands(before, commands.behind, repeat), repeat=repeat)
 
     def short(self, program: Program) -> Program:
         """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
