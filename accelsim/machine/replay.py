@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from accelsim.engines.device import QUEUE, EngineLog, History
+from accelsim.engines.device import BUSY, QUEUE, EngineLog, History
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.machine.accounting import busy, costs, ledger_rows, spans, step_stalls, summed
@@ -270,11 +270,15 @@ def _step_spans(replay: Replay) -> list[tuple[int, int]]:
 
 
 def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
-    """Entries of the whole run by step: those of the unit once more for each copy."""
+    """Entries of the whole run by step: those of the unit once more for each copy. An engine that the unit does not use
+    waits for all copies."""
     steps, unit = replay.repeat.steps, replay.repeat.commands.unit
+    waits = not any(number in unit for number, *_ in log.entries)
     for number, why, fs in log.entries:
-        op = replay.step_of(number)
-        yield op, why, fs
+        op, later_fs = replay.step_of(number), 0
+        if waits and number >= unit.stop:
+            waits, later_fs = False, replay.behind_fs if why != BUSY else 0
+        yield op, why, fs + later_fs
         if number in unit:
             yield from ((op + copy * steps.size, why, fs) for copy in range(1, steps.times + 1))
 

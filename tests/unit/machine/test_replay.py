@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from accelsim.account.latency import summary
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.device import EngineLog
 from accelsim.errors import TooLarge
-from accelsim.machine.accounting import Clips
-from accelsim.machine.shifts import Shift, turns_of_clocks
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Program, Wait
 from accelsim.program.messages import barrier
 from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.spec.yaml.load import load_chip
-from accelsim.time import Clock
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
 from tests.helpers.hand_programs import HOME, vector
@@ -36,20 +31,6 @@ def test_numbers_of_copies() -> None:
         (9, 0), (6, 1), (9, 1), (6, 2), (9, 3), (22, 0),
     ]  # fmt: skip
     assert span.short(22) == 10 and span.long(10) == 22 and span.long(9) == 9
-
-
-def test_times_are_cut_off() -> None:
-    """Edges of 700 MHz, some clocks later: as the clock itself cuts them off, and a time behind an edge with it."""
-    clock, clocks = Clock(700e6), 12_345
-    shift = Shift(*(clocks * clock.period).as_integer_ratio())
-    edges = np.arange(1, 30)
-    times = np.array([clock.at(int(edge)) for edge in edges])
-    cut = clock.cut_off(times, shift.den)
-    for copy in range(1, 9):
-        later = [clock.at(int(edge) + copy * clocks) for edge in edges]
-        assert shift.later(times, cut, copy).tolist() == later
-        assert shift.later(int(times[3]) + 17, int(cut[3]), copy) == later[3] + 17
-    assert clock.cut_off(times + 2, shift.den).tolist() == [-1] * len(times)
 
 
 def test_what_waits_for_copies_waits_for_what_is_written() -> None:
@@ -157,13 +138,6 @@ LOOPS = "gpt?layers=7,hidden=128,seq=64,heads=4"
 SMALL = ["act_sram.capacity=16 KiB", "accumulators.capacity=1 KiB"]
 
 
-def test_parts_of_a_log() -> None:
-    """Transfers may end in another order than they begin."""
-    log = EngineLog([(0, 50), (10, 20), (30, 60), (70, 80)], [(0, 5, "full"), (60, 70, "port")])
-    assert Clips(log).part(40, 65) == EngineLog([(40, 50), (40, 60)], [(60, 65, "port")])
-    assert Clips(log).part(80, 90) == EngineLog()
-
-
 def test_programs_that_are_changed_have_all_their_commands() -> None:
     """A barrier behind a program with blocks that are copies."""
     program = compile(load_model(LOOPS), load_chip("edu-4x4", SMALL), Options(values="off"))
@@ -176,27 +150,3 @@ def test_programs_that_are_changed_have_all_their_commands() -> None:
     runs = simulation.run()
     assert all(run.program.repeat is None for run in runs.values())
     assert runs["one"].slices[:-1] == runs["other"].slices == list(simulate(program).slices)
-
-
-def test_units_that_are_taken_as_one() -> None:
-    """Three units as one are the same program, and are replayed as what they are."""
-    graph = load_model("mlp?layers=40")
-    program = compile(graph, load_chip("haswell-e5-2699v3"), Options(values="off"))
-    repeat, short = program.repeat, simulate(program)
-    assert repeat is not None
-    more = 3 * 2 - repeat.units
-    more += (repeat.times - more) % 3
-    wider = repeat.wider(program, 3, more)
-    assert wider.repeat is not None and wider.repeat.times == (repeat.times - more) // 3
-    assert list(wider.commands) == list(program.commands)
-    run = simulate(wider)
-    assert run.replay is not None and run.replay.repeat is wider.repeat
-    assert list(run.slices) == list(short.slices) and run.ledger == short.ledger
-
-
-def test_turns_of_clocks() -> None:
-    """Clocks of 2.8, 1.4 and 1.12 GHz come together every ten edges of the first; six edges more are so in five turns."""
-    program = compile(load_model("mlp"), load_chip("neuroncore-v2"), Options(values="off"))
-    edge = Clock(2.8e9).at
-    assert [turns_of_clocks(program, edge(edges)) for edges in (100, 106, 105, 101)] == [1, 5, 2, 10]
-    assert turns_of_clocks(program, edge(100) + 7) == 0
