@@ -18,6 +18,7 @@ from accelsim.program.commands import Folds
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.sources.load import load_model
+from tests.helpers.fold_edges import folds_of
 from tests.validation.anchors import Anchor, outcome, published, relative, run_shapes, slices_of
 from tests.validation.base import Check, check
 
@@ -69,7 +70,7 @@ def intervals(facts: dict[str, Any], N: int) -> Iterator[Anchor]:
 
 def stationary_load(facts: dict[str, Any]) -> Iterator[Anchor]:
     """Cycles to load 128 x 128 stationary values against those to multiply by them, and how much of them is hidden."""
-    record = multiply(ARRAY, "bf16").folds[0]
+    record = folds_of(multiply(ARRAY, "bf16"))[0].stream
     what = "cycles to load a stationary operand, of those to multiply by it"
     yield relative(what, 1 / facts["stationary_load_speedup"], record.load / record.rows, 0.0)
     shown = (record.step - record.rows) / record.load

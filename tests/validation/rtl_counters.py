@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from accelsim.engines.systolic.records import FoldRecord
 
 from accelsim.machine.run import Run, Slice
 from accelsim.program.actions import mac
 from accelsim.time import Clock
+from tests.helpers.fold_edges import FoldEdges, folds_of
 
 FNV_BASIS, FNV_PRIME = 1469598103934665603, 1099511628211
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
@@ -30,7 +30,7 @@ def counters(run: Run) -> dict[str, Any]:
     return {
         **_work(run),
         **_transfers(run, edge),
-        **_array(run.folds),
+        **_array(folds_of(run)),
         "compute_done_edge": max(_completed(run)),
         **_values(run),
         "trace_fnv": fnv(_events(run, edge)),
@@ -45,7 +45,7 @@ def _work(run: Run) -> dict[str, Any]:
     moved = {row.tensor: row.count for row in run.ledger if row.component == "dram"}
     labels = [piece.label for piece in run.slices]
     return {
-        "execs": len(run.folds), "folds": sum(record.folds for record in run.folds),
+        "execs": len(folds_of(run)), "folds": sum(record.stream.folds for record in folds_of(run)),
         "loads_a": labels.count("load A"), "loads_w": labels.count("load B"), "stores": labels.count("store Y"),
         "bytes_a": moved["A"], "bytes_w": moved["B"], "bytes_out": moved["Y"],
         "macs": sum(row.count for row in run.ledger if row.action == mac("int8")),
@@ -66,19 +66,19 @@ def _transfers(run: Run, edge: Callable[[int], int]) -> dict[str, Any]:
     return found
 
 
-def _array(records: Sequence[FoldRecord]) -> dict[str, Any]:
-    streamed = sum(record.rows * record.folds for record in records)
-    last = max(start + record.rows - 1 for record in records for _, start, _ in _folds(record))
+def _array(records: Sequence[FoldEdges]) -> dict[str, Any]:
+    streamed = sum(record.stream.rows * record.stream.folds for record in records)
+    last = max(start + record.stream.rows - 1 for record in records for _, start, _ in _folds(record))
     found = {
         "first_stream_edge": records[0].stream_first, "last_stream_edge": last,
-        "weight_shift_clocks": sum(record.load * record.folds for record in records), "stream_clocks": streamed,
+        "weight_shift_clocks": sum(record.stream.load * record.stream.folds for record in records), "stream_clocks": streamed,
         "stall_total": last - streamed, "stall_a": 0, "stall_w": 0, "stall_wtok": 0, "stall_acc": 0,
     }  # fmt: skip
     for record in records:
         for free, start, load in _folds(record):
             first = start == record.stream_first
             limits = {
-                "stall_w": load + record.load,
+                "stall_w": load + record.stream.load,
                 "stall_wtok": min(load, record.ready["w"]) if first else 0,
             }
             if first:
@@ -88,12 +88,12 @@ def _array(records: Sequence[FoldRecord]) -> dict[str, Any]:
     return found
 
 
-def _folds(record: FoldRecord) -> Iterator[tuple[int, int, int]]:
+def _folds(record: FoldEdges) -> Iterator[tuple[int, int, int]]:
     """Of each fold of a command: edge after the stream before it, first streamed row, first weight row."""
     yield record.free, record.stream_first, record.load_first
-    for fold in range(1, record.folds):
-        before = record.stream_first + (fold - 1) * record.step
-        yield before + record.rows, before + record.step, before + record.reload
+    for fold in range(1, record.stream.folds):
+        before = record.stream_first + (fold - 1) * record.stream.step
+        yield before + record.stream.rows, before + record.stream.step, before + record.stream.reload
 
 
 def _values(run: Run) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:
             edge(piece.data) + 1,
             edge(piece.end),
         )
-    for record in run.folds:
+    for record in folds_of(run):
         for _, start, load in _folds(record):
             yield from (load, start)
     yield from _completed(run)
@@ -129,6 +129,6 @@ def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:
 
 def _completed(run: Run) -> Iterator[int]:
     """Edges at which an accumulator tile got its last write."""
-    for record in run.folds:
+    for record in folds_of(run):
         if run.program.commands[record.command].writes[0].role in ("whole", "end"):
             yield record.done

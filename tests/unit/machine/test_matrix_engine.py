@@ -51,7 +51,7 @@ def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldEdges]:
     )
     MatrixEngine(context, "matrix", array, clock, queue).start()
     env.run()
-    return [fold_edges(clock, piece, context.histories[piece.command]) for piece in context.slices]
+    return fold_edges(clock, context.slices, context.histories)
 
 
 ARRAYS = st.builds(
@@ -101,10 +101,10 @@ def test_products_in_a_row_follow_each_other_as_folds_do(
             array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, before.stream.rows,
             array.load_rows_per_clock, array.min_interval,
         )  # fmt: skip
-        last = before.stream_first + (before.stream.folds - 1) * before.stream.step
-        assert after.stream_first == max(last + timing.interval, last + timing.reload + after.stream.load)
-        if after.stream.folds == 1 and after.stream.load:
-            assert after.load_first == last + timing.reload
+        last = before.last
+        assert after.load_first == last + timing.reload
+        assert after.stream_first == max(last + timing.interval, after.load_first + after.stream.load)
+        assert after.free == last + before.stream.rows
     assert records[-1].done == max(record.done for record in records)
 
 

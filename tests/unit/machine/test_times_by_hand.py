@@ -16,7 +16,6 @@ import pytest
 from accelsim.engines.systolic.streaming import Streaming
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import LawError, Run
-from accelsim.machine.shifts import fractions_of
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
@@ -379,18 +378,6 @@ def test_the_path_names_the_cache_where_it_served_alone() -> None:
     run = ran(through, load_chip("edu-cache"))
     moves = {piece.command: piece.resource for piece in critical_path(run) if piece.kind == "transfer"}
     assert moves == {0: "dram", 1: "l2"}
-
-
-@pytest.mark.parametrize(("earlier_fs", "clear"), [(0, False), (1, True)])
-def test_what_is_cut_off_decides_about_no_last_token(earlier_fs: int, clear: bool) -> None:
-    """A clock of 700 MHz: the host ends in the same femtosecond as the load, a fraction of one earlier."""
-    on = chip().model_copy(update={"clock": 700e6})
-    alone = ran([load(0, 1)], on).slices[0]
-    early = alone.end - earlier_fs
-    commands = [load(0, 1), replace(host(1, 0), work=Duration(early)), vector(2, 1, 4, 5, full(0, 1))]
-    run = ran(commands, on, {"host": "cpu"})
-    assert [piece.end for piece in run.slices[:2]] == [alone.end, early]
-    assert (fractions_of(run, 0) is not None) == clear
 
 
 def test_a_byte_on_a_link_takes_the_time_of_a_byte() -> None:
