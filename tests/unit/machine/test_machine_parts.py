@@ -81,7 +81,7 @@ def test_whoever_waits_goes_on_when_the_time_is_known() -> None:
     env.process(waiter())
     env.process(publisher())
     env.run()
-    assert heard == [(20, (53, "empty"))]
+    assert heard == [(20, (53, Wait(1, "a", "empty")))]
     assert milestones.known(2, "done") == 40
     assert milestones.known(2, "a") is None
 
