@@ -170,7 +170,7 @@ class EngineType(ABC):
     categories: ClassVar[tuple[Category, ...]] = ()
     """Kinds of energy that it brings."""
     pieces: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Kinds of pieces of the critical path that ``back`` emits, each with what happens in it."""
+    """Kinds of activities in the histories of its commands, each with what happens in it."""
     searches: ClassVar[bool] = False
     """Whether the effort of a search changes what it chooses."""
     sequential: ClassVar[bool] = True
