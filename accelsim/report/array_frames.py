@@ -18,9 +18,9 @@ from accelsim.account.titles import is_of_images, title
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.following import PADS, WORKS, Edge, follow, names
+from accelsim.engines.systolic.pace import packs
 from accelsim.engines.systolic.registers import HARDWARE_SCHEDULES
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.stationary_tiles import packs
 from accelsim.engines.systolic.timing import cycles, folds
 from accelsim.errors import AccelsimError, count_of
 from accelsim.machine.run import Run

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from accelsim.engines.systolic.counts import Counts, counts, hops
+from accelsim.engines.systolic.pace import packs
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.stationary_tiles import packs
 from accelsim.program.actions import PADDING, READ, SKIPPED, WRITE, Action, ActionName, mac
 from accelsim.program.commands import Tile
 from accelsim.program.roles import Roles

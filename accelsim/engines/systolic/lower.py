@@ -14,8 +14,8 @@ import numpy as np
 
 from accelsim.engines.systolic.mapping.tilings import slots_in_use
 from accelsim.engines.systolic.merging import A_AXES, B_AXES, MOST, merged, passes, pieces, sizes, tiles_along
+from accelsim.engines.systolic.pace import b_elements
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.stationary_tiles import b_elements
 from accelsim.engines.systolic.tile_costs import Results, Streams, TileCosts, check_matrix, matrix_commands
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile

@@ -14,8 +14,7 @@ from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.engines.systolic.merging import sizes
-from accelsim.engines.systolic.pace import ADDING, pace_of
-from accelsim.engines.systolic.stationary_tiles import b_elements, folds
+from accelsim.engines.systolic.pace import ADDING, b_elements, folds, pace_of
 from accelsim.program.actions import READ, WRITE, Action, ActionName, op
 from accelsim.program.commands import Cycles, Folds, Tile
 from accelsim.program.mapping import Mapping

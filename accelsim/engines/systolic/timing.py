@@ -43,48 +43,23 @@ class FoldTiming(Generic[Int]):
         return step
 
 
-def _sequential_ws(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return load, T + R + C - 2, T, R + C - 2
-
-
-def _overlapped_ws(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return load, SHADOW_LOADS[known("shadow load", shadow_load, SHADOW_LOADS)](R), T, R + C - 2
-
-
-def _scalesim_ws(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return R, T + R + C - 2, T, R + C - 2
-
-
-def _sequential_os(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return 0, 0, T + R * leave + R + C - 3, R * leave + R + C - 3
-
-
-def _overlapped_os(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return 0, 0, T + R * leave - 1, R * leave + R + C - 3
-
-
-def _scalesim_os(
-    R: Any, C: Any, T: Any, load: Any, shadow_load: str, leave: Any
-) -> tuple[Any, Any, Any, Any]:
-    return 0, 0, T + R + C - 2, R + C - 2
-
-
-SCHEDULES: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple[Any, ...]]]] = {
-    "scalesim": (_scalesim_os, _scalesim_ws),
-    "sequential": (_sequential_os, _sequential_ws),
-    "overlapped": (_overlapped_os, _overlapped_ws),
+Rule = Callable[..., tuple[Any, ...]]
+SCHEDULES: dict[str, tuple[Rule, Rule]] = {
+    "scalesim": (
+        lambda R, C, T, load, reload, leave: (0, 0, T + R + C - 2, R + C - 2),
+        lambda R, C, T, load, reload, leave: (R, T + R + C - 2, T, R + C - 2),
+    ),
+    "sequential": (
+        lambda R, C, T, load, reload, leave: (0, 0, T + R * leave + R + C - 3, R * leave + R + C - 3),
+        lambda R, C, T, load, reload, leave: (load, T + R + C - 2, T, R + C - 2),
+    ),
+    "overlapped": (
+        lambda R, C, T, load, reload, leave: (0, 0, T + R * leave - 1, R * leave + R + C - 3),
+        lambda R, C, T, load, reload, leave: (load, reload(R), T, R + C - 2),
+    ),
 }
-"""Schedule -> rules without, with a stationary operand: (R, C, T, load, shadow load, leave) -> FoldTiming fields."""
+"""Schedule -> fields of ``FoldTiming`` without and with a stationary operand. ``reload``: edges until column 0 may load
+the next weights, as a function of R."""
 
 
 def fold_timing(
@@ -109,7 +84,11 @@ def fold_timing(
     """
     flow = DATAFLOWS[known("dataflow", dataflow, DATAFLOWS)]
     rule = SCHEDULES[known("schedule", schedule, SCHEDULES)][flow.stationary]
-    load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow_load, leave)
+
+    def shadow(R: Any) -> Any:
+        return SHADOW_LOADS[known("shadow load", shadow_load, SHADOW_LOADS)](R)
+
+    load, reload, interval, drain = rule(rows, cols, T, -(-rows // load_rows_per_clock), shadow, leave)
     if schedule != "scalesim":
         interval = _larger(interval, min_interval)
     flat = 0 * (T + rows + cols)

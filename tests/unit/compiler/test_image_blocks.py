@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import accelsim
+from accelsim.engines.systolic.mapping.describe import strips
 from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step
-from accelsim.engines.systolic.mapping.strips import strips
 from accelsim.errors import Infeasible, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.program.commands import Transfer

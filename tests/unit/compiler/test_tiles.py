@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, fetches, slots_in_use
-from accelsim.engines.systolic.pace import Pace
-from accelsim.engines.systolic.stationary_tiles import folds, packs
+from accelsim.engines.systolic.pace import Pace, folds, packs
 from accelsim.program.mapping import ORDERS, SPLITS, Mapping
 from accelsim.program.tiles import (
     a_elements,

@@ -15,10 +15,9 @@ from accelsim.account.critical_path import Blame, by_blame, by_key
 from accelsim.engines.systolic import registers
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.fabric import Setup
-from accelsim.engines.systolic.pace import Pace
+from accelsim.engines.systolic.pace import Pace, folds
 from accelsim.engines.systolic.process import MatrixEngine
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.stationary_tiles import folds
 from accelsim.engines.systolic.timing import cycles, fold_timing
 from accelsim.explore.levers import levers
 from accelsim.machine.contents import Contents

@@ -7,12 +7,16 @@ from dataclasses import replace
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Side, Step
 from accelsim.engines.systolic.pace import ADDING, Pace, pace_of
+from accelsim.program.mapping import Mapping
 from accelsim.program.roles import function_unit
-from accelsim.program.tiles import sparsity
+from accelsim.program.tiles import slabs, sparsity
 from accelsim.program.writing.layout import Layout
 from accelsim.workload.graph import FORMAT_BYTES
 from accelsim.workload.nodes import gemm_view
-from accelsim.workload.ops.base import Gemm, find
+from accelsim.workload.ops.base import Conv, Gemm, find
+
+FEW = 2
+"""Widths of strips that a fast search tries."""
 
 
 def describe(step: Lowering, gemm: Gemm) -> Step:
@@ -100,3 +104,29 @@ def _buffers(layout: Layout) -> Buffers:
     free = tuple((name, layout.spaces[name].free_B()) for name in names if name != roles.activations)
     fixed = [name for name in names if roles.fixed_slots(name) is not None]
     return Buffers(free, tuple((name, layout.slots.shape(name)) for name in fixed))
+
+
+def strips(step: Step, flat: Mapping | None, beat_B: int, most: int | None) -> list[int]:
+    """Widths of strips: halves, quarters, ... of the image, a row of them no shorter than what its memory moves at a
+    time. None of anything but images, nor where a fused pooling needs these whole.
+
+    Beside the best tiling through whole rows, ``flat`` (None where none fits), ``most`` of those that in blocks as
+    large as its tiles read least, and less than it. So there is none where it reads no row of an image twice.
+    """
+    gemm, conv = step.shape.gemm, step.shape.gemm.conv
+    if conv is None or step.rows[False] > 1:
+        return []
+    halves = [-(-conv.out[1] // 2**power) for power in range(1, (conv.out[1] - 1).bit_length() + 1)]
+    wide = [width for width in halves if width * conv.stride[1] * step.shape.a_B >= beat_B]
+    if flat is None:
+        return wide
+    once, read = (slabs(conv, gemm.M, tm)[0] for tm in (conv.out[0] * conv.out[1], flat.tm))
+    if flat.a_resident or read <= once:
+        return []
+    words = {width: _in_blocks(conv, width, flat.tm) for width in wide}
+    return sorted((width for width in wide if words[width] < read), key=words.__getitem__)[:most]
+
+
+def _in_blocks(conv: Conv, width: int, pixels: int) -> int:
+    rows = min(max(1, round(pixels / width)), conv.out[0])
+    return slabs(replace(conv, strip=width), conv.batch * conv.out[0] * conv.out[1], rows * width)[0]

@@ -30,7 +30,7 @@ from accelsim.engines.systolic.mapping.tilings import (
     over_tiles,
     whole_a,
 )
-from accelsim.engines.systolic.stationary_tiles import b_elements, b_extent
+from accelsim.engines.systolic.pace import b_elements, b_extent
 from accelsim.program.roles import Roles
 from accelsim.types import Floats, Ints
 from accelsim.workload.ops.base import Gemm

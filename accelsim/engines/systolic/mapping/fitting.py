@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.engines.systolic.mapping.shape import Buffers, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
-from accelsim.engines.systolic.stationary_tiles import b_elements
+from accelsim.engines.systolic.pace import b_elements
 from accelsim.errors import Infeasible
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip

@@ -9,9 +9,8 @@ import numpy as np
 
 from accelsim.engines.systolic.mapping.shape import Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, count, inner_tiles, lanes, last, over_tiles
-from accelsim.engines.systolic.pace import Pace, clocks
+from accelsim.engines.systolic.pace import Pace, clocks, packs
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.stationary_tiles import packs
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
 from accelsim.program.tiles import kept
 from accelsim.types import Floats, Ints

@@ -18,12 +18,11 @@ from accelsim.engines.systolic.mapping.decide import (
     worth_rehearsing,
     written,
 )
-from accelsim.engines.systolic.mapping.describe import describe
+from accelsim.engines.systolic.mapping.describe import FEW, describe, strips
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, product_key
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
-from accelsim.engines.systolic.mapping.strips import FEW, strips
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.mapping.search import Solved, solve

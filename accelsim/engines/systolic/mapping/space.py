@@ -14,7 +14,7 @@ from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room
 from accelsim.engines.systolic.mapping.shape import Bounds, Step
 from accelsim.engines.systolic.mapping.tilings import Candidates
-from accelsim.engines.systolic.stationary_tiles import packs
+from accelsim.engines.systolic.pace import packs
 from accelsim.program.mapping import ORDERS, Mapping, Split
 from accelsim.types import Bools, Floats, Ints
 
