@@ -185,19 +185,13 @@ class Picture:
                     ax.set_xlabel("")
                 if self.share == "y" and at % self.across:
                     ax.set_ylabel("")
-            if self.title:
-                fig.suptitle(self.title, x=0.01, ha="left", weight="bold")
-            elif self.note:
-                fig.suptitle(self.note, x=0.01, ha="left", fontsize=8, color="#555555")
+            look: dict[str, Any] = {"weight": "bold"} if self.title else {"fontsize": 8, "color": "#555555"}
+            if heading := self.title or self.note:
+                fig.suptitle(heading, x=0.01, ha="left", **look)
             if self.legend:
                 _legend(fig, fig, axes, self.legend)
             for panel, ax in zip(self.panels, axes, strict=True):
-                if panel.inside:
-                    ax.legend(loc="upper left")
-                if panel.legend:
-                    _legend(fig, ax, [ax], panel.legend)
-                if panel.finish:
-                    panel.finish(fig, ax)
+                _finish(fig, ax, panel)
         return fig
 
     def file(self, suffix: str) -> Make:
@@ -238,6 +232,16 @@ def _draw(axes: Axes, panel: Panel, alone: bool) -> None:
     axes.set_title(panel.title, pad=20 if panel.note else 6, **look)
     if panel.note:
         subtitle(axes, panel.note)
+
+
+def _finish(fig: Figure, axes: Axes, panel: Panel) -> None:
+    """Add what needs the panels of the whole figure: legends of its own, and what no mark can say."""
+    if panel.inside:
+        axes.legend(loc="upper left")
+    if panel.legend:
+        _legend(fig, axes, [axes], panel.legend)
+    if panel.finish:
+        panel.finish(fig, axes)
 
 
 def _ends(marks: Sequence[Mark], which: int) -> Iterator[float]:
@@ -286,7 +290,7 @@ def _paint(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
         case "area":
             axes.fill_between(x, np.asarray(mark.base) * fy, y, **look)
         case "rule":
-            _ = [axes.axvline(at, **look) for at in x] + [axes.axhline(at, **look) for at in y]
+            (axes.axvline if len(x) else axes.axhline)((x if len(x) else y)[0], **look)
         case "strokes":
             axes.vlines(x, mark.base[0] * fy, y[0], **look)
         case "note":
@@ -297,15 +301,16 @@ def _paint(axes: Axes, mark: Mark, fx: float, fy: float) -> None:
         case "spans":
             size, start = look.pop("size"), np.asarray(mark.base) * fx
             axes.broken_barh(np.stack([start, x - start], 1).tolist(), (y[0] - size / 2, size), **look)
-        case "bars" if len(x) <= MANY:
-            axes.bar(x, y, bottom=np.asarray(mark.base) * fy, **look)
         case "bars":
-            _many_bars(axes, x, y, np.asarray(mark.base) * fy, **look)
+            _bars(axes, x, y, np.asarray(mark.base) * fy, **look)
 
 
-def _many_bars(axes: Axes, x: Array, y: Array, base: Array, width: float, color: str, **look: Any) -> None:
+def _bars(axes: Axes, x: Array, y: Array, base: Array, width: float, color: str, **look: Any) -> None:
     from matplotlib.collections import PolyCollection
 
+    if len(x) <= MANY:
+        axes.bar(x, y, width, base, color=color, **look)
+        return
     left, right, top = x - width / 2, x + width / 2, base + y
     corners = np.stack([left, base, left, top, right, top, right, base], 1).reshape(-1, 4, 2)[y > 0]
     axes.add_collection(PolyCollection(corners.tolist(), facecolor=color, **look))
