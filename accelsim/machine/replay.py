@@ -9,6 +9,7 @@ number of femtoseconds, but for a femtosecond). If they differ by less than ``NE
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -272,7 +273,7 @@ def _step_spans(replay: Replay) -> list[tuple[int, int]]:
 def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
     """Entries of the whole run by step: those of the unit once more for each copy. An engine that the unit does not use
     waits for all copies."""
-    steps, unit = replay.repeat.steps, replay.repeat.commands.unit
+    steps, unit, in_unit = replay.repeat.steps, replay.repeat.commands.unit, Counter[tuple[int, str]]()
     waits = not any(number in unit for number, *_ in log.entries)
     for number, why, fs in log.entries:
         op, later_fs = replay.step_of(number), 0
@@ -280,7 +281,9 @@ def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
             waits, later_fs = False, replay.behind_fs if why != BUSY else 0
         yield op, why, fs + later_fs
         if number in unit:
-            yield from ((op + copy * steps.size, why, fs) for copy in range(1, steps.times + 1))
+            in_unit[op, why] += fs
+    for copy in range(1, steps.times + 1):
+        yield from ((op + copy * steps.size, why, fs) for (op, why), fs in in_unit.items())
 
 
 def _fitted(entry: Busy) -> Busy:
