@@ -39,8 +39,12 @@ class Repeated(Lazy[Item]):
     last, and as ``behind`` makes it behind the copies."""
 
     def __init__(
-        self, items: Sequence[Item], span: Span, later: Callable[[Item, int], Item], behind: Callable[[Item], Item]
-    ) -> None:  # fmt: skip
+        self,
+        items: Sequence[Item],
+        span: Span,
+        later: Callable[[Item, int], Item],
+        behind: Callable[[Item], Item],
+    ) -> None:
         self.items, self.span, self._later, self._behind = items, span, later, behind
 
     def __len__(self) -> int:
@@ -112,19 +116,18 @@ class Replay:
 
     def later(self, piece: Slice, copy: int) -> Slice:
         """A slice of the unit in a copy."""
-        fs, repeat = self.later_fs(copy), self.repeat
+        repeat = self.repeat
         return piece._replace(
-            command=piece.command + copy * repeat.commands.size, op=piece.op + copy * repeat.steps.size,
-            label=repeat.text(piece.label, copy), start=piece.start + fs, data=piece.data + fs, end=piece.end + fs,
-        )  # fmt: skip
+            command=piece.command + copy * repeat.commands.size,
+            op=piece.op + copy * repeat.steps.size,
+            label=repeat.text(piece.label, copy),
+            **_times(piece, self.later_fs(copy)),
+        )
 
     def behind(self, piece: Slice) -> Slice:
         """A slice behind the copies in the whole run."""
-        number, fs = self.repeat.commands.long(piece.command), self.behind_fs
-        return piece._replace(
-            command=number, op=self.step_of(piece.command), start=piece.start + fs, data=piece.data + fs,
-            end=piece.end + fs,
-        )  # fmt: skip
+        number = self.repeat.commands.long(piece.command)
+        return piece._replace(command=number, op=self.step_of(piece.command), **_times(piece, self.behind_fs))
 
     def step_of(self, command: int) -> int:
         """The step in the whole program of a command of the short one."""
@@ -140,6 +143,11 @@ class Replay:
             _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
         _add(found, figures([piece._replace(op=self.step_of(piece.command)) for piece in pieces[span.end :]]))
         return found
+
+
+def _times(piece: Slice, fs: int) -> dict[str, Any]:
+    """Times of a slice so much later."""
+    return {"start": piece.start + fs, "data": piece.data + fs, "end": piece.end + fs}
 
 
 def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
@@ -232,11 +240,17 @@ def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
     time_fs = replay.behind_fs + max(piece.end for piece in short.slices[span.unit.start :])
     times = {engine: summed(logs[engine], _entries(replay, logs[engine])) for engine in program.engines}
     return replace(
-        short, program=program, time_fs=time_fs, slices=Repeated(short.slices, span, replay.later, replay.behind),
-        ledger=_ledger(replay), engines=[_fitted(entry) for entry in busy(times, time_fs)],
-        step_spans=_step_spans(replay), step_stalls=step_stalls(times, len(program.steps)),
-        histories=_histories(replay), replay=replay,
-    )  # fmt: skip
+        short,
+        program=program,
+        time_fs=time_fs,
+        slices=Repeated(short.slices, span, replay.later, replay.behind),
+        ledger=_ledger(replay),
+        engines=[_fitted(entry) for entry in busy(times, time_fs)],
+        step_spans=_step_spans(replay),
+        step_stalls=step_stalls(times, len(program.steps)),
+        histories=_histories(replay),
+        replay=replay,
+    )
 
 
 def _ledger(replay: Replay) -> list[Row]:
@@ -246,10 +260,9 @@ def _ledger(replay: Replay) -> list[Row]:
     totals = costs(commands.before)
     unit = costs(commands.before[repeat.commands.unit.start :])
     for copy in range(1, repeat.times + 1):
-        _add(totals, {
-            (component, action, op + copy * repeat.steps.size, repeat.text(tensor, copy)): count
-            for (component, action, op, tensor), count in unit.items()
-        })  # fmt: skip
+        for (component, action, op, tensor), count in unit.items():
+            key = component, action, op + copy * repeat.steps.size, repeat.text(tensor, copy)
+            totals[key] = totals.get(key, 0) + count
     _add(totals, costs(commands.behind))
     return ledger_rows(totals)
 
