@@ -32,9 +32,15 @@ class Problem:
 class AccelsimError(Exception):
     """Base of all errors caused by input; the command line prints it and exits with code 2."""
 
-    def __init__(self, problems: Problem | str | Iterable[Problem]) -> None:
+    def __init__(
+        self,
+        problems: Problem | str | Iterable[Problem],
+        where: str = "",
+        expected: str = "",
+        nearest: str = "",
+    ) -> None:
         if isinstance(problems, str):
-            problems = Problem(problems)
+            problems = Problem(problems, where, expected, nearest)
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__(self.problems)
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, check_file_target, option, paragraphs, whole_list, width
+from accelsim.cli.common import FILE, check_file_target, flag, option, paragraphs, whole_list, width
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.errors import Gather, Problem, UsageError, count_of
+from accelsim.errors import Gather, UsageError, count_of
 from accelsim.report.answer import Answer
 
 ENERGY = "energy/horowitz-45nm"
@@ -35,7 +35,7 @@ MOST_EDGES = 2000
 @option("--shadow-load", "column or diagonal.", "column")
 @option("--energy", "Energy table for the array's accesses: a name or a YAML file.", ENERGY, metavar="TABLE")
 @option("--dtype", "Format whose energies are read from that table.", "int8")
-@option("--watch", "Print every register at every clock edge (at most 64 PEs).", is_flag=True)
+@flag("--watch", "Print every register at every clock edge (at most 64 PEs).")
 @option("--edge", "With --watch: only this clock edge.", least=1)
 @click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
               "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
@@ -51,15 +51,15 @@ def array(
         _many(given, asked["csv"], bool(sizes or watch or asked["json"]))
         return None
     if len(sizes) != 3:
-        raise UsageError(Problem(f"{len(sizes)} sizes", expected="three: M N K, or --shapes FILE --csv FILE"))
+        raise UsageError(f"{len(sizes)} sizes", expected="three: M N K, or --shapes FILE --csv FILE")
     if edge is not None and not watch:
-        raise UsageError(Problem("--edge without --watch", expected="both"))
+        raise UsageError("--edge without --watch", expected="both")
     gather.done()
     names = whole_list(setup.pop("dataflow"))
     if not watch:
         return _side_by_side(sizes, names, setup)
     if len(names) != 1:
-        raise UsageError(Problem(f"--watch with {len(names)} dataflows", "", "one of them"))
+        raise UsageError(f"--watch with {len(names)} dataflows", "", "one of them")
     own = {key: value for key, value in setup.items() if key not in ("energy", "dtype")}
     _watch(sizes, {**own, "dataflow": names[0]}, edge)
     return None
@@ -69,10 +69,10 @@ def _many(given: Path, table: Path | None, more: bool) -> None:
     from accelsim.engines.systolic import sweep
 
     if table is None:
-        raise UsageError(Problem("--shapes without --csv", expected="--csv FILE, where the results go"))
+        raise UsageError("--shapes without --csv", expected="--csv FILE, where the results go")
     if more:
         what = "M N K, --watch or --json beside --shapes"
-        raise UsageError(Problem(what, expected="the shapes in the file only"))
+        raise UsageError(what, expected="the shapes in the file only")
     check_file_target(table)
     rows = sweep.table(sweep.read_rows(given))
     sweep.write_rows(table, rows)
@@ -93,7 +93,7 @@ def _side_by_side(sizes: tuple[int, ...], names: list[str], setup: dict[str, Any
     from accelsim.report.array import side_by_side
 
     if not names:
-        raise UsageError(Problem("no dataflow", "--dataflow", f"{', '.join(DATAFLOWS)}, or several of them"))
+        raise UsageError("no dataflow", "--dataflow", f"{', '.join(DATAFLOWS)}, or several of them")
     energy, dtype = setup.pop("energy"), setup.pop("dtype")
     records = []
     for name in names:
@@ -114,18 +114,14 @@ def _watch(sizes: tuple[int, ...], setup: dict[str, Any], edge: int | None) -> N
     M, N, K = sizes
     cycles = _figures(sizes, setup)["cycles"]
     if cycles > MOST_EDGES:
-        raise UsageError(
-            Problem(f"{cycles:,} cycles are too many to watch", expected=f"at most {MOST_EDGES:,}")
-        )
+        raise UsageError(f"{cycles:,} cycles are too many to watch", expected=f"at most {MOST_EDGES:,}")
     machine = Setup(**setup)
     a = np.arange(1, M * K + 1).reshape(M, K)
     b = np.arange(1, K * N + 1).reshape(K, N)
     edges = list(frames(a, b, machine, max(width(), 40)))
     if edge is not None:
         if edge > len(edges):
-            raise UsageError(
-                Problem(f"--edge {edge}", expected=f"1 to {len(edges)}, the edges of this product")
-            )
+            raise UsageError(f"--edge {edge}", expected=f"1 to {len(edges)}, the edges of this product")
         edges = [edges[edge - 1]]
     what = f"A[{M},{K}] and B[{K},{N}] count from 1, row by row; {legend(machine)}"
     click.echo(paragraphs([what]) + "\n")

@@ -10,7 +10,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
-from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
+from accelsim.errors import Gather, UsageError, count_of, nearest
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def calibrate(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     """
     from accelsim.spec.yaml.clusters import is_cluster
 
-    if out is not None:
-        with gather.also(last=True):
-            check_file_target(out, (".yaml",))
+    gather.check(out, lambda file: check_file_target(file, (".yaml",)), last=True)
     asked["day"] = asked["as_of"] or datetime.now(UTC).strftime("%Y-%m")
     named = [group.split("+") for group in (asked["constants"] or "").split(",") if group.strip()]
     asked["groups"] = [tuple(name.strip() for name in group) for group in named]
@@ -101,15 +99,8 @@ def _rows(table: Table, chip: Chip, device: str | None) -> Table:
     rows = [row for row, name in enumerate(table.devices) if name in called or (not device and not name)]
     if not rows:
         there = list(dict.fromkeys(table.devices))
-        asked = device or chip.name
-        raise UsageError(
-            Problem(
-                f"no rows of {asked}",
-                str(table.path),
-                f"--device with one of: {', '.join(there)}",
-                nearest(asked, there),
-            )
-        )
+        asked, expected = device or chip.name, f"--device with one of: {', '.join(there)}"
+        raise UsageError(f"no rows of {asked}", str(table.path), expected, nearest(asked, there))
     return table.only(rows)
 
 
@@ -140,7 +131,5 @@ def _placed(rows: Measured, topology: Topology, data: Path) -> Measured:
     known = {sort: fits(sort) for sort in set(rows.sorts)}
     chosen = [row for row, sort in enumerate(rows.sorts) if known[sort]]
     if not chosen:
-        raise UsageError(
-            Problem(f"{topology.name} is too small for every row", str(data), "more nodes: '2x-...'")
-        )
+        raise UsageError(f"{topology.name} is too small for every row", str(data), "more nodes: '2x-...'")
     return rows.only(chosen)

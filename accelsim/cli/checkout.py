@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout, where the package is used from one."""
@@ -20,9 +20,7 @@ def from_checkout(module: str, command: str) -> Any:
             f"'{command}' needs a checkout of the project, which holds the checks and what they compare with"
         )
         raise UsageError(
-            Problem(
-                what, expected=f"in a checkout: pip install -e . && {command}; this is an installed package"
-            )
+            what, expected=f"in a checkout: pip install -e . && {command}; this is an installed package"
         )
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))

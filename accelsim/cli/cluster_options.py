@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import large_count, option
+from accelsim.cli.common import flag, large_count, option
 from accelsim.errors import AccelsimError, Gather, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
         "fastest size that fits.", "", metavar="PLAN",
     ),
-    option("--train", "Simulate a training step (forward, backward, update) on a cluster or a chip.", is_flag=True),
-    option("--whole", "With --train: simulate all devices as one machine, tile by tile; small clusters.", is_flag=True),
+    flag("--train", "Simulate a training step (forward, backward, update) on a cluster or a chip."),
+    flag("--whole", "With --train: simulate all devices as one machine, tile by tile; small clusters."),
     option("--tokens", "With --train: how long training on N tokens takes, such as 300e9.", callback=large_count,
            metavar="N"),
     option(
@@ -34,15 +34,10 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "(FlashAttention 1, Triton, xFormers), 1.4 to 2 times as slow, or plain, products and a softmax of scores in "
         "memory.", "", metavar="flash|memory-efficient|plain",
     ),
-    option(
-        "--overlap-tensor", "With sp: collectives of the tensor-parallel group overlap with the products before and "
-        "after them, in chunks or in bulk, as Megatron does with --tp-comm-overlap; default: one after the other.",
-        is_flag=True,
-    ),
-    option(
-        "--offload-activations offload", "Of decoders: activations wait for the backward pass in the memory of the "
-        "host; default: on the device.", is_flag=True,
-    ),
+    flag("--overlap-tensor", "With sp: collectives of the tensor-parallel group overlap with the products before and "
+        "after them, in chunks or in bulk, as Megatron does with --tp-comm-overlap; default: one after the other."),
+    flag("--offload-activations offload", "Of decoders: activations wait for the backward pass in the memory of the "
+        "host; default: on the device."),
     option(
         "--library", "Of a generation on a cluster: the library of its collectives, such as nccl or vllm; default: "
         "vllm where the cluster knows it and kernels are those of serving stacks.", "", metavar="NAME",
@@ -60,14 +55,10 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
            "bits.", "", metavar="FORMAT"),
     option("--gradient-bits", "Bits of a gradient where it is accumulated and kept; default: 16.",
            type=click.Choice(["16", "32"])),
-    option(
-        "--tune-gradients", "Search the best threshold and cycle time, by Optuna where the extra 'sweep' is installed, "
-        "else on a grid; shows nearby settings too. The step itself is not changed.", is_flag=True,
-    ),
-    option(
-        "--overlap-gather", "With zero=1 and 2: gather new weights during the next step's first forward passes, as "
-        "Megatron does with --overlap-param-gather; default: before it begins.", is_flag=True,
-    ),
+    flag("--tune-gradients", "Search the best threshold and cycle time, by Optuna where the extra 'sweep' is "
+        "installed, else on a grid; shows nearby settings too. The step itself is not changed."),
+    flag("--overlap-gather", "With zero=1 and 2: gather new weights during the next step's first forward passes, as "
+        "Megatron does with --overlap-param-gather; default: before it begins."),
 )  # fmt: skip
 """In the order of the help."""
 FOR_DECODERS = OPTIONS[4:7]

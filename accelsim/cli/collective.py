@@ -9,14 +9,13 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import byte_sizes, counted, option
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.cli.common import byte_sizes, counted, flag, option
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 from accelsim.spec.counts import MOST_DEVICES
 
 if TYPE_CHECKING:
-    from accelsim.spec.cluster import ClusterSpec
-    from accelsim.spec.collectives import Collectives
+    pass
 
 PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 """A device of --group, or a range of them."""
@@ -31,7 +30,7 @@ def _group(text: str) -> tuple[int, ...]:
         match = PART.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not 0 <= last - first < MOST_DEVICES:
-            raise UsageError(Problem(f"{part.strip()!r}", "--group", "devices by number: '0-7' or '0,8,16'"))
+            raise UsageError(f"{part.strip()!r}", "--group", "devices by number: '0-7' or '0,8,16'")
         found += range(first, last + 1)
     return tuple(found)
 
@@ -64,26 +63,45 @@ def _group(text: str) -> tuple[int, ...]:
 @option("--chunks", "Chunks of the buffer that follow each other.", type=click.IntRange(1, 4096))
 @click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
               help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.")  # fmt: skip
-@option("--routes with_routes", "Show the route from each device to the next.", is_flag=True)
-@option("--sweep swept", "Bus bandwidth against size, for every algorithm.", is_flag=True)
+@flag("--routes with_routes", "Show the route from each device to the next.")
+@flag("--sweep swept", "Bus bandwidth against size, for every algorithm.")
 @option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 def collective(
-    gather: Gather, kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, library: str, caller: str,
-    dtype: str, devices: str | None, chunks: int | None, conventions: str | None, with_routes: bool, swept: bool,
-    overrides: tuple[str, ...],
+    gather: Gather, kind: str, algorithm: str, caller: str, dtype: str, chunks: int | None, conventions: str | None,
+    with_routes: bool, swept: bool, **asked: Any,
 ) -> Answer:  # fmt: skip
     """Time, bandwidth, bytes per link and joules of a collective on a cluster.
 
     KIND: all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all or send_recv. Bandwidths as nccl-tests
     defines them. A picture always shows a sweep.
     """
-    from accelsim.cluster.collectives.choice import Called
+    from accelsim.cluster.collectives.base import KINDS
+    from accelsim.cluster.collectives.choice import LIBRARY, Called, library_of
     from accelsim.cluster.shapes.building import build
+    from accelsim.errors import known
+    from accelsim.formats.table import get
     from accelsim.report import collectives as said
+    from accelsim.spec.yaml.clusters import load_cluster
     from accelsim.units import show as spelled
 
-    asked = (kind, cluster, texts, algorithm, library, caller, dtype)
-    spec, software, sizes, group = _checked(gather, *asked, devices, swept, overrides)
+    plain = algorithm not in ("", LIBRARY)
+    both = f"--algorithm {algorithm} with --library or --caller"
+    with gather.also():
+        spec = load_cluster(asked["cluster"], asked["overrides"])
+        software = library_of(spec, asked["library"])
+    with gather.also():
+        if dtype:
+            get(dtype)
+    gather.refuse(plain and (asked["library"] or caller == "eager"), both, "", "one of the two")
+    with gather.also():
+        known("kind of collective", kind, KINDS)
+    with gather.also():
+        sizes = byte_sizes(asked["texts"])
+    with gather.also():
+        group = None if asked["devices"] is None else _group(asked["devices"])
+    many = len(asked["texts"])
+    gather.refuse(many > 1 and not swept, f"{many} sizes", "--size", "one, or --sweep")
+    gather.done()
     topology = build(spec)
     how = (algorithm, group, chunks, Called(dtype, caller == "eager"))
     size = (sizes or (DEFAULT_B,))[0]
@@ -107,42 +125,3 @@ def collective(
 
 DEFAULT_B = 64 * 2**20
 """Size where none is given, bytes."""
-
-
-def _checked(
-    gather: Gather, kind: str, cluster: str, texts: tuple[str, ...], algorithm: str, library: str, caller: str,
-    dtype: str, devices: str | None, swept: bool, overrides: tuple[str, ...],
-) -> tuple[ClusterSpec, Collectives, tuple[int, ...], tuple[int, ...] | None]:  # fmt: skip
-    """The cluster, its library, sizes and the devices of the group; all problems at once."""
-    from accelsim.cluster.collectives.base import KINDS
-    from accelsim.cluster.collectives.choice import LIBRARY, library_of
-    from accelsim.errors import known
-    from accelsim.formats.table import get
-    from accelsim.spec.yaml.clusters import load_cluster
-
-    specs: list[ClusterSpec] = []
-    libraries: list[Collectives] = []
-    sizes: list[int] = []
-    group: list[int] = []
-    with gather.also():
-        specs.append(load_cluster(cluster, overrides))
-        libraries.append(library_of(specs[0], library))
-    with gather.also():
-        if dtype:
-            get(dtype)
-    with gather.also():
-        if algorithm not in ("", LIBRARY) and (library or caller == "eager"):
-            raise UsageError(
-                Problem(f"--algorithm {algorithm} with --library or --caller", "", "one of the two")
-            )
-    with gather.also():
-        known("kind of collective", kind, KINDS)
-    with gather.also():
-        sizes += byte_sizes(texts)
-    with gather.also():
-        group += _group(devices) if devices is not None else ()
-    with gather.also():
-        if len(texts) > 1 and not swept:
-            raise UsageError(Problem(f"{len(texts)} sizes", "--size", "one, or --sweep"))
-    gather.done()
-    return specs[0], libraries[0], tuple(sizes), None if devices is None else tuple(group)

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,14 +67,14 @@ class _Named(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):
             option = param.opts[0] if param else ""
-            raise UsageError(Problem("an empty name", option, "the name of a file or directory"))
+            raise UsageError("an empty name", option, "the name of a file or directory")
         try:
             bad = "a name with a null byte" if b"\0" in os.fsencode(value) else ""
         except UnicodeEncodeError:
             bad = "a name that no file can have"
         if bad:
             option = param.opts[0] if param else ""
-            raise UsageError(Problem(bad, option, "the name of a file or directory"))
+            raise UsageError(bad, option, "the name of a file or directory")
         return super().convert(value, param, ctx)
 
 
@@ -215,8 +216,11 @@ def option(
     return click.option(*names.split(), help=help, **settings)
 
 
+flag = partial(option, is_flag=True)
+"""Returns a click option without a value."""
+
+
 def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    """Callback: reports have PNG until the command ends."""
     if wanted:
         from accelsim.report.plot import also_png
 

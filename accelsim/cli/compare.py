@@ -10,7 +10,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import count_or_all, option
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ def _simulated(
     from accelsim.request.job import execute, prepare
 
     jobs = []
-    with gather.also():
-        if len(models) != 1:
-            raise UsageError(Problem(f"{len(models)} models with --on", expected="one model"))
+    gather.refuse(len(models) != 1, f"{len(models)} models with --on", expected="one model")
     for chip in chips:
         with gather.also():
             jobs.append(prepare(Request(models[0], chip.strip(), dtype=dtype, batch=batch, values="off")))

@@ -88,10 +88,8 @@ def _replay(
     from accelsim.report import dram as said
     from accelsim.spec.dram_device import device
 
-    with gather.also():
-        if rest:
-            expected = "one DRAM; 'accelsim dram compare' takes several"
-            raise UsageError(Problem(f"unexpected: {' '.join(rest)}", "", expected))
+    expected = "one DRAM; 'accelsim dram compare' takes several"
+    gather.refuse(rest, f"unexpected: {' '.join(rest)}", "", expected)
     with gather.also():
         dram_replay.check_trace(trace, memory)
     with gather.also():

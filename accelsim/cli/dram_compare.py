@@ -12,7 +12,7 @@ from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
 from accelsim.cli.common import OUT, check_folder, example, option, progress
 from accelsim.cli.dram_options import FOLDER, controller_options, preset, spec_of
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 OF_EACH_KIND = ("ddr3-1600", "ddr4-3200", "lpddr4-2400", "gddr6-14000", "hbm2-2000", "hbm3-6400")
@@ -64,9 +64,7 @@ def compare(gather: Gather, names: tuple[str, ...], **asked: Any) -> Answer:
             specs[name if full in specs else full] = spec_of(name, asked)
     with gather.also():
         if checked_model(asked["model"]) == "ideal":
-            raise UsageError(
-                Problem("--model 'ideal' takes no time, so nothing can be compared", "", "bank, pattern")
-            )
+            raise UsageError("--model 'ideal' takes no time, so nothing can be compared", "", "bank, pattern")
     gather.done()
     with progress(1) as stage:
         return said.compare(dram_compare.compare(specs, asked["model"], asked["limit"], stage))

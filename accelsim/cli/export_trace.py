@@ -74,7 +74,7 @@ def _source(source: str, memory: str, dram: str) -> Source:
     path = Path(source)
     if source in NAMED:
         if not dram:
-            raise UsageError(Problem(f"{source!r} has no size of bursts by itself", "", "--on DRAM"))
+            raise UsageError(f"{source!r} has no size of bursts by itself", "", "--on DRAM")
         return Source(named(source, _device(dram)), dram, NAMED[source].outstanding)
     if source and (is_folder(path) or path.suffix == ".npz"):
         saved = read_saved(path)
@@ -83,7 +83,7 @@ def _source(source: str, memory: str, dram: str) -> Source:
         return Source(saved.traces[name], dram or saved.dram(name), None, _made(path, spec) if spec else None)
     if not source or not exists(path):
         expected = "a file, or one of " + ", ".join(NAMED)
-        raise UsageError(Problem(f"no trace {source!r}", "", expected, nearest(source, NAMED)))
+        raise UsageError(f"no trace {source!r}", "", expected, nearest(source, NAMED))
     return Source(read_trace(path), dram)
 
 
@@ -118,7 +118,7 @@ def _text(source: Source, form: Accesses | Commands, channel: int) -> Iterator[s
     if isinstance(form, Accesses):
         return access_text(source.trace, form)
     if not source.dram and source.device is None:
-        raise UsageError(Problem("this format wants commands, which depend on the DRAM", "", "--on DRAM"))
+        raise UsageError("this format wants commands, which depend on the DRAM", "", "--on DRAM")
     device = source.device or _device(source.dram)
     served = scheduled(source.trace, device, source.outstanding)
     return command_text(served, device, form, channel)

@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import option
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 
@@ -82,6 +82,4 @@ def _number(text: str) -> float:
             return math.pow(float(base), float(exponent))
         return float.fromhex(text) if "0x" in text.lower() else float(text)
     except (ValueError, OverflowError):
-        raise UsageError(
-            Problem(f"{text!r} is no number", "", "a number such as 0.3, -1e-3, inf or 2^-9")
-        ) from None
+        raise UsageError(f"{text!r} is no number", "", "a number such as 0.3, -1e-3, inf or 2^-9") from None

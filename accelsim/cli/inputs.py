@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 
 READ_IN_FOLDERS = ("summary.json", "page.json.gz", "*.npz")
 """What commands read of a directory that they are given."""
@@ -35,11 +35,11 @@ def refuse_inputs(target: Path, option: str, outputs: type[click.Path]) -> None:
     if context is None:
         return
     if _twice(target, context, outputs):
-        raise UsageError(Problem("is named by two options", str(target), "a file for each"))
+        raise UsageError("is named by two options", str(target), "a file for each")
     found = _same(target, _inputs(context, outputs)) if target.exists() else None
     if found is not None:
         shown = "" if str(found) == str(target) else f" ({found})"
-        raise UsageError(Problem(f"{option} is an input of this command{shown}", str(target), "another file"))
+        raise UsageError(f"{option} is an input of this command{shown}", str(target), "another file")
 
 
 def _twice(target: Path, context: click.Context, outputs: type[click.Path]) -> bool:

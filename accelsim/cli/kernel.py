@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
-from accelsim.errors import Gather, Problem, UsageError, count_of, nearest
+from accelsim.errors import Gather, UsageError, count_of, nearest
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -78,12 +78,17 @@ def kernel(
     from accelsim.report.kernel import alone
 
     asked = click.get_current_context().params
-    with gather.also():
-        if wrong := list(_problems(op, source, target, sweep, asked["plot"] is not None, asked["json"])):
-            raise UsageError(wrong)
+    table, growing = source is not None, sweep is not None
+    two = (op is None) != table
+    gather.refuse(two, "one kernel or a table", "", "OP and its sizes, or --csv FILE")
+    apart = target is not None and not table and not growing
+    gather.refuse(apart, "--out without a table", "", "--csv FILE or --sweep")
+    wide = asked["json"] and (table or growing)
+    gather.refuse(wide, "--json with a table or a sweep", "", "one kernel, or --out FILE.csv")
+    drawn = (asked["plot"] is not None or growing) and (not growing or op is None)
+    gather.refuse(drawn, "--sweep and --plot go with a kernel", "", "OP, sizes and --sweep")
+    gather.check(target, check_file_target, last=True)
     gather.done()
-    if target is not None:
-        check_file_target(target)
     loaded = _chip(chip, overrides, site)
     if source is not None:
         _table(read_table(source), loaded, target)
@@ -92,20 +97,6 @@ def kernel(
     if sweep is not None:
         return _sweep(op, dtype or usual_format(loaded), sizes, sweep, loaded, target)
     return alone(Kernels(one(op, dtype or usual_format(loaded), _cells(op, sizes)), loaded))
-
-
-def _problems(
-    op: str | None, source: Path | None, target: Path | None, sweep: str | None, plot: bool, as_json: bool
-) -> Iterator[Problem]:
-    """Yield a problem for each pair of arguments that exclude each other."""
-    if (op is None) == (source is None):
-        yield Problem("one kernel or a table", expected="OP and its sizes, or --csv FILE")
-    if target is not None and source is None and sweep is None:
-        yield Problem("--out without a table", expected="--csv FILE or --sweep")
-    if as_json and (source is not None or sweep is not None):
-        yield Problem("--json with a table or a sweep", expected="one kernel, or --out FILE.csv")
-    if (plot or sweep is not None) and (sweep is None or op is None):
-        yield Problem("--sweep and --plot go with a kernel", expected="OP, sizes and --sweep")
 
 
 def _chip(chip: str, overrides: tuple[str, ...], site: str | None) -> Chip:
@@ -122,11 +113,11 @@ def _cells(op: str, sizes: tuple[str, ...]) -> dict[str, str]:
     from accelsim.kernels.ops import FAMILY_OF
 
     if op not in FAMILY_OF:
-        raise UsageError(Problem(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF)))
+        raise UsageError(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF))
     names = ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[FAMILY_OF[op]]
     plain = [text for text in sizes if "=" not in text]
     if len(plain) > len(names):
-        raise UsageError(Problem(f"{len(plain)} sizes of a {op}", "", " ".join(names)))
+        raise UsageError(f"{len(plain)} sizes of a {op}", "", " ".join(names))
     return dict(zip(names, plain, strict=False)) | dict(text.split("=", 1) for text in sizes if "=" in text)
 
 

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import HELP, answers
-from accelsim.cli.common import (
-    FILE,
-    OUT,
-    check_file_target,
-    counted,
-    example,
-    option,
-    paragraphs,
-)
+from accelsim.cli.common import FILE, OUT, check_file_target, counted, example, option, paragraphs
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer, Field, Lines, Part, Table
 
@@ -137,11 +129,11 @@ def facts(outcome: Outcome) -> dict[str, Any]:
 @click.argument("which", metavar="[N]", type=click.IntRange(1), default=1)
 def hint(lesson: Lesson, which: int) -> None:
     """Print the first hint of LESSON, or hint N: each says more than the one before."""
-    from accelsim.errors import Problem, UsageError
+    from accelsim.errors import UsageError
 
     hints = lesson.hints
     if which > len(hints):
-        raise UsageError(Problem(f"no hint {which}", expected=f"1 to {len(hints)}"))
+        raise UsageError(f"no hint {which}", expected=f"1 to {len(hints)}")
     click.echo(paragraphs(hints[which - 1].split("\n")))
     if which < len(hints):
         click.echo(f"\nMore: accelsim lesson hint {lesson.number} {which + 1}")
@@ -153,13 +145,13 @@ def hint(lesson: Lesson, which: int) -> None:
 @option("--student", "Draw the numbers of the lesson for this name.", "", metavar="NAME")
 def notebook(lesson: Lesson, target: Path | None, student: str) -> None:
     """Write LESSON as a notebook (default: lesson-03.ipynb here): its text, a cell to edit, the check."""
-    from accelsim.errors import Problem, UsageError
+    from accelsim.errors import UsageError
     from accelsim.files import text, write_file
     from accelsim.lessons.notebook import notebook
 
     path = target or Path(f"{lesson.folder}.ipynb")
     if path.exists():
-        raise UsageError(Problem("exists, and may hold your work", str(path), "another FILE.ipynb"))
+        raise UsageError("exists, and may hold your work", str(path), "another FILE.ipynb")
     check_file_target(path, (".ipynb",))
     write_file(path, text(notebook(lesson, student)))
     click.echo(f"{path}: the lesson, {lesson.minutes} minutes")

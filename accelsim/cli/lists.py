@@ -98,7 +98,6 @@ def _known(energy_J: float | None) -> float | None:
 
 
 def _models_of(memory: Memory) -> list[str]:
-    """Memory models that can follow it."""
     from accelsim.machine.memory_models import MODELS
 
     return [name for name, level in MODELS.items() if level.dram is None or memory.dram is not None]

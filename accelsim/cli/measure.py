@@ -10,7 +10,7 @@ import click
 
 from accelsim import files
 from accelsim.cli.batching import parsed_batches
-from accelsim.cli.common import OUT, check_file_target, example, option
+from accelsim.cli.common import OUT, check_file_target, example, flag, option
 
 
 @click.command(epilog=example(
@@ -37,16 +37,10 @@ from accelsim.cli.common import OUT, check_file_target, example, option
     type=click.Choice(["unfused", "fused"]),
 )
 @option("--seed", "Seed of the sizes.", 0, least=0)
-@option(
-    "--calls called",
-    "Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph.",
-    is_flag=True,
+@flag(
+    "--calls called", "Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph."
 )
-@option(
-    "--warm",
-    "Give every call the same operands, in the L2 cache where they fit; default: a cold cache.",
-    is_flag=True,
-)
+@flag("--warm", "Give every call the same operands, in the L2 cache where they fit; default: a cold cache.")
 @click.option(
     "--power",
     type=click.IntRange(0),

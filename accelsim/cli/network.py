@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import byte_sizes, option, progress
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -92,12 +92,10 @@ def _noc(name: str, shape: tuple[int, ...], overrides: tuple[str, ...]) -> Noc:
 
     if name not in TOPOLOGIES:
         if shape:
-            raise UsageError(
-                Problem(f"a size beside {name!r}", expected="a topology: " + ", ".join(TOPOLOGIES))
-            )
+            raise UsageError(f"a size beside {name!r}", expected="a topology: " + ", ".join(TOPOLOGIES))
         return load_part(name, "networks", Noc, overrides)
     if len(shape) != len(SHAPES[name]):
         wanted = " and ".join(SHAPES[name])
-        raise UsageError(Problem(f"{name} with {len(shape)} sizes", expected=wanted))
+        raise UsageError(f"{name} with {len(shape)} sizes", expected=wanted)
     chosen = (f"topology={name}", f"shape={list(shape)}")
     return load_part(EXAMPLE, "networks", Noc, (*chosen, *overrides))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.common import FILE, Number, extents, pairs, whole
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.request.fields import DEFAULTS, OPTIONS, compiled
 from accelsim.request.needs import check_needs
 from accelsim.request.option import Kind, Option
@@ -97,9 +97,9 @@ def _size(name: str, text: str, unit: str) -> int:
     try:
         size = parse(text, unit)
     except ValueError as error:
-        raise UsageError(Problem(f"{flag(name)} {text!r}", expected=expected(unit))) from error
+        raise UsageError(f"{flag(name)} {text!r}", expected=expected(unit)) from error
     if size < 1:
-        raise UsageError(Problem(f"{flag(name)} {text!r}", expected=f"1 {unit} or more"))
+        raise UsageError(f"{flag(name)} {text!r}", expected=f"1 {unit} or more")
     return int(size)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.cluster_options import decoder_options
-from accelsim.cli.common import option, progress
+from accelsim.cli.common import flag, option, progress
 from accelsim.cli.options import limit_options
-from accelsim.errors import Gather, Problem, UsageError, known
+from accelsim.errors import Gather, known
 from accelsim.report.answer import Answer
 
 
@@ -36,24 +36,12 @@ from accelsim.report.answer import Answer
     "time",
     metavar="time|energy",
 )
-@option("--set changes", "Change a field of the cluster. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@option("--set", "Change a field of the cluster. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @option("--dtype", "Number format; default: that of each chip.", "")
 @decoder_options
-@option("--pipedream", "Cut MODEL into stages with replicas, as PipeDream's optimiser does.", is_flag=True)
+@flag("--pipedream", "Cut MODEL into stages with replicas, as PipeDream's optimiser does.")
 @limit_options
-def plan(
-    gather: Gather,
-    model: str,
-    on: str,
-    batch: int | None,
-    objective: str,
-    changes: Sequence[str],
-    dtype: str,
-    attention: str,
-    overlap_tensor: bool,
-    offload: bool,
-    pipedream: bool,
-) -> Answer:
+def plan(gather: Gather, objective: str, pipedream: bool, **asked: Any) -> Answer:
     """Find the best plan to train MODEL on a cluster: data, tensor and pipeline parallelism, microbatches, schedules,
     sequence parallelism, ZeRO, recomputation.
 
@@ -70,25 +58,13 @@ def plan(
 
     with gather.also():
         known("objective", objective, OBJECTIVES)
-    with gather.also():
-        if pipedream and (click.get_current_context().params["plot"] is not None or objective != "time"):
-            raise UsageError(Problem("--plot or --objective with --pipedream", expected="neither"))
+    other = click.get_current_context().params["plot"] is not None or objective != "time"
+    gather.refuse(pipedream and other, "--plot or --objective with --pipedream", "", "neither")
     gather.done()
-    asked = Asked(
-        model, on, batch=batch, set=changes, dtype=dtype, ignore_capacity=limits().ignore_capacity,
-        attention=attention, overlap_tensor=overlap_tensor, offload=offload,
-    )  # fmt: skip
+    wanted = Asked(**asked, ignore_capacity=limits().ignore_capacity)
     if pipedream:
-        return stages(assigned(asked))
+        return stages(assigned(wanted))
     with progress(1) as stage:
-        made = ready(asked)
-        return best_plans(
-            search(
-                made.work,
-                made.fleet,
-                made.batch,
-                made.options,
-                objective,
-                lambda share: stage("search", share),
-            )
-        )
+        made = ready(wanted)
+        how = (made.work, made.fleet, made.batch, made.options, objective)
+        return best_plans(search(*how, lambda share: stage("search", share)))

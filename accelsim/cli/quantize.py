@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import OUT, check_file_target, extents, option, pairs, progress
+from accelsim.cli.common import OUT, check_file_target, extents, flag, option, pairs, progress
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options
 from accelsim.errors import Gather
@@ -32,8 +32,8 @@ from accelsim.report.answer import Answer
 @option("--format", "QuantizeLinear around float ops, or ops of integers.", "qdq", metavar="qdq|qoperator")
 @click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
               help="Without or with zero points of the activations.")  # fmt: skip
-@option("--per-tensor", "One scale for all weights of a layer, not one per channel.", is_flag=True)
-@option("--bias-correction", "Correct biases for the mean error of the weights.", is_flag=True)
+@flag("--per-tensor", "One scale for all weights of a layer, not one per channel.")
+@flag("--bias-correction", "Correct biases for the mean error of the weights.")
 @option("--weights", "Values of the weights.", "model", metavar="random:SEED|model")
 @option("--batch", "First dimension of every input.", least=1)
 @option("--shape", "Shape of an input. Repeatable.", multiple=True, metavar="NAME=1,3,224,224")
@@ -47,8 +47,7 @@ def quantize(gather: Gather, model: str, out: Path, shape: tuple[str, ...], **as
     from accelsim import quantise_api
     from accelsim.report.quantised import quantised
 
-    with gather.also(last=True):
-        check_file_target(out)
+    gather.check(out, check_file_target, last=True)
     with gather.also():
         asked["shape"] = pairs("--shape", shape, extents, "1,3,224,224")
     with gather.also():

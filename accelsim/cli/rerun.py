@@ -61,7 +61,9 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
         lines.append("Every figure of the summary is what it was.")
     shown: list[Part] = [Lines("\n".join(lines))]
     if differing:
-        shown.append(partial(text_table, ("figure", "then", "now"), differing[:MOST]))
+        shown.append(
+            partial(text_table, ("figure", "then", "now"), [tuple(map(str, row)) for row in differing[:MOST]])
+        )
     if len(differing) > MOST:
         shown.append(f"{MOST} of {len(differing)} figures that differ.")
     return Answer(facts, shown, other_files=files, fails=bool(differing))

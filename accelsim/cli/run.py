@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.cluster_options import cluster_options
-from accelsim.cli.common import OUT, count_or_all, option, png_option
+from accelsim.cli.common import OUT, count_or_all, flag, option, png_option
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import run_options
 from accelsim.errors import Gather
@@ -44,7 +44,7 @@ LAYERS = 10
 @click.option("--out", type=OUT, help="Directory for the report: tables, ledger, timeline, plots, one HTML page. For a "
               "prompt and new tokens: figures, calls, a plot, and the reports of two calls.")  # fmt: skip
 @png_option
-@option("--no-advice", "Do not simulate changes of the chip to find those that help most.", is_flag=True)
+@flag("--no-advice", "Do not simulate changes of the chip to find those that help most.")
 @click.option("--layers", callback=count_or_all, default=str(LAYERS), show_default=True, metavar="N|all",
               help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
 def run(gather: Gather, **asked: Any) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.cluster_options import Fused, check, read, taken
 from accelsim.cli.common import pairs, progress, whole
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def on_cluster(asked: Mapping[str, Any]) -> bool:
     if wrong:
         what = f"{' and '.join(wrong)} on {', '.join(asked['on'])}"
         training = "" if wrong == ["--library"] else ", or --train"
-        raise UsageError(Problem(what, "--on", f"a cluster (see 'accelsim clusters'){training}"))
+        raise UsageError(what, "--on", f"a cluster (see 'accelsim clusters'){training}")
     return False
 
 
@@ -203,7 +203,7 @@ def served(
 
     generation = generation_of(model)
     if generation is None:
-        raise UsageError(Problem(f"no prompt and new tokens in {model}", expected="NAME?prompt=P,new=N"))
+        raise UsageError(f"no prompt and new tokens in {model}", expected="NAME?prompt=P,new=N")
     name, params, prompt, new = generation
     decoder = transformer_of(name, params)
     assert decoder is not None  # a generation is of a decoder

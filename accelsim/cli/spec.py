@@ -104,7 +104,5 @@ def schema(kind: str) -> None:
     from accelsim.spec.yaml.schema import schema as schema_of
 
     if kind not in KINDS:
-        raise UsageError(
-            Problem(f"no kind {kind!r} of spec files", "", ", ".join(KINDS), nearest(kind, KINDS))
-        )
+        raise UsageError(f"no kind {kind!r} of spec files", "", ", ".join(KINDS), nearest(kind, KINDS))
     click.echo(json.dumps(schema_of(kind), indent=2))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import option
+from accelsim.cli.common import flag, option
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def sram(
     from accelsim.sram.terms import CACTI, read_points
 
     if capacity is None:
-        raise UsageError(Problem("no --capacity", expected="--capacity 1MiB, or the command conflicts"))
+        raise UsageError("no --capacity", expected="--capacity 1MiB, or the command conflicts")
     capacity_B = LIMITS["capacity_B"]  # holds any banks, where what is asked for is wrong
     with gather.also():
         capacity_B = _bytes("--capacity", capacity)
@@ -64,47 +62,26 @@ def _bytes(option: str, text: str) -> int:
     try:
         value = parse(text, "B")
     except ValueError as error:
-        raise UsageError(Problem(str(error), option)) from error
+        raise UsageError(str(error), option) from error
     if value < 1 or value % 1:
-        raise UsageError(Problem(f"{option} {text!r} is no whole number of bytes", expected="1 B or more"))
+        raise UsageError(f"{option} {text!r} is no whole number of bytes", expected="1 B or more")
     return int(value)
 
 
-def _feed(dataflow: str, asked: dict[str, Any]) -> Pattern:
-    from accelsim.sram.patterns import feed
-
-    element_B = asked["element"]
-    stride_B = asked["stride"] or asked["rows"] * element_B
-    return feed(
-        dataflow, asked["rows"], asked["length"], stride_B, element_B, skewed=not asked["delay_registers"]
-    )
+PATTERNS = (*DATAFLOWS, "im2col", "accumulate")
 
 
-def _im2col(asked: dict[str, Any]) -> Pattern:
-    from accelsim.sram.patterns import im2col
+def _pattern(asked: dict[str, Any]) -> Pattern:
+    from accelsim.sram import patterns
 
-    return im2col(
-        asked["rows"], asked["image"], asked["image"], asked["channels"], asked["kernel"], asked["conv_stride"],
-        asked["element"], skewed=not asked["delay_registers"],
-    )  # fmt: skip
-
-
-def _accumulate(asked: dict[str, Any]) -> Pattern:
-    from accelsim.sram.patterns import accumulate
-
-    element_B = asked["element"]
-    stride_B = asked["stride"] or asked["rows"] * element_B
-    return accumulate(
-        asked["rows"], asked["length"], stride_B, element_B, skewed=not asked["delay_registers"]
-    )
-
-
-PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
-    **{name: partial(_feed, name) for name in DATAFLOWS},
-    "im2col": _im2col,
-    "accumulate": _accumulate,
-}
-"""Name of --pattern -> the pattern that the options describe."""
+    kind, rows, element_B = asked["pattern"], asked["rows"], asked["element"]
+    skewed, stride_B = not asked["delay_registers"], asked["stride"] or rows * element_B
+    if kind == "im2col":
+        sizes = (asked[name] for name in ("image", "image", "channels", "kernel", "conv_stride", "element"))
+        return patterns.im2col(rows, *sizes, skewed=skewed)
+    if kind == "accumulate":
+        return patterns.accumulate(rows, asked["length"], stride_B, element_B, skewed=skewed)
+    return patterns.feed(kind, rows, asked["length"], stride_B, element_B, skewed=skewed)
 
 
 @answers(
@@ -112,7 +89,7 @@ PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
     "accelsim sram conflicts --pattern im2col --rows 27 --image 32 --channels 3 --kernel 3 --banks 8 --word-bytes 4",
     make=sram.command,
 )  # fmt: skip
-@click.option("--pattern", type=click.Choice(list(PATTERNS)), default="ws", show_default=True,
+@click.option("--pattern", type=click.Choice(PATTERNS), default="ws", show_default=True,
               help="Row feed of a dataflow, im2col of a convolution, or updates of sums.")  # fmt: skip
 @option("--rows", "Ports: rows of the array, or its columns.", 32, type=int)
 @option("--length", "Steps that stream.", 256, type=int)
@@ -125,7 +102,7 @@ PATTERNS: dict[str, Callable[[dict[str, Any]], Pattern]] = {
 @option("--channels", "im2col: channels of the input.", 4, type=int)
 @option("--kernel", "im2col: height and width of the kernel.", 3, type=int)
 @option("--conv-stride", "im2col: stride of the convolution.", 1, type=int)
-@option("--delay-registers", "Rows are read at once, registers at the array make the skew.", is_flag=True)
+@flag("--delay-registers", "Rows are read at once, registers at the array make the skew.")
 def conflicts(gather: Gather, **asked: Any) -> Answer:
     """Count how often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 
@@ -136,18 +113,14 @@ def conflicts(gather: Gather, **asked: Any) -> Answer:
     from accelsim.sram.banks import conflicts as count
 
     gather.done()
-    pattern = PATTERNS[asked["pattern"]](asked)
-    row_words = max(1, _row_B(asked) // max(1, asked["word_bytes"]))
+    pattern = _pattern(asked)
+    row_B = asked["stride"] or asked["rows"] * asked["element"]
+    if asked["pattern"] == "im2col":
+        row_B = asked["image"] * asked["channels"] * asked["element"]
+    row_words = max(1, row_B // max(1, asked["word_bytes"]))
     usable = [name for name in INTERLEAVES if name != "xor" or not asked["banks"] & (asked["banks"] - 1)]
     found = {
         name: count(pattern, Banking(asked["banks"], asked["word_bytes"], asked["ports"], name, row_words))
         for name in usable
     }
     return said.conflicts(pattern, found)
-
-
-def _row_B(asked: dict[str, Any]) -> int:
-    """Bytes of a row of what is read: of the matrix, or of the image."""
-    if asked["pattern"] == "im2col":
-        return int(asked["image"] * asked["channels"] * asked["element"])
-    return int(asked["stride"] or asked["rows"] * asked["element"])

@@ -12,7 +12,6 @@ from accelsim.report.answer import Answer
 
 
 def _names(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Words with commas between them."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 

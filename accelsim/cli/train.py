@@ -77,9 +77,7 @@ def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     from accelsim.spec.yaml.clusters import is_cluster
     from accelsim.workload.training import QuantConfig
 
-    if out is not None:
-        with gather.also(last=True):
-            check_file_target(out)
+    gather.check(out, check_file_target, last=True)
     cluster = asked["on"] is not None and is_cluster(asked["on"])
     others, kind = (ONLY_CHIP, "one chip") if cluster else (ONLY_CLUSTER, "a cluster")
     expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"

@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.checkout import from_checkout
-from accelsim.cli.common import FILE, OUT, option
+from accelsim.cli.common import FILE, OUT, flag, option
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -33,8 +33,8 @@ from accelsim.report.answer import Answer
     help="A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
     "gpu-vector and gpu-models.",
 )
-@option("--details", "Show what was compared, and the first rows that differ.", is_flag=True)
-@option("--list only_list", "List the checks: what each compares, how long it takes.", is_flag=True)
+@flag("--details", "Show what was compared, and the first rows that differ.")
+@flag("--list only_list", "List the checks: what each compares, how long it takes.")
 def validate(gather: Gather, **asked: Any) -> Answer:
     """Run the checks NAME (all of them when none is named); exit code 1 when one fails.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -109,20 +109,13 @@ def check_kinds(options: Options, chip: Chip) -> None:
         raise UsageError(problems)
 
 
-def _range_methods(asked: str) -> Iterable[str]:
-    """Return the valid names; the methods are loaded only where another than the default is asked for."""
-    if asked == Options.ranges:
-        return (asked,)
-    from accelsim.formats.ranges.methods import METHODS
-
-    return METHODS
-
-
 def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
+    from accelsim.formats.ranges.methods import METHODS
+
     problems: list[Problem] = []
     for what, given, valid in (
-        ("range method", options.ranges, _range_methods(options.ranges)),
+        ("range method", options.ranges, METHODS),
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),

@@ -173,6 +173,5 @@ def _label(row: Row) -> str:
 
 
 def _amounts(label: str, unit: str, values: list[float]) -> Axis:
-    """Return an axis of bars, logarithmic where they differ much."""
     found = [value for value in values if value > 0]
     return Axis(label, unit, "log" if found and max(found) > WIDE * min(found) else "linear")

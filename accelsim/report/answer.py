@@ -21,6 +21,8 @@ from click import HelpFormatter, wrap_text
 
 from accelsim import files
 from accelsim.errors import AccelsimError, Problem, UsageError
+from accelsim.report.page.tables import Cell, table_html
+from accelsim.report.picture import Picture
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
 from accelsim.report.text import si
@@ -29,8 +31,6 @@ from accelsim.units import show as spelled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as RichTable
-
-    from accelsim.report.picture import Picture
 
 WIDTH = 160
 """Characters of a line for which tables are laid out in HTML."""
@@ -243,8 +243,6 @@ def _part_html(part: Part) -> str:
 
 
 def _drawn_html(drawn: RichTable) -> str:
-    from accelsim.report.page.tables import Cell, table_html
-
     heads = [Cell(str(column.header), right=column.justify == "right") for column in drawn.columns]
     rows = zip(*(column.cells for column in drawn.columns), strict=True)
     return table_html(

@@ -125,7 +125,6 @@ def _by_sort(found: Fitted) -> dict[str, Residuals]:
 
 
 def _spelled(name: str, value: float) -> str:
-    """A constant with its unit."""
     unit = UNITS.get(name.rpartition(".")[2], "s")
     return spell(value, unit) if unit else f"{value:.3g}"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from accelsim.account.energy import CATEGORY_NAMES, STATIC
 from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.report.compare_labels import NAMES, common, labels
 from accelsim.report.intervals import of_what
@@ -22,36 +22,48 @@ Source = Run | str | Path
 STAR = "*"
 """Beside a ratio of energies that do not rest on the same figures."""
 ALL: tuple[Ground, ...] = ("table", "idle", "memory")
-OFF_CHIP = "off-chip memory"
-ON_CHIP = frozenset({"MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"})
-"""Categories of energy that the energy table of a chip prices."""
+GROUNDS: dict[str, tuple[Ground, ...]] = {
+    STATIC: ("idle",), "off-chip memory": ("memory",),
+    **dict.fromkeys(("MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"), ("table",)),
+}  # fmt: skip
+"""Category of energy -> the grounds that it rests on."""
 
 
 class Metric(NamedTuple):
-    """One compared figure: its name, its column in a CSV (with the unit), its value in a summary (None: not there),
-    how it is written, and which grounds of ``account.energy_basis`` it rests on."""
+    """One compared figure: its name, its column in a CSV, its unit, and the grounds of ``account.energy_basis`` that
+    it rests on; ``category``: of the energy of an inference, '' for other figures."""
 
     title: str
     column: str
-    value: Callable[[Summary], float | None]
-    text: Callable[[float | None], str]
+    unit: str = ""
     grounds: tuple[Ground, ...] = ()
+    category: str = ""
 
+    def value(self, entry: Summary) -> float | None:
+        """Return the figure of a summary, None where it is not there."""
+        if self.category:
+            joules = entry["energy_by_category_J"].get(self.category)
+            return None if joules is None else float(joules) / int(entry["batch"])
+        if self.column == "off_chip_B":
+            return float(sum(flow["read_B"] + flow["write_B"] for flow in entry["traffic"].values()))
+        return entry[self.column]  # type: ignore[no-any-return]
 
-def _traffic(entry: Summary) -> float:
-    return float(sum(flow["read_B"] + flow["write_B"] for flow in entry["traffic"].values()))
+    def text(self, value: float | None) -> str:
+        """Return a figure as it is written."""
+        return percent(value) if self.unit == "%" else si(value, self.unit)
 
 
 METRICS = (
-    Metric("latency", "latency_s", lambda s: s["latency_s"], lambda v: si(v, "s")),
-    Metric("energy", "energy_per_inference_J", lambda s: s["energy_per_inference_J"], lambda v: si(v, "J"), ALL),
-    Metric("power", "power_average_W", lambda s: s["power_average_W"], lambda v: si(v, "W"), ALL),
-    Metric("utilisation", "utilisation", lambda s: s["utilisation"], percent),
-    Metric("inferences/s", "throughput_per_s", lambda s: s["throughput_per_s"], si),
-    Metric("TOPS", "achieved_TOPS", lambda s: s["achieved_TOPS"], si),
-    Metric("off-chip", "off_chip_B", _traffic, lambda v: si(v, "B")),
+    Metric("latency", "latency_s", "s"), Metric("energy", "energy_per_inference_J", "J", ALL),
+    Metric("power", "power_average_W", "W", ALL), Metric("utilisation", "utilisation", "%"),
+    Metric("inferences/s", "throughput_per_s"), Metric("TOPS", "achieved_TOPS"), Metric("off-chip", "off_chip_B", "B"),
 )  # fmt: skip
 """What is compared, the most important first; 'energy' is per inference, or per product of a single one."""
+
+
+def category_metric(name: str) -> Metric:
+    """Return the energy per inference of a category."""
+    return Metric(f"E {name}", f"energy_{name.replace(' ', '_')}_J", "J", GROUNDS.get(name, ()), name)
 
 
 def load_summaries(sources: Sequence[Source]) -> list[Summary]:
@@ -61,16 +73,11 @@ def load_summaries(sources: Sequence[Source]) -> list[Summary]:
     """
     if not sources:
         what = "one or more directories with the report of a run"
-        raise UsageError(Problem("nothing to compare", expected=what))
+        raise UsageError("nothing to compare", expected=what)
     folders = [Path(source) for source in sources if not isinstance(source, Run)]
+    named = (dict(zip(NAMES, (folder.name, str(folder)), strict=True)) for folder in folders)
     read = iter(read_summaries(folders))
-    return [
-        summary(source) if isinstance(source, Run) else _named(next(read), Path(source)) for source in sources
-    ]
-
-
-def _named(entry: Summary, folder: Path) -> Summary:
-    return entry | dict(zip(NAMES, (folder.name, str(folder)), strict=True))
+    return [summary(each) if isinstance(each, Run) else next(read) | next(named) for each in sources]
 
 
 def counted(entries: Sequence[Summary]) -> list[str]:
@@ -98,32 +105,8 @@ def basis(entries: Sequence[Summary]) -> str:
 
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
-    found = [
-        name for name in CATEGORY_NAMES if any(name in entry["energy_by_category_J"] for entry in entries)
-    ]
-    parts = (
-        Metric(f"E {name}", f"energy_{name.replace(' ', '_')}_J", energy_of(name), lambda v: si(v, "J"), _grounds(name))
-        for name in found
-    )  # fmt: skip
-    return [*common_metrics(entries), *parts]
-
-
-def _grounds(category: str) -> tuple[Ground, ...]:
-    if category == STATIC:
-        return ("idle",)
-    if category == OFF_CHIP:
-        return ("memory",)
-    return ("table",) if category in ON_CHIP else ()
-
-
-def energy_of(name: str) -> Callable[[Summary], float | None]:
-    """Return what gives the energy per inference of a category, J; None where a run has none."""
-
-    def energy(entry: Summary) -> float | None:
-        joules = entry["energy_by_category_J"].get(name)
-        return None if joules is None else float(joules) / int(entry["batch"])
-
-    return energy
+    held = set[str]().union(*(entry["energy_by_category_J"] for entry in entries))
+    return [*common_metrics(entries), *(category_metric(name) for name in CATEGORY_NAMES if name in held)]
 
 
 def heading(entries: Sequence[Summary]) -> str:
@@ -134,9 +117,7 @@ def heading(entries: Sequence[Summary]) -> str:
 
 def grounds_of(entries: Sequence[Summary]) -> list[frozenset[Ground]]:
     """Return for each run on which grounds its energies are not like those of the first."""
-    names = ("", "")
-    first = entries[0].get("energy_basis")
-    told = [caveats(first, entry.get("energy_basis"), names) for entry in entries]
+    told = [caveats(entries[0].get("energy_basis"), entry.get("energy_basis"), ("", "")) for entry in entries]
     return [frozenset[Ground]().union(*(each.grounds for each in found)) for found in told]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import layers
 from accelsim.account.titles import is_own
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import UsageError, count_of
 from accelsim.files.reading import read_text
 from accelsim.machine.run import Run
 from accelsim.report.answer import Field, Record, Table, in_unit
@@ -48,15 +48,11 @@ def differences(sources: Sequence[Source]) -> list[Record]:
     model: most layers of both have one name.
     """
     if len(sources) != 2:
-        raise UsageError(
-            Problem(f"layers of {count_of(len(sources), 'run')}", "--layers", "two runs of one model")
-        )
+        raise UsageError(f"layers of {count_of(len(sources), 'run')}", "--layers", "two runs of one model")
     first, second = (_sides(source) for source in sources)
     shared, most = len(first.keys() & second.keys()), max(len(first), len(second))
     if shared < SHARED * most:
-        raise UsageError(
-            Problem(f"{shared} of {most} layers have one name", "--layers", "two runs of one model")
-        )
+        raise UsageError(f"{shared} of {most} layers have one name", "--layers", "two runs of one model")
     found = []
     for key in dict.fromkeys([*first, *second]):
         title, sides = (first.get(key) or second[key])[0], (first.get(key), second.get(key))
@@ -95,7 +91,7 @@ def _of_report(folder: Path) -> list[tuple[str, str, float, float, str]]:
         ]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         expected = "a report of this version ('accelsim rerun' makes it again)"
-        raise UsageError(Problem("cannot be read", str(folder / LAYERS), expected)) from error
+        raise UsageError("cannot be read", str(folder / LAYERS), expected) from error
 
 
 class Layers(Table):

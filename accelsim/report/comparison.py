@@ -16,8 +16,8 @@ from accelsim.report.compare import (
     Source,
     Summary,
     basis,
+    category_metric,
     counted,
-    energy_of,
     grounds_of,
     heading,
     load_summaries,
@@ -157,7 +157,8 @@ def compare_figure(entries: Sequence[Summary]) -> Picture:
     texts = [text for text in (heading(entries), *notes(entries)) if text]
     lines = [part for text in texts for part in wrapped(text, NOTE)]
     heights = (max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names)
-    energy = {name: [energy_of(name)(entry) or 0.0 for entry in entries] for name in CATEGORY_NAMES}
+    parts = {name: category_metric(name) for name in CATEGORY_NAMES}
+    energy = {name: [part.value(entry) or 0.0 for entry in entries] for name, part in parts.items()}
     latency = {"": [entry["latency_s"] for entry in entries]}
     stars = [STAR * bool(each) for each in grounds_of(entries)]
     title, y = f"Energy per {' or '.join(counted(entries))}", Axis(names=names)

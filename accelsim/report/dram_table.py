@@ -50,7 +50,6 @@ def _cells(name: str, stats: DramStats) -> tuple[str, ...]:
 
 
 def _whole_J(joules: Energy) -> float:
-    """Return what a run is charged, J: dies and I/O."""
     return joules.die_J + joules.io_J
 
 

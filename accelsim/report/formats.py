@@ -83,7 +83,6 @@ def value(what: Description) -> Answer:
 
 
 def _plain(facts: Any) -> Any:
-    """JSON has neither infinities nor NaN: they become text."""
     if isinstance(facts, dict):
         return {key: _plain(each) for key, each in facts.items()}
     return str(facts) if isinstance(facts, float) and not math.isfinite(facts) else facts
@@ -221,7 +220,6 @@ def _zoom(row: Format, what: Description) -> Panel:
 
 
 def _beside(x: float, y: float, text: str, side: str) -> Mark:
-    """Return a text beside a point, on the side where there is room."""
     return note(
         x, y, text, (-4 if side == "right" else 4, 0), side, va="baseline", fontsize=9, color=VERMILLION
     )

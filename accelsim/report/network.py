@@ -87,7 +87,6 @@ def _transfer(made: Link, size: int) -> dict[str, Any]:
 
 
 def _clocks(value: float | None, packets: int = 1) -> str:
-    """A latency, or why there is none."""
     if value is None:
         return "saturated" if packets else "no packet"
     return f"{value:.2f} clocks"

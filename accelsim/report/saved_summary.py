@@ -70,7 +70,6 @@ OTHERWISE: dict[str, Any] = {
 
 
 def _held(name: str) -> tuple[Any, Any]:
-    """Type and default of a field in a file. What is not there is nothing."""
     kind = OTHERWISE.get(name) or JSON[OPTIONS[name].kind]
     return (kind | None if DEFAULTS[name] is None and name not in MAPPINGS else kind, None)
 
@@ -149,7 +148,6 @@ def _read(folder: Path) -> dict[str, Any] | list[Problem]:
 
 
 def _of_today(entry: dict[str, Any]) -> dict[str, Any]:
-    """A summary with the fields of its request by the names that they have now."""
     record = entry.get("run", {})
     asked = {FORMER.get(name, name): value for name, value in record.get("asked", {}).items()}
     lost = [FORMER.get(name, name) for name in record.get("in_memory", [])]

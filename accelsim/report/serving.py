@@ -276,7 +276,6 @@ def check_target(folder: Path) -> None:
 
 
 def _files(found: Served, figures: dict[str, Any]) -> dict[str, Make | None]:
-    """Return what makes each file: figures, calls and the picture."""
     content = json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False)
     made: dict[str, Make | None] = dict.fromkeys(NAMES)
     made |= {FACTS: text(content + "\n"), CALLS: records(call_records(found))}

@@ -126,7 +126,6 @@ def _days(whole: Lasting) -> str:
 
 
 def _lasts(whole: Lasting) -> str:
-    """A whole training in a sentence."""
     return (
         f"Training on {si(whole.tokens)} tokens takes {_days(whole)} and {si(whole.joules / HOUR, 'Wh')}, counting "
         "only steps like this one: no evaluation, checkpoints or failures."

@@ -103,7 +103,6 @@ def crossover(found: Crossover) -> Answer:
 
 
 def _apart(sentences: list[str]) -> list[Part]:
-    """Each sentence as a paragraph, an empty line before it."""
     return [part for sentence in sentences for part in ("", sentence)]
 
 

@@ -88,7 +88,6 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 
 
 def _wide(text: str) -> int:
-    """Characters of the longest line."""
     return max(map(len, text.split("\n")))
 
 
@@ -210,7 +209,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     peak = f" of {si(summary['peak_TOPS'] * 1e12, 'OPS', 4)}" if summary["peak_TOPS"] else ""
     peak += f" ({percent(summary['utilisation'])})" if summary["utilisation"] is not None else ""
     rate = si(None if summary["achieved_TOPS"] is None else summary["achieved_TOPS"] * 1e12, "OPS")
-    split = summary["array_percent"]
+    split, rate_ends = summary["array_percent"], summary.get("throughput_interval_per_s")
     rows = [
         ("chip", f"{summary['chip_title']} ({summary['chip']})"),
         (
@@ -218,20 +217,15 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
         ),
         ("latency", latency_text(summary)),
-        ("throughput", _rate(summary)),
+        ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s{_ends(rate_ends)}"),
         ("energy", energy_text(summary)),
         (f"energy per {COUNTED[summary['counts']]}", si(summary["energy_per_inference_J"], "J", 4)),
         ("average power", si(summary["power_average_W"], "W") + _ends(summary.get("power_interval_W"), "W")),
         ("achieved", f"{rate}{peak}"),
     ]
     if summary["counts"] == "passes":
-        rows.insert(
-            2,
-            (
-                "a pass",
-                f"each of its {count_of(summary['layers'], 'layer')} once; nothing says that they are a network",
-            ),
-        )
+        layers = count_of(summary["layers"], "layer")
+        rows.insert(2, ("a pass", f"each of its {layers} once; nothing says that they are a network"))
     if split:
         parts = ", ".join(f"{name} {share:.1f}%" for name, share in split.items())
         rows.append(("array cycles", parts))
@@ -247,11 +241,6 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["layers_on_host"]:
         rows.append(("on the host", f"{summary['layers_on_host']} of {count_of(summary['layers'], 'layer')}"))
     return rows
-
-
-def _rate(summary: dict[str, Any]) -> str:
-    ends = _ends(summary.get("throughput_interval_per_s"))
-    return f"{si(summary['throughput_per_s'])} {summary['counts']}/s{ends}"
 
 
 def _ends(ends: Sequence[float] | None, unit: str = "") -> str:

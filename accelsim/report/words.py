@@ -42,13 +42,14 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
     """
     if not summary["latency_s"]:
         return ["Nothing ran."]
+    found = summary["latency_interval"]
     parts = [
         _time(run, summary),
         _conversion(run, layers),
         _cores(run),
         _layer(run, layers),
         _caches(summary),
-        _interval(summary),
+        of_what("the latency", found["basis"], found["family"]) if found else "",
         _energy(run, summary),
         _power_said(run),
         _trust(run),
@@ -70,12 +71,6 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     if summary["utilisation"] is not None:
         text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
     return text + "."
-
-
-def _interval(summary: dict[str, Any]) -> str:
-    """Return a sentence about the basis of the interval of the latency; '' for none."""
-    found = summary["latency_interval"]
-    return "" if found is None else of_what("the latency", found["basis"], found["family"])
 
 
 def _conversion(run: Run, layers: Sequence[Layer]) -> str:
@@ -231,19 +226,10 @@ def _what_ifs(summary: dict[str, Any]) -> str:
     if not named:
         return nothing_helps(found)
     before = si(summary["latency_s"], "s")
-    first, *rest = named
-    text = f"{_capital(first['change'])}: {_gain(first)} instead of {before} ({_saved(first)})"
-    text += "".join(f"; {what['change']}: {_gain(what)} ({_saved(what)})" for what in rest)
-    return f"{text}. Each of {count_of(len(found), 'change')} was simulated on its own."
-
-
-def _gain(what: dict[str, Any]) -> str:
-    return si(what["latency_s"], "s")
-
-
-def _saved(what: dict[str, Any]) -> str:
-    return signed(-what["saved"])
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    told = [
+        f"{what['change']}: {si(what['latency_s'], 's')}{f' instead of {before}' * (not number)} "
+        f"({signed(-what['saved'])})"
+        for number, what in enumerate(named)
+    ]
+    text = "; ".join(told)
+    return f"{text[:1].upper()}{text[1:]}. Each of {count_of(len(found), 'change')} was simulated on its own."

@@ -10,7 +10,7 @@ from typing import Any
 from accelsim.account.critical_path import keys_of
 from accelsim.account.energy import CATEGORY_NAMES, energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.explore.what_ifs import WhatIf
 from accelsim.files import Make, as_bytes, check_folder, is_empty, text, write_folder
 from accelsim.files import table as csv_table
@@ -25,6 +25,8 @@ STEP, STEP_PAGE = "step.json", "report.html"
 """What tells the report of a training step on a cluster, and its page."""
 FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", PAGE, "report.html")
 """What a report directory holds, beside plots."""
+FIGURES = ("macs", "ops", "start_fs", "end_fs", "added_fs", "own_fs", "cycles", "utilisation")
+"""Figures of a layer that stand in its file as they are."""
 
 
 def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None = None) -> Path:
@@ -52,7 +54,7 @@ def refuse_foreign(
     check_folder(target, names or file_names())
     if target.is_dir() and not is_empty(target) and not is_report(target, facts):
         expected = f"a new or empty directory, or one that holds an earlier {what}"
-        raise UsageError(Problem(f"is not empty and holds no {what}", where=str(target), expected=expected))
+        raise UsageError(f"is not empty and holds no {what}", where=str(target), expected=expected)
 
 
 def file_names() -> list[str]:
@@ -101,19 +103,8 @@ def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of layers.csv: one row per step, all digits, the unit in the name of each column."""
     memories = [*traffic_by_memory(run), *traffic_by_level(run)]
-    header = [
-        "index",
-        "number",
-        "edge",
-        "name",
-        "title",
-        "stage",
-        "op",
-        "engine",
-        "output_shape",
-        *(f"gemm_{size}" for size in ("groups", "M", "N", "K")),
-    ]
-    header += ["macs", "ops", "start_fs", "end_fs", "added_fs", "own_fs", "cycles", "utilisation", "bound_by"]
+    header = ["index", "number", "edge", "name", "title", "stage", "op", "engine", "output_shape"]
+    header += [*(f"gemm_{size}" for size in ("groups", "M", "N", "K")), *FIGURES, "bound_by"]
     keys = keys_of(run)
     header += [f"{key}_fs" for key in keys]
     header += [f"{name}_{way}_B" for name in memories for way in ("read", "write")]
@@ -122,11 +113,9 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     for layer in layers(run):
         gemm = layer.gemm
         sizes = [gemm.groups, gemm.M, gemm.N, gemm.K] if gemm else [""] * 4
-        use = "" if layer.utilisation is None else layer.utilisation
-        which = [layer.index + 1, layer.number or "", layer.edge]
-        what = [layer.name, layer.title, layer.stage, layer.label, layer.engine, shape_text(layer.out_shape)]
-        record = [*which, *what, *sizes, layer.macs, layer.ops, layer.start_fs, layer.end_fs,
-                  layer.added_fs, layer.own_fs, layer.cycles, use, layer.bound_key]  # fmt: skip
+        record = [layer.index + 1, layer.number or "", layer.edge, layer.name, layer.title, layer.stage, layer.label,
+                  layer.engine, shape_text(layer.out_shape), *sizes, *(getattr(layer, name) for name in FIGURES),
+                  layer.bound_key]  # fmt: skip
         record += [layer.reasons.get(key, 0) for key in keys]
         moved = layer.traffic_B | layer.level_B
         record += [count for name in memories for count in moved.get(name, (0, 0))]

@@ -208,7 +208,6 @@ def events(result: StepResult) -> Iterator[Event]:
 
 
 def _memory(pid: int, device: Device) -> Iterator[Event]:
-    """A counter of bytes by kind."""
     for time, stash in zip(device.memory.times_fs, device.memory.stash_B, strict=True):
         held = {**device.memory.static_B, "stash": stash}
         yield {"ph": "C", "pid": pid, "name": "memory (B)", "ts": float(time) / FS_PER_US, "args": held}

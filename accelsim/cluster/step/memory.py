@@ -11,7 +11,7 @@ from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.tensor import LONG_B, SHORT_B
 from accelsim.cluster.step.work import UNITS, Piece, units_of
 from accelsim.engines.registry import ENGINES
-from accelsim.errors import AccelsimError, Infeasible, Problem, memory_text
+from accelsim.errors import AccelsimError, Infeasible, Problem, count_of, memory_text
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import Link
 from accelsim.spec.memory import Buffer, Memory
@@ -92,11 +92,13 @@ class OutOfMemory(Infeasible):
         self, model: str, needs: Iterable[tuple[Sequence[int], Mapping[str, int], int]], advice: str = ADVICE
     ) -> None:
         self.model, self.needs = model, tuple(needs)
-        ranks, parts, room = max(self.needs, key=lambda need: sum(need[1].values()) - need[2])
+        worst = max(self.needs, key=lambda need: sum(need[1].values()) - need[2])
+        ranks, parts, room = worst
+        more = f", and {count_of(len(self.needs) - 1, 'more stage')}" if len(self.needs) > 1 else ""
         self.rank = ranks[0]
         self.op, self.buffer, self.tile, self.why = model, f"memory of device {self.rank}", "", ""
         self.needed_B, self.available_B = sum(parts.values()), room
-        AccelsimError.__init__(self, [Problem(need_text(*need), model, advice) for need in self.needs])
+        AccelsimError.__init__(self, need_text(*worst) + more, model, advice)
         self.args = (model, self.needs, advice)
 
 
