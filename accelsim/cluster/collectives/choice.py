@@ -22,7 +22,7 @@ from accelsim.cluster.collectives.timing import (
     MOST_TRIED,
     SWITCH,
     CollectiveTime,
-    check,
+    Task,
     closed,
     collective,
     ranked,
@@ -142,12 +142,13 @@ def by_library(
     """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
     for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""
     members = tuple(group)
-    check(topology, kind, nbytes, AUTO, members)
+    task = Task(topology, kind, nbytes, members)
+    task.check(AUTO)
     found = estimate(topology, software, kind, nbytes, members, dtype=called.dtype)
     seconds = float(called_eagerly(software, found.time_s, nbytes)) if called.eager else found.time_s
     wire_B = _wire_B(topology, found.algorithm, kind, members, nbytes)
     time_fs = round(seconds * FS_PER_S)
-    made = closed(topology, kind, nbytes, found.algorithm, members, time_fs, wire_B, LIBRARY)
+    made = closed(task, found.algorithm, time_fs, wire_B, LIBRARY)
     factor = factor_of(topology, software, nbytes, members, called)
     return replace(made, protocol=found.protocol, factor=factor)
 

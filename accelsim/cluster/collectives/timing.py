@@ -103,7 +103,7 @@ class CollectiveTime:
         return [int(wire) for wire in np.flatnonzero(self.busy_fs == most)] if most else []
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """A collective of ``nbytes`` among ``members`` in ``chunks`` (None: as many as are best)."""
 
     topology: Topology
@@ -181,13 +181,9 @@ def collective(
     UsageError with all that is wrong: unknown kind or algorithm, one that cannot do it, devices that do not exist.
     """
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    check(topology, kind, nbytes, algorithm, members)
-    return _collective(_Task(topology, kind, nbytes, members, chunks), algorithm)
-
-
-def check(topology: Topology, kind: str, nbytes: int, algorithm: str, members: tuple[int, ...]) -> None:
-    """UsageError with all that is wrong with a collective of ``nbytes`` among ``members`` by an algorithm."""
-    _Task(topology, kind, nbytes, members).check(algorithm)
+    task = Task(topology, kind, nbytes, members, chunks)
+    task.check(algorithm)
+    return _collective(task, algorithm)
 
 
 def ranked(
@@ -200,7 +196,7 @@ def ranked(
 ) -> list[CollectiveTime]:
     """All algorithms that can do it, in order of their times; those with more than ``most`` messages left out."""
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    task = _Task(topology, kind, nbytes, members, chunks)
+    task = Task(topology, kind, nbytes, members, chunks)
     task.check(AUTO)
     names = [each.name for each in able(kind, task.who) if task.affordable(each, most)]
     names += [] if task.unswitched() else [SWITCH]
@@ -210,7 +206,7 @@ def ranked(
 
 
 @lru_cache(maxsize=4096)
-def _collective(task: _Task, name: str) -> CollectiveTime:
+def _collective(task: Task, name: str) -> CollectiveTime:
     topology, kind, nbytes, members, chunks = task
     if name == AUTO:
         return ranked(topology, kind, nbytes, members, chunks)[0]
@@ -231,7 +227,7 @@ def _collective(task: _Task, name: str) -> CollectiveTime:
     return CollectiveTime(topology, kind, nbytes, name, task.count(chosen), members, *times, how)
 
 
-def _switched(task: _Task) -> CollectiveTime:
+def _switched(task: Task) -> CollectiveTime:
     """In closed form on an idle network: two trips through the switch, and the bytes over the slowest wire."""
     topology, members = task.topology, task.members
     wire_B = switched_B(topology, members, task.nbytes)
@@ -240,7 +236,7 @@ def _switched(task: _Task) -> CollectiveTime:
     used = np.flatnonzero(wire_B).tolist()
     moving = max(topology.occupancy_fs(wire, int(wire_B[wire])) for wire in used)
     time_fs = 2 * latency + moving
-    return closed(topology, task.kind, task.nbytes, SWITCH, members, time_fs, wire_B, SWITCH)
+    return closed(task, SWITCH, time_fs, wire_B, SWITCH)
 
 
 def switched_B(topology: Topology, members: Sequence[int], nbytes: int) -> Ints:
@@ -251,17 +247,9 @@ def switched_B(topology: Topology, members: Sequence[int], nbytes: int) -> Ints:
     return found
 
 
-def closed(
-    topology: Topology,
-    kind: str,
-    nbytes: int,
-    name: str,
-    members: tuple[int, ...],
-    time_fs: int,
-    wire_B: Ints,
-    how: str,
-) -> CollectiveTime:
+def closed(task: Task, name: str, time_fs: int, wire_B: Ints, how: str) -> CollectiveTime:
     """A collective of a known time, which all members end at once; no wire is busy longer than the whole."""
+    topology, kind, nbytes, members, _ = task
     busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
     time_fs = max(time_fs, *busy)
     if time_fs > NEVER:

@@ -10,7 +10,7 @@ from math import fsum, isfinite
 from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.play import play_schedule
-from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule, memory_traces
+from accelsim.cluster.schedules.played import PlayedSchedule, memory_traces
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm
@@ -120,47 +120,31 @@ class Step:
         }
 
     def _devices(self, sync: Sequence[Synced], time_fs: int) -> list[Device]:
+        """The devices that differ: those of a stage by chip and pace."""
         static, pieces = self._static_B(), self.planned.pieces
         stash = [[piece.stash_B for piece in stage] for stage in pieces]
         away = [[piece.offloaded_B for piece in stage] for stage in pieces]
-        hosts, found = [0] * self.plan.pp, []
+        hosts, found = [0] * self.plan.pp, list[Device]()
+        done = max(each.done_fs for each in sync)
         for numbers, ops, pipe in zip(self.replicas, self.replica_ops, self.played, strict=True):
             traces = memory_traces(pipe, stash, static)
             if any(map(any, away)):
                 hosts = [trace.peak_stash_B for trace in memory_traces(pipe, away, {})]
-            devices = [
-                device
-                for p in range(self.plan.pp)
-                for device in self._stage_devices(numbers, ops, pipe, p, traces[p], sync, hosts[p])
-            ]
+            devices = []
+            for p, trace in enumerate(traces):
+                alike: dict[tuple[int, float], list[int]] = {}
+                for rank in (rank for d in numbers for rank in self.plan.tp_group(self.plan.rank(p, d, 0))):
+                    alike.setdefault(self.planned.kind(rank), []).append(rank)
+                for ranks in alike.values():
+                    chip, first = self.fleet.chips[ranks[0]], ranks[0]
+                    made = partial(slices, self.planned, ops, pipe, p, first, sync[p], done)
+                    same = tuple(sorted(ranks))
+                    devices.append(Device(same, p, chip.name, made, trace, capacity_B(chip), hosts[p]))
             found += self._shown(pipe, devices, time_fs)
         return found
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
         return devices
-
-    def _stage_devices(
-        self,
-        numbers: Sequence[int],
-        ops: ReplicaOps,
-        pipe: PlayedSchedule,
-        p: int,
-        trace: MemoryTrace,
-        sync: Sequence[Synced],
-        host_B: int,
-    ) -> list[Device]:
-        """The devices of a stage that differ: those of a tensor-parallel group by chip and pace."""
-        alike: dict[tuple[int, float], list[int]] = {}
-        for d in numbers:
-            for rank in self.plan.tp_group(self.plan.rank(p, d, 0)):
-                alike.setdefault(self.planned.kind(rank), []).append(rank)
-        done = max(each.done_fs for each in sync)
-        found = []
-        for ranks in alike.values():
-            chip = self.fleet.chips[ranks[0]]
-            made = partial(slices, self.planned, ops, pipe, p, ranks[0], sync[p], done)
-            found.append(Device(tuple(sorted(ranks)), p, chip.name, made, trace, capacity_B(chip), host_B))
-        return found
 
     def _check_capacity(self, devices: Sequence[Device]) -> None:
         needs = [
