@@ -14,7 +14,7 @@ from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.serving.pieces import widths
 from accelsim.cluster.serving.serve import Served
-from accelsim.cluster.serving.step import Step
+from accelsim.cluster.serving.step import ServedCall
 from accelsim.cluster.serving.what_if import Change
 from accelsim.errors import count_of
 from accelsim.files import Make, as_bytes, records, text
@@ -89,7 +89,7 @@ def _spans(found: Served) -> tuple[Interval | None, Interval | None, Interval | 
     return found.first_interval, found.token_interval, found.total_interval
 
 
-def _call(call: Step) -> dict[str, Any]:
+def _call(call: ServedCall) -> dict[str, Any]:
     return {
         "tokens": call.seq, "past": call.past, "groups": call.groups, "first_s": call.first_s,
         "period_s": call.period_s, "devices_J": call.energy_J, "links_J": call.links_J,
@@ -111,7 +111,7 @@ def call_records(found: Served) -> list[dict[str, Any]]:
     return rows + [_record("decode", call, many, call.period_s) for call in found.decode.found]
 
 
-def _record(name: str, call: Step, tokens: int, seconds: float) -> dict[str, Any]:
+def _record(name: str, call: ServedCall, tokens: int, seconds: float) -> dict[str, Any]:
     return {
         "call": name, "past": call.past, "tokens": tokens, "seconds": seconds, "tokens_per_s": tokens / seconds,
         **{key: call.total(key) for key in PARTS}, "devices_J": call.energy_J, "links_J": call.links_J,
@@ -166,7 +166,7 @@ def sentences(found: Served, changes: Sequence[Change] = ()) -> list[str]:
     return told
 
 
-def _goes(call: Step) -> str:
+def _goes(call: ServedCall) -> str:
     """Return 'A group of sequences spends 73.8% of its time computing, 26.2% in collectives'."""
     words = {"compute_s": "computing", "collectives_s": "in collectives", "transfer_s": "between stages"}
     parts = [(percent(call.total(key) / call.through_s), words[key]) for key in PARTS if call.total(key)]
@@ -174,7 +174,7 @@ def _goes(call: Step) -> str:
     return "A group of sequences spends " + ", ".join(shares)
 
 
-def _moved(found: Served, last: Step) -> str:
+def _moved(found: Served, last: ServedCall) -> str:
     """Return how near decoding is to the rate of the memories."""
     moving = 0.0
     for p, stage in enumerate(last.stages):

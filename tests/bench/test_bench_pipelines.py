@@ -13,7 +13,7 @@ import pytest
 from accelsim.cluster.buckets import MIB, MILLISECOND_FS, Gradient
 from accelsim.cluster.partition.assign import read_profile
 from accelsim.cluster.partition.pipedream import optimise
-from accelsim.cluster.partition.states import Layer, chain_states
+from accelsim.cluster.partition.states import ProfiledLayer, chain_states
 from accelsim.cluster.schedules.play import play_schedule
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.fusing import grid
@@ -54,7 +54,7 @@ def test_play(benchmark: Any, figure: Any, shape: str) -> None:
 def test_optimiser_of_a_chain(benchmark: Any, figure: Any) -> None:
     """As many layers as PipeDream's profile of ResNet-50 has places to cut, on 16 workers."""
     rng = np.random.default_rng(0)
-    layers = [Layer(str(i), *(float(one) for one in rng.uniform(1, 40, 3))) for i in range(240)]
+    layers = [ProfiledLayer(str(i), *(float(one) for one in rng.uniform(1, 40, 3))) for i in range(240)]
     states = chain_states(layers)
     spent = benchmark.pedantic(lambda: seconds(lambda: optimise(states, [16], [1.0])), rounds=1, iterations=1)
     assert figure("optimiser, 240 layers, 16 workers", spent, " s", 0.3).holds

@@ -12,7 +12,7 @@ from typing import Any
 
 from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.partition.pipedream import Partition, Rules, optimise
-from accelsim.cluster.partition.states import Layer, States, chain_states, graph_states
+from accelsim.cluster.partition.states import ProfiledLayer, States, chain_states, graph_states
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Asked, default_batch, ready
 from accelsim.cluster.step.fleet import Fleet, fleet_of
@@ -90,13 +90,13 @@ def _text(path: Path) -> str:
         raise UsageError(Problem(f"{error}", str(path), "a profile of PipeDream")) from None
 
 
-def _layers(work: Work, fleet: Fleet, samples: int) -> Iterator[Layer]:
+def _layers(work: Work, fleet: Fleet, samples: int) -> Iterator[ProfiledLayer]:
     """The parts that a pipeline may be cut between, each simulated on the first chip."""
     plan, costs = Plan(pp=work.depth()), fleet.costs(0)
     for index in range(plan.pp):
         piece = work.piece(index, plan, samples, costs)
         took_fs = sum(cost.time_fs for cost in (piece.costs.forward, piece.costs.inputs, piece.costs.weights))
-        yield Layer(f"layer {index}", took_fs * FS, piece.result_B, SHORT_B * sum(piece.parameters))
+        yield ProfiledLayer(f"layer {index}", took_fs * FS, piece.result_B, SHORT_B * sum(piece.parameters))
 
 
 def _levels(fleet: Fleet) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -135,7 +135,7 @@ def read_profile(text: str, where: str = "profile") -> States:
     Inputs go, for they have no choice of a stage; results that nobody uses (``__getitem__``) go too. UsageError with
     every line that is not of the format, or names an unknown layer.
     """
-    layers: dict[str, Layer] = {}
+    layers: dict[str, ProfiledLayer] = {}
     titles: dict[str, str] = {}
     edges: list[tuple[str, str]] = []
     problems = []
@@ -151,7 +151,7 @@ def read_profile(text: str, where: str = "profile") -> States:
         elif node := _NODE.fullmatch(line.rstrip()):
             compute_s = (float(node["forward"]) + float(node["backward"])) / 1000.0
             output_B = sum(map(float, node["output"].strip("[]").split(";")))  # of several outputs: '[1; 2]'
-            layers[node["name"]] = Layer(node["name"], compute_s, output_B, float(node["parameter"]))
+            layers[node["name"]] = ProfiledLayer(node["name"], compute_s, output_B, float(node["parameter"]))
             titles[node["name"]] = node["title"]
         else:
             problems.append(Problem("not a line of a profile", place, _EXPECTED))

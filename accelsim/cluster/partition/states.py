@@ -18,7 +18,7 @@ MOST_STATES = 4096
 """Prefixes that a graph may have; the optimiser's time grows with their square."""
 
 
-class Layer(NamedTuple):
+class ProfiledLayer(NamedTuple):
     """A measured layer, of one minibatch: seconds of forward and backward together, bytes of output and parameters."""
 
     name: str
@@ -53,12 +53,12 @@ class States:
         return found
 
 
-def chain_states(layers: Sequence[Layer]) -> States:
+def chain_states(layers: Sequence[ProfiledLayer]) -> States:
     """Return the states of layers one after the other."""
     return graph_states(layers, [(index, index + 1) for index in range(len(layers) - 1)])
 
 
-def graph_states(layers: Sequence[Layer], edges: Sequence[tuple[int, int]]) -> States:
+def graph_states(layers: Sequence[ProfiledLayer], edges: Sequence[tuple[int, int]]) -> States:
     """Return the states of a graph of layers, ``edges`` from producer to consumer. UsageError: no layers, a circle,
     too many prefixes.
 

@@ -261,13 +261,13 @@ class Devices:
         return self.known[key]
 
 
-def _cost(run: Run, call: Call, piece: Piece, of: Widths) -> PieceCost:
+def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
     cost, found = cost_of(run, limited=False), parts(run)
-    weights = ceil(piece.learnt * of.weight)
+    weights = ceil(piece.learnt * widths.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
     tokens = call.batch * (call.past + call.seq)
-    caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * of.cache)
+    caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * widths.cache)
     kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
     return PieceCost(
         run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),

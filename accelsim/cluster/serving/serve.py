@@ -15,7 +15,7 @@ from accelsim.account.energy import static_power_W
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, joules_ends
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.serving.pieces import HEAD, Devices
-from accelsim.cluster.serving.step import Layout, Line, Step, along, step
+from accelsim.cluster.serving.step import Layout, Line, ServedCall, along, step
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B
 from accelsim.cluster.step.transformer import Transformer
@@ -47,8 +47,8 @@ class Served:
     plan: Plan
     dtype: str
     asked: Asked
-    prefill: Step
-    decode: Line[Step]
+    prefill: ServedCall
+    decode: Line[ServedCall]
     memory_B: tuple[dict[str, int], ...]
     room_B: tuple[int, ...]
     static_W: float
@@ -157,7 +157,7 @@ class Served:
         return {"devices": devices, "links": links, "static": self.static_W * seconds}
 
 
-def interval(call: Step, seconds: float) -> Interval | None:
+def interval(call: ServedCall, seconds: float) -> Interval | None:
     """The interval of a time of a call: its kernels are as far off as alone; everything else is exact."""
     if any(stage.parts is None for stage in call.stages):
         return None

@@ -152,7 +152,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Step:
+class ServedCall:
     """One call for all sequences: ``seq`` tokens of each behind ``past``. ``groups`` of them pass the ``stages``."""
 
     seq: int
@@ -197,11 +197,11 @@ class Step:
         return float(sum(getattr(stage, name) for stage in self.stages))
 
 
-def step(devices: Devices, layout: Layout, seq: int, past: int) -> Step:
+def step(devices: Devices, layout: Layout, seq: int, past: int) -> ServedCall:
     """The call on ``seq`` tokens behind ``past``; the slowest device of each stage sets its pace."""
     call = layout.call(seq, past)
     stages = tuple(_stage(devices, layout, call, index) for index in range(layout.plan.pp))
-    return Step(seq, past, layout.groups, stages)
+    return ServedCall(seq, past, layout.groups, stages)
 
 
 def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:

@@ -22,7 +22,7 @@ from accelsim.kernels.whole import Interval, together, widened
 from accelsim.time import FS
 
 
-class Step:
+class FlushedStep:
     """A step whose pipelines are played, one for all replicas that are alike; then what follows them.
 
     ``played``: by replica; ``even``: without stragglers; ``ideal``: without stragglers and transfers.

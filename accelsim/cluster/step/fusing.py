@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.cluster.buckets import MILLISECOND_FS, POLICIES, Fusion, policy
 from accelsim.cluster.schedules.registry import schedule
 from accelsim.cluster.step.asked import Ready
-from accelsim.cluster.step.flushed import Step
+from accelsim.cluster.step.flushed import FlushedStep
 from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.ops import Planned
 from accelsim.errors import Gather, Problem, UsageError
@@ -131,7 +131,7 @@ def tuned(made: Ready) -> TunedStep:
     _check(made)
     plan, options, fusion = made.plan, made.options, made.options.gradients
     planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, options)
-    played = Step(planned, options, made.batch).played
+    played = FlushedStep(planned, options, made.batch).played
     bare_fs = max(
         max(int(pipe.end_fs[p][-1]) for pipe in played) + stage.updated_fs - stage.reduced_fs
         for p, stage in enumerate(synced(planned, played, options))

@@ -11,7 +11,7 @@ from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.flushed import Step
+from accelsim.cluster.step.flushed import FlushedStep
 from accelsim.cluster.step.ops import FUSED, PLAIN, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult, Synced
 from accelsim.cluster.step.work import Work
@@ -32,7 +32,7 @@ def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = 
     return sum(_played(work, fleet, plan, batch, options).timed()[0].values()) * FS
 
 
-def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> Step:
+def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) -> FlushedStep:
     found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices))]
     kind = SCHEDULES.get(plan.schedule)
     if kind is not None and not kind.synchronous and options.gradients.policy != FUSED.policy:
@@ -44,7 +44,7 @@ def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) 
     if found:
         raise UsageError(found)
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
-    return (Step if schedule(plan.schedule).synchronous else Steady)(planned, options, batch)
+    return (FlushedStep if schedule(plan.schedule).synchronous else SteadyStep)(planned, options, batch)
 
 
 def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
@@ -128,7 +128,7 @@ class Window(NamedTuple):
         )
 
 
-class Steady(Step):
+class SteadyStep(FlushedStep):
     """A step in the middle of many."""
 
     def _orders(self) -> Orders:

@@ -10,7 +10,7 @@ import pytest
 
 from accelsim.cluster.partition.assign import read_profile
 from accelsim.cluster.partition.pipedream import Rules, optimise
-from accelsim.cluster.partition.states import Layer, chain_states, graph_states
+from accelsim.cluster.partition.states import ProfiledLayer, chain_states, graph_states
 from accelsim.cluster.plan.objective import balanced_blocks
 from accelsim.errors import UsageError
 
@@ -21,9 +21,9 @@ def blocks(count: int, stages: int) -> Iterator[list[tuple[int, int]]]:
         yield list(zip([0, *ends], ends, strict=False))
 
 
-def layers(rng: np.random.Generator, count: int) -> list[Layer]:
+def layers(rng: np.random.Generator, count: int) -> list[ProfiledLayer]:
     return [
-        Layer(f"layer{i}", *(float(one) for one in rng.integers(1, 40, 3) * (1, 10, 10)))
+        ProfiledLayer(f"layer{i}", *(float(one) for one in rng.integers(1, 40, 3) * (1, 10, 10)))
         for i in range(count)
     ]
 
@@ -55,7 +55,9 @@ def test_balanced_blocks_by_example() -> None:
     ]
 
 
-def slowest(chosen: list[Layer], cut: list[tuple[int, int]], replicas: tuple[int, ...], rate: float) -> float:
+def slowest(
+    chosen: list[ProfiledLayer], cut: list[tuple[int, int]], replicas: tuple[int, ...], rate: float
+) -> float:
     """The objective of PipeDream, written out."""
     times = []
     for (start, end), m in zip(cut, replicas, strict=True):
@@ -102,7 +104,7 @@ def test_two_levels_of_one_machine_are_one_level() -> None:
 
 
 def test_memory_and_straight_pipelines() -> None:
-    chosen = [Layer(f"layer{i}", 10.0, 4.0, 100.0) for i in range(4)]
+    chosen = [ProfiledLayer(f"layer{i}", 10.0, 4.0, 100.0) for i in range(4)]
     states = chain_states(chosen)
     assert [stage.replicas for stage in optimise(states, [4], [1.0], Rules(straight=True)).stages] == [1] * 4
     assert optimise(states, [2], [1e9]).time_s == pytest.approx(20.0)
@@ -113,7 +115,7 @@ def test_memory_and_straight_pipelines() -> None:
 
 
 def test_bad_clusters_are_refused_all_at_once() -> None:
-    states = chain_states([Layer("one", 1.0, 1.0, 1.0)])
+    states = chain_states([ProfiledLayer("one", 1.0, 1.0, 1.0)])
     with pytest.raises(UsageError) as caught:
         optimise(states, [0, 2], [0.0])
     assert [problem.where for problem in caught.value.problems] == [
@@ -125,7 +127,7 @@ def test_bad_clusters_are_refused_all_at_once() -> None:
 
 def test_prefixes_of_a_graph_with_two_branches() -> None:
     """0 feeds 1 and 2, both feed 3: five prefixes; while 2 is open, the output of 0 crosses too."""
-    chosen = [Layer(str(i), float(10**i), float(10**i), 0.0) for i in range(4)]
+    chosen = [ProfiledLayer(str(i), float(10**i), float(10**i), 0.0) for i in range(4)]
     states = graph_states(chosen, [(0, 1), (0, 2), (1, 3), (2, 3)])
     assert sorted(states.compute_s) == [1, 11, 101, 111, 1111]
     crossing = dict(zip(states.compute_s, states.output_B, strict=True))
