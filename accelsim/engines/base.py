@@ -173,8 +173,6 @@ class EngineType(ABC):
     """Kinds of activities in the histories of its commands, each with what happens in it."""
     searches: ClassVar[bool] = False
     """Whether the effort of a search changes what it chooses."""
-    sequential: ClassVar[bool] = True
-    """Whether a command of its queue has completed before the next begins to touch memory."""
     moves: ClassVar[bool] = False
     """Whether its commands are transfers, several of which may be under way."""
     reads_turned: ClassVar[bool] = False

@@ -24,5 +24,5 @@ def _found() -> dict[str, EngineType]:
 ENGINES: dict[str, EngineType] = _found()
 """Name of the type, as in specs and in ``Program.engines`` -> the type."""
 
-SEQUENTIAL = frozenset(name for name, entry in ENGINES.items() if entry.sequential)
+SEQUENTIAL = frozenset(name for name, entry in ENGINES.items() if not entry.moves)
 """Types on whose engines a command has completed before the next begins to touch memory."""

@@ -30,7 +30,6 @@ class Dma(EngineType):
         ("latency", "a request is under way, no data yet"),
         ("requests", "a DMA engine issues one request per clock, a port accepts one per clock"),
     )
-    sequential = False
     moves = True
     hue = "vermillion"
 
