@@ -22,7 +22,6 @@ from click import HelpFormatter, wrap_text
 from accelsim import files
 from accelsim.errors import AccelsimError, Problem, UsageError
 from accelsim.report.page.tables import Cell, table_html
-from accelsim.report.picture import Picture
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
 from accelsim.report.text import si
@@ -31,6 +30,8 @@ from accelsim.units import show as spelled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as RichTable
+
+    from accelsim.report.picture import Picture
 
 WIDTH = 160
 """Characters of a line for which tables are laid out in HTML."""
