@@ -132,7 +132,8 @@ def choose(
         return known[kept]
 
     def rank(layer: str) -> tuple[bool, float]:
-        """By (score with that one kept - score with none kept) / cost, the largest first; free ones before."""
+        """Order by (score with that one kept - score with none kept) / cost, the largest first; free ones
+        before."""
         gain = keeping(frozenset([layer])) - keeping(nothing)
         return costs[layer] > 0, -gain / (costs[layer] or 1.0)
 

@@ -29,7 +29,7 @@ LIBRARY: Numbers = {name: float(index) for index, name in enumerate(LIBRARIES)}
 
 
 class Wrong(Exception):
-    """What is wrong with a row."""
+    """Problem of a row."""
 
     def __init__(self, what: str, expected: str = "", near: str = "") -> None:
         self.what, self.expected, self.near = what, expected, near
