@@ -23,7 +23,7 @@ A_AXES, B_AXES = "gmk", "gnk"
 
 
 def merged(gemm: Gemm, mapping: Mapping, arrays: int, each: int, per_result: int) -> tuple[Mapping, int]:
-    """Return the mapping with the shortest runs of tiles that need at most ``MOST`` commands, and these at most.
+    """Return the mapping with the shortest runs of tiles that need at most ``MOST // 4`` commands, and these at most.
 
     ``each``: commands for each tile; ``per_result``: more for each tile of the result.
     """
@@ -38,7 +38,7 @@ def merged(gemm: Gemm, mapping: Mapping, arrays: int, each: int, per_result: int
             return replace(inner, **fields)
 
         def few(length: int, run: Callable[[int], Mapping] = run) -> bool:
-            return _commands(extents, run(length), each, per_result) <= MOST
+            return _commands(extents, run(length), each, per_result) <= MOST // 4
 
         mapping = run(longest)
         if few(longest):

@@ -34,7 +34,7 @@ def accesses(run: Run) -> Counter[tuple[str, object, str]]:
 
 
 @pytest.mark.parametrize("order", ["mnk", "nmk", "nkm", "mkn"])
-@pytest.mark.parametrize("most", [40, 300])
+@pytest.mark.parametrize("most", [160, 600])
 @pytest.mark.parametrize(
     ("chip", "dtype", "pins"),
     [
