@@ -60,6 +60,6 @@ def test_what_has_a_home_is_given_up_and_what_has_none_is_stored_first() -> None
     found.places["a"].home = None
     found.spill(0, [])
     (store,) = found.builder.commands[loads:]
-    assert (store.kind, store.work) == ("Store", ("dram", 32, True, 0))
+    assert (store.kind, store.work) == ("Store", ("dram", 32, True, 0, 1))
     assert found.places["a"].chip is None and found.places["a"].home is not None
     assert found.reserve("a.out")
