@@ -205,13 +205,14 @@ def _fat_tree(arity: int, levels: int) -> Network:
     """
     switches = arity ** (levels - 1)
     up = switches * (levels - 1) * arity
-    rising = [
-        (level * switches + switch, (level + 1) * switches + _with_digit(switch, level, port, arity))
-        for level in range(levels - 1)
-        for switch in range(switches)
-        for port in range(arity)
+    ports = [(n, s, port) for n in range(levels - 1) for s in range(switches) for port in range(arity)]
+    others = [_with_digit(switch, level, port, arity) for level, switch, port in ports]
+    links = [
+        (n * switches + s, (n + 1) * switches + other) for (n, s, _), other in zip(ports, others, strict=True)
     ]
-    links = rising + [(above, below) for below, above in rising]
+    links += [
+        ((n + 1) * switches + s, n * switches + other) for (n, s, _), other in zip(ports, others, strict=True)
+    ]
 
     def step(at: Ints, to: Ints, coin: Ints) -> Ints:
         level, switch, leaf = at // switches, at % switches, to // arity
