@@ -234,7 +234,7 @@ def known(what: str, name: str, valid: Iterable[str]) -> str:
     names = list(valid)
     if name not in names:
         expected = f"one of {', '.join(names)}"
-        raise UsageError(Problem(f"unknown {what} {name!r}", "", expected, nearest(name, names)))
+        raise UsageError(f"unknown {what} {name!r}", "", expected, nearest(name, names))
     return name
 
 
@@ -262,7 +262,7 @@ class Gather:
     def refuse(self, wrong: object, what: str, where: str = "", expected: str = "") -> None:
         """Keep a problem for later where something is ``wrong``."""
         if wrong:
-            self._errors.append(UsageError(Problem(what, where, expected)))
+            self._errors.append(UsageError(what, where, expected))
 
     def done(self) -> None:
         """Raise what was collected: a single error as it is, several as one UsageError."""

@@ -140,7 +140,7 @@ def _loaded(
         return load_model(model, batch=batch, weights=weights, shapes=shapes)
     if batch is not None or weights != "model" or shapes:
         what = "batch, shape or weights for a graph that is loaded already"
-        raise UsageError(Problem(what, expected="them in load_model"))
+        raise UsageError(what, expected="them in load_model")
     return model
 
 
@@ -166,9 +166,7 @@ def check_choices(dtype: str, method: str, format: str, scheme: str, percentile:
 
 def _coded(dtype: str) -> None:
     if not all(is_code(half) for half in pair(dtype)):
-        raise UsageError(
-            Problem(f"{dtype!r} has no codes with scales", "dtype", "int8, int4, int4xint8, fp8 ...")
-        )
+        raise UsageError(f"{dtype!r} has no codes with scales", "dtype", "int8, int4, int4xint8, fp8 ...")
 
 
 def _size(model: str | Path | Graph) -> int:
@@ -195,7 +193,7 @@ def _arrays(graph: Graph, data: Dataset) -> dict[str, Array]:
         return dict(data.inputs)
     if len(graph.inputs) != 1:
         what = f"{data.name} has one array of samples, the model has {count_of(len(graph.inputs), 'input')}"
-        raise UsageError(Problem(what, "ranges_from", f"an npz file with {', '.join(graph.inputs)}"))
+        raise UsageError(what, "ranges_from", f"an npz file with {', '.join(graph.inputs)}")
     return {graph.inputs[0]: data.x_train}
 
 
@@ -210,9 +208,7 @@ def _whole_batches(graph: Graph, name: str, value: Array) -> Array:
 def _refuse_codes(graph: Graph) -> None:
     found = [node.op for node in graph.nodes if node.op in ("Quantize", "Dequantize", "Requantize")]
     if found:
-        raise UsageError(
-            Problem(f"{graph.name} is quantised already ({found[0]})", "", "a model of real numbers")
-        )
+        raise UsageError(f"{graph.name} is quantised already ({found[0]})", "", "a model of real numbers")
 
 
 def _chip(dtype: str) -> Chip:

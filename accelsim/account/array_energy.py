@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from accelsim.engines.systolic.counts import hops
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.formats.table import bytes_of
 from accelsim.spec.yaml.parts import load_energy
 
@@ -27,9 +27,7 @@ def array_energy_J(
     energy = load_energy(table)
     if dtype not in energy.mac:
         known = ", ".join(energy.mac)
-        raise UsageError(
-            Problem(f"{table} has no energy of {dtype!r}", "--dtype", known, nearest(dtype, energy.mac))
-        )
+        raise UsageError(f"{table} has no energy of {dtype!r}", "--dtype", known, nearest(dtype, energy.mac))
     operand_B = bytes_of(dtype)
     kinds = ("moving", "stationary", "shadow")
     operands = sum(counts[f"{kind}_{way}"] for kind in kinds for way in ("reads", "writes"))

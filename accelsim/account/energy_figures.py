@@ -106,7 +106,7 @@ def scaled(node_nm: float) -> Iterator[Figure]:
     covering = [name for name, rule in LOGIC.items() if rule.low_nm <= node_nm <= rule.high_nm]
     if not covering:
         low, high = min(r.low_nm for r in LOGIC.values()), max(r.high_nm for r in LOGIC.values())
-        raise UsageError(Problem(f"no scaling to {node_nm:g} nm", "--node", f"{low:g} to {high:g}"))
+        raise UsageError(f"no scaling to {node_nm:g} nm", "--node", f"{low:g} to {high:g}")
     for name in covering if node_nm != from_nm else ():
         yield from of_table(scale_table(base, from_nm, node_nm, logic=name), f"{BASE} scaled: {name}")
 

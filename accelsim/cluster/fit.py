@@ -98,7 +98,7 @@ def read_collectives(path: Path, device: str | None = None) -> Measured:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(Problem(f"cannot read it: {error}", str(path), "a CSV file")) from None
+        raise UsageError(f"cannot read it: {error}", str(path), "a CSV file") from None
     problems, found = list[Problem](), list[tuple[Sort, str, int, float]]()
     for line, row in enumerate(rows, start=2):
         try:
@@ -111,7 +111,7 @@ def read_collectives(path: Path, device: str | None = None) -> Measured:
     if not chosen:
         known = list(dict.fromkeys(each[1] for each in found))
         expected = f"one of: {', '.join(known)}" if known else "rows"
-        raise UsageError(Problem(f"no rows of {device}", str(path), expected, nearest(device or "", known)))
+        raise UsageError(f"no rows of {device}", str(path), expected, nearest(device or "", known))
     sorts, devices, nbytes, seconds = zip(*chosen, strict=True)
     return Measured(list(sorts), list(devices), np.array(nbytes), np.array(seconds))
 
@@ -147,7 +147,7 @@ def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
     group = tuple(rank for each in chosen for rank in each[: sort.per_node])[: sort.ranks]
     if len(group) < sort.ranks or len(chosen) < sort.nodes:
         what = f"{topology.name} has no place for {sort}"
-        raise UsageError(Problem(what, "", "a cluster with as many devices"))
+        raise UsageError(what, "", "a cluster with as many devices")
     return group
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from accelsim.dram.device import CommandEnergy, Device
 from accelsim.dram.served import Served
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.time import FS
 
 PJ = 1e12
@@ -95,7 +95,7 @@ def energy(served: Served, device: Device) -> Energy:
 def _table(device: Device) -> CommandEnergy:
     if device.energy is None:
         what = f"memory {device.name!r} states no currents, so its energy is not known"
-        raise UsageError(Problem(what, "", "a memory with energies of its commands"))
+        raise UsageError(what, "", "a memory with energies of its commands")
     return device.energy
 
 

@@ -103,9 +103,7 @@ FORMATS: dict[str, Accesses | Commands] = {
 def format_named(name: str) -> Accesses | Commands:
     """The format of that name. UsageError when there is none."""
     if name not in FORMATS:
-        raise UsageError(
-            Problem(f"no format {name!r}", "", "one of " + ", ".join(FORMATS), nearest(name, FORMATS))
-        )
+        raise UsageError(f"no format {name!r}", "", "one of " + ", ".join(FORMATS), nearest(name, FORMATS))
     return FORMATS[name]
 
 

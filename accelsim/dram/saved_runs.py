@@ -85,9 +85,7 @@ def check_memory(path: str | Path, memory: str) -> None:
         if names:
             _chosen(path, names, memory)
     elif memory:
-        raise ModelError(
-            Problem(f"has no memory {memory!r}, only accesses", str(path), "no name of a memory")
-        )
+        raise ModelError(f"has no memory {memory!r}, only accesses", str(path), "no name of a memory")
 
 
 def is_saved(path: Path) -> bool:
@@ -106,7 +104,7 @@ def _chosen(path: Path, names: Sequence[str], name: str) -> str:
     if name not in names:
         what = f"no memory {name!r}" if name else f"has {len(names)} memories: choose one with --memory"
         expected = "one of " + ", ".join(names) if any(names) else "no name of a memory"
-        raise ModelError(Problem(what, str(path), expected, nearest(name, names)))
+        raise ModelError(what, str(path), expected, nearest(name, names))
     return name
 
 
@@ -125,9 +123,9 @@ def _meta(path: Path, text: Array | None) -> Mapping[str, Any]:
     try:
         found = json.loads(str(text))
     except (ValueError, RecursionError) as error:
-        raise ModelError(Problem("its 'meta' is no JSON", str(path), "a JSON object")) from error
+        raise ModelError("its 'meta' is no JSON", str(path), "a JSON object") from error
     if not isinstance(found, dict):
-        raise ModelError(Problem("its 'meta' is no JSON object", str(path), "a JSON object"))
+        raise ModelError("its 'meta' is no JSON object", str(path), "a JSON object")
     return found
 
 
@@ -138,7 +136,7 @@ def _archive(path: Path) -> Path:
     found = sorted(path.glob("*.npz"))
     if len(found) != 1:
         what = f"holds {len(found)} .npz files"
-        raise ModelError(Problem(what, str(path), "one, written by accelsim run --save-trace"))
+        raise ModelError(what, str(path), "one, written by accelsim run --save-trace")
     return found[0]
 
 
@@ -197,4 +195,4 @@ def unreadable(path: Path, error: Exception) -> ModelError:
     beside = [each.name for each in path.parent.iterdir()] if is_folder(path.parent) else []
     near = "" if exists(path) else nearest(path.name, beside)
     reason = getattr(error, "strerror", None) or str(error)
-    return ModelError(Problem(f"cannot be read: {reason}", str(path), "a file of accesses", near))
+    return ModelError(f"cannot be read: {reason}", str(path), "a file of accesses", near)

@@ -88,7 +88,7 @@ def read_trace(path: str | Path, memory: str = "") -> Trace:
     rows = list(_rows(text, problems))
     problems.raise_any()
     if not rows:
-        raise ModelError(Problem("holds no access", str(path), FORM))
+        raise ModelError("holds no access", str(path), FORM)
     return _trace(rows)
 
 

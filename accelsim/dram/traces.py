@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.dram.device import Device
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.types import Bools, Ints
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -149,7 +149,5 @@ def made(kind: str, access_B: int, row_lsb: int = 0) -> Trace:
 
 def _pattern(kind: str) -> Pattern:
     if kind not in NAMED:
-        raise UsageError(
-            Problem(f"no trace {kind!r}", "", "one of " + ", ".join(NAMED), nearest(kind, NAMED))
-        )
+        raise UsageError(f"no trace {kind!r}", "", "one of " + ", ".join(NAMED), nearest(kind, NAMED))
     return NAMED[kind]

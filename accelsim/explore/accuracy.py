@@ -15,7 +15,7 @@ from accelsim.account.latency import batch_size
 from accelsim.compiler.numbers.formats import canonical, pair, resolve
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options, check_choices
-from accelsim.errors import Gather, Infeasible, Problem, UsageError
+from accelsim.errors import Gather, Infeasible, UsageError
 from accelsim.explore.training import accuracy as share_right
 from accelsim.explore.training import evaluate, train
 from accelsim.explore.training_inputs import BATCH, labelled
@@ -177,9 +177,7 @@ def accuracy(
 def with_matrix(chip: Chip) -> Chip:
     """The chip. Raises UsageError when it has no matrix unit."""
     if multiplier(chip) is None:
-        raise UsageError(
-            Problem(f"{chip.name} has no matrix unit", "on", "a chip with number formats of its own")
-        )
+        raise UsageError(f"{chip.name} has no matrix unit", "on", "a chip with number formats of its own")
     return chip
 
 
@@ -257,9 +255,7 @@ def shaped(graph: Graph, samples: Array) -> Array:
     shape = graph.tensors[graph.inputs[0]].shape[1:]
     if prod(samples.shape[1:]) != prod(shape):
         what = f"samples of shape {list(samples.shape[1:])}"
-        raise UsageError(
-            Problem(what, "data", f"{list(shape)}, as input {graph.inputs[0]!r} of {graph.name}")
-        )
+        raise UsageError(what, "data", f"{list(shape)}, as input {graph.inputs[0]!r} of {graph.name}")
     return samples.reshape(len(samples), *shape)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from accelsim.account.critical_path import KINDS, Blame, by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.program.commands import Transfer
 from accelsim.request import Request
@@ -104,7 +104,7 @@ def batching(
     """
     wrong = [batch for batch in batches if batch < 1]
     if wrong or not batches:
-        raise UsageError(Problem(f"batch sizes {list(batches)}", expected="one or more, each 1 or more"))
+        raise UsageError(f"batch sizes {list(batches)}", expected="one or more, each 1 or more")
     overrides = options.pop("set", ())
     chip = on if isinstance(on, Chip) else load_chip(on, overrides)
     points = []

@@ -17,7 +17,7 @@ from accelsim.dram.saved_runs import check_memory
 from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, named
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.explore.dram_waits import Waits, waits
 from accelsim.files.reading import exists
 from accelsim.spec import dram_device as build
@@ -263,9 +263,7 @@ def run(
 def checked_model(name: str) -> str:
     """``name``; UsageError when there is no such model."""
     if name not in MODELS:
-        raise UsageError(
-            Problem(f"no model {name!r}", "", "one of " + ", ".join(MODELS), nearest(name, MODELS))
-        )
+        raise UsageError(f"no model {name!r}", "", "one of " + ", ".join(MODELS), nearest(name, MODELS))
     return name
 
 
@@ -274,11 +272,11 @@ def check_trace(name: str, memory: str = "") -> None:
     if name not in NAMED:
         if not name or not exists(Path(name)):
             expected = "a file of accesses, or one of " + ", ".join(NAMED)
-            raise UsageError(Problem(f"no trace {name!r}", "", expected, nearest(name, NAMED)))
+            raise UsageError(f"no trace {name!r}", "", expected, nearest(name, NAMED))
         check_memory(name, memory)
     elif memory:
         what = f"--memory {memory} with the trace {name!r}, which is of no memory"
-        raise UsageError(Problem(what, "", "a file of 'accelsim run --save-trace'"))
+        raise UsageError(what, "", "a file of 'accelsim run --save-trace'")
 
 
 def accesses_of(name: str, device: Device, limit: int | None = None, memory: str = "") -> Trace:

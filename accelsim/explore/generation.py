@@ -21,7 +21,7 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.account.interval import Generated, generated, joules_ends
 from accelsim.account.latency import traffic_by_memory
 from accelsim.compiler.state import SERVING
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.calling import takes
@@ -216,7 +216,7 @@ def generation(
     """
     asked = generation_of(str(request.model), request.param)
     if asked is None:
-        raise UsageError(Problem(f"no prompt and new tokens in {request.model}", expected=_expected()))
+        raise UsageError(f"no prompt and new tokens in {request.model}", expected=_expected())
     name, params, prompt, new = asked
     maker = _Maker(replace(request, model=name, param=params, fusion=request.fusion or SERVING))
     told(0.0)

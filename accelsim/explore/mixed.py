@@ -116,7 +116,7 @@ def choose(
     twice, a cost that is missing, unknown or negative, and a score that is NaN.
     """
     if not budget >= 0:
-        raise UsageError(Problem(f"budget {budget:g}", "budget", "at least 0"))
+        raise UsageError(f"budget {budget:g}", "budget", "at least 0")
     doubled = sorted({layer for layer in layers if list(layers).count(layer) > 1})
     if doubled:
         raise UsageError([Problem(f"layer {layer!r} is named twice", "layers") for layer in doubled])
@@ -127,7 +127,7 @@ def choose(
             found = float(score({layer: layer not in kept for layer in layers}))
             if isnan(found):
                 names = ", ".join(layer for layer in layers if layer in kept) or "none"
-                raise UsageError(Problem("the score is NaN", f"kept: {names}", "a number"))
+                raise UsageError("the score is NaN", f"kept: {names}", "a number")
             known[kept] = found
         return known[kept]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.account.latency import summary
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.explore.batching import BATCHES, Batching, batching
 from accelsim.program.roles import units
 from accelsim.request import Request
@@ -77,7 +77,7 @@ def precision(
     wanted = [(chip, name) for chip in loaded for name in formats if name in multiplied(chip)]
     if not wanted:
         known = sorted({name for chip in loaded for name in multiplied(chip)})
-        raise UsageError(Problem("no chip has any of these formats", "--dtypes", ", ".join(known)))
+        raise UsageError("no chip has any of these formats", "--dtypes", ", ".join(known))
     exact = _product(*EXACT)
     rungs = []
     for index, (chip, name) in enumerate(wanted):
@@ -173,9 +173,7 @@ def crossover(
 ) -> Crossover:
     """Time per sample by batch, transfers to and from the host included, chip by chip. Raises UsageError."""
     if len(chips) < 2:
-        raise UsageError(
-            Problem("one chip", "--on", "two or more, the first is what the others are held against")
-        )
+        raise UsageError("one chip", "--on", "two or more, the first is what the others are held against")
     found = []
     for index, chip in enumerate(chips):
         if told is not None:

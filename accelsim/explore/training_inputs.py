@@ -101,14 +101,12 @@ def prepare(
 def _graph(model: str | Path | Graph, batch: int | None, seed: int) -> Graph:
     if isinstance(model, Graph):
         if batch not in (None, model.tensors[model.inputs[0]].shape[0]):
-            raise UsageError(
-                Problem(f"batch {batch} for a graph that is loaded already", "", "it in load_model")
-            )
+            raise UsageError(f"batch {batch} for a graph that is loaded already", "", "it in load_model")
         graph = model
     else:
         graph = trained_model(model, batch or BATCH, seed)
     if len(graph.inputs) != 1:
-        raise ModelError(Problem(f"{count_of(len(graph.inputs), 'input')}", graph.name, "one, the samples"))
+        raise ModelError(f"{count_of(len(graph.inputs), 'input')}", graph.name, "one, the samples")
     return graph
 
 
@@ -135,7 +133,7 @@ def labelled(data: str | Path | Dataset) -> Dataset:
     """A dataset with labels. Raises UsageError for one without, and as ``load_dataset``."""
     dataset = data if isinstance(data, Dataset) else load_dataset(data)
     if not dataset.labelled:
-        raise UsageError(Problem("holds no labels to train on", dataset.name, "arrays x and y"))
+        raise UsageError("holds no labels to train on", dataset.name, "arrays x and y")
     return dataset
 
 
@@ -180,10 +178,10 @@ def _windows(graph: Graph, data: Dataset) -> Arrays:
     if not (data.text and reads_tokens(graph)):
         wanted = f"a text (sums, or a file with {TEXT})" if reads_tokens(graph) else "samples with labels"
         what = "a text" if data.text else "no text"
-        raise UsageError(Problem(f"{what} for {graph.name}", data.name, wanted))
+        raise UsageError(f"{what} for {graph.name}", data.name, wanted)
     if data.classes > vocabulary:
         what = f"{data.classes} different tokens"
-        raise UsageError(Problem(what, data.name, f"at most {vocabulary}, as {graph.name} tells"))
+        raise UsageError(what, data.name, f"at most {vocabulary}, as {graph.name} tells")
     parts = []
     for tokens in (data.x_train, data.x_test):
         count = _pieces(tokens, shape[1])
@@ -211,4 +209,4 @@ def _scaler(loss_scale: str | float, precision: str) -> LossScaler | None:
         return LossScaler(float(loss_scale), dynamic=False)
     except ValueError as error:
         expected = "dynamic, none, or a positive number"
-        raise UsageError(Problem(f"loss scale {loss_scale!r}", "", expected)) from error
+        raise UsageError(f"loss scale {loss_scale!r}", "", expected) from error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.errors import Infeasible, Problem, SpecError, TooLarge, UsageError
+from accelsim.errors import Infeasible, SpecError, TooLarge, UsageError
 from accelsim.explore.levers import Lever, levers
 from accelsim.machine.run import Run
 from accelsim.request.job import Job, changed, execute
@@ -70,7 +70,7 @@ def what_ifs(
     job = run.job
     if not isinstance(job, Job) or job.request is None:
         what = "what-ifs of a run that was not made from a request"
-        raise UsageError(Problem(what, expected="a run that accelsim.run returned"))
+        raise UsageError(what, expected="a run that accelsim.run returned")
     worth, affordable = levers(run, WORTH), _affordable(run, most, budget)
     found: list[WhatIf] = []
     for lever in worth:

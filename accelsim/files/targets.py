@@ -28,14 +28,12 @@ def check_file(target: Path) -> None:
     if is_stream(target):
         return
     if kind not in (0, stat.S_IFREG):
-        raise UsageError(Problem(f"is {KINDS[kind]}", str(target), "a file"))
+        raise UsageError(f"is {KINDS[kind]}", str(target), "a file")
     real = followed(target)
     if not real.parent.is_dir():
-        raise UsageError(
-            Problem("its directory does not exist", str(target), "a file in a directory that exists")
-        )
+        raise UsageError("its directory does not exist", str(target), "a file in a directory that exists")
     if kind and not os.access(real, os.W_OK):
-        raise UsageError(Problem("cannot be written: Permission denied", str(target), "a file of your own"))
+        raise UsageError("cannot be written: Permission denied", str(target), "a file of your own")
     if not kind or not is_closed(real.parent):
         _check_place(target, (real if target.is_symlink() else target).parent)
 
@@ -44,7 +42,7 @@ def check_folder(target: Path, names: Iterable[str] = ()) -> None:
     """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new."""
     kind = _kind(target)
     if kind not in (0, stat.S_IFDIR):
-        raise UsageError(Problem(f"is {KINDS[kind]}", str(target), "a directory"))
+        raise UsageError(f"is {KINDS[kind]}", str(target), "a directory")
     problems = dict.fromkeys(problem for name in names if kind for problem in _obstacles(target, name))
     if problems:
         raise UsageError(problems)
@@ -86,9 +84,7 @@ def opened(target: Path) -> IO[bytes]:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        raise UsageError(
-            Problem("nobody reads from this pipe", str(target), "a pipe with a reader")
-        ) from error
+        raise UsageError("nobody reads from this pipe", str(target), "a pipe with a reader") from error
     os.set_blocking(handle, True)
     return os.fdopen(handle, "wb")
 
@@ -108,7 +104,7 @@ def unwritable(
 ) -> UsageError:
     """The error of a target that the system refuses."""
     why = getattr(error, "strerror", None) or str(error)
-    return UsageError(Problem(f"cannot be written: {why}", str(target), expected))
+    return UsageError(f"cannot be written: {why}", str(target), expected)
 
 
 def _kind(path: Path) -> int:
@@ -143,4 +139,4 @@ def _check_place(target: Path, folder: Path) -> None:
     except OSError as error:
         why = "takes no files" if error.errno == errno.ENOENT else error.strerror or error
         what = f"cannot be written: {folder}: {why}"
-        raise UsageError(Problem(what, str(target), "a place where files can be made")) from error
+        raise UsageError(what, str(target), "a place where files can be made") from error

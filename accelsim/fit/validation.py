@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.fit.search import SQUARES, Knob, Misfit, Values, fit
 from accelsim.seeds import generator
 from accelsim.types import Array, Floats, Ints
@@ -63,7 +63,7 @@ def left_out(
     """
     if not 2 <= parts <= len(measured):
         expected = f"2 to {len(measured)}, the number of rows"
-        raise UsageError(Problem(f"{parts} parts for cross-validation", "", expected))
+        raise UsageError(f"{parts} parts for cross-validation", "", expected)
     order = generator(seed).permutation(len(measured))
     modelled = np.empty(len(measured))
     for part in range(parts):

@@ -32,9 +32,7 @@ def _check(w: Array, w_quantised: Array, mean_input: Array, group: int, axis: in
     problems = []
     if w.ndim < 2 or axis not in (0, 1) or (axis == 1 and w.ndim > 2):
         what = f"weights {list(w.shape)} with outputs along axis {axis}"
-        raise UsageError(
-            Problem(what, "bias correction", "[Co, C / group, *kernel], [N, K], or [K, N] with axis 1")
-        )
+        raise UsageError(what, "bias correction", "[Co, C / group, *kernel], [N, K], or [K, N] with axis 1")
     if w.shape != w_quantised.shape:
         found = f"weights {list(w.shape)} against {list(w_quantised.shape)} quantised"
         problems.append(Problem(found, "bias correction", "the same shape"))

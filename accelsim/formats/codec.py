@@ -87,7 +87,7 @@ def decode(codes: ArrayLike, name: str) -> Array:
         what = (
             f"{'values that are no' if given.dtype.kind in 'iu' else f'{given.dtype} as'} codes of {row.name}"
         )
-        raise UsageError(Problem(what, "", f"unsigned integers below {_end(row)}"))
+        raise UsageError(what, "", f"unsigned integers below {_end(row)}")
     if row.kind in ("int", "binary"):
         return _integers(given, row)
     if row.stored or row.bits >= 32:
@@ -106,7 +106,7 @@ def _single(name: str) -> Format:
     row = get(name)
     if row.kind == "block":
         what = f"{row.name} is a format of blocks, whose values share a scale"
-        raise UsageError(Problem(what, "", f"accelsim.formats.mx for blocks, or its elements: {row.element}"))
+        raise UsageError(what, "", f"accelsim.formats.mx for blocks, or its elements: {row.element}")
     return row
 
 
@@ -128,7 +128,7 @@ def _checked(name: str, rounding: str, overflow: str | None) -> tuple[Format, st
 def _flat(values: Array, row: Format) -> Array:
     """One contiguous row of float32, or of float64 where ``values`` need it."""
     if values.dtype.kind == "c":
-        raise UsageError(Problem(f"complex values have no {row.name}", "", "real numbers"))
+        raise UsageError(f"complex values have no {row.name}", "", "real numbers")
     small = values.dtype.itemsize < 4 or (values.dtype.kind not in "iu" and values.dtype.itemsize == 4)
     wide = not small or (row.kind == "float" and plan(row, FLOAT32).word is FLOAT64)
     with np.errstate(invalid="ignore"):

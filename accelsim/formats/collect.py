@@ -37,7 +37,7 @@ class Collector:
 
     def __init__(self, bins: int = 2048, signed: bool = False) -> None:
         if bins < 1:
-            raise UsageError(Problem(f"a histogram of {bins} bins", "bins", "at least 1"))
+            raise UsageError(f"a histogram of {bins} bins", "bins", "at least 1")
         self.bins, self.signed = bins, signed
         self.low = self.high = 0.0
         self.count = 0
@@ -72,7 +72,7 @@ class Collector:
     def signed_histogram(self) -> tuple[Array, Array]:
         """(counts [2n], edges [2n + 1]) over [-T, T]. Raises UsageError unless made with ``signed=True``."""
         if not self.signed:
-            raise UsageError(Problem("this histogram holds magnitudes only", "", "Collector(signed=True)"))
+            raise UsageError("this histogram holds magnitudes only", "", "Collector(signed=True)")
         edges = self.edges
         counts = np.concatenate([self._sides[1, ::-1], self._sides[0]])
         return counts, np.concatenate([-edges[:0:-1], edges])

@@ -161,7 +161,7 @@ def rule_of(name: str) -> DotRule:
     """The rule of this name. Raises UsageError for an unknown one, with the nearest name."""
     if name not in RULES:
         what = f"{name!r} is not a rule of accumulation"
-        raise UsageError(Problem(what, "", "one of " + ", ".join(RULES), nearest(name, RULES)))
+        raise UsageError(what, "", "one of " + ", ".join(RULES), nearest(name, RULES))
     return RULES[name]
 
 
@@ -261,7 +261,7 @@ def _shape(a: Array, b: Array) -> tuple[int, ...]:
             return (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
         except ValueError:
             pass
-    raise UsageError(Problem(f"{a.shape} and {b.shape} do not multiply", "", "[..., M, K] and [..., K, N]"))
+    raise UsageError(f"{a.shape} and {b.shape} do not multiply", "", "[..., M, K] and [..., K, N]")
 
 
 def _aligned(

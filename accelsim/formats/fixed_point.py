@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats.integer import CONTAINERS, along, code_range
 from accelsim.formats.table import ALIASES
 from accelsim.types import Array
@@ -26,7 +26,7 @@ def from_multiplier(real: ArrayLike) -> tuple[Array, Array]:
     """
     values: Array = np.asarray(real, np.float64)
     if np.any(~((values > 0) & (values < 2.0**31))):
-        raise UsageError(Problem("a multiplier of a fixed-point requantisation", "", "0 < multiplier < 2^31"))
+        raise UsageError("a multiplier of a fixed-point requantisation", "", "0 < multiplier < 2^31")
     fraction, shift = np.frexp(values)
     mantissa = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
     carried = mantissa == 2**31

@@ -40,7 +40,7 @@ def code_range(dtype: str, narrow: bool = False) -> tuple[int, int]:
     dtype = ALIASES.get(dtype, dtype)
     if dtype not in RANGES:
         expected = "one of " + ", ".join(RANGES)
-        raise UsageError(Problem(f"{dtype!r} is not an integer format", "", expected, nearest(dtype, RANGES)))
+        raise UsageError(f"{dtype!r} is not an integer format", "", expected, nearest(dtype, RANGES))
     low, high = RANGES[dtype]
     return (low + 1 if narrow and low < 0 else low), high
 
@@ -61,7 +61,7 @@ def check_scale(scale: ArrayLike, where: str = "") -> Array:
         values: Array = np.asarray(scale, np.float32)
     if values.size and not (values.min() > 0 and values.max() < np.inf):
         wrong = values[~((values > 0) & (values < np.inf))].flat[0]
-        raise UsageError(Problem(f"scale {wrong:g}", where, "a positive, finite scale (in float32)"))
+        raise UsageError(f"scale {wrong:g}", where, "a positive, finite scale (in float32)")
     return values
 
 
@@ -164,7 +164,7 @@ def over_blocks(parameter: ArrayLike, shape: tuple[int, ...], axis: int, block_s
         raise UsageError(_does_not_fill(block_size, shape[axis], axis))
     blocks = (*shape[:axis], shape[axis] // block_size, *shape[axis + 1 :])
     if values.shape != blocks:
-        raise UsageError(Problem(f"parameters of shape {values.shape}", "", f"one per block: {blocks}"))
+        raise UsageError(f"parameters of shape {values.shape}", "", f"one per block: {blocks}")
     return np.repeat(values, block_size, axis)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.formats import codec
 from accelsim.formats.integer import over_blocks
 from accelsim.formats.table import FORMATS, Format, get
@@ -93,19 +93,17 @@ def _block_format(name: str) -> Format:
     if row.kind != "block":
         blocks = [each.name for each in FORMATS.values() if each.kind == "block"]
         what = f"{row.name} is no format of blocks"
-        raise UsageError(Problem(what, "", "one of " + ", ".join(blocks), nearest(name, blocks)))
+        raise UsageError(what, "", "one of " + ", ".join(blocks), nearest(name, blocks))
     return row
 
 
 def _axis(values: Array, axis: int, row: Format) -> int:
     """The axis counted from the front, along which whole blocks lie."""
     if not -values.ndim <= axis < values.ndim:
-        raise UsageError(
-            Problem(f"no axis {axis} in values of shape {values.shape}", "", "an axis of theirs")
-        )
+        raise UsageError(f"no axis {axis} in values of shape {values.shape}", "", "an axis of theirs")
     axis %= values.ndim
     length = values.shape[axis]
     if length % row.block:
         what = f"blocks of {row.block} do not fill the {length} values along axis {axis}"
-        raise UsageError(Problem(what, "", f"a multiple of {row.block} (pad with zeros)"))
+        raise UsageError(what, "", f"a multiple of {row.block} (pad with zeros)")
     return axis

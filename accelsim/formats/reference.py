@@ -167,7 +167,7 @@ def _matmul(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Arra
 def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     attrs = node.attrs
     if (attrs["alpha"], attrs["beta"]) != (1, 1):
-        raise ModelError(Problem("Gemm with factors has no integer reference", node.name, "alpha = beta = 1"))
+        raise ModelError("Gemm with factors has no integer reference", node.name, "alpha = beta = 1")
     a, b = _centred(node, values)
     y = _wrap(np.matmul(a.T if attrs["transA"] else a, b.T if attrs["transB"] else b))
     return y if len(values) < 3 else _add(node, [y, values[2]], shape)

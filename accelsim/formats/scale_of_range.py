@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats import integer, table
 from accelsim.types import Array
 
@@ -26,7 +26,7 @@ def scale_zero_point(
     row = table.get(dtype)
     low32, high32 = float(np.float32(min(low, 0.0))), float(np.float32(max(high, 0.0)))
     if not (low <= high and np.isfinite(low32) and np.isfinite(high32)):
-        raise UsageError(Problem(f"range {low:g} to {high:g}", "ranges_from", "finite, low <= high"))
+        raise UsageError(f"range {low:g} to {high:g}", "ranges_from", "finite, low <= high")
     peak = max(-low32, high32)
     if row.kind == "int":
         return _integer(low32, high32, dtype, symmetric)
@@ -35,7 +35,7 @@ def scale_zero_point(
     if row.kind == "binary" and mean_abs is not None:
         return _usable(mean_abs), 0
     expected = "mean_abs" if row.kind == "binary" else "an integer, float or binary format"
-    raise UsageError(Problem(f"no scale for {dtype!r} from a range", "ranges_from", expected))
+    raise UsageError(f"no scale for {dtype!r} from a range", "ranges_from", expected)
 
 
 def _integer(low: float, high: float, dtype: str, symmetric: bool) -> tuple[np.float32, int]:

@@ -51,9 +51,7 @@ def pattern(text: str) -> tuple[int, int]:
     kept, group = [whole(part) for part in parts] if len(parts) == 2 else (None, None)
     if kept is not None and group is not None and 1 <= kept <= group <= 256:
         return kept, group
-    raise UsageError(
-        Problem(f"{text!r} is no pattern of structured sparsity", "sparsity", "N:M, such as 2:4")
-    )
+    raise UsageError(f"{text!r} is no pattern of structured sparsity", "sparsity", "N:M, such as 2:4")
 
 
 def mask(w: Array, n: int = 2, m: int = 4, axis: int = -1, rule: str = "magnitude") -> Bools:
@@ -66,7 +64,7 @@ def mask(w: Array, n: int = 2, m: int = 4, axis: int = -1, rule: str = "magnitud
     groups = _groups(w, n, m, axis)
     if rule not in MASKS:
         what = f"{rule!r} is not a rule of sparsity"
-        raise UsageError(Problem(what, "", "one of " + ", ".join(MASKS), nearest(rule, MASKS)))
+        raise UsageError(what, "", "one of " + ", ".join(MASKS), nearest(rule, MASKS))
     return _back(MASKS[rule](_sizes(groups), n), w.shape, axis)
 
 
@@ -85,7 +83,7 @@ def by_patterns(sizes: Array, n: int) -> Bools:
     """
     m = sizes.shape[1]
     if comb(m, n) > MOST_PATTERNS:
-        raise UsageError(Problem(f"{n}:{m} has {comb(m, n):,} patterns", "", "the rule 'magnitude'"))
+        raise UsageError(f"{n}:{m} has {comb(m, n):,} patterns", "", "the rule 'magnitude'")
     kept = list(combinations(range(m), n))
     patterns = np.zeros((len(kept), m), np.bool_)
     np.put_along_axis(patterns, np.array(kept), True, axis=1)
@@ -115,7 +113,7 @@ def compress(w: Array, chosen: Bools, n: int = 2, m: int = 4, axis: int = -1) ->
     if chosen.shape != w.shape or wrong:
         what = f"the mask {chosen.shape} is no {n}:{m} mask of weights {w.shape}"
         raise UsageError(
-            Problem(f"{what}: {count_of(wrong, 'group', 'keeps')} more or fewer", "", f"{n} of every {m}")
+            f"{what}: {count_of(wrong, 'group', 'keeps')} more or fewer", "", f"{n} of every {m}"
         )
     positions = np.nonzero(kept)[1].astype(np.uint8)
     bits = (positions[:, None] >> np.arange(index_bits(m), dtype=np.uint8)) & 1

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.digits import whole
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 
 OVERFLOWS: dict[str, tuple[str, ...]] = {
     "ieee": ("inf", "nan", "saturate"),
@@ -319,7 +319,7 @@ def get(name: str) -> Format:
         return _configured(name, match)
     expected = "one of " + ", ".join(FORMATS) + ", or a float such as fp8_e5m2b20"
     near = nearest(name, [*FORMATS, *ALIASES])
-    raise UsageError(Problem(f"{name!r} is not a number format", "", expected, near))
+    raise UsageError(f"{name!r} is not a number format", "", expected, near)
 
 
 def _configured(name: str, match: re.Match[str]) -> Format:
@@ -338,7 +338,7 @@ def _configured(name: str, match: re.Match[str]) -> Format:
         or not (least <= exponent <= 8 and 1 <= mantissa <= 23)
     ):
         expected = f"bits = 1 + E + M, {least} <= E <= 8, 1 <= M <= 23"
-        raise UsageError(Problem(f"{name!r} is no possible float", "", expected))
+        raise UsageError(f"{name!r} is no possible float", "", expected)
     bias = stated if match[4] else (1 << exponent - 1) - (encoding != "fnuz")
     title = f"float with {exponent} exponent bits, {mantissa} mantissa bits and bias {bias}"
     found = Format(
@@ -347,7 +347,7 @@ def _configured(name: str, match: re.Match[str]) -> Format:
     )  # fmt: skip
     if found.emax > 127 or 1 - bias - mantissa < -149:
         expected = "values from 2^-149 to below 2^128, which float32 holds"
-        raise UsageError(Problem(f"{name!r} reaches beyond float32", "", expected))
+        raise UsageError(f"{name!r} reaches beyond float32", "", expected)
     return found
 
 

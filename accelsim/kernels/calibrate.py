@@ -79,7 +79,7 @@ def calibrate(
     """
     if len(table.ops) < FEWEST_ROWS:
         what = f"{count_of(len(table.ops), 'row')} of {chip.name}"
-        raise UsageError(Problem(what, str(table.path), f"at least {FEWEST_ROWS} to fit on"))
+        raise UsageError(what, str(table.path), f"at least {FEWEST_ROWS} to fit on")
     kernels = Kernels(table, chip)
     _check(kernels)
     kept = _of_other_kinds(chip, table)
@@ -134,7 +134,7 @@ def _check(kernels: Kernels) -> None:
     if not kernels.constants:
         what = f"the spec of {kernels.chip.name} has no constants of {', '.join(dict.fromkeys(table.ops))}"
         expected = "those of another chip to start from: --set sm.serving=serving/vllm-h100-sxm"
-        raise UsageError(Problem(what, str(table.path), expected))
+        raise UsageError(what, str(table.path), expected)
     if wrong:
         bound = kernels.predicted(kernels.chip).times.bound
         problems = [

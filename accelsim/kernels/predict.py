@@ -26,7 +26,7 @@ def model_of(chip: Chip) -> KernelModel:
         found = ENGINES[unit.type].kernels(chip, unit)
         if found is not None:
             return found
-    raise UsageError(Problem(f"{chip.name} has no engine that runs kernels", "", "a GPU"))
+    raise UsageError(f"{chip.name} has no engine that runs kernels", "", "a GPU")
 
 
 def usual_format(chip: Chip) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, count_of, nearest
+from accelsim.errors import UsageError, count_of, nearest
 from accelsim.kernels.explain import Ends, ends
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import several
@@ -48,19 +48,15 @@ def parsed(text: str, names: Sequence[str]) -> Range:
     """A range of a size, one of ``names``. Raises UsageError."""
     found = re.fullmatch(r"(\w+)=([0-9]{1,12}):([0-9]{1,12})(?::([0-9]{1,12}))?", text)
     if found is None:
-        raise UsageError(Problem(f"no range of sizes: {text!r}", "--sweep", FORM))
+        raise UsageError(f"no range of sizes: {text!r}", "--sweep", FORM)
     name, first, last, step = found[1], int(found[2]), int(found[3]), int(found[4] or 0)
     if name not in names:
-        raise UsageError(Problem(f"no size {name!r}", "--sweep", ", ".join(names), nearest(name, names)))
+        raise UsageError(f"no size {name!r}", "--sweep", ", ".join(names), nearest(name, names))
     if first < 1 or last <= first:
-        raise UsageError(
-            Problem(f"{first} to {last}", "--sweep", "a first size of 1 or more, and a larger last one")
-        )
+        raise UsageError(f"{first} to {last}", "--sweep", "a first size of 1 or more, and a larger last one")
     sizes = range(first, last + 1, step or max(1, (last - first) // 256))
     if not 1 < len(sizes) <= MOST:
-        raise UsageError(
-            Problem(f"{count_of(len(sizes), 'kernel')}", "--sweep", f"2 to {MOST:,}: another STEP")
-        )
+        raise UsageError(f"{count_of(len(sizes), 'kernel')}", "--sweep", f"2 to {MOST:,}: another STEP")
     return Range(name, sizes)
 
 

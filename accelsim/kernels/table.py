@@ -126,7 +126,7 @@ def read_table(path: Path, timed: bool = False) -> Table:
     if problems:
         raise UsageError(shortened(problems, path))
     if not cells:
-        raise UsageError(Problem("no rows", str(path), "kernels, one a line"))
+        raise UsageError("no rows", str(path), "kernels, one a line")
     return Table(path, header, cells, lines, np.array(times), list(_grouped(found)))
 
 
@@ -147,7 +147,7 @@ def several(op: str, dtype: str, rows: Sequence[Mapping[str, str]]) -> Table:
     try:
         kernels = [_kernel(row) for row in cells]
     except Wrong as wrong:
-        raise UsageError(Problem(wrong.what, "", wrong.expected, wrong.near)) from None
+        raise UsageError(wrong.what, "", wrong.expected, wrong.near) from None
     count = len(cells)
     lines, times = list(range(1, count + 1)), np.full(count, np.nan)
     return Table(Path("-"), list(cells[0]), cells, lines, times, list(_grouped(kernels)))
@@ -160,21 +160,19 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
         why = (
             "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
         )
-        raise UsageError(Problem(f"cannot read it: {why}", str(path), "a CSV file")) from None
+        raise UsageError(f"cannot read it: {why}", str(path), "a CSV file") from None
     reader = csv.reader(text.splitlines())
     try:
         rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise UsageError(Problem(f"no CSV: {error}", f"{path}:{reader.line_num}")) from None
+        raise UsageError(f"no CSV: {error}", f"{path}:{reader.line_num}") from None
     if not rows:
-        raise UsageError(Problem("an empty file", str(path), "a line of column names, and rows"))
+        raise UsageError("an empty file", str(path), "a line of column names, and rows")
     header = [name.strip() for name in rows[0][1]]
     twice = sorted({name for name in header if name and header.count(name) > 1})
     if "op" not in header or twice:
         what = f"column {twice[0]} twice" if twice else "no column op"
-        raise UsageError(
-            Problem(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header))
-        )
+        raise UsageError(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header))
     ragged = [Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
               for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
     if ragged:

@@ -16,13 +16,11 @@ def check(lesson: int | str, file: str | Path) -> Outcome:
 
     Raises UsageError for an unknown lesson, or where there is no such file.
     """
-    from accelsim.errors import Problem, UsageError
+    from accelsim.errors import UsageError
     from accelsim.lessons.registry import find
     from accelsim.lessons.running import check as run_check
 
     found, path = find(str(lesson)), Path(file)
     if not path.is_file():
-        raise UsageError(
-            Problem("no such file", str(path), f"the file of lesson {found.number}, {found.file}")
-        )
+        raise UsageError("no such file", str(path), f"the file of lesson {found.number}, {found.file}")
     return run_check(found, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from accelsim.errors import AccelsimError, Problem, UsageError
+from accelsim.errors import AccelsimError, UsageError
 from accelsim.lessons.base import Lesson, clean
 from accelsim.lessons.running import check
 from accelsim.lessons.sandbox.process import HOW
@@ -34,7 +34,7 @@ def check_isolation() -> None:
     """Raise UsageError, with how to install what is missing, where students' files cannot be isolated."""
     why = why_not_isolated()
     if why:
-        raise UsageError(Problem(f"students' files cannot be isolated: {why}", expected=HOW))
+        raise UsageError(f"students' files cannot be isolated: {why}", expected=HOW)
 
 
 def marks(folders: Sequence[Path], seconds: float, isolated: bool = True) -> Iterator[dict[str, Any]]:

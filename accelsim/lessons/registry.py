@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pkgutil import iter_modules
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.lessons import course
 from accelsim.lessons.base import Lesson, lesson_of
 
@@ -35,5 +35,5 @@ def find(name: str) -> Lesson:
         near = nearest(
             name, [str(lesson.number) for lesson in lessons()] + [lesson.title for lesson in lessons()]
         )
-        raise UsageError(Problem(f"no lesson {name!r}", expected=expected, nearest=near))
+        raise UsageError(f"no lesson {name!r}", expected=expected, nearest=near)
     return found

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.files.reading import read_text
 from accelsim.lessons.base import Lesson, Sheet, Wrong, clean
 from accelsim.lessons.sandbox.student import SECONDS, Student
@@ -142,9 +142,7 @@ def _source(file: Path) -> str:
     try:
         return read_text(file, MOST_FILE_B)
     except OSError as error:
-        raise UsageError(
-            Problem(f"cannot be read: {error.strerror}", str(file), "a file that you may read")
-        ) from None
+        raise UsageError(f"cannot be read: {error.strerror}", str(file), "a file that you may read") from None
     except ValueError as error:
         expected = f"a Python file in UTF-8 of at most {MOST_FILE_B >> 10} KiB"
         raise Wrong(

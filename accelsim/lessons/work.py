@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.files import Make, as_bytes, text, write_file, write_folder
 from accelsim.lessons.base import Lesson
 from accelsim.lessons.registry import lessons
@@ -38,7 +38,7 @@ def start(lesson: Lesson, parent: Path, student: str) -> Path:
     folder = parent / lesson.folder
     if folder.exists() or folder.is_symlink():
         expected = f"another DIR; to begin this one again, '{_again(lesson, 'reset', parent)}'"
-        raise UsageError(Problem("exists, and may hold your work", str(folder), expected))
+        raise UsageError("exists, and may hold your work", str(folder), expected)
     write_folder(folder, _files(lesson, student))
     return folder
 
@@ -60,7 +60,7 @@ def located(lesson: Lesson, place: Path) -> Path:
     what = f"there is no {lesson.file} in it" if folder.is_dir() else "no such directory"
     make = "reset" if _is_of(lesson, folder) else "start"
     expected = f"the folder of lesson {lesson.number}; '{_again(lesson, make, place)}' makes it"
-    raise UsageError(Problem(what, str(folder), expected))
+    raise UsageError(what, str(folder), expected)
 
 
 def _is_of(lesson: Lesson, folder: Path) -> bool:
@@ -81,7 +81,7 @@ def reset(lesson: Lesson, place: Path) -> tuple[Path, Path | None]:
     folder = place / lesson.folder if (place / lesson.folder).is_dir() else place
     if not _is_of(lesson, folder):
         expected = f"a folder that '{_again(lesson, 'start', place)}' made"
-        raise UsageError(Problem(f"no {README} of a lesson in it", str(folder), expected))
+        raise UsageError(f"no {README} of a lesson in it", str(folder), expected)
     file, kept = folder / lesson.file, None
     student = named(file) if file.is_file() else _student_of(folder)
     if file.is_file():

@@ -74,7 +74,7 @@ class Exchange:
         """The links on the way. UsageError when there is no route."""
         if (start, end) not in self._routes:
             known = ", ".join(f"{a} to {b}" for a, b in sorted(self._routes)) or "none"
-            raise UsageError(Problem(f"no route from {start} to {end}", "routes", f"one of: {known}"))
+            raise UsageError(f"no route from {start} to {end}", "routes", f"one of: {known}")
         return tuple(self._links[step.removeprefix("-")] for step in self._routes[start, end])
 
     def ready(self, device: str, message: Message, send: bool) -> Delivery:

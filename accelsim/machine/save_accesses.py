@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.files import Make
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
@@ -26,12 +26,10 @@ def accesses_file(run: Run, path: Path) -> Make:
     UsageError when the run kept no bursts.
     """
     if not run.accesses and not run.dram and run.memory_model in ("pattern", "bank"):
-        raise UsageError(
-            Problem("no burst of this run went through an off-chip memory of the chip", str(path))
-        )
+        raise UsageError("no burst of this run went through an off-chip memory of the chip", str(path))
     if not run.accesses:
         expected = "a run with memory model 'pattern' or 'bank' that was told to record them"
-        raise UsageError(Problem("the run kept no bursts", str(path), expected))
+        raise UsageError("the run kept no bursts", str(path), expected)
     arrays = _arrays(run)
     return lambda file: np.savez_compressed(file, **arrays)
 

@@ -77,7 +77,7 @@ class Simulation:
         """
         how = how or How()
         if name in self._devices:
-            raise UsageError(Problem(f"two devices called {name!r}", expected="names that differ"))
+            raise UsageError(f"two devices called {name!r}", expected="names that differ")
         if how.values != "off":
             if feeds is None:
                 raise UsageError(f"values {how.values!r} need the inputs of the model")

@@ -8,7 +8,7 @@ from time import perf_counter, sleep
 from types import ModuleType
 from typing import Any
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 
 SETTLE_S, WINDOW_S, QUEUED = 0.3, 1.0, 4
 """Seconds of load before those that are metered, and those; replays that wait on the device meanwhile."""
@@ -23,9 +23,7 @@ class Meter:
         try:
             import pynvml
         except ImportError:
-            raise UsageError(
-                Problem("NVML is not installed", "--power", "pip install nvidia-ml-py")
-            ) from None
+            raise UsageError("NVML is not installed", "--power", "pip install nvidia-ml-py") from None
         self._nvml, self._torch = pynvml, torch
         uuid = torch.cuda.get_device_properties(device).uuid
         try:
@@ -33,7 +31,7 @@ class Meter:
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
             self._energy_J()
         except pynvml.NVMLError as error:
-            raise UsageError(Problem(f"no energy counter: {error}", "--power", "Volta or newer")) from None
+            raise UsageError(f"no energy counter: {error}", "--power", "Volta or newer") from None
 
     def _energy_J(self) -> float:
         return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3

@@ -61,7 +61,7 @@ class Site(NamedTuple):
 
     def refuse(self, what: str, expected: str) -> UsageError:
         """The error of attributes for which PyTorch has no call."""
-        return UsageError(Problem(f"{self.node.op} {what} in PyTorch", self.node.name, expected))
+        return UsageError(f"{self.node.op} {what} in PyTorch", self.node.name, expected)
 
 
 Make = Callable[[Site], Call]

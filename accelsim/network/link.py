@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.spec.link import Framing, Link
 from accelsim.time import FS_PER_S
 
@@ -84,7 +84,7 @@ def lane(link: Link, write: bool) -> Lane:
 def transfer(link: Link, nbytes: int, write: bool) -> LinkTime:
     """A transfer of ``nbytes`` (1 or more) over ``link``. UsageError for less than a byte."""
     if nbytes < 1:
-        raise UsageError(Problem(f"a transfer of {nbytes} B", expected="1 B or more"))
+        raise UsageError(f"a transfer of {nbytes} B", expected="1 B or more")
     way = lane(link, write)
     return LinkTime(nbytes, way.wire_B(nbytes), way.occupancy_fs(nbytes), int(link.latency * FS_PER_S))
 

@@ -66,11 +66,11 @@ def load_mappings(
     try:
         tree = compose(read_text(path, MOST_FILE_B))
     except OSError as error:
-        raise UsageError(Problem(f"cannot read the mapping: {error.strerror}", str(path))) from None
+        raise UsageError(f"cannot read the mapping: {error.strerror}", str(path)) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(Problem(f"not YAML: {' '.join(str(error).split())}", str(path))) from None
+        raise UsageError(f"not YAML: {' '.join(str(error).split())}", str(path)) from None
     except ValueError as error:
-        raise UsageError(Problem(f"cannot read the mapping: {error}", str(path))) from None
+        raise UsageError(f"cannot read the mapping: {error}", str(path)) from None
     problems: list[Problem] = []
     pinned: dict[str, dict[str, Any]] = {}
     for layer, block in _pairs(path, tree, problems) if tree else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.errors import HazardError, InternalError, Problem, UsageError
+from accelsim.errors import HazardError, InternalError, UsageError
 from accelsim.program.commands import Program
 from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip
@@ -15,7 +15,7 @@ def check_length(graph: Graph, chip: Chip, time_fs: int) -> None:
     if time_fs < NEVER:
         return
     what = f"{graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"
-    raise UsageError(Problem(what, chip.name, "a smaller model, or a faster clock, memory or link"))
+    raise UsageError(what, chip.name, "a smaller model, or a faster clock, memory or link")
 
 
 def verify(program: Program) -> None:

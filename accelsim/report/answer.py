@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from click import HelpFormatter, wrap_text
 
 from accelsim import files
-from accelsim.errors import AccelsimError, Problem, UsageError
+from accelsim.errors import AccelsimError, UsageError
 from accelsim.report.page.tables import Cell, table_html
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
@@ -192,7 +192,7 @@ class Answer:
             if name in ("", key) and (drawn := draw()) is not None:
                 return drawn
         expected = f"one of {', '.join(self.pictures)}" if self.pictures else "a result with pictures"
-        raise UsageError(Problem(f"no picture {name!r}" if name else "no picture to draw", expected=expected))
+        raise UsageError(f"no picture {name!r}" if name else "no picture to draw", expected=expected)
 
     def to_dict(self) -> Any:
         """Return the facts, as --json prints them; keys end in their SI unit."""
@@ -216,7 +216,7 @@ def frame(records: Sequence[Record]) -> Any:
     try:
         import pandas
     except ImportError:
-        raise UsageError(Problem("pandas is not installed", expected="'pip install pandas'")) from None
+        raise UsageError("pandas is not installed", expected="'pip install pandas'") from None
     return pandas.DataFrame.from_records(list(records))
 
 

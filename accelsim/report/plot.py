@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from accelsim.account.critical_path import KEYS, by_blame
 from accelsim.account.energy import CATEGORY_NAMES, STATIC
 from accelsim.account.latency import summary
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.machine.run import Run
 from accelsim.report import layer_plots, machine_plots, roofline_plot
 from accelsim.report.layer_plots import Plot, key_labels
@@ -95,7 +95,7 @@ def draw(name: str, run: Run) -> Figure:
     """The figure of that name. UsageError when there is none."""
     if name not in PLOTS:
         raise UsageError(
-            Problem(f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS))
+            f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS)
         )
     _, title, _, function, why = PLOTS[name]
     drawn = function(run) or Picture(1.3, [nothing(title, why)])

@@ -192,7 +192,7 @@ def _seeded(request: Request, gather: Gather) -> Request:
     with gather.also():
         if isinstance(request.seed, int) and request.seed >= 0:
             return request
-        raise UsageError(Problem(f"seed {brief(request.seed)}", expected="a whole number from 0"))
+        raise UsageError(f"seed {brief(request.seed)}", expected="a whole number from 0")
     return replace(request, seed=0)
 
 
@@ -201,11 +201,9 @@ def _chip(request: Request, gather: Gather) -> Chip | None:
     with gather.also():
         chip = request.on if isinstance(request.on, Chip) else load_chip(request.on, _overrides(request))
         if isinstance(request.on, Chip) and request.set:
-            raise UsageError(
-                Problem("overrides of a chip that is loaded already", expected="its name or file")
-            )
+            raise UsageError("overrides of a chip that is loaded already", expected="its name or file")
         if chip.matrix is None and (request.dataflow or request.array_timing):
-            raise UsageError(Problem(f"{chip.name} has no matrix unit whose dataflow or timing could be set"))
+            raise UsageError(f"{chip.name} has no matrix unit whose dataflow or timing could be set")
         resolve(chip, request.dtype or preferred_format(chip), request.emulate)
         chip = _as_asked(chip, request)
         loaded = isinstance(request.on, Chip) or isinstance(request.energy, EnergyTable)
@@ -245,9 +243,7 @@ def with_streams(chip: Chip, count: int) -> Chip:
     """The chip with kernels of so many streams side by side. Raises UsageError for a chip whose engines have none."""
     engines = [name for name, unit in units(chip).items() if hasattr(unit.spec, "streams")]
     if not engines:
-        raise UsageError(
-            Problem(f"{chip.name} has no engine that runs kernels side by side", "streams", "a GPU")
-        )
+        raise UsageError(f"{chip.name} has no engine that runs kernels side by side", "streams", "a GPU")
     from accelsim.spec.yaml.load import override
 
     return override(chip, [f"{name}.streams={count}" for name in engines])
@@ -261,7 +257,7 @@ def _graph(request: Request, cores: int) -> Graph:
         )  # fmt: skip
     if request.batch is not None or request.shape or request.param or request.weights != "model":
         what = "batch, shapes, params or weights for a graph that is loaded already"
-        raise UsageError(Problem(what, expected="them in load_model"))
+        raise UsageError(what, expected="them in load_model")
     return request.model
 
 

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accelsim.errors import Infeasible, Problem, UsageError
+from accelsim.errors import Infeasible, UsageError
 from accelsim.files import text, write_file, write_folder
 from accelsim.files.reading import exists, read_text
 from accelsim.machine.simulate import simulate
@@ -125,9 +125,9 @@ class Tuning:
         try:
             found = json.loads(read_text(self._path, MOST_FILE_B))
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(Problem(f"cannot read decisions: {error}", str(self._path), EXPECTED)) from None
+            raise UsageError(f"cannot read decisions: {error}", str(self._path), EXPECTED) from None
         if not isinstance(found, dict):
-            raise UsageError(Problem("holds no decisions", str(self._path), EXPECTED))
+            raise UsageError("holds no decisions", str(self._path), EXPECTED)
         return found
 
     def _mapping(self, kind: type[M], fields: Any) -> M | None:
@@ -135,7 +135,7 @@ class Tuning:
             return kind(**fields)
         except TypeError:
             what = f"{fields!r} is no mapping"
-            self._pass_over(UsageError(Problem(what, str(self._path), EXPECTED)))
+            self._pass_over(UsageError(what, str(self._path), EXPECTED))
             return None
 
     def _write(self, decisions: dict[str, Any]) -> None:

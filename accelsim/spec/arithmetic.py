@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats import table
 from accelsim.formats.table import Format
 from accelsim.spec.names import nearest_format, operand_formats
@@ -128,4 +128,4 @@ def _operands(name: str, most: int = 2) -> tuple[Format, ...]:
     if len(formats) <= most and kinds in ({"float"}, {"int"}):
         return formats
     expected = "a float, an integer" + (", or a pair of floats or of integers" if most > 1 else "")
-    raise UsageError(Problem(f"no energy of {name!r}", "", expected, nearest_format(name)))
+    raise UsageError(f"no energy of {name!r}", "", expected, nearest_format(name))

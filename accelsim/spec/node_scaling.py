@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import NamedTuple
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.spec.arithmetic import Stated, add_energy, mac_energy
 from accelsim.spec.energy import EnergyStatus, EnergyTable, SramPoint
 from accelsim.spec.scaling import AREA, VDD_V, interpolate_log, scale_energy
@@ -192,14 +192,12 @@ def scale_table(
 
 def _rule(what: str, name: str, rules: Mapping[str, Rule], *nodes: float) -> Rule:
     if name not in rules:
-        raise UsageError(
-            Problem(f"no scaling of {what} called {name!r}", "", ", ".join(rules), nearest(name, rules))
-        )
+        raise UsageError(f"no scaling of {what} called {name!r}", "", ", ".join(rules), nearest(name, rules))
     rule = rules[name]
     outside = [nm for nm in nodes if not rule.low_nm <= nm <= rule.high_nm]
     if outside:
         expected = f"{rule.low_nm:g} to {rule.high_nm:g} nm"
-        raise UsageError(Problem(f"{name} says nothing of {what} at {outside[0]:g} nm", "", expected))
+        raise UsageError(f"{name} says nothing of {what} at {outside[0]:g} nm", "", expected)
     return rule
 
 

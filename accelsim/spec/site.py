@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
@@ -44,7 +44,7 @@ def with_site(chip: Chip, site: Site) -> Chip:
         site = site.model_copy(update={"dispatch": block.host})
     values = {name: getattr(site, field) for name in known if (field := name.rsplit(".", 1)[-1]) in FIELDS}
     if not values:
-        raise UsageError(Problem(f"{chip.name} has no constant that belongs to a site", "", "a GPU"))
+        raise UsageError(f"{chip.name} has no constant that belongs to a site", "", "a GPU")
     if block is not None and site.measured:
         chip = chip.model_copy(update={"calibration": block.model_copy(update={"elsewhere": False})})
     return with_values(chip, {name: value for name, value in values.items() if value is not None})

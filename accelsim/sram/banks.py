@@ -103,11 +103,11 @@ def degrees(pattern: Pattern, banking: Banking) -> tuple[Ints, Ints]:
     """
     if banking.word_B % pattern.element_B:
         what = f"words of {banking.word_B} B hold no whole number of elements of {pattern.element_B} B"
-        raise UsageError(Problem(what, "word_B", f"a multiple of {pattern.element_B} B"))
+        raise UsageError(what, "word_B", f"a multiple of {pattern.element_B} B")
     at_once = max(len(pattern.writes), banking.banks)
     if pattern.clocks * at_once > MOST:
         what = f"{pattern.clocks:,} clocks of {len(pattern.writes):,} lanes on {banking.banks:,} banks"
-        raise UsageError(Problem(what, "", f"at most {MOST // at_once:,} clocks, or fewer lanes or banks"))
+        raise UsageError(what, "", f"at most {MOST // at_once:,} clocks, or fewer lanes or banks")
     step = max(1, CHUNK // at_once)
     parts = [
         _chunk(pattern, banking, np.arange(start, min(start + step, pattern.clocks)))

@@ -52,7 +52,7 @@ def feed(
     """
     if dataflow not in DATAFLOWS:
         expected, near = ", ".join(DATAFLOWS), nearest(dataflow, DATAFLOWS)
-        raise UsageError(Problem(f"no dataflow {dataflow!r}", "dataflow", expected, near))
+        raise UsageError(f"no dataflow {dataflow!r}", "dataflow", expected, near)
     _check(rows=rows, length=length, element_B=element_B)
     _whole(stride_B, element_B)
     by_row = DATAFLOWS[dataflow].advances_by_row
@@ -81,10 +81,10 @@ def im2col(
     _check(rows=rows, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
            element_B=element_B)  # fmt: skip
     if kernel > min(height, width):
-        raise UsageError(Problem(f"a kernel of {kernel} exceeds {height} x {width}", "kernel"))
+        raise UsageError(f"a kernel of {kernel} exceeds {height} x {width}", "kernel")
     if height * width * channels * element_B > LARGEST_IMAGE_B:
         what = f"an input of {height} x {width} x {channels} elements of {element_B} B"
-        raise UsageError(Problem(what, "", f"at most {LARGEST_IMAGE_B:,} B"))
+        raise UsageError(what, "", f"at most {LARGEST_IMAGE_B:,} B")
     out_width, out_height = (width - kernel) // stride + 1, (height - kernel) // stride + 1
     pixels, ports = out_width * out_height, np.arange(rows)
     across, channel = np.divmod(first + ports, channels)
@@ -157,4 +157,4 @@ def _whole(stride_B: int, element_B: int) -> None:
     if not 0 <= stride_B <= LARGEST_STRIDE_B or stride_B % element_B:
         what = f"a stride of {stride_B} B between rows of elements of {element_B} B"
         expected = f"a multiple of {element_B}, at most {LARGEST_STRIDE_B:,}"
-        raise UsageError(Problem(what, "stride_B", expected))
+        raise UsageError(what, "stride_B", expected)

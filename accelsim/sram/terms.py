@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.types import Floats
 
 CACTI = Path(__file__).with_name("cacti_sram.csv")
@@ -97,7 +97,7 @@ def read_points(path: Path) -> list[Point]:
     needed += [column for quantity in QUANTITIES.values() for column in quantity.columns]
     missing = [column for column in needed if not rows or column not in rows[0]]
     if missing:
-        raise UsageError(Problem(f"no column {', '.join(missing)}", str(path), "a table of CACTI runs"))
+        raise UsageError(f"no column {', '.join(missing)}", str(path), "a table of CACTI runs")
     return [
         Point(int(row["node_nm"]), row["cell"], int(row["size_bytes"]), int(row["word_bits"]), {
             name: quantity.unit * sum(float(row[column]) for column in quantity.columns)

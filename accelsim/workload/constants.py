@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem, memory_text
+from accelsim.errors import ModelError, memory_text
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_memory
@@ -155,5 +155,5 @@ def format_of(dtype: Any) -> str:
     """Format of a NumPy type; ModelError for one that no format stands for."""
     name = "object" if dtype.kind in "US" else dtype.name
     if name not in _KINDS:
-        raise ModelError(Problem(f"NumPy type {name!r} has no format", expected=", ".join(_KINDS)))
+        raise ModelError(f"NumPy type {name!r} has no format", expected=", ".join(_KINDS))
     return _KINDS[name]

@@ -71,7 +71,7 @@ def _fitted(node: Node, graph: Graph, name: str, result: Array) -> Array:
     tensor = graph.tensors[name]
     if result.shape != tensor.shape:
         what = f"{node.op} gives {name!r} the shape {list(result.shape)}"
-        raise ModelError(Problem(what, node.name, str(list(tensor.shape))))
+        raise ModelError(what, node.name, str(list(tensor.shape)))
     return contain(result, tensor.dtype)
 
 

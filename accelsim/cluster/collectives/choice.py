@@ -29,7 +29,7 @@ from accelsim.cluster.collectives.timing import (
     switched_B,
 )
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError, known
+from accelsim.errors import UsageError, known
 from accelsim.fit.validation import POOLED
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
@@ -86,9 +86,7 @@ def answer(
         return fastest_first(topology, software, kind, nbytes, members, chunks, called)[0]
     if chosen == SWITCH and not _switch_adds(software, called):
         expected = f"{', '.join(_switch_formats(software))}, or another --algorithm"
-        raise UsageError(
-            Problem(f"the switch of {topology.name} does not add up {called.dtype}", "", expected)
-        )
+        raise UsageError(f"the switch of {topology.name} does not add up {called.dtype}", "", expected)
     return collective(topology, kind, nbytes, chosen, members, chunks)
 
 
@@ -117,7 +115,7 @@ def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
     UsageError with the nearest name."""
     if name and not cluster.libraries:
         what = f"{cluster.name} has no library {name!r}"
-        raise UsageError(Problem(what, "", "a cluster with `libraries`, or without --library"))
+        raise UsageError(what, "", "a cluster with `libraries`, or without --library")
     library = cluster.libraries[known("library", name, cluster.libraries)] if name else cluster.collectives
     chips = {each.chip for node in cluster.nodes.values() for each in node.devices.values()}
     if not library.chips or chips <= set(library.chips):

@@ -130,7 +130,7 @@ def estimates(
     ]
     if not found:
         what = f"{software.title} has no protocol for {kind} among {len(members)} of these devices"
-        raise UsageError(Problem(what, topology.name, "another library or --algorithm"))
+        raise UsageError(what, topology.name, "another library or --algorithm")
     taken = str(planned(rings, software, kind, nbytes))
     return sorted(found, key=lambda each: (taken not in ("", each.algorithm), each.time_s))
 
@@ -150,7 +150,7 @@ def estimate(
     names = list(dict.fromkeys(each.algorithm for each in found))
     if algorithm != "auto" and algorithm not in names:
         expected = "one of " + ", ".join(["auto", *names])
-        raise UsageError(Problem(f"no algorithm {algorithm!r} of the library for {kind}", "", expected))
+        raise UsageError(f"no algorithm {algorithm!r} of the library for {kind}", "", expected)
     return next(each for each in found if algorithm in ("auto", each.algorithm))
 
 
@@ -159,7 +159,7 @@ def called_eagerly(software: Collectives, seconds: float | Floats, nbytes: Sizes
     host = software.host
     if host is None:
         what = f"what a host adds to a call of {software.title} is not known"
-        raise UsageError(Problem(what, "", "a library that has `host`, or the caller 'graph'"))
+        raise UsageError(what, "", "a library that has `host`, or the caller 'graph'")
     copied = np.asarray(nbytes) / host.copy_rate if host.copy_rate else 0.0
     found: Floats = np.maximum(seconds + copied, host.least)
     return found

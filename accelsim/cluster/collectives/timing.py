@@ -22,7 +22,7 @@ from accelsim.cluster.collectives.rounds import Program
 from accelsim.cluster.collectives.software import KINDS as PASSED
 from accelsim.cluster.network.play import Totals, play, wires_J
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Gather, Problem, UsageError, count_of, known
+from accelsim.errors import Gather, UsageError, count_of, known
 from accelsim.time import FS, FS_PER_S, NEVER
 from accelsim.types import Ints
 
@@ -157,7 +157,7 @@ class Task(NamedTuple):
         else:
             missing = "" if algorithm == AUTO else named(algorithm, kind).why_not(kind, self.who)
         if missing:
-            raise UsageError(Problem(f"{kind} by {algorithm} {self.among}", topology.name, missing))
+            raise UsageError(f"{kind} by {algorithm} {self.among}", topology.name, missing)
 
     def unswitched(self) -> str:
         """Return what is missing to do it in a switch that adds up; '' where it can."""
@@ -201,7 +201,7 @@ def ranked(
     names = [each.name for each in able(kind, task.who) if task.affordable(each, most)]
     names += [] if task.unswitched() else [SWITCH]
     if not names:
-        raise UsageError(Problem(f"{kind} {task.among}", topology.name, "an --algorithm by name"))
+        raise UsageError(f"{kind} {task.among}", topology.name, "an --algorithm by name")
     return sorted((_collective(task, name) for name in names), key=lambda each: each.time_fs)
 
 
@@ -221,7 +221,7 @@ def _collective(task: Task, name: str) -> CollectiveTime:
         if many > MOST_PLAYED:
             what = f"{kind} by {name} {task.among} takes {many:,} messages"
             expected = f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"
-            raise UsageError(Problem(what, "", expected))
+            raise UsageError(what, "", expected)
         found, how = play(topology, messages(program, nbytes).on(members)), "events"
     times = (found.time_fs, found.finish_fs, found.busy_fs, found.wire_B)
     return CollectiveTime(topology, kind, nbytes, name, task.count(chosen), members, *times, how)
@@ -254,7 +254,7 @@ def closed(task: Task, name: str, time_fs: int, wire_B: Ints, how: str) -> Colle
     time_fs = max(time_fs, *busy)
     if time_fs > NEVER:
         what = f"{kind} takes longer than {NEVER // FS_PER_S:,} s"
-        raise UsageError(Problem(what, topology.name, "fewer bytes"))
+        raise UsageError(what, topology.name, "fewer bytes")
     finish = np.zeros(topology.ranks, np.int64)
     finish[list(members)] = time_fs
     times = (time_fs, finish, np.array(busy, np.int64), wire_B)

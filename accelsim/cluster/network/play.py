@@ -13,7 +13,7 @@ import numpy as np
 
 from accelsim.cluster.network import play_kernel
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.time import FS_PER_S
 from accelsim.types import Bools, Floats, Ints
 
@@ -122,7 +122,7 @@ def rules(topology: Topology, sizes_B: Ints) -> Rules:
         for _, rate in kinds
     ]
     if any(each > LONGEST_FS for row in exact for each in row):
-        raise UsageError(Problem("a message that takes longer than 1,153 s", topology.name, "fewer bytes"))
+        raise UsageError("a message that takes longer than 1,153 s", topology.name, "fewer bytes")
     busy = np.array(exact, np.int64).reshape(len(kinds), len(sizes_B))
     latency = np.array([latency_fs for latency_fs, _ in kinds], np.int64)
     through = busy + latency[:, None]
@@ -201,7 +201,7 @@ def play(
     arrived = loop(*given[:4], hops.busy.shape[1], *given[4:13], topology.overhead_fs, *given[13:])
     if arrived != len(graph):
         why = "takes longer than 4,611 s" if arrived < 0 else "waits for messages that wait for it"
-        raise UsageError(Problem(f"a message {why}", topology.name))
+        raise UsageError(f"a message {why}", topology.name)
     start, end = (np.array(each, np.int64) for each in given[14:])
     finish = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
     for ranks in (graph.source, graph.target):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.time import FS_PER_S
 
 KEPT = 1024
@@ -254,5 +254,5 @@ class Topology:
         path = tuple(self.router(a, b)) if self.router and a != b else self._routes.path(a, b)
         if path is None:
             what = f"no way leads from {self.labels[a]} to {self.labels[b]}"
-            raise UsageError(Problem(what, self.name, "links between them"))
+            raise UsageError(what, self.name, "links between them")
         return path

@@ -87,7 +87,7 @@ def _text(path: Path) -> str:
     try:
         return read_text(path)
     except (OSError, ValueError) as error:
-        raise UsageError(Problem(f"{error}", str(path), "a profile of PipeDream")) from None
+        raise UsageError(f"{error}", str(path), "a profile of PipeDream") from None
 
 
 def _layers(work: Work, fleet: Fleet, samples: int) -> Iterator[ProfiledLayer]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.cluster.partition.states import States
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.types import Bools, Floats, Ints
 
 
@@ -98,7 +98,7 @@ def read_off(levels: Sequence[Level]) -> Partition:
     time_s = float(outermost.best[0, -1, -1])
     if not np.isfinite(time_s):
         expected = "more machines, or more memory"
-        raise UsageError(Problem("no partition fits into the memory of the machines", "memory_B", expected))
+        raise UsageError("no partition fits into the memory of the machines", "memory_B", expected)
     found, spans = [], [(0, len(states))]
     for number in range(len(levels), 0, -1):
         level = levels[number - 1]

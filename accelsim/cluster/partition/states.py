@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.types import Bools, Floats
 
 MOST_STATES = 4096
@@ -67,7 +67,7 @@ def graph_states(layers: Sequence[ProfiledLayer], edges: Sequence[tuple[int, int
     feeds another branch too, even where this branch is inside.
     """
     if not layers:
-        raise UsageError(Problem("no layers", "profile", "at least one"))
+        raise UsageError("no layers", "profile", "at least one")
     needs, fed = _closures(len(layers), edges)
     targets = [sum(1 << one for one in set(outs)) for outs in fed]
     open_for = _open(targets, needs)
@@ -114,7 +114,7 @@ def _closures(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], 
             if not waits[target]:
                 ready.append(target)
     if len(ready) < count:
-        raise UsageError(Problem("layers need each other in a circle", "profile", "a graph without circles"))
+        raise UsageError("layers need each other in a circle", "profile", "a graph without circles")
     return needs, fed
 
 
@@ -145,7 +145,7 @@ def _grown(needs: Sequence[int], fed: Sequence[Sequence[int]]) -> list[int]:
             expected = (
                 f"at most {MOST_STATES:,}: fewer parallel branches; merge the layers of a branch into one"
             )
-            raise UsageError(Problem("too many ways to cut the graph", "profile", expected))
+            raise UsageError("too many ways to cut the graph", "profile", expected)
     return order[::-1]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accelsim.errors import Gather, ModelError, Problem, count_of
+from accelsim.errors import Gather, ModelError, count_of
 from accelsim.workload.gradient.backward import backward
 from accelsim.workload.gradient.rules import ENDS
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -229,7 +229,7 @@ def placed(graph: Graph, blocks: Mapping[str, int], stages: int, cut: Cut | None
     count = 1 + max(blocks.values(), default=0)
     if count < stages:
         what = f"{count_of(count, 'layer')} on {count_of(stages, 'pipeline stage')}"
-        raise ModelError(Problem(what, graph.name, f"at most {count_of(count, 'stage')}"))
+        raise ModelError(what, graph.name, f"at most {count_of(count, 'stage')}")
     costs = [0.0] * count
     for node in graph.nodes:
         ins = [graph.tensors[name] if name else None for name in node.inputs]

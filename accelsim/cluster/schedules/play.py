@@ -84,7 +84,7 @@ class _Game:
         self.stage_of = tuple(stage for stage, count in enumerate(replicas) for _ in range(count))
         if len(orders) != len(self.stage_of):
             expected = f"{len(self.stage_of)}, one per device"
-            raise UsageError(Problem(f"{len(orders)} op lists", "orders", expected))
+            raise UsageError(f"{len(orders)} op lists", "orders", expected)
         self.first_device = [sum(replicas[:stage]) for stage in range(self.stages)]
         self.chunks = max((op[2] for order in orders for op in order), default=0) + 1
         self.microbatches = max((op[1] for order in orders for op in order), default=-1) + 1

@@ -211,7 +211,7 @@ def schedule_text(played: PlayedSchedule, most: int = MOST_SLOTS) -> str:
     slots = int(played.makespan_fs / slot) if slot else 0
     if slots > most:
         expected = f"at most {most}: fewer microbatches, or times with a large common divisor"
-        raise UsageError(Problem(f"the table would have {slots:,} slots", "schedule_text", expected))
+        raise UsageError(f"the table would have {slots:,} slots", "schedule_text", expected)
     chunks = max(op.chunk for order in played.orders for op in order) + 1
     labels = [[_label(op, chunks) for op in order] for order in played.orders]
     width = max(len(str(slots)), *(len(label) for row in labels for label in row)) + 1

@@ -17,7 +17,7 @@ from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.flushed import FlushedStep
 from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.ops import Planned
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
@@ -53,7 +53,7 @@ def grid(
 ) -> Tuned:
     """All pairs, thresholds outermost. UsageError: nothing to try."""
     if not thresholds_B or not cycles_fs:
-        raise UsageError(Problem("nothing to try", "tune", "at least one threshold and one cycle time"))
+        raise UsageError("nothing to try", "tune", "at least one threshold and one cycle time")
     return _tuned([attempt(*pair) for pair in product(thresholds_B, cycles_fs)])
 
 
@@ -65,7 +65,7 @@ def search(attempt: Attempt, trials: int = 60, seed: int = 0, cycles_fs: Sequenc
     """
     if find_spec("optuna") is None:
         expected = "the extra 'sweep' (pip install 'accelsim[sweep]'), or a grid"
-        raise UsageError(Problem("Optuna is not installed", "tune", expected))
+        raise UsageError("Optuna is not installed", "tune", expected)
     import optuna
 
     done: list[Trial] = []

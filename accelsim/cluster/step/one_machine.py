@@ -207,7 +207,7 @@ def machines(
     if parts.commands > MOST_COMMANDS:
         what = f"{work.name} on {count_of(plan.devices, 'device')} takes {parts.commands:,} commands in all"
         advice = f"at most {MOST_COMMANDS:,}: a smaller model, batch or cluster"
-        raise UsageError(Problem(what, "--whole", advice))
+        raise UsageError(what, "--whole", advice)
     made = []
     for copies in ways:
         runs = _simulated(parts, fleet, copies)

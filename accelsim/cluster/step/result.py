@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from accelsim.account.interval import WALL, joules_ends
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.played import MemoryTrace
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.kernels.whole import Interval
 from accelsim.time import FS
 
@@ -288,7 +288,7 @@ def lasting(step: StepResult, tokens: int) -> Lasting:
     model whose samples have no tokens."""
     each = step.batch * step.sample_tokens
     if not each:
-        raise UsageError(Problem(f"samples of {step.model} have no tokens", "tokens", "a language model"))
+        raise UsageError(f"samples of {step.model} have no tokens", "tokens", "a language model")
     steps, interval = ceil(tokens / each), step.interval
     return Lasting(
         tokens, steps, steps * step.time_s,

@@ -24,7 +24,7 @@ from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.step import problems, step_s, train_step
 from accelsim.cluster.step.work import Work, recomputes
-from accelsim.errors import Infeasible, Problem, UsageError, count_of
+from accelsim.errors import Infeasible, UsageError, count_of
 from accelsim.kernels.whole import PLANS, ends
 
 BEST = 10
@@ -139,7 +139,7 @@ def search(
     plans = list(legal_plans(work, fleet.size, batch, widest(fleet), fleet.flash))
     if not plans:
         what = f"{work.name} with a batch of {batch:,} on {count_of(fleet.size, 'device')}: no plan is legal"
-        raise UsageError(Problem(what, expected="a batch that more counts of replicas divide"))
+        raise UsageError(what, expected="a batch that more counts of replicas divide")
     bounds = Bounds(work, fleet, batch, options)
     looked = [Looked(plan, bounds.estimate(plan)) for plan in plans]
     fitting = sorted(

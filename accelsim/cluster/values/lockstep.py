@@ -12,7 +12,7 @@ from accelsim.cluster.collectives.algorithms import algorithm
 from accelsim.cluster.collectives.base import areas
 from accelsim.cluster.network.play import MessageGraph
 from accelsim.cluster.plan.spmd import SPMD
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.ops import find
@@ -200,7 +200,7 @@ def _step(graph: Graph, node: Node) -> _NodeRun:
         return _NodeRun(TOGETHER[node.op], node, writes, True)
     op = find(node.op)
     if op is None:
-        raise ModelError(Problem(f"{node.op} has no kernel", node.name))
+        raise ModelError(f"{node.op} has no kernel", node.name)
     same = node.op == "Cast" and node.attrs["to"] in FLOATS
     return _NodeRun(_unchanged if same else op.kernel, node, writes, False)
 

@@ -13,7 +13,7 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.formats import Operands
 from accelsim.compiler.numbers.scales import SUM_LIMIT, Codes, reach, weight_scale
 from accelsim.compiler.state import State
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats import integer, table
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Quant, Tensor
@@ -121,7 +121,7 @@ class CodedWeights:
         channels = 1 if how.axis is None else values.shape[how.axis]
         if scale.size not in (1, channels):
             what = f"{scale.size} scales are given for weights {name!r}"
-            raise UsageError(Problem(what, "scales", f"1 or {channels}, one per output channel"))
+            raise UsageError(what, "scales", f"1 or {channels}, one per output channel")
         return scale.reshape(()) if scale.size == 1 else scale.reshape(-1)
 
 

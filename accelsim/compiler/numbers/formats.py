@@ -160,7 +160,7 @@ def resolve(chip: Chip, asked: str, emulate: bool = False) -> Operands:
     expected = "one of " + ", ".join(known)
     if not _is_format(request):
         what = f"{chip.name} does not compute in {request!r}, which is no number format"
-        raise UsageError(Problem(what, "dtype", expected, nearest(request, [*known, *table.FORMATS])))
+        raise UsageError(what, "dtype", expected, nearest(request, [*known, *table.FORMATS]))
     weights, activations = pair(request)
     mac, wider = canonical(request), widest_match(known, weights, activations)
     if mac not in known and _of_weights_alone(chip, weights, activations):
@@ -171,7 +171,7 @@ def resolve(chip: Chip, asked: str, emulate: bool = False) -> Operands:
         hint = f"; or --emulate (emulate=True), which computes it as {wider}" if wider and not emulate else ""
         what, others = f"{chip.name} does not compute in {asked!r}", chips_with(canonical(request))
         hint = (f"; chips that have it: {others}" if others else "") + hint
-        raise UsageError(Problem(what, "dtype", expected + hint, begun(request, known)))
+        raise UsageError(what, "dtype", expected + hint, begun(request, known))
     stored_weights, stored_activations = pair(mac)
     return Operands(
         mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations)

@@ -21,7 +21,7 @@ from accelsim.compiler.numbers.formats import (
 from accelsim.compiler.numbers.requantise import Rewriter
 from accelsim.compiler.numbers.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import UsageError, count_of
 from accelsim.formats.table import FORMATS, FP4, get
 from accelsim.program.roles import multiplier
 from accelsim.workload.graph import Graph, Node
@@ -190,7 +190,7 @@ def _narrow_caches(state: State) -> None:
         return
     if not attends(state.chip):
         what = f"{state.chip.name} has no attention that reads keys and values in another format"
-        raise UsageError(Problem(what, "kv_dtype", "a GPU"))
+        raise UsageError(what, "kv_dtype", "a GPU")
     graph = state.graph
     products = [node for node in graph.nodes if is_product(node)]
     read = {node.inputs[1] for node in products if not graph.tensors[node.inputs[1]].is_constant}

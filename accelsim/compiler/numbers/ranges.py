@@ -108,7 +108,7 @@ class Extent:
             return
         low, high = float(np.min(x)), float(np.max(x))
         if np.isnan(low) or np.isinf(high - low):
-            raise UsageError(Problem("holds NaN or infinity", where, "finite numbers"))
+            raise UsageError("holds NaN or infinity", where, "finite numbers")
         self.low, self.high = min(self.low, low), max(self.high, high)
         self._sum += float(np.sum(np.abs(x), dtype=np.float64))
         self._count += x.size

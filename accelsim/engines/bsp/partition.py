@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.supersteps import Figures, Partition, Partitions, Product, ceil, supersteps
 from accelsim.engines.bsp.windows import block_cuts, cuts
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.mapping.search import solve_listed
 from accelsim.program.mapping import ProductMapping
 from accelsim.types import Floats, Ints
@@ -64,7 +64,7 @@ def choose(
         names = ", ".join(f"{name} {value}" for name, value in pinned)
         what = f"parts of a product of {product.groups} x {product.M} x {product.N} x {product.K}: {names}"
         expected = f"at most {unit.tiles:,} parts, none of them empty"
-        raise UsageError(Problem(what, expected=expected))
+        raise UsageError(what, expected=expected)
     if not best.leaders:
         assert listed.least is not None
         return listed.least

@@ -13,7 +13,7 @@ import numpy as np
 from accelsim.engines.bsp.partition import Choice, Parts, Pins, TooSmall, choose, weights_of_tiles
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.bsp.supersteps import Product
-from accelsim.errors import MemoryNeed, OverCapacity, Problem, UsageError
+from accelsim.errors import MemoryNeed, OverCapacity, UsageError
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES, Graph, Node
 from accelsim.workload.limits import limits
@@ -181,7 +181,7 @@ def in_turns(
     """
     asked = dict(pinned).get("turns")
     if asked is not None and product.N % asked:
-        raise UsageError(Problem(f"turns {asked}", expected=f"a divisor of N {product.N:,}"))
+        raise UsageError(f"turns {asked}", expected=f"a divisor of N {product.N:,}")
     found: Choice | TooSmall | None = None
     turns = asked or 1
     for turns in [asked] if asked else (each for each in range(1, product.N + 1) if product.N % each == 0):

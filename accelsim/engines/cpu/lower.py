@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.program.actions import HOST_OP, READ, WRITE, Action
 from accelsim.program.commands import OUTSIDE, Duration, Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
@@ -68,7 +68,7 @@ def host_fs(host: Processor | None, graph: Graph, node: Node, moved_B: int) -> i
     Raises ModelError when the chip has no host.
     """
     if host is None:
-        raise ModelError(Problem(f"{node.op} must run on a host processor and the chip has none", node.name))
+        raise ModelError(f"{node.op} must run on a host processor and the chip has none", node.name)
     work = node_work(graph, node)
     fmt = graph.tensors[node.writes[0]].dtype
     peak = host.peak.get(fmt, host.peak.get("fp32", next(iter(host.peak.values()))))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 
 if TYPE_CHECKING:
     from accelsim.types import Array
@@ -38,7 +38,7 @@ class Dataflow:
         """Raises UsageError for axes that no array here can follow."""
         if sorted((self.rows, self.cols, self.time)) != ["k", "m", "n"] or self.cols == "k":
             expected = "m, n and k once each; sums move down, so k along the rows or in time"
-            raise UsageError(Problem(f"axes {self.rows}, {self.cols}, {self.time}", "dataflow", expected))
+            raise UsageError(f"axes {self.rows}, {self.cols}, {self.time}", "dataflow", expected)
 
     @cached_property
     def still(self) -> str:

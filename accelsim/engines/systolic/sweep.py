@@ -141,7 +141,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
             header = list(reader.fieldnames or [])
             lines = [(reader.line_num, row) for row in reader]
     except (OSError, ValueError, csv.Error) as error:
-        raise ModelError(Problem(f"cannot be read: {error}", str(path))) from error
+        raise ModelError(f"cannot be read: {error}", str(path)) from error
     _check_header(header, f"{path}:1", bool(lines))
     problems: list[Problem] = []
     for line, row in lines:

@@ -127,9 +127,7 @@ def get(name: str) -> Method:
     """The method of a name. Raises UsageError with the nearest name."""
     if name not in METHODS:
         expected = "one of " + ", ".join(METHODS)
-        raise UsageError(
-            Problem(f"{name!r} is no range method", "ranges_from", expected, nearest(name, METHODS))
-        )
+        raise UsageError(f"{name!r} is no range method", "ranges_from", expected, nearest(name, METHODS))
     return METHODS[name]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.program.commands import Command, Program, Use
 from accelsim.types import Array
 
@@ -45,9 +45,7 @@ class Off:
 def policy(name: str, program: Program, feeds: dict[str, Array], keep: bool) -> Exact | Fast | Off:
     """Return the value policy of that name. Raises UsageError when there is none."""
     if name not in POLICIES:
-        raise UsageError(
-            Problem(f"no value policy {name!r}", "values", ", ".join(POLICIES), nearest(name, POLICIES))
-        )
+        raise UsageError(f"no value policy {name!r}", "values", ", ".join(POLICIES), nearest(name, POLICIES))
     if name == "off":
         return Off()
     from accelsim.machine.values.exact import Exact

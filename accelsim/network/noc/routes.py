@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.network.noc.topology import Network
 from accelsim.spec.network import Router
 from accelsim.types import Floats, Ints
@@ -59,9 +59,7 @@ def channel_load(network: Network, traffic: Floats) -> Floats:
     """
     if traffic.shape != (network.nodes, network.nodes) or not (traffic >= 0).all():
         shape = f"{network.nodes} x {network.nodes}"
-        raise UsageError(
-            Problem(f"a traffic matrix of {traffic.shape}", expected=f"{shape} of numbers from 0")
-        )
+        raise UsageError(f"a traffic matrix of {traffic.shape}", expected=f"{shape} of numbers from 0")
     source, destination = _pairs(network)
     rate = traffic.ravel()
     busy = rate > 0

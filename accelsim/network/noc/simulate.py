@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.network.noc.routes import routes, zero_load
 from accelsim.network.noc.topology import COINS, Network
 from accelsim.seeds import generator
@@ -89,7 +89,7 @@ def simulate(
     if not 0 < load <= 1 or packet_flits < 1 or packet_flits > router.buffer_flits:
         what = f"load {load:g}, packets of {packet_flits} flits"
         expected = f"a load in (0, 1], packets of 1 to {router.buffer_flits} flits (a buffer)"
-        raise UsageError(Problem(what, expected=expected))
+        raise UsageError(what, expected=expected)
     packets = draw(traffic, load, packet_flits, clocks, seed)
     return replay(network, router, packets, load, packet_flits, clocks)
 

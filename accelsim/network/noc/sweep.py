@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.network.noc.routes import bound, channel_load, estimate, mean_hops, zero_load_mean
 from accelsim.network.noc.simulate import Outcome, simulate
 from accelsim.network.noc.topology import Network, build
@@ -98,9 +98,7 @@ def named(name: str, network: Network) -> Floats:
     Raises UsageError when there is no such pattern, or the nodes form no square for a transpose.
     """
     if name not in TRAFFIC:
-        raise UsageError(
-            Problem(f"no traffic {name!r}", "", "one of " + ", ".join(TRAFFIC), nearest(name, TRAFFIC))
-        )
+        raise UsageError(f"no traffic {name!r}", "", "one of " + ", ".join(TRAFFIC), nearest(name, TRAFFIC))
     return TRAFFIC[name](network)
 
 
@@ -117,9 +115,7 @@ def _transpose(network: Network) -> Floats:
     """From column x of row y to column y of row x."""
     columns, rows = network.grid
     if columns != rows:
-        raise UsageError(
-            Problem(f"transpose on {columns} x {rows} nodes", expected="as many rows as columns")
-        )
+        raise UsageError(f"transpose on {columns} x {rows} nodes", expected="as many rows as columns")
     node = np.arange(network.nodes)
     return _permutation(node % columns * columns + node // columns)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 from accelsim.spec.network import SHAPES, Noc
 from accelsim.types import Bools, Floats, Ints
 
@@ -90,13 +90,11 @@ def build(noc: Noc) -> Network:
 def named(topology: str, *shape: int) -> Network:
     """The network of a topology (a key of ``TOPOLOGIES``) and its shape. UsageError for either."""
     if topology not in TOPOLOGIES:
-        raise UsageError(
-            Problem(f"no topology {topology!r}", "", "one of " + ", ".join(TOPOLOGIES),
-                    nearest(topology, TOPOLOGIES))
-        )  # fmt: skip
+        raise UsageError(f"no topology {topology!r}", "", "one of " + ", ".join(TOPOLOGIES),
+                    nearest(topology, TOPOLOGIES))  # fmt: skip
     if len(shape) != len(SHAPES[topology]) or min(shape) < 1:
         wanted = " and ".join(SHAPES[topology])
-        raise UsageError(Problem(f"{topology} of shape {shape}", expected=f"{wanted}, each 1 or more"))
+        raise UsageError(f"{topology} of shape {shape}", expected=f"{wanted}, each 1 or more")
     return TOPOLOGIES[topology](*shape)
 
 

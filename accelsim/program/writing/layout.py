@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from accelsim.errors import Problem, SpecError
+from accelsim.errors import SpecError
 from accelsim.program.commands import Effect, Region
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.allocator import Space
@@ -64,7 +64,7 @@ class Layout:
             if buffer.slots is not None and not alone:
                 what = f"fixed slots for {' and '.join(buffer.holds)} together"
                 where = f"{self.roles.chip.name}: {self.roles.chip.called(name)}.slots"
-                raise SpecError(Problem(what, where, "no slots, or a buffer per role"))
+                raise SpecError(what, where, "no slots, or a buffer per role")
         self._levels = levels_before(self.roles.chip, self.roles.activations_home)
         for name in self._levels:
             free = Space(name, self.roles.memory(name).memory.capacity)

@@ -91,7 +91,7 @@ def read_pages(folders: list[Path]) -> list[Entry]:
 
 def _read(folder: Path) -> Entry:
     if is_file(folder):
-        raise UsageError(Problem("is a file", str(folder), "the folder of a run", _beside(folder)))
+        raise UsageError("is a file", str(folder), "the folder of a run", _beside(folder))
     try:
         read_summaries([folder])
     except UsageError as error:
@@ -100,14 +100,14 @@ def _read(folder: Path) -> Entry:
         ) from None
     file, again = folder / PAGE, AGAIN.format(folder=folder)
     if not is_file(file):
-        raise UsageError(Problem(f"has no {PAGE}: an earlier version wrote this run", str(folder), again))
+        raise UsageError(f"has no {PAGE}: an earlier version wrote this run", str(folder), again)
     try:
         packed = file.read_bytes() if file.stat().st_size <= MOST_B else b""
         text = _unpacked(packed)
         content = json.loads(text, parse_constant=_refuse)
         json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogateescape")
     except (OSError, ValueError, RecursionError, zlib.error) as error:
-        raise UsageError(Problem(f"is damaged: {error}", str(file), again)) from error
+        raise UsageError(f"is damaged: {error}", str(file), again) from error
     return Entry(_checked(content, text, file, again), packed)
 
 
@@ -133,18 +133,18 @@ def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
         or content.get("format") != FORMAT
         or type(content.get("version")) is not int
     ):
-        raise UsageError(Problem(f"is no {FORMAT}", str(file), again))
+        raise UsageError(f"is no {FORMAT}", str(file), again)
     if content["version"] != VERSION:
         what = (
             f"is of version {content['version']} of the data of pages, this accelsim reads version {VERSION}"
         )
-        raise UsageError(Problem(what, str(file), again))
+        raise UsageError(what, str(file), again)
     try:
         _Page.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UsageError(Problem(f"is damaged: {where}: {first['msg']}", str(file), again)) from None
+        raise UsageError(f"is damaged: {where}: {first['msg']}", str(file), again) from None
     _same_lengths(content["layers"], file, again)
     found: dict[str, Any] = content
     return found
@@ -156,9 +156,7 @@ def _same_lengths(layers: dict[str, Any], file: Path, again: str) -> None:
     rows = [*layers["cells"], *layers["values"]]
     ragged = any(len(row) != len(layers["columns"]) for row in rows)
     if ragged or len({len(layers[name]) for name in columns}) > 1:
-        raise UsageError(
-            Problem("is damaged: the columns of its layers are not of one length", str(file), again)
-        )
+        raise UsageError("is damaged: the columns of its layers are not of one length", str(file), again)
 
 
 def _beside(folder: Path) -> str:

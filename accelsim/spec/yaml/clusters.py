@@ -98,7 +98,7 @@ def _devices(name_or_path: str | Path, overrides: Sequence[str]) -> ClusterSpec:
     if not _is_path(text := str(name_or_path)) and not _is_chip(text):
         both = [*clusters(), *where.names("chips")]
         expected = "a cluster (see 'accelsim clusters') or a chip (see 'accelsim chips')"
-        raise SpecError(Problem(f"no cluster or chip {brief(text)}", "", expected, nearest(text, both)))
+        raise SpecError(f"no cluster or chip {brief(text)}", "", expected, nearest(text, both))
     chip = load_chip(name_or_path, overrides)
     one = Devices(chip=str(where.resolve(name_or_path)), settings=list(overrides))
     return ClusterSpec(
@@ -122,15 +122,13 @@ def resolve_cluster(name_or_path: str | Path) -> Named:
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))
         if file is None:
-            raise SpecError(
-                Problem(where.no_file(text), expected="a cluster's name or the path of a YAML file")
-            )
+            raise SpecError(where.no_file(text), expected="a cluster's name or the path of a YAML file")
         return Named(file, None, counts)
     named = _named(text)
     if named is None:
         known = clusters()
         expected = f"one of {', '.join(known)}, with a number before it ('16x-dgx-a100') or without"
-        raise SpecError(Problem(f"no cluster {brief(text)}", "", expected, nearest(text, known)))
+        raise SpecError(f"no cluster {brief(text)}", "", expected, nearest(text, known))
     return named._replace(counts=counts)
 
 
@@ -184,7 +182,7 @@ def _counted(named: Named) -> Iterator[str]:
     counts = dict(named.counts) if named.many is None else {made.counts: named.many, **named.counts}
     if len(kinds) != 1:
         what = f"{_told(named)}: the cluster has {len(kinds)} kinds of nodes"
-        raise SpecError(Problem(what, str(named.file), "--set NODE.count=..., for each of them"))
+        raise SpecError(what, str(named.file), "--set NODE.count=..., for each of them")
     at, node = f"nodes.{kinds[0]}", made.nodes[kinds[0]]
     if "nodes" in counts:
         yield f"{at}.count={counts['nodes']}"
@@ -193,7 +191,7 @@ def _counted(named: Named) -> Iterator[str]:
     count = counts["devices"]
     if len(node.devices) != 1:
         what = f"{_told(named)}: its node has {len(node.devices)} kinds of devices"
-        raise SpecError(Problem(what, str(named.file), "--set DEVICE.count=..., for each of them"))
+        raise SpecError(what, str(named.file), "--set DEVICE.count=..., for each of them")
     yield f"{at}.devices.{next(iter(node.devices))}.count={count}"
     if node.power is not None:
         yield f"{at}.power.idle={float(node.power.idle) * count / node.size!r} W"

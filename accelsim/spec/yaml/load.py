@@ -73,7 +73,7 @@ def refuse_other_kind(file: Path, model: type[Model]) -> None:
     if found := of_another_kind(file, model):
         wanted = next(ONE[kind] for kind, each in KINDS.items() if each is model)
         told = f"{wanted}; 'accelsim spec show' shows files of any kind"
-        raise SpecError(Problem(f"is {ONE[found]}", str(file), told))
+        raise SpecError(f"is {ONE[found]}", str(file), told)
 
 
 def override(chip: Chip, overrides: Sequence[str]) -> Chip:

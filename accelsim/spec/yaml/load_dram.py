@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from accelsim.errors import Problem, SpecError, brief, nearest
+from accelsim.errors import SpecError, brief, nearest
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part
@@ -40,5 +40,5 @@ def resolve_dram(name_or_path: str | Path) -> Path:
     if len(begun) == 1:
         return known[begun[0]]
     if begun:
-        raise SpecError(Problem(f"more than one DRAM begins with {brief(text)}", "", " or ".join(begun)))
-    raise SpecError(Problem(f"no DRAM {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known)))
+        raise SpecError(f"more than one DRAM begins with {brief(text)}", "", " or ".join(begun))
+    raise SpecError(f"no DRAM {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))

@@ -88,7 +88,7 @@ def part_file(name_or_path: str | Path, folder: str) -> Path:
     if Path(text).suffix in where.SUFFIXES and is_file(Path(text)):
         return Path(text)
     expected = f"the path of a YAML file, or one of {', '.join(known)}"
-    raise SpecError(Problem(f"no file {brief(text)} in {folder}", "", expected, nearest(name, known)))
+    raise SpecError(f"no file {brief(text)} in {folder}", "", expected, nearest(name, known))
 
 
 def energy_override(energy: str | Path | EnergyTable | None) -> list[str]:

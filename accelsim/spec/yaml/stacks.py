@@ -27,9 +27,7 @@ def with_stack(chip: Chip, stack: str) -> Chip:
     the chip. Raises UsageError for a stack that is not known, or not on this chip or its die."""
     known = stacks()
     if stack not in known:
-        raise UsageError(
-            Problem(f"no serving stack {stack!r}", "stack", ", ".join(known), nearest(stack, known))
-        )
+        raise UsageError(f"no serving stack {stack!r}", "stack", ", ".join(known), nearest(stack, known))
     changed = {}
     for kind, core in chip.cores.items():
         engines = {

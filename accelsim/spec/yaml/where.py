@@ -134,7 +134,7 @@ def resolve(name: str | Path) -> Path:
     if Path(text).suffix in SUFFIXES or os.sep in text:
         path = _file(Path(text)) or find(text)
         if path is None:
-            raise SpecError(Problem(no_file(text), expected="a chip's name or the path of a YAML file"))
+            raise SpecError(no_file(text), expected="a chip's name or the path of a YAML file")
         return path
     known = names("chips")
     if text not in known and (other := _also(text, known)) is not None:

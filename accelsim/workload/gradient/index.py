@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.gradient.rules import Gradients, only, rule
 from accelsim.workload.graph import Node
@@ -45,7 +45,7 @@ def scatter(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     g, reduction = only(grads), node.attrs["reduction"]
     if reduction not in ("none", "add"):
         raise ModelError(
-            Problem(f"{node.op} with reduction {reduction!r} has no gradient", node.name, "'none' or 'add'")
+            f"{node.op} with reduction {reduction!r} has no gradient", node.name, "'none' or 'add'"
         )
     kept = g if reduction == "add" else g.op(node.op, indices, _zeros(updates), **node.attrs)
     if node.op == "ScatterND":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem, UsageError
+from accelsim.errors import ModelError, UsageError
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.exporting.model import export_onnx
@@ -71,7 +71,7 @@ def _executed(
             Exception
         ) as error:  # both raise types of their own, RuntimeError, and what NumPy raises within them
             reasons.append(f"{run.__name__.removeprefix('_')}: {_first_line(error)}")
-    raise ModelError(Problem(f"no reference executes the model ({'; '.join(reasons)})", name))
+    raise ModelError(f"no reference executes the model ({'; '.join(reasons)})", name)
 
 
 def _first_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
@@ -87,7 +87,7 @@ def _common(node: Node, ins: Ins) -> Infers:
     tensors = [tensor(node, ins, index) for index in range(len(ins))]
     formats = sorted({item.dtype for item in tensors})
     if len(formats) > 1 and node.op != "Pow":
-        raise ModelError(Problem(f"inputs of {node.op} have formats {', '.join(formats)}", node.name, "one"))
+        raise ModelError(f"inputs of {node.op} have formats {', '.join(formats)}", node.name, "one")
     return [(broadcast(node, [item.shape for item in tensors]), tensors[0].dtype)]
 
 

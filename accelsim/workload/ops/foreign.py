@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node
 
@@ -93,7 +93,7 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
     Raises ModelError naming node, op and opset when the op is unknown or its evaluation fails.
     """
     if not knows(op_type(node), node.attrs.get("domain", ""), opset):
-        raise ModelError(Problem(f"no kernel knows op {op_type(node)} of opset {opset}", node.name))
+        raise ModelError(f"no kernel knows op {op_type(node)} of opset {opset}", node.name)
     formats = node.attrs.get("formats") or [""] * len(values)
     values = [
         None if value is None else stored(value, dtype) for value, dtype in zip(values, formats, strict=True)
@@ -103,9 +103,9 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
         with np.errstate(all="ignore"):
             results = _session(node, opset, values).run(None, feeds)
     except Exception as error:  # whatever the reference implementation of this op throws at us
-        raise ModelError(Problem(f"{op_type(node)} of opset {opset} failed: {error}", node.name)) from error
+        raise ModelError(f"{op_type(node)} of opset {opset} failed: {error}", node.name) from error
     if any(isinstance(result, (list, dict)) or result is None for result in results):
-        raise ModelError(Problem(f"{op_type(node)} of opset {opset} gives no tensor", node.name, "a tensor"))
+        raise ModelError(f"{op_type(node)} of opset {opset} gives no tensor", node.name, "a tensor")
     computed = iter(results)
     return [np.asarray(next(computed) if name else ()) for name in node.outputs]
 

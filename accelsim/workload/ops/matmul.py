@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Shape, Work, register
@@ -90,7 +90,7 @@ def _sizes(node: Node, ins: Ins) -> tuple[int, int, int]:
     """M, N, K of a Gemm; ModelError when the operands do not fit."""
     x, w = tensor(node, ins, 0), tensor(node, ins, 1)
     if len(x.shape) != 2 or len(w.shape) != 2:
-        raise ModelError(Problem(f"operands {list(x.shape)} and {list(w.shape)}", node.name, "two matrices"))
+        raise ModelError(f"operands {list(x.shape)} and {list(w.shape)}", node.name, "two matrices")
     m, k = x.shape[::-1] if node.attrs["transA"] else x.shape
     k2, n = w.shape[::-1] if node.attrs["transB"] else w.shape
     require(k == k2, node, f"inner sizes {k} and {k2} differ")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
@@ -96,7 +96,7 @@ def tensor(node: Node, ins: Ins, index: int) -> Tensor:
     """Input ``index``, which must be there; ModelError naming the node when it is not."""
     found = ins[index] if index < len(ins) else None
     if found is None:
-        raise ModelError(Problem(f"input {index} of {node.op} is missing", node.name))
+        raise ModelError(f"input {index} of {node.op} is missing", node.name)
     return found
 
 
@@ -134,13 +134,13 @@ def broadcast(node: Node, shapes: list[Shape]) -> Shape:
         return common_shape(*shapes)
     except ValueError:
         text = " and ".join(str(list(shape)) for shape in shapes)
-        raise ModelError(Problem(f"shapes {text} do not broadcast", node.name)) from None
+        raise ModelError(f"shapes {text} do not broadcast", node.name) from None
 
 
 def require(condition: bool, node: Node, what: str, expected: str = "") -> None:
     """ModelError that names the node when ``condition`` does not hold."""
     if not condition:
-        raise ModelError(Problem(what, node.name, expected))
+        raise ModelError(what, node.name, expected)
 
 
 def bits(node: Node, ins: Ins) -> None:
@@ -155,7 +155,7 @@ def within(node: Node, indices: Array, size: int) -> Array:
     """``indices`` into ``size`` elements; ModelError naming the node when one is beyond them."""
     if indices.size and not (-size <= int(indices.min()) and int(indices.max()) < size):
         shown = f"indices from {indices.min()} to {indices.max()}"
-        raise ModelError(Problem(f"{node.op} has {shown}", node.name, f"{-size} to {size - 1}"))
+        raise ModelError(f"{node.op} has {shown}", node.name, f"{-size} to {size - 1}")
     return indices
 
 

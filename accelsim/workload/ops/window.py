@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Shape
@@ -42,12 +42,10 @@ def window_of(node: Node, spatial: Shape) -> Window:
     dilation, pads = tuple(node.attrs["dilations"]), tuple(node.attrs["pads"])
     if not (len(kernel) == len(stride) == len(dilation) == rank and len(pads) == 2 * rank):
         what = f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}, pads {list(pads)}"
-        raise ModelError(
-            Problem(what, node.name, f"one entry per spatial axis of {list(spatial)} (pads: two)")
-        )
+        raise ModelError(what, node.name, f"one entry per spatial axis of {list(spatial)} (pads: two)")
     if min((*kernel, *stride, *dilation), default=1) < 1:
         what = f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}"
-        raise ModelError(Problem(what, node.name, "1 or more each"))
+        raise ModelError(what, node.name, "1 or more each")
     before, after = pads[:rank], pads[rank:]
     ceil = bool(node.attrs.get("ceil_mode", 0))
     out = tuple(
@@ -55,7 +53,7 @@ def window_of(node: Node, spatial: Shape) -> Window:
     )
     if min(out, default=1) < 1:
         what = f"window {list(kernel)} (dilations {list(dilation)}) does not fit into {list(spatial)}"
-        raise ModelError(Problem(what, node.name))
+        raise ModelError(what, node.name)
     return Window(spatial, kernel, stride, dilation, before, after, out)
 
 

@@ -69,7 +69,7 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     path = Path(name_or_path)
     if path.suffix != ".npz" and not exists(path):
         expected = f"{', '.join(DATASETS)}, or an npz file"
-        raise UsageError(Problem(f"no dataset {text!r}", "", expected, nearest(text, DATASETS)))
+        raise UsageError(f"no dataset {text!r}", "", expected, nearest(text, DATASETS))
     return _from_arrays(text, _read(path))
 
 
@@ -80,7 +80,7 @@ def batches(x: Array, y: Array, size: int, seed: int) -> Iterator[tuple[Array, A
     are fewer samples than ``size``, or ``size`` is not positive.
     """
     if not 0 < size <= len(x):
-        raise UsageError(Problem(f"batches of {size}", "", f"1 to {len(x)}, the number of samples"))
+        raise UsageError(f"batches of {size}", "", f"1 to {len(x)}, the number of samples")
     rng = generator(seed)
     while True:
         order = rng.permutation(len(x))
@@ -103,7 +103,7 @@ def _digits() -> Dataset:
         load_digits = import_module("sklearn.datasets").load_digits
     except ImportError as error:
         what = "the dataset 'digits' needs scikit-learn, which is not installed"
-        raise UsageError(Problem(what, "", "pip install accelsim[data], or an npz file")) from error
+        raise UsageError(what, "", "pip install accelsim[data], or an npz file") from error
     pixels, labels = load_digits(return_X_y=True)
     x = (np.asarray(pixels, np.float32) / np.float32(16)).reshape(-1, 1, 8, 8)
     return _split("digits", x, np.asarray(labels, np.int64))

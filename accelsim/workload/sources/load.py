@@ -65,17 +65,15 @@ def load_model(
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}
     if batch is not None and not 1 <= batch <= LARGEST:
-        raise UsageError(Problem(f"batch {batch}", expected=f"1 to {LARGEST:,}"))
+        raise UsageError(f"batch {batch}", expected=f"1 to {LARGEST:,}")
     if generation_of(text, given) is not None:
         expected = "seq and past of one of them, or accelsim.generate"
-        raise UsageError(Problem(f"{PROMPT} and {NEW} are several graphs, one for each call", text, expected))
+        raise UsageError(f"{PROMPT} and {NEW} are several graphs, one for each call", text, expected)
     if text in ZOO:
         return _from_zoo(ZOO[text], batch, shapes or {}, given, seed)
     path = _existing(text)
     if given:
-        raise UsageError(
-            Problem(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
-        )
+        raise UsageError(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
     if path.suffix == ".csv":
         return _from_table(path, batch, shapes or {}, seed)
     refuse_other_tools(path)
@@ -154,14 +152,12 @@ def _existing(text: str) -> Path:
     if is_file(path):
         return path
     if text and (path.suffix in (".onnx", ".csv") or exists(path)):
-        raise ModelError(Problem("no such file" if not exists(path) else "not a file", text))
+        raise ModelError("no such file" if not exists(path) else "not a file", text)
     close = difflib.get_close_matches(text.casefold(), ZOO, n=3, cutoff=0.4) or list(ZOO)
     raise ModelError(
-        Problem(
-            f"no model {text!r}",
-            expected=f"a file, or a name such as {', '.join(close)}",
-            nearest=nearest(text, ZOO),
-        )
+        f"no model {text!r}",
+        expected=f"a file, or a name such as {', '.join(close)}",
+        nearest=nearest(text, ZOO),
     )
 
 
@@ -204,7 +200,7 @@ def _from_table(
     from accelsim.workload.sources.topology_csv import read_topology
 
     if shapes:
-        raise UsageError(Problem(f"shapes for {', '.join(shapes)}", str(path), "a batch instead"))
+        raise UsageError(f"shapes for {', '.join(shapes)}", str(path), "a batch instead")
     graph = read_topology(path, 1 if batch is None else batch)
     check_sizes(graph)
     return _seeded(graph, seed)

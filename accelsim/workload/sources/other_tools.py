@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 
 MOST_B = 1 << 20
 """Bytes of a file that are looked at."""
@@ -77,7 +77,7 @@ def refuse_other_tools(path: Path) -> None:
     if (listed := _listed(text)) and "Hugging Face" in kind.what:
         expected += f", such as {listed!r}"
     raise ModelError(
-        Problem(f"this is not a model; it looks like {kind.what}", str(path), f"{expected}; see {kind.page}")
+        f"this is not a model; it looks like {kind.what}", str(path), f"{expected}; see {kind.page}"
     )
 
 

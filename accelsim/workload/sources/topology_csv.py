@@ -93,7 +93,7 @@ def read_topology(path: str | Path, batch: int = 1) -> Graph:
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(Problem(f"cannot be read as text ({error})", str(path))) from error
+        raise ModelError(f"cannot be read as text ({error})", str(path)) from error
     topology = parse_topology(text, str(path))
     return topology_graph(topology, path.stem, batch)
 
@@ -120,7 +120,7 @@ def parse_topology(text: str, where: str = "topology") -> Topology:
     titles = [cells[0] for _, cells in rows if len(cells) == 1]
     rows = [(line, cells) for line, cells in rows if len(cells) > 1]
     if not rows:
-        raise ModelError(Problem("no rows", where, "a header and one row per layer"))
+        raise ModelError("no rows", where, "a header and one row per layer")
     line, cells = rows[0]
     header = _header(cells, f"{where}:{line}")
     problems: list[Problem] = []
@@ -168,7 +168,7 @@ def _header(cells: list[str], where: str) -> _Header:
         if stated == list(form) or repeated:
             if unknown := [cells[1 + len(form) + i] for i, name in enumerate(others) if name not in EXTRA]:
                 what = f"{_listed(unknown)} after {cells[len(form)]!r}"
-                raise ModelError(Problem(what, where, "a column Sparsity or Batch Size there, or none"))
+                raise ModelError(what, where, "a column Sparsity or Batch Size there, or none")
             extra = {EXTRA[name]: 1 + len(form) + index for index, name in enumerate(others)}
             told = [
                 f"column {index + 1} is headed {cells[index + 1]!r} again; it is read as "
@@ -177,7 +177,7 @@ def _header(cells: list[str], where: str) -> _Header:
             ]
             return _Header(form, extra, told)
     expected = f"'Layer name, {_headings(CONV_COLUMNS)}'"
-    raise ModelError(Problem(f"header {', '.join(cells)!r}", where, f"{expected} or 'Layer, M, N, K'"))
+    raise ModelError(f"header {', '.join(cells)!r}", where, f"{expected} or 'Layer, M, N, K'")
 
 
 def _headings(columns: Sequence[str]) -> str:

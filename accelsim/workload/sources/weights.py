@@ -14,7 +14,7 @@ from math import prod, sqrt
 import numpy as np
 
 from accelsim.digits import whole
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats.integer import code_range
 from accelsim.formats.table import FORMATS as TABLE
 from accelsim.seeds import generator
@@ -105,9 +105,7 @@ def parse_weights(text: str) -> int | None:
     word, _, digits = text.partition(":")
     seed = whole(digits) if word == "random" else None
     if seed is None:
-        raise UsageError(
-            Problem(f"weights {text!r}", expected="'model' or 'random:SEED' (SEED an integer >= 0)")
-        )
+        raise UsageError(f"weights {text!r}", expected="'model' or 'random:SEED' (SEED an integer >= 0)")
     return seed
 
 

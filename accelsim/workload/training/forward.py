@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from accelsim.errors import ModelError, Problem, count_of
+from accelsim.errors import ModelError, count_of
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.sources.weights import NEAR_ONE, law_of
 from accelsim.workload.training.emit import Emitter
@@ -28,14 +28,14 @@ def logits_of(graph: Graph) -> str:
         what = (
             f"the model has {count_of(len(graph.outputs), 'output')}, {len(scores)} of them [batch, classes]"
         )
-        raise ModelError(Problem(what, graph.name, "one, the scores of the classes"))
+        raise ModelError(what, graph.name, "one, the scores of the classes")
     name = scores[0] if scores else graph.outputs[0]
     maker = {out: node for node in graph.nodes for out in node.outputs}.get(name)
     if maker is not None and maker.op in SOFTMAX:
         name = maker.inputs[0]
     if not _is_scores(graph, name):
         shape = list(graph.tensors[name].shape)
-        raise ModelError(Problem(f"output {name!r} has shape {shape}", graph.name, "[batch, classes]"))
+        raise ModelError(f"output {name!r} has shape {shape}", graph.name, "[batch, classes]")
     return name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import UsageError
 from accelsim.formats.sparsity import mask
 from accelsim.formats.sparsity import pattern as parsed
 from accelsim.types import Array
@@ -50,7 +50,7 @@ def sparse_masks(graph: Graph, pattern: str = "2:4") -> dict[str, Array]:
     """
     n, m = parsed(pattern)
     if n == m:
-        raise UsageError(Problem(f"sparsity {pattern!r}", "", "N:M with N below M, such as 2:4"))
+        raise UsageError(f"sparsity {pattern!r}", "", "N:M with N below M, such as 2:4")
     masks: dict[str, Array] = {}
     for node in graph.nodes:
         tensor = graph.tensors[node.inputs[1]] if node.op in MATRIX else None
@@ -63,7 +63,7 @@ def sparse_masks(graph: Graph, pattern: str = "2:4") -> dict[str, Array]:
             masks[tensor.name] = mask(rows, n, m, axis).astype(np.float32).reshape(tensor.shape)
     if not masks:
         raise UsageError(
-            Problem(f"no weight of {graph.name} can be {pattern}", "", f"sizes that are multiples of {m}")
+            f"no weight of {graph.name} can be {pattern}", "", f"sizes that are multiples of {m}"
         )
     return masks
 

@@ -164,7 +164,7 @@ def optimiser_of(name: str, lr: float | None = None) -> SGD | Adam:
     """
     if name not in OPTIMISERS:
         expected = "one of " + ", ".join(OPTIMISERS)
-        raise UsageError(Problem(f"no optimiser {name!r}", "", expected, nearest(name, OPTIMISERS)))
+        raise UsageError(f"no optimiser {name!r}", "", expected, nearest(name, OPTIMISERS))
     return (
         SGD(0.05 if lr is None else lr, momentum=0.9) if name == "sgd" else Adam(1e-3 if lr is None else lr)
     )

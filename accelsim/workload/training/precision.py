@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accelsim.errors import Problem, UsageError, nearest
+from accelsim.errors import UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -41,5 +41,5 @@ def precision_of(name: str) -> Precision:
     """The policy of that name; UsageError with the nearest one."""
     if name not in PRECISIONS:
         expected = "one of " + ", ".join(PRECISIONS)
-        raise UsageError(Problem(f"no precision {name!r}", "", expected, nearest(name, PRECISIONS)))
+        raise UsageError(f"no precision {name!r}", "", expected, nearest(name, PRECISIONS))
     return PRECISIONS[name]

@@ -73,7 +73,7 @@ class Session:
 def _step(graph: Graph, node: Node) -> _Step:
     op = find(node.op)
     if op is None or node.epilogue:
-        raise ModelError(Problem(f"{node.label()} cannot be part of a training step", node.name))
+        raise ModelError(f"{node.label()} cannot be part of a training step", node.name)
     formats = [(name, graph.tensors[name].dtype) for name in node.outputs if name]
     exact = [np.dtype(CONTAINERS[dtype]) if dtype in WHOLE else None for _, dtype in formats]
     writes = [(name, dtype, kept) for (name, dtype), kept in zip(formats, exact, strict=True)]

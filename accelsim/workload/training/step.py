@@ -214,7 +214,7 @@ def _check(graph: Graph, loss: str, masks: Mapping[str, Array]) -> None:
     taken = {LABELS, RATE, SCALE, LOSS, FOUND} & set(graph.tensors)
     if not learnt or taken:
         what = f"tensors named {', '.join(sorted(taken))}" if taken else "no weight that could be trained"
-        raise ModelError(Problem(what, graph.name, "other names" if taken else "learnt constants"))
+        raise ModelError(what, graph.name, "other names" if taken else "learnt constants")
 
 
 LOSSES = ("cross_entropy",)

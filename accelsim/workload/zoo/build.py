@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.limits import MOST_NODES, check_memory
@@ -26,9 +26,7 @@ class Builder:
     def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         """A graph input. ModelError when a size is not positive."""
         if any(size < 1 for size in shape):
-            raise ModelError(
-                Problem(f"input {name!r} would have shape {list(shape)}", expected="positive sizes")
-            )
+            raise ModelError(f"input {name!r} would have shape {list(shape)}", expected="positive sizes")
         self.graph.inputs.append(name)
         return self._add(Tensor(name, tuple(shape), dtype))
 
@@ -68,7 +66,7 @@ class Builder:
         total = len(self.graph.nodes) + nodes
         if total > MOST_NODES:
             what = f"a {self.graph.name} of {total:,} nodes or more"
-            raise ModelError(Problem(what, expected=f"{MOST_NODES:,} at the most: fewer layers or steps"))
+            raise ModelError(what, expected=f"{MOST_NODES:,} at the most: fewer layers or steps")
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor made before."""

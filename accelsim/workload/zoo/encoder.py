@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
@@ -24,7 +24,7 @@ def bert_model(batch: int, params: Params, name: str) -> Graph:
     check_heads(params)
     if params["seq"] > params["context"]:
         what = f"seq={params['seq']}"
-        raise ModelError(Problem(what, expected=f"at most context={params['context']}, the learnt positions"))
+        raise ModelError(what, expected=f"at most context={params['context']}, the learnt positions")
     b, hidden = Builder(name), params["hidden"]
     x = b.layer_norm(_embedded(b, batch, params), "embeddings.norm")
     for layer in range(params["layers"]):
@@ -70,7 +70,7 @@ def vit(batch: int, params: Params) -> Graph:
     size, patch, hidden = params["resolution"], params["patch"], params["hidden"]
     if size % patch:
         expected = "a patch that divides the resolution"
-        raise ModelError(Problem(f"resolution={size}, patch={patch}", "vit-b16", expected))
+        raise ModelError(f"resolution={size}, patch={patch}", "vit-b16", expected)
     b = Builder("vit-b16")
     x = _tokens(b, b.input("x", (batch, 3, size, size)), hidden, patch)
     for layer in range(params["layers"]):

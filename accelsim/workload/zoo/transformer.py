@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.masks import CausalMask
 from accelsim.workload.zoo.build import Builder
@@ -72,9 +72,7 @@ def check_heads(params: Params) -> None:
     """ModelError for heads that do not divide hidden."""
     if params["hidden"] % params["heads"]:
         raise ModelError(
-            Problem(
-                f"hidden={params['hidden']}, heads={params['heads']}", expected="heads that divide hidden"
-            )
+            f"hidden={params['hidden']}, heads={params['heads']}", expected="heads that divide hidden"
         )
 
 

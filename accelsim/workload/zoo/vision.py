@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
@@ -215,7 +215,7 @@ def unet(batch: int, params: Params) -> Graph:
     size = params["resolution"]
     if size % 16 != 12 or size < 188:
         text = "188, 204, 220 and so on (every image must halve evenly), such as 572"
-        raise ModelError(Problem(f"resolution={size}", "unet", text))
+        raise ModelError(f"resolution={size}", "unet", text)
     b, skips = Builder("unet"), []
     x = b.input("x", (batch, 1, size, size))
     for level in range(UNET_DEPTH):

@@ -6,7 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from accelsim.cluster.collectives.base import KINDS, Collective, Members
-from accelsim.errors import Problem, UsageError, known
+from accelsim.errors import UsageError, known
 
 _modules = [import_module(f"{__name__}.{entry.name}") for entry in iter_modules(__path__)]
 _found = [each for module in _modules for each in vars(module).values() if isinstance(each, Collective)]
@@ -20,7 +20,7 @@ def algorithm(name: str, kind: str) -> Collective:
     found = COLLECTIVES[known("algorithm", name, COLLECTIVES)]
     if kind not in found.kinds:
         able = [each.name for each in COLLECTIVES.values() if kind in each.kinds]
-        raise UsageError(Problem(f"{name} does no {kind}", "algorithm", f"one of {', '.join(able)}"))
+        raise UsageError(f"{name} does no {kind}", "algorithm", f"one of {', '.join(able)}")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.formats import table
 from accelsim.types import Array
 from accelsim.workload.graph import Node
@@ -77,7 +77,7 @@ def _parameters(raw: RawNode, scope: Scope) -> dict[str, Any]:
     check_scale(scale, raw, 1)
     if zero is not None and zero.size != scale.size:
         what = f"{raw.op} has {zero.size} zero points and {scale.size} scales"
-        raise ModelError(Problem(what, raw.name, "as many of both"))
+        raise ModelError(what, raw.name, "as many of both")
     if scale.size == 1 and not raw.attrs.get("block_size", 0):
         point = 0 if zero is None else zero.reshape(-1)[0].item()
         return {"scale": scale.reshape(()).astype(np.float32), "zero_point": int(point), "axis": None}
@@ -93,7 +93,7 @@ def check_scale(scale: Array, raw: RawNode, index: int) -> None:
     wrong = scale[~((scale > 0) & np.isfinite(scale))]
     if wrong.size:
         what = f"{raw.op} has the scale {wrong.reshape(-1)[0].item():g} (tensor {raw.inputs[index]!r})"
-        raise ModelError(Problem(what, raw.name, "positive, finite scales"))
+        raise ModelError(what, raw.name, "positive, finite scales")
 
 
 def _check_slices(raw: RawNode, data: tuple[int, ...], scale: tuple[int, ...], axis: int, block: int) -> None:
@@ -106,7 +106,7 @@ def _check_slices(raw: RawNode, data: tuple[int, ...], scale: tuple[int, ...], a
     if scale != want:
         of = f"blocks of {block} along" if block else "slices of"
         what = f"{raw.op} has scales of shape {list(scale)} for {of} axis {axis} of data {list(data)}"
-        raise ModelError(Problem(what, raw.name, f"shape {list(want)}"))
+        raise ModelError(what, raw.name, f"shape {list(want)}")
 
 
 def _one_if_equal(zero: Array | None) -> int | Array:

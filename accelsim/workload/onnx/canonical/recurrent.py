@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
@@ -148,9 +148,9 @@ class _Layer:
         both = raw.attrs.get("direction", "forward") == "bidirectional"
         if self.directions != 1 + both:
             what = f"{raw.op} with weights of {self.directions} directions"
-            raise ModelError(Problem(what, raw.name, "2, of a bidirectional one" if both else "1"))
+            raise ModelError(what, raw.name, "2, of a bidirectional one" if both else "1")
         if not 0 < self.steps <= MAX_STEPS:
-            raise ModelError(Problem(f"{raw.op} over {self.steps} steps", raw.name, f"1 to {MAX_STEPS}"))
+            raise ModelError(f"{raw.op} over {self.steps} steps", raw.name, f"1 to {MAX_STEPS}")
 
     def _time_first(self, name: str) -> str:
         return self.chain.add("Transpose", name, perm=[1, 0, 2]) if self.batch_first else name
@@ -161,9 +161,7 @@ class _Layer:
             return None
         lengths = self.scope.constant(name)
         if lengths is None:
-            raise ModelError(
-                Problem(f"the sequence lengths of {self.raw.op} are values", self.raw.name, "constants")
-            )
+            raise ModelError(f"the sequence lengths of {self.raw.op} are values", self.raw.name, "constants")
         return None if (lengths == self.steps).all() else lengths
 
     def _of(self, index: int, direction: int) -> str:
@@ -210,7 +208,7 @@ class _Layer:
         unknown = [name for name in names if name not in _ACTIVATIONS]
         if unknown:
             raise ModelError(
-                Problem(f"activation {unknown[0]!r} of {self.raw.op}", self.raw.name, ", ".join(_ACTIVATIONS))
+                f"activation {unknown[0]!r} of {self.raw.op}", self.raw.name, ", ".join(_ACTIVATIONS)
             )
         given = {key: list(attrs.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
         for index, name in enumerate(names):

@@ -12,7 +12,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import MOST_NODES
@@ -62,7 +62,7 @@ class Budget:
         self.left -= count
         if self.left < 0:
             what = f"with {count:,} nodes more the unrolled model has {MOST_NODES - self.left:,}"
-            raise ModelError(Problem(what, name, f"{MOST_NODES:,} at the most"))
+            raise ModelError(what, name, f"{MOST_NODES:,} at the most")
 
 
 @dataclass
@@ -212,7 +212,7 @@ def ints(raw: RawNode, scope: Scope, index: int, attr: str = "") -> list[int] | 
     elements = scope.tensors[name].elements
     if elements > MOST_INTEGERS:
         what = f"input {index} of {raw.op} has {elements:,} elements"
-        raise ModelError(Problem(what, raw.name, f"{MOST_INTEGERS:,} at the most"))
+        raise ModelError(what, raw.name, f"{MOST_INTEGERS:,} at the most")
     values = scope.constant(name)
     if values is None:
         raise Foreign

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.rules import (
     Foreign,
@@ -244,5 +244,5 @@ def _resolved(target: list[int], shape: tuple[int, ...], where: str) -> list[int
     if target.count(-1) == 1 and known and elements % known == 0:
         target = [elements // known if size == -1 else size for size in target]
     if -1 in target or prod(target) != elements:
-        raise ModelError(Problem(f"cannot reshape {list(shape)} to {target}", where, f"{elements} elements"))
+        raise ModelError(f"cannot reshape {list(shape)} to {target}", where, f"{elements} elements")
     return target

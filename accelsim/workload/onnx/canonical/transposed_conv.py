@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, rule
@@ -32,9 +32,9 @@ def conv_transpose(raw: RawNode, scope: Scope) -> list[Node]:
     )  # fmt: skip
     if not geometry.fits:
         what = f"kernel {list(weights[2:])} and strides {list(strides)} of a transposed convolution"
-        raise ModelError(Problem(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases"))
+        raise ModelError(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases")
     if min(out) < 1:
-        raise ModelError(Problem(f"a result of {list(out)} places", raw.name, "at least one along each axis"))
+        raise ModelError(f"a result of {list(out)} places", raw.name, "at least one along each axis")
     chain = Chain(raw, scope)
     transposed_conv(chain, x, w, bias[0] if bias and bias[0] else None, geometry)
     chain.nodes[-1].outputs[0] = raw.outputs[0]

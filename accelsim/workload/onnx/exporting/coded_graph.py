@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.formats import table
 from accelsim.formats.integer import code_range
 from accelsim.types import Array
@@ -119,7 +119,7 @@ class Parts:
         """Scale and zero point of a tensor of codes; ModelError where the graph does not tell."""
         found = self.tensors[name].quant
         if found is None:
-            raise ModelError(Problem(f"tensor {name!r} holds codes of an unknown scale", self.old.name))
+            raise ModelError(f"tensor {name!r} holds codes of an unknown scale", self.old.name)
         return found
 
     def sum_scale(self, node: Node) -> Array:

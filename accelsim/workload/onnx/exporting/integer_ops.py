@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.formats.integer import code_range
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.exporting.writer import Writer
@@ -36,7 +36,7 @@ def matmul(node: Node, writer: Writer) -> None:
 def gemm(node: Node, writer: Writer) -> None:
     """Integer Gemm: transposes, MatMulInteger, then the 32-bit bias; ModelError unless alpha = beta = 1."""
     if node.attrs.get("alpha", 1.0) != 1.0 or node.attrs.get("beta", 1.0) != 1.0:
-        raise ModelError(Problem("integer Gemm with alpha or beta cannot be exported", node.name, "1 and 1"))
+        raise ModelError("integer Gemm with alpha or beta cannot be exported", node.name, "1 and 1")
     operands = [_turned(node, writer, index, key) for index, key in enumerate(("transA", "transB"))]
     with_bias = len(node.inputs) > 2 and bool(node.inputs[2])
     out = writer.step(node, "sum") if with_bias else node.outputs[0]
@@ -88,9 +88,7 @@ def _zero_points(node: Node, writer: Writer) -> list[str]:
     for key, operand in zip(("a_zero_point", "b_zero_point"), node.inputs, strict=False):
         dtype = writer.dtype(operand)
         if dtype not in ("int8", "uint8"):
-            raise ModelError(
-                Problem(f"{node.op} of {dtype} operands cannot be exported", node.name, "int8 or uint8")
-            )
+            raise ModelError(f"{node.op} of {dtype} operands cannot be exported", node.name, "int8 or uint8")
         names.append(writer.number(node, key, node.attrs.get(key, 0), np.dtype(dtype)))
     return names
 

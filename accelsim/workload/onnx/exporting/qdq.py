@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.formats import integer
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.onnx.exporting.coded_graph import Parts, is_code, moves
@@ -153,10 +153,10 @@ class _Writer:
     def _requantised(self, part: Node) -> None:
         (total,), (out,) = part.inputs, part.outputs
         if total not in self.real:
-            raise ModelError(Problem("Requantize of what is no product of codes", part.name))
+            raise ModelError("Requantize of what is no product of codes", part.name)
         wanted = np.asarray(self.parts.sums[total] / np.float32(self.parts.quant(out).scale), np.float32)
         if not np.allclose(wanted, part.attrs["multiplier"], rtol=1e-6, atol=0):
-            raise ModelError(Problem("Requantize with another multiplier than its scales give", part.name))
+            raise ModelError("Requantize with another multiplier than its scales give", part.name)
         self._give(part, self.real[total], out)
 
     def _give(self, part: Node, real: str, out: str) -> None:
@@ -186,7 +186,7 @@ class _Writer:
         """An op that keeps codes, on the reals that they stand for."""
         op = base.find(part.op)
         if op is None:
-            raise ModelError(Problem(f"{part.op} of codes has no QDQ form", part.name))
+            raise ModelError(f"{part.op} of codes has no QDQ form", part.name)
         codes = [name for name in part.inputs if name and is_code(self.parts.dtype(name))]
         quant = self.parts.quant(codes[0])
         inputs = [self._as_real(name) if name in codes else name for name in part.inputs]

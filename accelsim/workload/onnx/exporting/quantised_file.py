@@ -70,5 +70,5 @@ def in_form(graph: Graph, form: str) -> Graph:
     """The graph of canonical nodes that ``export_quantised`` writes. Raises as that."""
     if form not in FORMS:
         what = f"{form!r} is no form of a quantised model"
-        raise UsageError(Problem(what, "", " or ".join(FORMS), nearest(form, FORMS)))
+        raise UsageError(what, "", " or ".join(FORMS), nearest(form, FORMS))
     return FORMS[form](graph)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.constants import LAZY_ELEMENTS, Made, constant_tensor, format_of
 from accelsim.workload.graph import Tensor
@@ -29,7 +29,7 @@ def _constant(raw: RawNode, scope: Scope) -> Tensor | None:
     for attr, kind in kinds.items():
         if attr in raw.attrs:
             return constant_tensor(raw.outputs[0], np.asarray(raw.attrs[attr], kind))
-    raise ModelError(Problem("Constant without a dense value", raw.name, ", ".join(kinds)))
+    raise ModelError("Constant without a dense value", raw.name, ", ".join(kinds))
 
 
 def _made(
@@ -49,7 +49,7 @@ def _constant_of_shape(raw: RawNode, scope: Scope) -> Tensor | None:
     value = np.asarray(raw.attrs.get("value", np.zeros(1, np.float32))).reshape(-1)
     if value.size != 1:
         what = f"the value of ConstantOfShape has {value.size} elements"
-        raise ModelError(Problem(what, raw.name, "one"))
+        raise ModelError(what, raw.name, "one")
     return _made(raw, scope, tuple(shape), format_of(value.dtype), partial(np.full, shape, value[0]))
 
 
@@ -70,9 +70,7 @@ def _range(raw: RawNode, scope: Scope) -> Tensor | None:
     if start is None or limit is None or step is None:
         return None
     if not all(isfinite(number) for number in (start, limit, step)) or not step:
-        raise ModelError(
-            Problem(f"Range from {start} to {limit} by {step}", raw.name, "finite numbers, a step")
-        )
+        raise ModelError(f"Range from {start} to {limit} by {step}", raw.name, "finite numbers, a step")
     count = max(ceil((limit - start) / step), 0)
     dtype = scope.tensors[raw.inputs[0]].dtype
     return _made(raw, scope, (count,), dtype, partial(_steps, start, step, count))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem, brief
+from accelsim.errors import ModelError, brief
 from accelsim.workload.constants import format_of
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_memory
@@ -35,14 +35,14 @@ def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
 
     equation = str(node.attrs.get("equation", ""))
     if op_type(node) == "Einsum" and not EQUATION.fullmatch(equation):
-        raise ModelError(Problem(f"equation {brief(equation)}", node.name, "letters as in 'ij,jk->ik'"))
+        raise ModelError(f"equation {brief(equation)}", node.name, "letters as in 'ij,jk->ik'")
     if not _has_inference(node, opset):
         return _tried(node, ins, opset)
     model = _one_node_model(node, ins, opset)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # onnx raises InferenceError, and RuntimeError where a function body fails
-        raise ModelError(Problem(f"shapes of {op_type(node)} (opset {opset}): {error}", node.name)) from error
+        raise ModelError(f"shapes of {op_type(node)} (opset {opset}): {error}", node.name) from error
     found = {item.name: item.type.tensor_type for item in inferred.graph.output}
     return [_static(found.get(name), node, name) for name in node.outputs]
 
@@ -114,5 +114,5 @@ def _static(kind: Any, node: Node, name: str) -> tuple[tuple[int, ...], str]:
     )
     if kind is None or kind.elem_type not in FORMATS or None in dims or not kind.HasField("shape"):
         what = f"the shape or format of {name!r}, made by {op_type(node)}, depends on values"
-        raise ModelError(Problem(what, node.name, "static shapes"))
+        raise ModelError(what, node.name, "static shapes")
     return tuple(int(dim) for dim in dims if dim is not None), FORMATS[kind.elem_type]

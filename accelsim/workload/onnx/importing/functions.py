@@ -31,7 +31,7 @@ def inlined(proto: Any, path: Path) -> Any:
         return inliner.inline_local_functions(proto)
     except Exception as error:  # onnx raises its own types, RuntimeError and ValueError
         what = f"its functions cannot be put in place of their calls: {error}"
-        raise ModelError(Problem(what, str(path), "functions as ONNX defines them")) from error
+        raise ModelError(what, str(path), "functions as ONNX defines them") from error
 
 
 def _problems(proto: Any, functions: dict[Key, Any], where: str) -> Iterator[Problem]:

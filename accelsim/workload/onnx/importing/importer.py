@@ -219,7 +219,7 @@ def _keep(tensors: Iterable[Tensor], name: str, scope: Scope) -> None:
     for tensor in tensors:
         if len(tensor.shape) > MOST_DIMENSIONS or min(tensor.shape, default=0) < 0:
             what = f"{tensor.name!r} would have shape {list(tensor.shape)}"
-            raise ModelError(Problem(what, name, f"up to {MOST_DIMENSIONS} sizes from 0"))
+            raise ModelError(what, name, f"up to {MOST_DIMENSIONS} sizes from 0")
         if tensor.name:
             scope.tensors[tensor.name] = tensor
 
@@ -248,7 +248,7 @@ def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
         if not isinstance(error, Foreign):
             raise
         what = f"what {raw.qualified} does depends on values that only a run makes"
-        raise ModelError(Problem(what, raw.name, "constants")) from error
+        raise ModelError(what, raw.name, "constants") from error
     scope.tensors.update(within.tensors)
     nodes += added
     return True
@@ -266,7 +266,7 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
         shapes = _inferred(op, node, ins)
         if len(shapes) != len(node.outputs):
             what = f"{node.op} with {len(node.outputs)} results"
-            raise ModelError(Problem(what, node.name, str(len(shapes))))
+            raise ModelError(what, node.name, str(len(shapes)))
         outputs = [Tensor(name, *shape) for name, shape in zip(node.outputs, shapes, strict=True)]
         nodes.append(node)
     _keep(outputs, node.name, scope)
@@ -283,7 +283,7 @@ def _foreign(
     domain = node.attrs.get("domain", "")
     if not (defined(op_type(node), domain, scope.opset) and knows(op_type(node), domain, scope.opset)):
         what = f"no kernel knows this form of op {op_type(node)!r} of operator set {scope.opset}"
-        raise ModelError(Problem(what, node.name))
+        raise ModelError(what, node.name)
     noted_formats(node, [tensor.dtype if tensor else "" for tensor in ins])
     if constant:
         scope.trace.host.append(op_type(node))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import ModelError, Problem
+from accelsim.errors import ModelError
 from accelsim.workload.constants import constant_tensor
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, optional
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES
@@ -201,7 +201,7 @@ def _scan(raw: RawNode, scope: Scope) -> Body:
     count = attrs["num_scan_inputs"]
     if not 1 <= count <= len(raw.inputs):
         what = f"num_scan_inputs {count} of {len(raw.inputs)} inputs"
-        raise ModelError(Problem(what, raw.name, f"1 to {len(raw.inputs)}"))
+        raise ModelError(what, raw.name, f"1 to {len(raw.inputs)}")
     carried, scanned = list(raw.inputs[: len(raw.inputs) - count]), raw.inputs[len(raw.inputs) - count :]
     made = len(raw.outputs) - len(carried)
     axes = [

@@ -116,9 +116,9 @@ def _loaded(proto: Any, file: Path, offset: int) -> Any:
             stream.seek(offset)
             data = stream.read(size)
     except OSError as error:
-        raise ModelError(Problem(f"cannot be read ({error.strerror})", str(file))) from error
+        raise ModelError(f"cannot be read ({error.strerror})", str(file)) from error
     if len(data) != size:
-        raise ModelError(Problem(f"external data of {proto.name!r} is truncated", str(file), f"{size:,} B"))
+        raise ModelError(f"external data of {proto.name!r} is truncated", str(file), f"{size:,} B")
     return type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims, raw_data=data)
 
 
@@ -146,14 +146,12 @@ def parse(path: Path) -> Any:
     try:
         proto.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        raise ModelError(
-            Problem("truncated, or not an ONNX model", str(path), "a serialised ModelProto")
-        ) from error
+        raise ModelError("truncated, or not an ONNX model", str(path), "a serialised ModelProto") from error
     except OSError as error:
-        raise ModelError(Problem(f"cannot be read ({error.strerror})", str(path))) from error
+        raise ModelError(f"cannot be read ({error.strerror})", str(path)) from error
     if not proto.ir_version or not proto.opset_import or not proto.HasField("graph"):
         raise ModelError(
-            Problem("not an ONNX model (no IR version, operator set or graph)", str(path), "a ModelProto")
+            "not an ONNX model (no IR version, operator set or graph)", str(path), "a ModelProto"
         )
     if broken := list(islice(broken_texts(proto), MOST_TEXTS)):
         raise ModelError(

@@ -25,7 +25,7 @@ def refusing(op: str, name: str, ins: Iterable[Tensor | None]) -> Iterator[None]
             "nothing" if tensor is None else f"{tensor.name} {list(tensor.shape)}" for tensor in ins
         )
         what = f"{op} cannot take {given or 'no inputs'}: {_said(error)}"
-        raise ModelError(Problem(what, name, f"a node as ONNX defines {op}")) from error
+        raise ModelError(what, name, f"a node as ONNX defines {op}") from error
 
 
 def _said(error: BaseException) -> str:
