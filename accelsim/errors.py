@@ -33,11 +33,7 @@ class AccelsimError(Exception):
     """Base of all errors caused by input; the command line prints it and exits with code 2."""
 
     def __init__(
-        self,
-        problems: Problem | str | Iterable[Problem],
-        where: str = "",
-        expected: str = "",
-        nearest: str = "",
+        self, problems: Problem | str | Iterable[Problem], where: str = "", expected: str = "", nearest: str = ""
     ) -> None:
         if isinstance(problems, str):
             problems = Problem(problems, where, expected, nearest)
@@ -67,9 +63,7 @@ class Infeasible(AccelsimError):
     ``tile`` the smallest tile that was tried, in words.
     """
 
-    def __init__(
-        self, op: str, buffer: str, needed_B: int, available_B: int, tile: str, why: str = ""
-    ) -> None:
+    def __init__(self, op: str, buffer: str, needed_B: int, available_B: int, tile: str, why: str = "") -> None:
         self.op, self.buffer, self.tile, self.why = op, buffer, tile, why
         self.needed_B, self.available_B = needed_B, available_B
         reason = why or f"{buffer} needs {needed_B:,} B, {available_B:,} B are available"
@@ -107,8 +101,11 @@ class MemoryNeed:
         return {**asdict(self), "needed_B": self.needed_B}
 
     def __str__(self) -> str:
-        terms = [f"{memory_text(size_B)} of {what}"
-                 for what, size_B in (("weights", self.weights_B), ("states", self.states_B)) if size_B]  # fmt: skip
+        terms = [
+            f"{memory_text(size_B)} of {what}"
+            for what, size_B in (("weights", self.weights_B), ("states", self.states_B))
+            if size_B
+        ]
         if self.activations_B:
             at = f" (at {self.layer})" if self.layer else ""
             terms.append(f"at most {memory_text(self.activations_B)} of activations{at}")

@@ -118,9 +118,15 @@ def quantize(
     graph = _loaded(model, batch, weights, dict(shape or {}))
     given = load_dataset(data) if isinstance(data, str | Path) else data
     options = Options(
-        dtype=canonical(dtype), ranges=ranges, percentile=percentile, scheme=scheme, per_channel=not per_tensor,
-        bias_correction=bias_correction, ranges_from=_feeds(graph, given), seed=seed,
-    )  # fmt: skip
+        dtype=canonical(dtype),
+        ranges=ranges,
+        percentile=percentile,
+        scheme=scheme,
+        per_channel=not per_tensor,
+        bias_correction=bias_correction,
+        ranges_from=_feeds(graph, given),
+        seed=seed,
+    )
     _refuse_codes(graph)
     check_values(graph)
     real, state = _compiled(graph, options)
@@ -128,14 +134,10 @@ def quantize(
     proto = export_quantised(state.graph, format)
     before = _size(model) or export_onnx(graph).ByteSize()
     accuracy = _accuracy(real, state.graph, given) if isinstance(given, Dataset) else None
-    return Quantised(
-        proto, state.graph, format, layers, outputs, before, proto.ByteSize(), state.notes, accuracy
-    )
+    return Quantised(proto, state.graph, format, layers, outputs, before, proto.ByteSize(), state.notes, accuracy)
 
 
-def _loaded(
-    model: str | Path | Graph, batch: int | None, weights: str, shapes: dict[str, tuple[int, ...]]
-) -> Graph:
+def _loaded(model: str | Path | Graph, batch: int | None, weights: str, shapes: dict[str, tuple[int, ...]]) -> Graph:
     if not isinstance(model, Graph):
         return load_model(model, batch=batch, weights=weights, shapes=shapes)
     if batch is not None or weights != "model" or shapes:
@@ -269,11 +271,7 @@ def _errors(real: Graph, coded: Graph, options: Options) -> tuple[list[LayerErro
 
 def _accuracy(real: Graph, coded: Graph, data: Dataset) -> tuple[float, float] | None:
     """Top-1 accuracy of both graphs on at most ``SAMPLES`` test samples; None where there is nothing to classify."""
-    if (
-        not data.labelled
-        or len(real.outputs) != 1
-        or real.tensors[real.outputs[0]].shape[1:] != (data.classes,)
-    ):
+    if not data.labelled or len(real.outputs) != 1 or real.tensors[real.outputs[0]].shape[1:] != (data.classes,):
         return None
     name = real.inputs[0]
     count = real.tensors[name].shape[0]

@@ -75,9 +75,7 @@ class Result(Run):
         check(self, thorough)
 
     def with_energy(
-        self,
-        table: str | Path | EnergyTable | None = None,
-        memories: Mapping[str, str | Path | Memory] | None = None,
+        self, table: str | Path | EnergyTable | None = None, memories: Mapping[str, str | Path | Memory] | None = None
     ) -> Result:
         """Return the same run under another energy table, see ``account.what_if``: nothing is simulated again."""
         return answered(with_energy(self, table, memories))
@@ -158,9 +156,14 @@ def answered(run: Run) -> Result:
 
 
 def simulate(
-    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
-    progress: Callable[[float], None] | None = None, memory_model: str = DEFAULT, record: bool = False,
-) -> Result:  # fmt: skip
+    program: Program,
+    feeds: Mapping[str, Array] | None = None,
+    values: str = "off",
+    keep: bool = False,
+    progress: Callable[[float], None] | None = None,
+    memory_model: str = DEFAULT,
+    record: bool = False,
+) -> Result:
     """Simulate as ``accelsim.machine.simulate.simulate`` does; the run can be asked for its summary, layers and
     report."""
     return answered(simulate_program(program, feeds, values, keep, progress, memory_model, record))

@@ -56,9 +56,7 @@ DIMENSIONS: dict[str, Dimension] = {
         Dimension("B/s", "a bandwidth", "34 GB/s", {"B/s": 1, "bit/s": _BIT}, least=1, most=1e15),
         Dimension("Hz", "a frequency", "1.41 GHz", {"Hz": 1}, least=1e3, most=1e15),
         Dimension("J", "an energy", "0.9 pJ", {"J": 1}, least=1e-18, most=1),
-        Dimension(
-            "J/B", "an energy per byte", "0.9 pJ/B", {"J/B": 1, "J/byte": 1, "J/bit": 8}, least=1e-18, most=1
-        ),
+        Dimension("J/B", "an energy per byte", "0.9 pJ/B", {"J/B": 1, "J/byte": 1, "J/bit": 8}, least=1e-18, most=1),
         Dimension("W", "a power", "28 W", {"W": 1}, least=1e-12, most=1e6),
         Dimension("s", "a time", "40 ns", {"s": 1}, least=1e-15, most=1),
         Dimension(

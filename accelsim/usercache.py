@@ -46,8 +46,9 @@ def _folder(cache_home: str, _home: str | None) -> Path | None:
         return None
 
 
-def remembered(name: str, files: Callable[[], Iterable[Path]], make: Callable[[], Any],
-               complete: Callable[[Any], bool] = bool) -> Any:  # fmt: skip
+def remembered(
+    name: str, files: Callable[[], Iterable[Path]], make: Callable[[], Any], complete: Callable[[Any], bool] = bool
+) -> Any:
     """Return the JSON value that ``make`` gives, computed once for the same sources and the same contents of ``files``.
 
     ``name``: the file of the cache. ``complete``: whether a result may be kept. The result is equal to what ``make``
@@ -140,9 +141,7 @@ def key_of(files: Iterable[Path]) -> str | None:
 
 def digest(texts: Iterable[str]) -> str:
     """Return a hash of texts, which differs where any of them does."""
-    return hashlib.sha256(
-        "".join(f"{len(text)} {text}" for text in texts).encode(errors="surrogateescape")
-    ).hexdigest()
+    return hashlib.sha256("".join(f"{len(text)} {text}" for text in texts).encode(errors="surrogateescape")).hexdigest()
 
 
 @cache

@@ -11,9 +11,7 @@ from accelsim.explore.training import save_model
 from accelsim.workload.training import QuantConfig
 
 learnt = accelsim.train("digits-mlp", "digits", steps=200, on="edu-mixed", precision="mixed")
-print(
-    f"{learnt.test_accuracy:.1%} of the test digits; a step takes {learnt.step_s * 1e6:.1f} us on edu-mixed"
-)
+print(f"{learnt.test_accuracy:.1%} of the test digits; a step takes {learnt.step_s * 1e6:.1f} us on edu-mixed")
 
 with tempfile.TemporaryDirectory() as folder:
     path = save_model(learnt, Path(folder) / "digits.onnx")
@@ -24,7 +22,5 @@ with tempfile.TemporaryDirectory() as folder:
 for row in table.rows:
     print(f"{row.dtype}: {row.accuracy:.1%}, {row.chip_s * 1e6:.2f} us, {row.chip_J * 1e6:.2f} uJ per digit")
 
-four = accelsim.train(
-    learnt.graph, "digits", steps=100, optimiser="adam", fake_quant=QuantConfig("int4", "int4")
-)
+four = accelsim.train(learnt.graph, "digits", steps=100, optimiser="adam", fake_quant=QuantConfig("int4", "int4"))
 print(f"trained for int4: {four.test_accuracy:.1%}")

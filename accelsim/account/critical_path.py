@@ -25,25 +25,18 @@ OPERANDS = ("weights", "activations", "results", "states")
 """What a transfer moves: constants in, other operands in, anything out, and what the model keeps between calls."""
 
 OPERAND_LOOKS = {
-    "weights": ("#d55e00", "\\\\\\\\"), "activations": ("#e69f00", "||||"), "results": ("#8c510a", "----"),
+    "weights": ("#d55e00", "\\\\\\\\"),
+    "activations": ("#e69f00", "||||"),
+    "results": ("#8c510a", "----"),
     "states": ("#009e73", "----"),
-}  # fmt: skip
+}
 MACHINE = (
-    Reason(
-        "buffer_port",
-        "port of {resource}",
-        "waiting for a port of {resource}",
-        "buffer ports",
-        "#7a5195",
-        "++++",
-    ),
+    Reason("buffer_port", "port of {resource}", "waiting for a port of {resource}", "buffer ports", "#7a5195", "++++"),
     Reason("hand_over", "hand-over", "handing over between engines", "hand-over", "#cfcfcf"),
 )
 """What time goes to whatever the engines are."""
 KINDS: dict[str, Reason] = {
-    reason.key: reason
-    for reasons in (*(kind.reasons for kind in ENGINES.values()), MACHINE)
-    for reason in reasons
+    reason.key: reason for reasons in (*(kind.reasons for kind in ENGINES.values()), MACHINE) for reason in reasons
 }
 """Kinds of blame; 'transfer' is data on the move, as fast as the memory or link that is the slower allows."""
 UNUSED = {reason.unused_of: reason.key for reason in KINDS.values() if reason.unused_of}
@@ -54,8 +47,10 @@ def _by_operand(reason: Reason) -> list[Reason]:
     """Return what stands for a reason in columns and legends: of a transfer what it moves."""
     if reason.key != "transfer":
         return [reason]
-    return [reason._replace(key=name, legend=f"moving {name}", colour=OPERAND_LOOKS[name][0],
-                            hatch=OPERAND_LOOKS[name][1]) for name in OPERANDS]  # fmt: skip
+    return [
+        reason._replace(key=name, legend=f"moving {name}", colour=OPERAND_LOOKS[name][0], hatch=OPERAND_LOOKS[name][1])
+        for name in OPERANDS
+    ]
 
 
 LISTED: dict[str, Reason] = {each.key: each for reason in KINDS.values() for each in _by_operand(reason)}

@@ -44,11 +44,16 @@ def command_prices(run: Run) -> dict[tuple[str, str], float]:
             continue
         own = 0.0 if stats.shared else 1.0
         prices |= {
-            (name, ACT): table.act_J, (name, RD): table.read_J, (name, WR): table.write_J,
-            (name, REF): own * table.refresh_J, (name, REFPB): own * table.refresh_bank_J,
-            (name, IO[0]): table.io_read_J, (name, IO[1]): table.io_write_J,
-            (name, READ): 0.0, (name, WRITE): 0.0,
-        }  # fmt: skip
+            (name, ACT): table.act_J,
+            (name, RD): table.read_J,
+            (name, WR): table.write_J,
+            (name, REF): own * table.refresh_J,
+            (name, REFPB): own * table.refresh_bank_J,
+            (name, IO[0]): table.io_read_J,
+            (name, IO[1]): table.io_write_J,
+            (name, READ): 0.0,
+            (name, WRITE): 0.0,
+        }
     return prices
 
 

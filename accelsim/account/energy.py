@@ -19,18 +19,7 @@ from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category, Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
-from accelsim.program.actions import (
-    ACTIVE,
-    HOST_OP,
-    MAC,
-    READ,
-    SKIPPED,
-    TRANSFER,
-    WAYS,
-    WRITE,
-    ActionName,
-    idle,
-)
+from accelsim.program.actions import ACTIVE, HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
 from accelsim.spec.energy import sram_J_per_B
@@ -167,8 +156,7 @@ def within_design_power(run: Run, rows: Sequence[EnergyRow]) -> list[EnergyRow]:
         return list(rows)
     share = min(1.0, left_W(run.chip) * run.seconds / drawn_J)
     return [
-        row._replace(energy_J=row.energy_J * share) if near else row
-        for row, near in zip(rows, on_board, strict=True)
+        row._replace(energy_J=row.energy_J * share) if near else row for row, near in zip(rows, on_board, strict=True)
     ]
 
 
@@ -200,9 +188,7 @@ def _done(run: Run, row: Row) -> float:
 
 def _unpriced(chip: Chip, component: str, action: str, prices: dict[tuple[str, str], float]) -> str:
     known = [name for owner, name in prices if owner == component]
-    has = (
-        f"it has {', '.join(known)}" if known else f"components: {', '.join(sorted({c for c, _ in prices}))}"
-    )
+    has = f"it has {', '.join(known)}" if known else f"components: {', '.join(sorted({c for c, _ in prices}))}"
     return f"{chip.name} has no energy for action {action!r} of component {component!r}; {has}"
 
 
@@ -216,9 +202,7 @@ def _static_rows(run: Run) -> list[EnergyRow]:
         for step, fs in shares.items()
         if fs and action not in by_command
     ]
-    return rows + [
-        EnergyRow(STATIC, action, OUTSIDE, "", fs, joules) for action, fs, joules in dram.standby(run)
-    ]
+    return rows + [EnergyRow(STATIC, action, OUTSIDE, "", fs, joules) for action, fs, joules in dram.standby(run)]
 
 
 def _host_rows(run: Run) -> list[EnergyRow]:
@@ -263,9 +247,7 @@ def by_op(rows: Iterable[EnergyRow]) -> dict[int, float]:
 
 
 def _categories() -> tuple[Category, ...]:
-    found = {
-        entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories
-    }
+    found = {entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories}
     found |= {ON_CHIP.name: ON_CHIP}
     found |= {entry.name: entry for kind in ENGINES.values() for entry in kind.categories}
     return (*found.values(), *OFF_CHIP)

@@ -119,9 +119,7 @@ def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
         return Figure(component, what, table.node, energy_J, energy_J, per, status, origin, source)
 
     for name, energy in table.mac.items():
-        yield row(
-            "arithmetic", f"{name} multiply-accumulate", energy, "operation", trust.mac_status(table, name)
-        )
+        yield row("arithmetic", f"{name} multiply-accumulate", energy, "operation", trust.mac_status(table, name))
     for name, energy in table.vector.items():
         yield row("arithmetic", f"{name} add", energy, "operation", trust.vector_status(table, name))
     yield row("register", "register of a PE", table.register / 8, "bit", trust.register_status(table))

@@ -14,15 +14,7 @@ from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
 from accelsim.account.interval import energy_interval, in_any_lab, latency_interval, power_interval
-from accelsim.account.spans import (
-    OUTSIDE,
-    ideal_seconds,
-    is_level,
-    is_off_chip,
-    macs_by_format,
-    own_fs,
-    peak_mac_rate,
-)
+from accelsim.account.spans import OUTSIDE, ideal_seconds, is_level, is_off_chip, macs_by_format, own_fs, peak_mac_rate
 from accelsim.machine.run import Run
 from accelsim.pause import no_collection
 from accelsim.program.actions import READ
@@ -243,9 +235,7 @@ def _cached(run: Run, level: str) -> dict[str, Any]:
     return run.caches[level].as_dict() if level in run.caches else {}
 
 
-def _by_memory(
-    names: Iterable[str], by_step: dict[int, dict[str, tuple[int, int]]]
-) -> dict[str, dict[str, int]]:
+def _by_memory(names: Iterable[str], by_step: dict[int, dict[str, tuple[int, int]]]) -> dict[str, dict[str, int]]:
     found = dict.fromkeys(names, (0, 0)) | _added(by_step.values())
     return {name: {"read_B": read, "write_B": write} for name, (read, write) in found.items()}
 
@@ -347,10 +337,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 def notes(run: Run) -> list[str]:
     """Return what the compiler has to say of a run, and how much of it was replayed."""
-    return [
-        *run.program.notes,
-        *([run.replay.text] if run.replay is not None and run.replay.commands else []),
-    ]
+    return [*run.program.notes, *([run.replay.text] if run.replay is not None and run.replay.commands else [])]
 
 
 def _rates(run: Run) -> dict[str, Any]:

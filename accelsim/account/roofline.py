@@ -54,10 +54,7 @@ def rooflines(run: Run) -> list[Roofline]:
     rows = [layer for layer in layers(run) if layer.utilisation is not None]
     weights = home(run.chip, "weights")
     peak = OPS_PER_MAC * peak_mac_rate(run.chip, mac_format)
-    return [
-        _roofline(run, name, peak, rows)
-        for name in sorted(run.chip.memories, key=lambda name: name != weights)
-    ]
+    return [_roofline(run, name, peak, rows) for name in sorted(run.chip.memories, key=lambda name: name != weights)]
 
 
 def _roofline(run: Run, memory: str, peak: float, rows: list[Layer]) -> Roofline:

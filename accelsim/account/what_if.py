@@ -19,9 +19,7 @@ ENERGIES = ("read_energy", "write_energy", "static_power", "energy_status", "sou
 
 
 def with_energy(
-    run: Run,
-    table: str | Path | EnergyTable | None = None,
-    memories: Mapping[str, str | Path | Memory] | None = None,
+    run: Run, table: str | Path | EnergyTable | None = None, memories: Mapping[str, str | Path | Memory] | None = None
 ) -> Run:
     """``run`` with another energy table, and with the energies of other devices for the memories of the chip.
 
@@ -58,9 +56,7 @@ def _memory_problems(run: Run, memories: Mapping[str, Any]) -> Iterator[Problem]
     have = run.chip.memories
     for name in memories:
         if name not in have:
-            yield Problem(
-                f"the chip has no memory {name!r}", run.chip.name, ", ".join(have), nearest(name, have)
-            )
+            yield Problem(f"the chip has no memory {name!r}", run.chip.name, ", ".join(have), nearest(name, have))
         others = sorted({row.action for row in run.ledger if row.component == name} - set(WAYS))
         if others:
             what = f"the energy of {name} is counted by command ({', '.join(others)}), not by byte"

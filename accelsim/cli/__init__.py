@@ -51,10 +51,7 @@ COMMANDS = {
     "measure": ("accelsim.cli.measure", "time kernels of PyTorch on a GPU of this machine"),
     "lesson": ("accelsim.cli.lesson", "lessons that check themselves: start, check, hint, grade"),
     "array": ("accelsim.cli.array", "time and count one matrix product on a systolic array"),
-    "validate": (
-        "accelsim.cli.validate",
-        "compare with hardware models, other simulators and published figures",
-    ),
+    "validate": ("accelsim.cli.validate", "compare with hardware models, other simulators and published figures"),
 }
 """Command -> module that holds it under its own name, and what it does."""
 
@@ -99,8 +96,9 @@ def ended_by_signals() -> Iterator[None]:
     """
     before, stopped = {}, list[int]()
     if threading.current_thread() is threading.main_thread():
-        handlers = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in ENDING
-                    if hasattr(signal, name)}  # fmt: skip
+        handlers = {
+            getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in ENDING if hasattr(signal, name)
+        }
         usual = (signal.SIG_DFL, signal.default_int_handler)
         before = {number: handler for number, handler in handlers.items() if handler in usual}
 
@@ -255,8 +253,9 @@ def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: accelsim run resnet50 --on tpu-v1 --out reports/resnet50-tpu-v1",
 )
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version,
-              help="Print the version and exit.")  # fmt: skip
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version and exit."
+)
 def main() -> None:
     """Simulate AI accelerators: values, seconds, joules and where they go.
 

@@ -24,22 +24,34 @@ if TYPE_CHECKING:
     "accelsim accuracy digits-mlp --on edu-mixed,tpu-v1",
     "accelsim accuracy digits-cnn --on edu-mixed,tpu-v1,neuroncore-v2 --qat int8,int4 --out reports/digits-cnn",
     "accelsim accuracy digits-mlp --on edu-mixed --dtypes int4 --keep fp16 --budget 0.5",
-    outputs="csv plot json", cls=Grouped,
-)  # fmt: skip
+    outputs="csv plot json",
+    cls=Grouped,
+)
 @click.argument("model")
 @option("--on", "Chips: names (see 'accelsim chips') or YAML files.", required=True, metavar="CHIP,...")
-@click.option("--dtypes", default="fp32,tf32,bf16,fp16,fp8,int8,int4,int1", show_default=True, metavar="FORMAT,...",
-              help="Number formats to compare; weights x activations as in int4xint8.")  # fmt: skip
-@click.option("--data", default="digits", show_default=True, metavar="digits|FILE.npz",
-              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.")  # fmt: skip
+@click.option(
+    "--dtypes",
+    default="fp32,tf32,bf16,fp16,fp8,int8,int4,int1",
+    show_default=True,
+    metavar="FORMAT,...",
+    help="Number formats to compare; weights x activations as in int4xint8.",
+)
+@click.option(
+    "--data",
+    default="digits",
+    show_default=True,
+    metavar="digits|FILE.npz",
+    help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.",
+)
 @option("--qat", "Formats that the model is also trained for.", "", metavar="FORMAT,...")
 @option("--batch", "Samples of one run.", 1, least=1)
 @option("--steps", "Steps of each training: of a listed model, and of --qat.", 1000, least=1)
 @option("--seed", "Seed of the trainings.", 0, least=0)
 @number_options
 @limit_options
-@click.option("--keep", default="", metavar="FORMAT",
-              help="Find the layers that must stay in this wider format to meet --budget.")  # fmt: skip
+@click.option(
+    "--keep", default="", metavar="FORMAT", help="Find the layers that must stay in this wider format to meet --budget."
+)
 @option("--budget", "Points of accuracy that --keep may lose.", 0.5, type=click.FloatRange(0))
 @option("--out", "Directory for the page, the CSV file and the plot.", type=OUT)
 def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked: Any) -> Answer:
@@ -59,9 +71,7 @@ def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked
     asked |= {name: whole_list(asked[name]) for name in ("on", "dtypes", "qat")}
     several = len(asked["on"]) != 1 or len(asked["dtypes"]) != 1
     more = out or asked["qat"] or click.get_current_context().params["plot"]
-    gather.refuse(
-        not asked["dtypes"] and not asked["qat"], "no format", "--dtypes", "at least one, such as int8"
-    )
+    gather.refuse(not asked["dtypes"] and not asked["qat"], "no format", "--dtypes", "at least one, such as int8")
     gather.refuse(not asked["on"], "no chip", "--on", "at least one (see 'accelsim chips')")
     if keep:
         gather.refuse(several, "--keep with several chips or formats", "", "one of --on, one of --dtypes")
@@ -78,9 +88,7 @@ def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked
         stage("search", 0.0)
         (chip,), (dtype,), _ = (asked.pop(name) for name in ("on", "dtypes", "qat"))
         model, data = asked.pop("model"), asked.pop("data")
-        choice = keep_layers(
-            model, chip, data, dtype=dtype, keep=keep, budget=budget / 100, options=options, **asked
-        )
+        choice = keep_layers(model, chip, data, dtype=dtype, keep=keep, budget=budget / 100, options=options, **asked)
     return said.kept_wide(choice, dtype, keep)
 
 

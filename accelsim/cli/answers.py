@@ -32,9 +32,13 @@ PAGE = "report.html"
 
 
 def answers(
-    *examples: str, outputs: str = "csv json", make: Callable[..., Any] = click.command, name: str | None = None,
-    helps: Mapping[str, str] = MappingProxyType({}), **command: Any,
-) -> Callable[[Callable[..., Answer | None]], Any]:  # fmt: skip
+    *examples: str,
+    outputs: str = "csv json",
+    make: Callable[..., Any] = click.command,
+    name: str | None = None,
+    helps: Mapping[str, str] = MappingProxyType({}),
+    **command: Any,
+) -> Callable[[Callable[..., Answer | None]], Any]:
     """Make of a function a click command (``make``: or a group) with these ``outputs``, keys of ``HELP``.
 
     The function takes a ``Gather`` first, which already holds what is wrong with the files to write, then its own

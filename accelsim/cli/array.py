@@ -25,20 +25,30 @@ MOST_EDGES = 2000
     "accelsim array --rows 16 --cols 16 --dataflow ws,os,is 64 32 48",
     "accelsim array --rows 4 --cols 4 --watch --edge 8 5 4 4",
     "accelsim array --shapes shapes.csv --csv results.csv",
-)  # fmt: skip
+)
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
 @option("--rows", "Rows of PEs.", 128, least=1)
 @option("--cols", "Columns of PEs.", 128, least=1)
-@click.option("--dataflow", default="ws", show_default=True, metavar=f"{'|'.join(DATAFLOWS)}[,...]",
-              help="What stays in the PEs; several are compared.")  # fmt: skip
+@click.option(
+    "--dataflow",
+    default="ws",
+    show_default=True,
+    metavar=f"{'|'.join(DATAFLOWS)}[,...]",
+    help="What stays in the PEs; several are compared.",
+)
 @option("--schedule", "scalesim, sequential or overlapped.", "overlapped")
 @option("--shadow-load", "column or diagonal.", "column")
 @option("--energy", "Energy table for the array's accesses: a name or a YAML file.", ENERGY, metavar="TABLE")
 @option("--dtype", "Format whose energies are read from that table.", "int8")
 @flag("--watch", "Print every register at every clock edge (at most 64 PEs).")
 @option("--edge", "With --watch: only this clock edge.", least=1)
-@click.option("--shapes", "given", type=FILE, help="Many products: a CSV file with columns array_rows, array_cols, "
-              "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.")  # fmt: skip
+@click.option(
+    "--shapes",
+    "given",
+    type=FILE,
+    help="Many products: a CSV file with columns array_rows, array_cols, "
+    "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.",
+)
 def array(
     gather: Gather, sizes: tuple[int, ...], given: Path | None, watch: bool, edge: int | None, **setup: Any
 ) -> Answer | None:
@@ -83,9 +93,7 @@ def _figures(sizes: tuple[int, ...], setup: dict[str, Any]) -> dict[str, Any]:
     from accelsim.engines.systolic.sweep import one
 
     M, N, K = sizes
-    return one(
-        setup["rows"], setup["cols"], setup["dataflow"], setup["schedule"], M, N, K, setup["shadow_load"]
-    )
+    return one(setup["rows"], setup["cols"], setup["dataflow"], setup["schedule"], M, N, K, setup["shadow_load"])
 
 
 def _side_by_side(sizes: tuple[int, ...], names: list[str], setup: dict[str, Any]) -> Answer:

@@ -17,10 +17,7 @@ def parsed_batches(context: click.Context, option: click.Parameter, text: str) -
     wrong = [part for part, size in sizes.items() if size is None]
     if wrong or not sizes:
         raise UsageError(
-            [
-                Problem(f"{part!r} is no batch size", "--batches", "whole numbers from 1, with commas")
-                for part in wrong
-            ]
+            [Problem(f"{part!r} is no batch size", "--batches", "whole numbers from 1, with commas") for part in wrong]
             or Problem("no batch size", "--batches", "whole numbers from 1, with commas")
         )
     return tuple(size for size in sizes.values() if size is not None)
@@ -30,7 +27,7 @@ def parsed_batches(context: click.Context, option: click.Parameter, text: str) -
     "accelsim batching cnn --on tpu-v1 --batches 1,2,4,8,16,32,64",
     "accelsim batching resnet50 --on tpu-v1 --set memories.pcie_memory.link=links/pcie-gen5-x16 --plot batching.png",
     outputs="csv plot json",
-)  # fmt: skip
+)
 @click.argument("model")
 @option("--on chip", "A chip's name or its YAML file.", required=True, metavar="CHIP")
 @option("--batches", "Batch sizes.", "1,2,4,8,16,32,64,128,256", callback=parsed_batches, metavar="N,N,...")

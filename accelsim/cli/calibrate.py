@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "accelsim calibrate a100-80-sxm --data measured.csv --site mysite --out mysite.yaml",
     "accelsim calibrate t4 --data products.csv --data functions.csv --out my-t4.yaml",
     "accelsim calibrate 2x-dgx-a100 --data collectives.csv --out my-cluster.yaml",
-)  # fmt: skip
+)
 @click.argument("chip")
 @click.option(
     "--data",
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 @option("--device", "Use rows of this device; default: the names of the chip.", metavar="NAME")
 @option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @option(
-    "--site",
-    "Fit the two numbers of a site (clock under load, host), and leave the chip as it is.",
-    metavar="NAME",
+    "--site", "Fit the two numbers of a site (clock under load, host), and leave the chip as it is.", metavar="NAME"
 )
 @option("--constants", "The constants to fit; constants joined by + share a value.", metavar="A,B+C")
 @option("--seed", "Seed of random starts and of the rows that are left out.", 0, type=int)

@@ -16,12 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def from_checkout(module: str, command: str) -> Any:
     """Import ``module`` of the checkout for ``command``. Raise UsageError in an installed package."""
     if not ROOT.joinpath(*module.split(".")).with_suffix(".py").is_file():
-        what = (
-            f"'{command}' needs a checkout of the project, which holds the checks and what they compare with"
-        )
-        raise UsageError(
-            what, expected=f"in a checkout: pip install -e . && {command}; this is an installed package"
-        )
+        what = f"'{command}' needs a checkout of the project, which holds the checks and what they compare with"
+        raise UsageError(what, expected=f"in a checkout: pip install -e . && {command}; this is an installed package")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     return import_module(module)

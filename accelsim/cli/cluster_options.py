@@ -172,9 +172,10 @@ def _unread(fused: Fused) -> list[Problem]:
     reads = POLICIES[fused.policy].reads
     found = []
     for typed, there, field in (
-        ("--threshold", fused.threshold, "threshold_B"), ("--cycle", fused.cycle, "cycle_fs"),
+        ("--threshold", fused.threshold, "threshold_B"),
+        ("--cycle", fused.cycle, "cycle_fs"),
         ("--tune-gradients", fused.tune_gradients, "threshold_B"),
-    ):  # fmt: skip
+    ):
         if there and field not in reads:
             fitting = " or ".join(name for name, entry in POLICIES.items() if field in entry.reads)
             what = f"{typed} with --gradients {fused.policy}, which has none to choose"

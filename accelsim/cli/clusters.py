@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @option("--routes", "Show the route from device A to device B (ranks or labels).", nargs=2, metavar="A B")
-def clusters(
-    gather: Gather, name: str | None, overrides: tuple[str, ...], routes: tuple[str, str] | None
-) -> Answer:
+def clusters(gather: Gather, name: str | None, overrides: tuple[str, ...], routes: tuple[str, str] | None) -> Answer:
     """List the clusters that can follow --on beside chips, or show the parts of NAME.
 
     A number may stand before a name: 16x-dgx-a100 has sixteen nodes, 64x-tpu-v4-pod sixty-four devices. Bandwidths are
@@ -55,9 +53,7 @@ def _all(gather: Gather, overrides: tuple[str, ...], routes: object) -> Answer:
     given = [option for option, value in about if value]
     with gather.also():
         if given:
-            raise UsageError(
-                Problem("it is about one cluster", option, "the name of a cluster") for option in given
-            )
+            raise UsageError(Problem("it is about one cluster", option, "the name of a cluster") for option in given)
     gather.done()
     return said.clusters(listing("clusters", _every_row))
 

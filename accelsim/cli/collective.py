@@ -41,28 +41,49 @@ def _group(text: str) -> tuple[int, ...]:
     "accelsim collective all_reduce --on dgx-h100 --size 1MiB --library vllm --caller eager",
     "accelsim collective all_reduce --on dgx-h100 --sweep --plot sweep.png",
     outputs="csv plot json",
-)  # fmt: skip
+)
 @click.argument("kind")
-@option(
-    "--on cluster", "A cluster: a name ('16x-dgx-a100') or a YAML file.", required=True, metavar="CLUSTER"
+@option("--on cluster", "A cluster: a name ('16x-dgx-a100') or a YAML file.", required=True, metavar="CLUSTER")
+@click.option(
+    "--size",
+    "texts",
+    multiple=True,
+    metavar="SIZE",
+    help="Size of a device's whole buffer: '1GB'. Repeatable with --sweep; 64 MiB without.",
 )
-@click.option("--size", "texts", multiple=True, metavar="SIZE",
-              help="Size of a device's whole buffer: '1GB'. Repeatable with --sweep; 64 MiB without.")  # fmt: skip
-@click.option("--algorithm", default="", metavar="NAME",
-              help="library, auto (the fastest on the wires), or one by name; without: library where the cluster "
-              "states its constants, else auto.")  # fmt: skip
-@click.option("--library", "library", default="", metavar="NAME",
-              help="A communication library of the cluster: nccl, vllm, nccl-pytorch; without: its own.")  # fmt: skip
-@click.option("--caller", type=click.Choice(["graph", "eager"]), default="graph",
-              help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).")  # fmt: skip
-@click.option("--dtype", default="", metavar="FORMAT", help="Number format that is summed, of which a library's choice "
-              "may depend; without: any.")  # fmt: skip
-@option(
-    "--group devices", "Devices that take part, in order: '0-7' or '0,8,16'; without: all.", metavar="DEVICES"
+@click.option(
+    "--algorithm",
+    default="",
+    metavar="NAME",
+    help="library, auto (the fastest on the wires), or one by name; without: library where the cluster "
+    "states its constants, else auto.",
 )
+@click.option(
+    "--library",
+    "library",
+    default="",
+    metavar="NAME",
+    help="A communication library of the cluster: nccl, vllm, nccl-pytorch; without: its own.",
+)
+@click.option(
+    "--caller",
+    type=click.Choice(["graph", "eager"]),
+    default="graph",
+    help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).",
+)
+@click.option(
+    "--dtype",
+    default="",
+    metavar="FORMAT",
+    help="Number format that is summed, of which a library's choice may depend; without: any.",
+)
+@option("--group devices", "Devices that take part, in order: '0-7' or '0,8,16'; without: all.", metavar="DEVICES")
 @option("--chunks", "Chunks of the buffer that follow each other.", type=click.IntRange(1, 4096))
-@click.option("--conventions", type=click.Choice(["astrasim", "astrasim-aware"]),
-              help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.")  # fmt: skip
+@click.option(
+    "--conventions",
+    type=click.Choice(["astrasim", "astrasim-aware"]),
+    help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.",
+)
 @flag("--routes with_routes", "Show the route from each device to the next.")
 @flag("--sweep swept", "Bus bandwidth against size, for every algorithm.")
 @option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
@@ -107,9 +128,7 @@ def collective(
     size = (sizes or (DEFAULT_B,))[0]
     rows: list[dict[str, Any]] = []
     if swept or click.get_current_context().params["plot"] is not None:
-        swept_B = counted(
-            sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True)
-        )
+        swept_B = counted(sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True))
         rows = said.sweep(topology, software, kind, swept_B, *how)
     theirs = routes = None
     if conventions:

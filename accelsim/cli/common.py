@@ -227,8 +227,13 @@ def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
         ctx.with_resource(also_png())
 
 
-png_option = click.option("--png", is_flag=True, expose_value=False, callback=_also_png,
-                          help="Draw the pictures of the report as PNG too, beside SVG.")  # fmt: skip
+png_option = click.option(
+    "--png",
+    is_flag=True,
+    expose_value=False,
+    callback=_also_png,
+    help="Draw the pictures of the report as PNG too, beside SVG.",
+)
 
 
 def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:

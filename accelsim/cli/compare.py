@@ -41,23 +41,22 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
     "accelsim compare reports/cnn reports/cnn-8x8 --layers all",
     "accelsim compare reports/* --plot comparison.svg --csv comparison.csv",
     "accelsim compare resnet50 --on k80,p100,v100-sxm2-16,t4,a100-80-sxm,h100-sxm --plot decade.png",
-    outputs="csv plot json", cls=_BareLayers,
+    outputs="csv plot json",
+    cls=_BareLayers,
     helps={"plot": "Draw latency and energy relative to the first run: FILE.png or FILE.svg."},
-)  # fmt: skip
+)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @option("--on chips", "RUN is a model, which runs on these chips first, without values.", metavar="A,B")
 @option("--dtype", "With --on: number format; default: the one that each chip prefers.", "")
 @option("--batch", "With --on: first dimension of every input.", least=1)
-@click.option("--layers", callback=_asked_layers,
-              metavar="[N|all]", help="Of two runs of one model: the layers that differ most in time, side by side; "
-              f"without a number {LAYERS}.")  # fmt: skip
+@click.option(
+    "--layers",
+    callback=_asked_layers,
+    metavar="[N|all]",
+    help=f"Of two runs of one model: the layers that differ most in time, side by side; without a number {LAYERS}.",
+)
 def compare(
-    gather: Gather,
-    runs: tuple[str, ...],
-    chips: str | None,
-    dtype: str,
-    batch: int | None,
-    layers: int | None,
+    gather: Gather, runs: tuple[str, ...], chips: str | None, dtype: str, batch: int | None, layers: int | None
 ) -> Answer:
     """Compare each RUN (a directory that 'accelsim run --out' wrote) with the first.
 

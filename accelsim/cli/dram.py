@@ -58,30 +58,40 @@ def dram() -> None:
 def replay_on(name: str) -> click.Command:
     """The command that replays a trace on the memory of that name."""
     return Grouped(
-        name, callback=functools.partial(_replay.callback, name=name), params=_replay.params, epilog=EXAMPLES,
+        name,
+        callback=functools.partial(_replay.callback, name=name),
+        params=_replay.params,
+        epilog=EXAMPLES,
         help=f"Replay a trace on {name} alone.",
-    )  # fmt: skip
+    )
 
 
 @answers(outputs="out csv plot json", helps={"out": FOLDER})
-@click.option("--trace", default="seq_read", show_default=True, help="A file of accesses (text, or of 'accelsim run "
-              "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
-              "chase.")  # fmt: skip
+@click.option(
+    "--trace",
+    default="seq_read",
+    show_default=True,
+    help="A file of accesses (text, or of 'accelsim run "
+    "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
+    "chase.",
+)
 @option("--memory", "Which memory of a saved run, if it had several.", "", metavar="NAME")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
-@option(
-    "--outstanding", "Accesses in flight; 1: each waits for the one before.", type=click.IntRange(1, 1000000)
-)
-@option(
-    "--injection", "Accesses accepted per clock; default: one per channel.", type=click.IntRange(1, 1000000)
-)
+@option("--outstanding", "Accesses in flight; 1: each waits for the one before.", type=click.IntRange(1, 1000000))
+@option("--injection", "Accesses accepted per clock; default: one per channel.", type=click.IntRange(1, 1000000))
 @option("--clocks", "Window of the picture of bank activity (with --out).", metavar="A:B")
 @option("--channel", "Channel of that picture.", 0, least=0)
 @controller_options
 def _replay(
-    gather: Gather, name: str, trace: str, memory: str, rest: tuple[str, ...], clocks: str | None, channel: int,
+    gather: Gather,
+    name: str,
+    trace: str,
+    memory: str,
+    rest: tuple[str, ...],
+    clocks: str | None,
+    channel: int,
     **asked: Any,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Replay a trace on one memory; everything that is wrong is told before anything runs."""
     from accelsim.dram.traces import NAMED
     from accelsim.explore import dram_replay

@@ -40,15 +40,20 @@ def _facts(name: str) -> dict[str, Any]:
     spec = load_dram(name)
     made = device(spec)
     return {
-        "name": name, "standard": spec.standard, "rate_per_s": float(spec.rate), "peak_Bps": made.peak_Bps,
-        "capacity_B": made.geometry.capacity_B, "energy_status": spec.energy_status or "none",
-    }  # fmt: skip
+        "name": name,
+        "standard": spec.standard,
+        "rate_per_s": float(spec.rate),
+        "peak_Bps": made.peak_Bps,
+        "capacity_B": made.geometry.capacity_B,
+        "energy_status": spec.energy_status or "none",
+    }
 
 
 @answers(
     "accelsim dram compare ddr3-1600 ddr4-3200 lpddr4-2400 hbm2-2000 hbm3",
-    outputs="out csv plot json", helps={"out": FOLDER},
-)  # fmt: skip
+    outputs="out csv plot json",
+    helps={"out": FOLDER},
+)
 @click.argument("names", nargs=-1, metavar="[DRAM]...")
 @controller_options
 def compare(gather: Gather, names: tuple[str, ...], **asked: Any) -> Answer:

@@ -26,11 +26,16 @@ def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--timeout", help="Idle clocks after which a row is closed (page policy timeout)."),
         click.option("--window", help="Requests of one direction that are reordered; 1: in order."),
         click.option("--refresh", help="all_bank, staggered, per_bank or none."),
-        click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
-                     help="Change a field of the spec, e.g. organisation.ranks=1. Repeatable."),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="PATH=VALUE",
+            help="Change a field of the spec, e.g. organisation.ranks=1. Repeatable.",
+        ),
         click.option("--model", default="bank", show_default=True, help="bank, pattern, bandwidth or ideal."),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N accesses of a trace."),
-    )  # fmt: skip
+    )
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
 

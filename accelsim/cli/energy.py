@@ -27,9 +27,10 @@ def energy() -> None:
     "accelsim energy table --node 16",
     "accelsim energy table --json",
     "accelsim energy table --out reports/energy",
-    outputs="out csv plot json", helps={"out": "Directory for the figures as CSV and JSON, and the picture of them."},
+    outputs="out csv plot json",
+    helps={"out": "Directory for the figures as CSV and JSON, and the picture of them."},
     make=energy.command,
-)  # fmt: skip
+)
 @option("--node", "Only this process node, scaled if need be.", type=click.FloatRange(min=1), metavar="NM")
 def table(gather: Gather, node: float | None) -> Answer:
     """Energy per action: arithmetic by format, registers, SRAM, wires, DRAM, links; by node and by source.

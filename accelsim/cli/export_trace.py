@@ -34,13 +34,19 @@ class Source(NamedTuple):
     "accelsim export-trace run.npz --format dramsim3 --memory dram --out run.trace",
     "accelsim export-trace stream3 --on ddr4-3200 --format ramulator2 --out stream3.trace",
     "accelsim export-trace run.npz --format drampower --channel 0 --out channel0.csv",
-    outputs="", name="export-trace",
-)  # fmt: skip
+    outputs="",
+    name="export-trace",
+)
 @click.argument("source", metavar="SOURCE")
 @option("--format form", "dramsim3, ramulator2, drampower or drampower4.", required=True, metavar="NAME")
 @option("--memory", "Which memory of the run, if it had several.", "", metavar="NAME")
-@click.option("--on", "dram", default="", metavar="DRAM",
-              help="The DRAM: needed for a named trace, and for commands unless the run's file names it.")  # fmt: skip
+@click.option(
+    "--on",
+    "dram",
+    default="",
+    metavar="DRAM",
+    help="The DRAM: needed for a named trace, and for commands unless the run's file names it.",
+)
 @option("--channel", "Which channel's commands (drampower).", 0)
 @option("--out", "The file to write; stdout without it.", type=OUT)
 def export_trace(
@@ -104,9 +110,7 @@ def _made(path: Path, spec: Mapping[str, Any]) -> Device:
         return device(Dram.model_validate(spec))
     except ValidationError as error:
         problems = [
-            Problem(
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}", f"{path}: the DRAM in it", "--on DRAM"
-            )
+            Problem(f"{'.'.join(map(str, each['loc']))}: {each['msg']}", f"{path}: the DRAM in it", "--on DRAM")
             for each in error.errors()
         ]
         raise ModelError(problems) from error

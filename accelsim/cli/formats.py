@@ -15,8 +15,9 @@ from accelsim.report.answer import Answer
 @answers(
     "accelsim formats",
     "accelsim formats show fp8_e4m3fn 0.3 --plot fp8.png",
-    make=click.group, invoke_without_command=True,
-)  # fmt: skip
+    make=click.group,
+    invoke_without_command=True,
+)
 def formats(gather: Gather) -> Answer:
     """List every number format: its size, its range, and the chips that compute in it.
 
@@ -57,16 +58,17 @@ def _chips() -> tuple[dict[str, list[str]], list[str]]:
 @answers(
     "accelsim formats show fp8_e4m3fn 0.3",
     "accelsim formats show fp16 70000 --overflow saturate",
-    outputs="plot json", make=formats.command, name="show", context_settings={"ignore_unknown_options": True},
-)  # fmt: skip
+    outputs="plot json",
+    make=formats.command,
+    name="show",
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("name", metavar="FORMAT")
 @click.argument("value", metavar="VALUE")
 @option("--rounding", "rne, rna (ties away), rz (toward zero), stochastic.", "rne")
 @option("--overflow", "inf, nan or saturate; as the format does by default.")
 @option("--seed", "Seed of stochastic rounding.", 0, least=0)
-def show_value(
-    gather: Gather, name: str, value: str, rounding: str, overflow: str | None, seed: int
-) -> Answer:
+def show_value(gather: Gather, name: str, value: str, rounding: str, overflow: str | None, seed: int) -> Answer:
     """Show what becomes of VALUE in FORMAT: its bits, its neighbours and the rounding error."""
     from accelsim.formats.describe import describe
     from accelsim.report import formats as said

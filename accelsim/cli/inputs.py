@@ -85,9 +85,7 @@ def _named(value: Any) -> Iterator[Path]:
             yield from _named(each)
     elif isinstance(value, str | Path) and str(value):
         text = str(value)
-        yield from (
-            Path(part) for part in dict.fromkeys([text, *text.split(","), text.partition("=")[2]]) if part
-        )
+        yield from (Path(part) for part in dict.fromkeys([text, *text.split(","), text.partition("=")[2]]) if part)
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:

@@ -38,27 +38,19 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "accelsim kernel gemm 4096 4096 --sweep N=64:8192:64 --on a100-80-sxm --plot staircase.png",
     "accelsim kernel serving_decode kv=8192 heads=32 head_dim=128 batch=64 --on l40s",
     "accelsim kernel --csv kernels.csv --on h100-sxm --out predicted.csv",
-    outputs="plot json", helps={"plot": "With --sweep: draw the times as a staircase."},
-)  # fmt: skip
+    outputs="plot json",
+    helps={"plot": "With --sweep: draw the times as a staircase."},
+)
 @click.argument("op", required=False)
 @click.argument("sizes", nargs=-1)
-@option(
-    "--on chip", "A chip with an engine that runs kernels, or a spec file.", required=True, metavar="CHIP"
-)
+@option("--on chip", "A chip with an engine that runs kernels, or a spec file.", required=True, metavar="CHIP")
 @option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")
 @option("--dtype", "Number format; default: fp16, or the first format of a CHIP without fp16.")
 @option("--site", "Clock under load and host of the machine that holds the chip.", metavar="SITE")
 @option("--csv source", "A table of kernels, one per row: op, dtype and sizes.", type=FILE, metavar="FILE")
+@option("--out target", "The file to write the table with predictions to; default: stdout.", type=OUT, metavar="FILE")
 @option(
-    "--out target",
-    "The file to write the table with predictions to; default: stdout.",
-    type=OUT,
-    metavar="FILE",
-)
-@option(
-    "--sweep",
-    "Increase one size of OP step by step, and show what each step costs.",
-    metavar="NAME=FIRST:LAST[:STEP]",
+    "--sweep", "Increase one size of OP step by step, and show what each step costs.", metavar="NAME=FIRST:LAST[:STEP]"
 )
 def kernel(
     gather: Gather, op: str | None, sizes: tuple[str, ...], chip: str, overrides: tuple[str, ...], dtype: str | None,
@@ -72,7 +64,7 @@ def kernel(
     there, are serving_linear (M K N), serving_prefill (tokens kv heads kv_heads head_dim batch), serving_decode (kv
     heads kv_heads head_dim batch) and moe (tokens hidden inter topk experts tp ep). With --csv, kernels are a table's
     rows; with --sweep, one size grows.
-    """  # fmt: skip
+    """
     from accelsim.kernels.predict import Kernels, usual_format
     from accelsim.kernels.table import one, read_table
     from accelsim.report.kernel import alone

@@ -38,10 +38,15 @@ lesson_argument = click.argument("lesson", metavar="LESSON", callback=_find)
 
 
 @answers(
-    "accelsim lesson", "accelsim lesson start 1", "accelsim lesson check 1",
-    outputs="json csv", make=click.group, name="lesson", invoke_without_command=True,
+    "accelsim lesson",
+    "accelsim lesson start 1",
+    "accelsim lesson check 1",
+    outputs="json csv",
+    make=click.group,
+    name="lesson",
+    invoke_without_command=True,
     subcommand_metavar="[COMMAND] [ARGS]...",
-)  # fmt: skip
+)
 def course(gather: Gather) -> Answer:
     """Learn how AI accelerators work. Each lesson has a text, one file to edit, and a check that says what is wrong.
 
@@ -52,10 +57,16 @@ def course(gather: Gather) -> Answer:
 
     gather.done()
     rows = [
-        {"lesson": each.number, "title": each.title, "idea": each.idea, "minutes": each.minutes, "file": each.file,
-         "state": state(each, HERE)}
+        {
+            "lesson": each.number,
+            "title": each.title,
+            "idea": each.idea,
+            "minutes": each.minutes,
+            "file": each.file,
+            "state": state(each, HERE),
+        }
         for each in lessons()
-    ]  # fmt: skip
+    ]
     fields = [
         Field("lesson", " "),
         Field("title", "lesson"),
@@ -76,9 +87,7 @@ def course(gather: Gather) -> Answer:
 lesson: click.Group = course
 
 
-@lesson.command(
-    epilog=example("accelsim lesson start 3", "accelsim lesson start 3 homework --student 'Ada Lovelace'")
-)
+@lesson.command(epilog=example("accelsim lesson start 3", "accelsim lesson start 3 homework --student 'Ada Lovelace'"))
 @lesson_argument
 @place_argument
 @option("--student", "Draw the numbers of the lesson for this name.", "", metavar="NAME")
@@ -93,9 +102,7 @@ def start(lesson: Lesson, place: Path, student: str) -> None:
     click.echo(f"Then: accelsim lesson check {lesson.number}{where}")
 
 
-@answers(
-    "accelsim lesson check 3", "accelsim lesson check 3 homework --json", outputs="json", make=lesson.command
-)
+@answers("accelsim lesson check 3", "accelsim lesson check 3 homework --json", outputs="json", make=lesson.command)
 @lesson_argument
 @place_argument
 def check(gather: Gather, lesson: Lesson, place: Path) -> Answer:
@@ -117,11 +124,15 @@ def facts(outcome: Outcome) -> dict[str, Any]:
     """The outcome in one dictionary that JSON can hold."""
     lesson, wrong = outcome.lesson, outcome.wrong
     return {
-        "lesson": lesson.number, "title": lesson.title, "student": outcome.student, "passed": outcome.passed,
-        "steps": list(lesson.steps), "steps_done": len(outcome.done),
+        "lesson": lesson.number,
+        "title": lesson.title,
+        "student": outcome.student,
+        "passed": outcome.passed,
+        "steps": list(lesson.steps),
+        "steps_done": len(outcome.done),
         **{key: getattr(wrong, key) if wrong else None for key in ("where", "expected", "got", "rule")},
         "printed": outcome.printed,
-    }  # fmt: skip
+    }
 
 
 @lesson.command(epilog=example("accelsim lesson hint 3", "accelsim lesson hint 3 2"))
@@ -157,9 +168,7 @@ def notebook(lesson: Lesson, target: Path | None, student: str) -> None:
     click.echo(f"{path}: the lesson, {lesson.minutes} minutes")
 
 
-@lesson.command(
-    epilog=example("accelsim lesson solution 3", "accelsim lesson solution 3 --student 'Ada Lovelace'")
-)
+@lesson.command(epilog=example("accelsim lesson solution 3", "accelsim lesson solution 3 --student 'Ada Lovelace'"))
 @lesson_argument
 @option("--student", "With the numbers of this name.", "", metavar="NAME")
 def solution(lesson: Lesson, student: str) -> None:
@@ -181,17 +190,21 @@ def reset(lesson: Lesson, place: Path) -> None:
 
 
 @answers(
-    "accelsim lesson grade homework/*", "accelsim lesson grade ada grace --csv marks.csv",
-    outputs="json", make=lesson.command,
-)  # fmt: skip
+    "accelsim lesson grade homework/*",
+    "accelsim lesson grade ada grace --csv marks.csv",
+    outputs="json",
+    make=lesson.command,
+)
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
 @option("--seconds", "Time that the answers of one file may take.", 20.0, type=click.FloatRange(1))
-@click.option("--trust-students", "trusted", is_flag=True,
-              help="Run their files as plain processes, without bwrap and with all your rights.")  # fmt: skip
+@click.option(
+    "--trust-students",
+    "trusted",
+    is_flag=True,
+    help="Run their files as plain processes, without bwrap and with all your rights.",
+)
 @option("--csv table", HELP["csv"], type=OUT)
-def grade(
-    gather: Gather, places: tuple[Path, ...], seconds: float, trusted: bool, table: Path | None
-) -> Answer:
+def grade(gather: Gather, places: tuple[Path, ...], seconds: float, trusted: bool, table: Path | None) -> Answer:
     """Check many folders: each a lesson's folder, or a student's with lessons in it.
 
     bwrap (bubblewrap) isolates each file: no network, no files of yours, limits of time, memory and disk. A file that

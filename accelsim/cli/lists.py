@@ -27,10 +27,15 @@ def _chip_facts() -> list[dict[str, Any]]:
     from accelsim.spec.yaml.load import list_chips
 
     return [
-        {"name": chip.name, "title": chip.title, "kind": chip.kind, "peak_OPS": dict(chip.peak),
-         "problem": chip.problem}
+        {
+            "name": chip.name,
+            "title": chip.title,
+            "kind": chip.kind,
+            "peak_OPS": dict(chip.peak),
+            "problem": chip.problem,
+        }
         for chip in list_chips()
-    ]  # fmt: skip
+    ]
 
 
 @answers("accelsim models", "accelsim models --csv models.csv")
@@ -50,10 +55,15 @@ def _model_facts() -> list[dict[str, Any]]:
     from accelsim.workload.sources.load import list_models
 
     return [
-        {"name": row.name, "kind": row.kind, "description": row.description, "batch": row.batch,
-         "parameters": row.parameters}
+        {
+            "name": row.name,
+            "kind": row.kind,
+            "description": row.description,
+            "batch": row.batch,
+            "parameters": row.parameters,
+        }
         for row in list_models()
-    ]  # fmt: skip
+    ]
 
 
 @answers(

@@ -13,12 +13,14 @@ from accelsim.cli.batching import parsed_batches
 from accelsim.cli.common import OUT, check_file_target, example, flag, option
 
 
-@click.command(epilog=example(
-    "accelsim measure --on cuda:0 --out measured.csv",
-    "accelsim measure --on cuda:0 --ops gemm,softmax --dtype bf16 --rows 200 --power 10 --out measured.csv",
-    "accelsim measure --on cuda:0 --calls --out calls.csv",
-    "accelsim measure --on cuda:0 --model 'bert-large?seq=128' --batches 1,32 --power 1 --out networks.csv",
-))  # fmt: skip
+@click.command(
+    epilog=example(
+        "accelsim measure --on cuda:0 --out measured.csv",
+        "accelsim measure --on cuda:0 --ops gemm,softmax --dtype bf16 --rows 200 --power 10 --out measured.csv",
+        "accelsim measure --on cuda:0 --calls --out calls.csv",
+        "accelsim measure --on cuda:0 --model 'bert-large?seq=128' --batches 1,32 --power 1 --out networks.csv",
+    )
+)
 @option("--on device", "The GPU, as PyTorch calls it.", "cuda:0")
 @option("--ops", "Kernels to measure; default: all that the format has.", metavar="A,B")
 @option("--dtype", "Number format.", "fp16")
@@ -37,9 +39,7 @@ from accelsim.cli.common import OUT, check_file_target, example, flag, option
     type=click.Choice(["unfused", "fused"]),
 )
 @option("--seed", "Seed of the sizes.", 0, least=0)
-@flag(
-    "--calls called", "Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph."
-)
+@flag("--calls called", "Time calls one by one, with the host's work; default: kernels alone, in a CUDA graph.")
 @flag("--warm", "Give every call the same operands, in the L2 cache where they fit; default: a cold cache.")
 @click.option(
     "--power",

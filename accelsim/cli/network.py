@@ -31,8 +31,9 @@ set_option = option("--set overrides", "Change a field. Repeatable.", multiple=T
     "accelsim link pcie-gen4-x16",
     "accelsim link pcie-gen4-x16 --set pcie.tags=32 --size '4 KiB' --size '1 MiB'",
     "accelsim link nvlink-gen3 --out reports/nvlink",
-    outputs="out csv plot json", helps={"out": "Directory for the table and the plot."},
-)  # fmt: skip
+    outputs="out csv plot json",
+    helps={"out": "Directory for the table and the plot."},
+)
 @click.argument("name", metavar="LINK")
 @option("--size sizes", "Size of a transfer: '4 KiB'. Repeatable.", multiple=True, callback=_sizes)
 @set_option
@@ -53,13 +54,19 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
     "accelsim noc mesh-8x8 --traffic uniform",
     "accelsim noc torus 8 8 --traffic transpose --packet-flits 4 --out reports/torus",
     "accelsim noc fat-tree 4 3 --load 0.1 --load 0.5",
-    outputs="out csv plot json", helps={"out": "Directory for the figures and the plots."},
-)  # fmt: skip
+    outputs="out csv plot json",
+    helps={"out": "Directory for the figures and the plots."},
+)
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")
 @option("--traffic pattern", "uniform, transpose, neighbour, hotspot or bit-complement.", "uniform")
-@click.option("--load", "loads", multiple=True, type=float,
-              help="Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.")  # fmt: skip
+@click.option(
+    "--load",
+    "loads",
+    multiple=True,
+    type=float,
+    help="Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.",
+)
 @option("--packet-flits", "Flits of a packet.", 1, least=1)
 @option("--clocks", "Clocks of a simulation.", 2000, type=click.IntRange(100, 10000000))
 @option("--seed", "Seed of the packets.", 1, least=0)
@@ -78,9 +85,7 @@ def noc(
 
     made = gather.read(lambda: _noc(name, shape, overrides))
     with progress(1) as stage:
-        found = sweep(
-            made, pattern, packet_flits, loads, clocks, seed, lambda share: stage("simulate", share)
-        )
+        found = sweep(made, pattern, packet_flits, loads, clocks, seed, lambda share: stage("simulate", share))
     return noc_answer(name, found)
 
 

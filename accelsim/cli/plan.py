@@ -19,9 +19,11 @@ from accelsim.report.answer import Answer
     "accelsim plan digits-cnn --on 4x-edu --batch 64 --objective energy",
     "accelsim plan resnet50 --on p4d-cluster --batch 32 --pipedream",
     outputs="csv plot json",
-    helps={"csv": "Write all plans that were looked at to this file.",
-           "plot": "Draw time against memory of all plans into this file."},
-)  # fmt: skip
+    helps={
+        "csv": "Write all plans that were looked at to this file.",
+        "plot": "Draw time against memory of all plans into this file.",
+    },
+)
 @click.argument("model")
 @option(
     "--on",

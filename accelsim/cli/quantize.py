@@ -20,18 +20,32 @@ from accelsim.report.answer import Answer
     "accelsim quantize digits-cnn --data digits --dtype int4xint8 --ranges mse --out q.onnx",
     "accelsim quantize my-model.onnx --data samples.npz --scheme affine --format qoperator --out q.onnx",
     cls=Grouped,
-)  # fmt: skip
+)
 @click.argument("model")
 @option("--out", "The ONNX file to write.", type=OUT, required=True)
-@click.option("--dtype", default="int8", show_default=True,
-              help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.")  # fmt: skip
-@click.option("--ranges", default="absmax", show_default=True, metavar="absmax|percentile|mse|entropy",
-              help="How the range of an activation is chosen.")  # fmt: skip
+@click.option(
+    "--dtype",
+    default="int8",
+    show_default=True,
+    help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.",
+)
+@click.option(
+    "--ranges",
+    default="absmax",
+    show_default=True,
+    metavar="absmax|percentile|mse|entropy",
+    help="How the range of an activation is chosen.",
+)
 @option("--percentile", "Share of the values in that range, percent.", type=float)
 @option("--data", "Data to choose ranges from: an npz file with one array per input, or 'digits'.")
 @option("--format", "QuantizeLinear around float ops, or ops of integers.", "qdq", metavar="qdq|qoperator")
-@click.option("--scheme", default="symmetric", show_default=True, metavar="symmetric|affine",
-              help="Without or with zero points of the activations.")  # fmt: skip
+@click.option(
+    "--scheme",
+    default="symmetric",
+    show_default=True,
+    metavar="symmetric|affine",
+    help="Without or with zero points of the activations.",
+)
 @flag("--per-tensor", "One scale for all weights of a layer, not one per channel.")
 @flag("--bias-correction", "Correct biases for the mean error of the weights.")
 @option("--weights", "Values of the weights.", "model", metavar="random:SEED|model")

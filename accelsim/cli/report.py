@@ -17,13 +17,14 @@ PAGES = "report.html", "comparison.html"
 
 
 @answers(
-    "accelsim report reports/cnn-edu-4x4",
-    "accelsim report reports/cnn reports/cnn-8x8 --out cnn.html",
-    outputs="",
+    "accelsim report reports/cnn-edu-4x4", "accelsim report reports/cnn reports/cnn-8x8 --out cnn.html", outputs=""
 )
 @click.argument("runs", nargs=-1, required=True, type=FILE, metavar="RUN...")
-@click.option("--out", type=OUT, help=f"The page: FILE.html; default: {PAGES[0]} in the folder of one RUN, "
-              f"{PAGES[1]} here for several.")  # fmt: skip
+@click.option(
+    "--out",
+    type=OUT,
+    help=f"The page: FILE.html; default: {PAGES[0]} in the folder of one RUN, {PAGES[1]} here for several.",
+)
 def report(gather: Gather, runs: tuple[Path, ...], out: Path | None) -> Answer:
     """Write the explorable page of each RUN (a directory that 'accelsim run --out' wrote); nothing is simulated.
 

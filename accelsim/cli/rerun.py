@@ -49,21 +49,14 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     changed = differences(before["run"], run.asked)
     old, new = _figures(before), _figures(now)
     differing = [(path, old.get(path), new.get(path)) for path in old | new if old.get(path) != new.get(path)]
-    facts = {
-        "equal": not differing,
-        "command": run.asked["command"],
-        "changed": changed,
-        "differing": differing,
-    }
+    facts = {"equal": not differing, "command": run.asked["command"], "changed": changed, "differing": differing}
     kept = ["Chip, model, files and versions are what they were."]
     lines = [f"Repeated: {how_to_repeat(run.asked)}", *(changed or kept)]
     if not differing:
         lines.append("Every figure of the summary is what it was.")
     shown: list[Part] = [Lines("\n".join(lines))]
     if differing:
-        shown.append(
-            partial(text_table, ("figure", "then", "now"), [tuple(map(str, row)) for row in differing[:MOST]])
-        )
+        shown.append(partial(text_table, ("figure", "then", "now"), [tuple(map(str, row)) for row in differing[:MOST]]))
     if len(differing) > MOST:
         shown.append(f"{MOST} of {len(differing)} figures that differ.")
     return Answer(facts, shown, other_files=files, fails=bool(differing))

@@ -28,25 +28,40 @@ LAYERS = 10
     "accelsim run gpt3 --on 128x-dgx-a100 --plan tp=8,pp=8,dp=16,recompute=full --train --batch 1536 --values off",
     "accelsim run 'mlp?inputs=16,hidden=8' --on 4x-edu --plan dp=2,pp=2 --train --whole --batch 8 --values off",
     "accelsim run resnet50 --on 8x-t4-pcie --plan dp=8 --train --batch 256 --tune-gradients --values off",
-    cls=Grouped, outputs="json csv", helps={
+    cls=Grouped,
+    outputs="json csv",
+    helps={
         "json": "Print the summary as JSON, and nothing else, on stdout.",
         "csv": "Write the figures of the run, of several, or of the calls of a generation, to this file.",
     },
-)  # fmt: skip
+)
 @click.argument("model")
 @run_options
 @cluster_options
 @option("--save-mapping", "Write the mapping of every layer to this file.", type=OUT)
 @option("--save-trace", "Write every DRAM access to this .npz file (models pattern and bank).", type=OUT)
-@click.option("--check", is_flag=True,
-              help="Compare every tensor with a second execution: floats with ONNX Runtime within a bound that depends "
-              "on the format, integers with plain arithmetic to the last bit. Exit code 1 if one differs.")  # fmt: skip
-@click.option("--out", type=OUT, help="Directory for the report: tables, ledger, timeline, plots, one HTML page. For a "
-              "prompt and new tokens: figures, calls, a plot, and the reports of two calls.")  # fmt: skip
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare every tensor with a second execution: floats with ONNX Runtime within a bound that depends "
+    "on the format, integers with plain arithmetic to the last bit. Exit code 1 if one differs.",
+)
+@click.option(
+    "--out",
+    type=OUT,
+    help="Directory for the report: tables, ledger, timeline, plots, one HTML page. For a "
+    "prompt and new tokens: figures, calls, a plot, and the reports of two calls.",
+)
 @png_option
 @flag("--no-advice", "Do not simulate changes of the chip to find those that help most.")
-@click.option("--layers", callback=count_or_all, default=str(LAYERS), show_default=True, metavar="N|all",
-              help="Rows of the table: the layers that add most time, or all in their order.")  # fmt: skip
+@click.option(
+    "--layers",
+    callback=count_or_all,
+    default=str(LAYERS),
+    show_default=True,
+    metavar="N|all",
+    help="Rows of the table: the layers that add most time, or all in their order.",
+)
 def run(gather: Gather, **asked: Any) -> Answer:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.
 

@@ -30,9 +30,15 @@ SLOW_S = 30.0
 
 
 def answer(
-    gather: Gather, out: Path | None, save_mapping: Path | None, save_trace: Path | None, check: bool, no_advice: bool,
-    layers: int | None, **asked: Any,
-) -> Answer:  # fmt: skip
+    gather: Gather,
+    out: Path | None,
+    save_mapping: Path | None,
+    save_trace: Path | None,
+    check: bool,
+    no_advice: bool,
+    layers: int | None,
+    **asked: Any,
+) -> Answer:
     """Simulate what the options ask for. Raises all problems at once."""
     from accelsim.report import run as said
     from accelsim.request import Request
@@ -120,9 +126,7 @@ def _tell_quicker(result: Run, took_s: float) -> None:
         click.echo("\n" + paragraphs([text]), err=True)
 
 
-def _generation(
-    gather: Gather, request: Request, calls: Any, single: Mapping[str, Any], out: Path | None
-) -> Answer:
+def _generation(gather: Gather, request: Request, calls: Any, single: Mapping[str, Any], out: Path | None) -> Answer:
     """A prompt and new tokens.
 
     ``calls``: as ``generation_of`` gives it, () where it could not be read; ``single``: options of a run of one call.

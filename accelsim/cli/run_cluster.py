@@ -22,9 +22,7 @@ USED = frozenset(
 """Fields of a request that mean something on a cluster."""
 SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype", "stack")
 """Fields that say how devices compute, in a generation."""
-DECODERS = {
-    "--attention": "attention", "--overlap-tensor": "overlap_tensor", "--offload-activations": "offload",
-}  # fmt: skip
+DECODERS = {"--attention": "attention", "--overlap-tensor": "overlap_tensor", "--offload-activations": "offload"}
 """Options of the training of decoders."""
 SINGLE = ("check", "save_mapping", "save_trace")
 """Options of a run of one chip."""
@@ -81,9 +79,7 @@ def _check_used(gather: Gather, asked: Mapping[str, Any], used: frozenset[str]) 
         gather.refuse(changed, f"{flag(name)} {where}", "", expected)
 
 
-def _check_mode(
-    gather: Gather, asked: Mapping[str, Any], fused: Fused, serving: bool, out: Path | None
-) -> None:
+def _check_mode(gather: Gather, asked: Mapping[str, Any], fused: Fused, serving: bool, out: Path | None) -> None:
     """Refuse options that do not go together."""
     train, whole = asked["train"], asked["whole"]
     decoders = " and ".join(name for name, key in DECODERS.items() if asked[key])
@@ -99,11 +95,7 @@ def _check_mode(
             "--overlap-tensor without --plan",
             "a plan with sp, such as tp=8,sp",
         ),
-        (
-            asked["library"] and not serving,
-            "--library without a generation",
-            "a decoder with prompt and new tokens",
-        ),
+        (asked["library"] and not serving, "--library without a generation", "a decoder with prompt and new tokens"),
         (
             asked["tokens"] is not None and (whole or not train),
             "--tokens",
@@ -183,10 +175,16 @@ def _generated(gather: Gather, out: Path | None, advice: bool, ignore_capacity: 
 
 
 def served(
-    model: str, cluster: str, overrides: Sequence[str] = (), plan: str = "", batch: int | None = None,
-    setting: Setting | None = None, library: str = "", ignore_capacity: bool = False,
+    model: str,
+    cluster: str,
+    overrides: Sequence[str] = (),
+    plan: str = "",
+    batch: int | None = None,
+    setting: Setting | None = None,
+    library: str = "",
+    ignore_capacity: bool = False,
     told: Callable[[float], None] = lambda share: None,
-) -> tuple[Served, Devices]:  # fmt: skip
+) -> tuple[Served, Devices]:
     """Simulate a generation; returns it and what its devices do. Raises UsageError, SpecError and OutOfMemory.
 
     ``model``: with ``prompt`` and ``new``; ``batch``: sequences of all replicas (None: one each); ``library``: of the

@@ -39,10 +39,13 @@ set_option = option("--set overrides", "Change a field. Repeatable.", multiple=T
 
 
 @answers(
-    "accelsim spec show tpu-v1", "accelsim spec show tpu-v1 --set 'clock=800 MHz'", "accelsim spec show 4x-edu",
+    "accelsim spec show tpu-v1",
+    "accelsim spec show tpu-v1 --set 'clock=800 MHz'",
+    "accelsim spec show 4x-edu",
     "accelsim spec show memories/ddr4-3200",
-    outputs="json", make=spec.command,
-)  # fmt: skip
+    outputs="json",
+    make=spec.command,
+)
 @click.argument("spec")
 @set_option
 def show(gather: Gather, spec: str, overrides: tuple[str, ...]) -> Answer:
@@ -57,9 +60,11 @@ def show(gather: Gather, spec: str, overrides: tuple[str, ...]) -> Answer:
 
 
 @answers(
-    "accelsim spec tree tpu-v1", "accelsim spec tree edu-two-kinds --set little.count=3",
-    outputs="json", make=spec.command,
-)  # fmt: skip
+    "accelsim spec tree tpu-v1",
+    "accelsim spec tree edu-two-kinds --set little.count=3",
+    outputs="json",
+    make=spec.command,
+)
 @click.argument("chip")
 @set_option
 def tree(gather: Gather, chip: str, overrides: tuple[str, ...]) -> Answer:
@@ -86,8 +91,7 @@ def check(gather: Gather, files: tuple[str, ...]) -> Answer:
             problems[file] = list(error.problems)
     kinds = {file: None if found else load.kind_of(load.file_of(file)) for file, found in problems.items()}
     facts = [
-        {"file": file, "kind": kinds[file], "problems": [str(problem) for problem in problems[file]]}
-        for file in files
+        {"file": file, "kind": kinds[file], "problems": [str(problem) for problem in problems[file]]} for file in files
     ]
     shown = [Lines(f"{file}: nothing wrong ({kinds[file]})") for file in files if kinds[file]]
     wrong = [problem for file in files for problem in problems[file]]

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     "accelsim sram --capacity 1MiB --banks 4 --node 28",
     "accelsim sram --capacity 64KiB --word 256 --cell itrs-hp --out reports/sram",
     "accelsim sram conflicts --pattern os --rows 32 --stride 64 --banks 32",
-    outputs="out csv plot json", helps={"out": "Directory for the plot over the capacity, as PNG and SVG."},
-    make=click.group, invoke_without_command=True,
-)  # fmt: skip
+    outputs="out csv plot json",
+    helps={"out": "Directory for the plot over the capacity, as PNG and SVG."},
+    make=click.group,
+    invoke_without_command=True,
+)
 @option("--capacity", "Capacity of all banks together, such as 1MiB.", metavar="BYTES")
 @option("--word word_bits", "Bits of an access.", 64, type=int)
 @option("--ports", "Read-write ports.", 1, type=int)
@@ -46,9 +48,7 @@ def sram(
     capacity_B = LIMITS["capacity_B"]  # holds any banks, where what is asked for is wrong
     with gather.also():
         capacity_B = _bytes("--capacity", capacity)
-    setup: dict[str, Any] = {
-        "word_bits": word_bits, "ports": ports, "banks": banks, "node_nm": node_nm, "cell": cell,
-    }  # fmt: skip
+    setup: dict[str, Any] = {"word_bits": word_bits, "ports": ports, "banks": banks, "node_nm": node_nm, "cell": cell}
     found, points = gather.read(lambda: model(capacity_B, **setup)), read_points(CACTI)
     nearest = min({point.node_nm for point in points}, key=lambda each: (abs(each - node_nm), each))
     rest = residuals([point for point in points if (point.node_nm, point.cell) == (nearest, cell)])
@@ -88,9 +88,14 @@ def _pattern(asked: dict[str, Any]) -> Pattern:
     "accelsim sram conflicts --pattern os --rows 32 --stride 64 --banks 32",
     "accelsim sram conflicts --pattern im2col --rows 27 --image 32 --channels 3 --kernel 3 --banks 8 --word-bytes 4",
     make=sram.command,
-)  # fmt: skip
-@click.option("--pattern", type=click.Choice(PATTERNS), default="ws", show_default=True,
-              help="Row feed of a dataflow, im2col of a convolution, or updates of sums.")  # fmt: skip
+)
+@click.option(
+    "--pattern",
+    type=click.Choice(PATTERNS),
+    default="ws",
+    show_default=True,
+    help="Row feed of a dataflow, im2col of a convolution, or updates of sums.",
+)
 @option("--rows", "Ports: rows of the array, or its columns.", 32, type=int)
 @option("--length", "Steps that stream.", 256, type=int)
 @option("--stride", "Bytes from row to row of the matrix; default: rows x element.", type=int)
@@ -107,7 +112,7 @@ def conflicts(gather: Gather, **asked: Any) -> Answer:
     """Count how often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 
     The array waits until all words that it asked for at a clock were served; lanes that read one word share it.
-    """  # fmt: skip
+    """
     from accelsim.report import sram as said
     from accelsim.sram.banks import INTERLEAVES, Banking
     from accelsim.sram.banks import conflicts as count

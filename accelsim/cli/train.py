@@ -30,33 +30,68 @@ ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
     "accelsim train digits-cnn --steps 400 --qat int4 --out digits.onnx",
     "accelsim train digits-cnn --on 4x-edu --plan dp=2,pp=2 --schedule 1f1b --microbatches 4 --steps 20",
     "accelsim train gpt --on 4x-edu --plan dp=2,tp=2 --optimiser adam --steps 20",
-    outputs="csv plot json", cls=Grouped,
-    helps={"csv": "Write each step's loss and loss scale, and whether it was skipped.",
-           "plot": "Draw the loss: FILE.png or FILE.svg."},
-)  # fmt: skip
+    outputs="csv plot json",
+    cls=Grouped,
+    helps={
+        "csv": "Write each step's loss and loss scale, and whether it was skipped.",
+        "plot": "Draw the loss: FILE.png or FILE.svg.",
+    },
+)
 @click.argument("model")
-@click.option("--on", metavar="CHIP|CLUSTER", help="Simulate one step on this chip, or train on all devices of this "
-              "cluster: a name or a YAML file.")  # fmt: skip
-@click.option("--plan", metavar="dp=2,pp=2", help="How the devices of the cluster share the work: dp, tp, pp, sp, "
-              "zero, chunks, recompute, period (steps between averagings).")  # fmt: skip
-@click.option("--schedule", metavar="1f1b", help="Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
-              "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.")  # fmt: skip
+@click.option(
+    "--on",
+    metavar="CHIP|CLUSTER",
+    help="Simulate one step on this chip, or train on all devices of this cluster: a name or a YAML file.",
+)
+@click.option(
+    "--plan",
+    metavar="dp=2,pp=2",
+    help="How the devices of the cluster share the work: dp, tp, pp, sp, "
+    "zero, chunks, recompute, period (steps between averagings).",
+)
+@click.option(
+    "--schedule",
+    metavar="1f1b",
+    help="Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
+    "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.",
+)
 @option("--microbatches", "Microbatches of each replica and step.", least=1)
-@click.option("--compare", default="", metavar="plain,local-sgd,pipedream",
-              help="With a cluster: also train with these methods and show their losses.")  # fmt: skip
-@click.option("--data", default="", metavar="digits|sums|FILE.npz",
-              help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
-              "numbers in a row. Default: digits; for a language model sums.")  # fmt: skip
+@click.option(
+    "--compare",
+    default="",
+    metavar="plain,local-sgd,pipedream",
+    help="With a cluster: also train with these methods and show their losses.",
+)
+@click.option(
+    "--data",
+    default="",
+    metavar="digits|sums|FILE.npz",
+    help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
+    "numbers in a row. Default: digits; for a language model sums.",
+)
 @option("--steps", "Batches to train on.", 300, type=int)
 @option("--batch", "Samples per step; default: 64.", least=1)
 @option("--lr", "Learning rate; default: 0.05 for sgd, 0.001 for adam.", type=float)
 @option("--optimiser --optimizer", "Update rule; sgd has momentum 0.9.", "sgd", metavar="sgd|adam")
-@click.option("--precision", default="fp32", show_default=True, metavar="fp32|mixed|mixed-bf16|fp16|bf16",
-              help="mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.")  # fmt: skip
-@click.option("--loss-scale", default="", metavar="dynamic|none|NUMBER",
-              help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.")  # fmt: skip
-@click.option("--qat", default="", metavar="int8|int4|int2|int1|int4xint8",
-              help="Quantisation-aware training: formats of weights and activations.")  # fmt: skip
+@click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    metavar="fp32|mixed|mixed-bf16|fp16|bf16",
+    help="mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.",
+)
+@click.option(
+    "--loss-scale",
+    default="",
+    metavar="dynamic|none|NUMBER",
+    help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.",
+)
+@click.option(
+    "--qat",
+    default="",
+    metavar="int8|int4|int2|int1|int4xint8",
+    help="Quantisation-aware training: formats of weights and activations.",
+)
 @option("--edges", "With --qat: format of the first and the last layer.", "", metavar="int8")
 @option("--sparsity", "Prune the starting weights to this pattern and keep the zeros.", "", metavar="2:4")
 @option("--dtype", "Format of the MACs on the chip; default: that of the precision.", "")
@@ -84,9 +119,7 @@ def train(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     for name in others:
         typed = f"--{name.replace('_', '-')}"
         gather.refuse(asked[name], f"{typed} is of a training on {kind}", typed, expected)
-    gather.refuse(
-        cluster and not asked["plan"], "a cluster without a plan", "--on", "--plan, such as dp=2,pp=2"
-    )
+    gather.refuse(cluster and not asked["plan"], "a cluster without a plan", "--on", "--plan, such as dp=2,pp=2")
     gather.refuse(not cluster and asked["edges"] and not asked["qat"], "--edges without --qat", "", "both")
     with progress(1) as stage:
         if cluster:
@@ -111,7 +144,5 @@ def _plan(asked: dict[str, Any]) -> Plan:
     plan = parse_plan(text) if text else Plan()
     twice = [name for name in given if text and f"{name}=" in text.replace(" ", "")]
     if twice:
-        raise UsageError(
-            [Problem(f"{name} is given twice", "--plan", f"here or in --{name}") for name in twice]
-        )
+        raise UsageError([Problem(f"{name} is given twice", "--plan", f"here or in --{name}") for name in twice])
     return replace(plan, **given)

@@ -137,10 +137,13 @@ def _horovod(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
 
 
 HOROVOD = Policy(
-    "horovod", "Horovod: what is ready at the end of a cycle, up to a threshold", _horovod,
+    "horovod",
+    "Horovod: what is ready at the end of a cycle, up to a threshold",
+    _horovod,
     source="Sergeev and Del Balso, Horovod, 1802.05799, section 4; horovod/horovod docs/tensor-fusion.rst",
-    threshold_B=128 * MIB, reads=("threshold_B", "cycle_fs"),
-)  # fmt: skip
+    threshold_B=128 * MIB,
+    reads=("threshold_B", "cycle_fs"),
+)
 
 
 def _horovod_ahead(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
@@ -155,12 +158,14 @@ def _horovod_ahead(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed
 
 
 HOROVOD_AHEAD = Policy(
-    "horovod-ahead", "Horovod, its host ahead of the device: up to a threshold, sent when the last is ready",
+    "horovod-ahead",
+    "Horovod, its host ahead of the device: up to a threshold, sent when the last is ready",
     _horovod_ahead,
     source="horovod/horovod v0.13 horovod/common/operations.cc: tensors are fused when asked for, their ready events "
     "waited for afterwards",
-    threshold_B=128 * MIB, reads=("threshold_B",),
-)  # fmt: skip
+    threshold_B=128 * MIB,
+    reads=("threshold_B",),
+)
 
 FIRST_B = MIB
 """Bytes of DDP's first bucket, which is small so that something is sent early."""
@@ -181,16 +186,22 @@ def _ddp(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
 
 
 DDP = Policy(
-    "ddp", "PyTorch DDP: fixed buckets, sent when the last member is ready", _ddp,
-    source="Li et al., PyTorch Distributed, VLDB 2020, section 3.2", threshold_B=25 * MIB,
-    reads=("threshold_B",), copies=False,
-)  # fmt: skip
+    "ddp",
+    "PyTorch DDP: fixed buckets, sent when the last member is ready",
+    _ddp,
+    source="Li et al., PyTorch Distributed, VLDB 2020, section 3.2",
+    threshold_B=25 * MIB,
+    reads=("threshold_B",),
+    copies=False,
+)
 
 
 EACH = Policy(
-    "each", "no fusion: each gradient alone", source="the limit of small buckets",
+    "each",
+    "no fusion: each gradient alone",
+    source="the limit of small buckets",
     form=lambda gradients, fusion: [Formed((at,), each.ready_fs) for at, each in enumerate(gradients)],
-)  # fmt: skip
+)
 
 
 def _whole(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
@@ -266,9 +277,7 @@ class Overlapped:
         return Fraction(step_fs, step_fs + self.exposed_fs)
 
 
-def overlap(
-    gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None
-) -> Overlapped:
+def overlap(gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None) -> Overlapped:
     """Buckets of the gradients on one stream, one after the other, none before its last member is ready (R8).
 
     ``cost``: bytes -> fs of an all-reduce on the whole group, asked once per size. ``gradients`` may stand in any
@@ -295,11 +304,13 @@ def overlap(
 def _check(gradients: Sequence[Gradient], backward_fs: int) -> None:
     problems = [
         Problem(f"{gradient.nbytes} B", gradient.name, "a gradient of at least a byte")
-        for gradient in gradients if gradient.nbytes < 1
+        for gradient in gradients
+        if gradient.nbytes < 1
     ] + [
         Problem(f"ready at {gradient.ready_fs} fs", gradient.name, f"a time within the backward, 0 to {backward_fs} fs")
-        for gradient in gradients if not 0 <= gradient.ready_fs <= backward_fs
-    ]  # fmt: skip
+        for gradient in gradients
+        if not 0 <= gradient.ready_fs <= backward_fs
+    ]
     if problems or not gradients:
         raise UsageError(problems or Problem("no gradients", "gradients", "at least one"))
 

@@ -125,9 +125,7 @@ def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
     ranks = int(row.get("n_devices") or row["ranks"])
     nodes = int(row.get("nodes") or 1)
     per_node = int(row.get("devices_per_node") or -(-ranks // nodes))
-    times = [
-        (row.get(name), unit) for name, unit in (("time_us_min", 1e-6), ("time_us", 1e-6), ("time_ms", 1e-3))
-    ]
+    times = [(row.get(name), unit) for name, unit in (("time_us_min", 1e-6), ("time_us", 1e-6), ("time_ms", 1e-3))]
     text, unit = next((each for each in times if each[0]), (None, 1.0))
     if text is None:
         raise ValueError("no time")
@@ -171,9 +169,7 @@ class Model:
                 of_it = rows[taken == algorithm]
                 for sizes, protocols in self._served(software, sort, of_it):
                     nbytes = self.rows.nbytes[sizes]
-                    every = (
-                        protocol_times(rings, software.launch, sort.kind, nbytes, each) for each in protocols
-                    )
+                    every = (protocol_times(rings, software.launch, sort.kind, nbytes, each) for each in protocols)
                     times = [took for each in every for name, _, took in each if algorithm in ("", name)]
                     found[sizes] = np.min(times, axis=0)
             if sort.eager:
@@ -237,11 +233,7 @@ class Fitted:
 
 
 def calibrate(
-    rows: Measured,
-    topology: Topology,
-    software: Collectives,
-    names: Sequence[tuple[str, ...]] = (),
-    seed: int = 0,
+    rows: Measured, topology: Topology, software: Collectives, names: Sequence[tuple[str, ...]] = (), seed: int = 0
 ) -> Fitted:
     """Fit constants to measured rows.
 

@@ -42,9 +42,7 @@ def _integerise(state: State) -> None:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass(
-        "integerise", "dequantise, float op, quantise of a quantised model become one integer op", _integerise
-    ),
+    Pass("integerise", "dequantise, float op, quantise of a quantised model become one integer op", _integerise),
     Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
     Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),
     Pass("place", "each node gets an engine: matrix, vector or host", place),
@@ -112,11 +110,7 @@ def configured(chip: Chip, options: Options) -> Chip:
     """The chip with the dataflow, the schedule and the number of cores that the user asked for."""
     if options.cores is not None and options.cores != chip.core_count:
         chip = chip.with_cores(options.cores)
-    wanted = {
-        name: value
-        for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule))
-        if value
-    }
+    wanted = {name: value for name, value in (("dataflow", options.dataflow), ("schedule", options.schedule)) if value}
     return chip.with_engines(
         lambda unit: unit.model_copy(update=wanted) if wanted and hasattr(unit, "dataflow") else unit
     )
@@ -140,16 +134,10 @@ def _check_names(state: State) -> None:
     for name, scale in state.options.scales.items():
         values = np.asarray(scale)
         if name not in tensors:
-            problems.append(
-                Problem(f"a scale for {name!r}", "scales", "a tensor of the model", nearest(name, tensors))
-            )
+            problems.append(Problem(f"a scale for {name!r}", "scales", "a tensor of the model", nearest(name, tensors)))
         elif not (np.all(values > 0) and np.all(np.isfinite(values))):
-            problems.append(
-                Problem(f"scale of {name!r} is {values.min():g}", "scales", "positive, finite numbers")
-            )
+            problems.append(Problem(f"scale of {name!r} is {values.min():g}", "scales", "positive, finite numbers"))
         elif values.size != 1 and not tensors[name].is_constant:
-            problems.append(
-                Problem(f"{values.size} scales of {name!r}", "scales", "one, for it is no weight")
-            )
+            problems.append(Problem(f"{values.size} scales of {name!r}", "scales", "one, for it is no weight"))
     if problems:
         raise UsageError(problems)

@@ -102,9 +102,7 @@ def check_kinds(options: Options, chip: Chip) -> None:
         "share 'layer'": (options.share == "layer", "and share no layer", "share 'batch'"),
         "mapping": (bool(options.pinned), "and one mapping does not suit all", "no mapping"),
     }
-    problems = [
-        Problem(f"{kinds} {why}", where, instead) for where, (wanted, why, instead) in asked.items() if wanted
-    ]
+    problems = [Problem(f"{kinds} {why}", where, instead) for where, (wanted, why, instead) in asked.items() if wanted]
     if problems and len(chip.cores) > 1:
         raise UsageError(problems)
 
@@ -144,8 +142,11 @@ def _of_caches(options: Options) -> Iterator[Problem]:
         what = f"no format of keys and values {options.kv_dtype!r}"
         yield Problem(what, "kv_dtype", f"one of {', '.join(KV_FORMATS)}", nearest(name, KV_FORMATS))
     if options.values != "off":
-        yield Problem(f"kv_dtype {options.kv_dtype} with values {options.values}", "",
-                      "values off: keys and values are counted in that format, and not rounded to it")  # fmt: skip
+        yield Problem(
+            f"kv_dtype {options.kv_dtype} with values {options.values}",
+            "",
+            "values off: keys and values are counted in that format, and not rounded to it",
+        )
 
 
 @dataclass

@@ -15,10 +15,7 @@ if getattr(numba.config, "DISABLE_JIT", False):
 
 
 def compiled(
-    parts: Sequence[ModuleType],
-    around: dict[str, Any],
-    called: Sequence[str] = ("run",),
-    counted: bool = True,
+    parts: Sequence[ModuleType], around: dict[str, Any], called: Sequence[str] = ("run",), counted: bool = True
 ) -> dict[str, Callable[..., Any]]:
     """Return the functions of ``linked``, compiled; numba keeps the machine code beside the sources.
 

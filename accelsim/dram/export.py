@@ -58,9 +58,7 @@ class Commands(NamedTuple):
 
 def _dramsim3(addresses: list[int], writes: list[bool], clocks: list[int]) -> str:
     rows = zip(addresses, writes, clocks, strict=True)
-    return "".join(
-        f"0x{address:X} {'WRITE' if write else 'READ'} {clock}\n" for address, write, clock in rows
-    )
+    return "".join(f"0x{address:X} {'WRITE' if write else 'READ'} {clock}\n" for address, write, clock in rows)
 
 
 def _ramulator2(addresses: list[int], writes: list[bool], clocks: list[int]) -> str:
@@ -68,17 +66,13 @@ def _ramulator2(addresses: list[int], writes: list[bool], clocks: list[int]) -> 
     return "".join(f"{'ST' if write else 'LD'} 0x{address:x}\n" for address, write in rows)
 
 
-def _drampower(
-    clock: int, command: Command, rank: int, group: int, bank: int, row: int, device: Device
-) -> str:
+def _drampower(clock: int, command: Command, rank: int, group: int, bank: int, row: int, device: Device) -> str:
     # values are not simulated here, but the reader wants a whole burst of them
     data = "," + "00" * device.geometry.access_B if command in ACCESSES else ""
     return f"{clock},{DRAMPOWER[command]},{rank},{group},{bank},{row},0{data}\n"
 
 
-def _drampower4(
-    clock: int, command: Command, rank: int, group: int, bank: int, row: int, device: Device
-) -> str:
+def _drampower4(clock: int, command: Command, rank: int, group: int, bank: int, row: int, device: Device) -> str:
     return f"{clock},{DRAMPOWER4[command]},{group * device.geometry.banks + bank}\n"
 
 
@@ -91,10 +85,7 @@ FORMATS: dict[str, Accesses | Commands] = {
         lambda clock: f"{clock},END,0,0,0,0,0\n",
     ),
     "drampower4": Commands(
-        "CLOCK,COMMAND,BANK of one channel with one rank, version 4",
-        _drampower4,
-        lambda clock: "",
-        most_ranks=1,
+        "CLOCK,COMMAND,BANK of one channel with one rank, version 4", _drampower4, lambda clock: "", most_ranks=1
     ),
 }
 """Every format by its name on the command line."""
@@ -176,9 +167,7 @@ def _of_channel(served: Served, device: Device, form: Commands, channel: int) ->
         expected = f"0 to {geometry.channels - 1}" if geometry.channels > 1 else "0, the only one"
         problems.append(Problem(f"{device.name} has no channel {channel}", "", expected))
     if form.most_ranks is not None and geometry.ranks > form.most_ranks:
-        problems.append(
-            Problem(f"{device.name} has {geometry.ranks} ranks", "", f"{form.most_ranks} in this format")
-        )
+        problems.append(Problem(f"{device.name} has {geometry.ranks} ranks", "", f"{form.most_ranks} in this format"))
     if served.commands is None:
         problems.append(Problem("the commands were not recorded", "", "a model that does: bank"))
     if problems or served.commands is None:

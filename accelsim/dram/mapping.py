@@ -37,9 +37,7 @@ from accelsim.units import parse_exact
 CODES = {"ro": "row", "ch": "channel", "ra": "rank", "ba": "bank", "bg": "group", "co": "column"}
 """Letters of a field -> its name in :class:`Place`."""
 CODES_OF = {name: code for code, name in CODES.items()}
-SIZES = {
-    "row": "rows", "channel": "channels", "rank": "ranks", "bank": "banks", "group": "groups", "column": "columns",
-}  # fmt: skip
+SIZES = {"row": "rows", "channel": "channels", "rank": "ranks", "bank": "banks", "group": "groups", "column": "columns"}
 """Field -> the attribute of Geometry that says how many there are."""
 
 ALIASES = {
@@ -55,10 +53,7 @@ ALIASES = {
 """Names of mappings. The capitalised ones are Ramulator's (src/addr_mapper/impl/linear_mappers.cpp), whose MOP4CLXOR
 takes its XOR from the column; ``mop4`` is minimalist open page (Kaseridis et al., MICRO 2011) with the row."""
 
-FLIPS = {
-    "row": ("row", ("group", "bank")),
-    "co": ("column", ("channel", "rank", "group", "bank", "row")),
-}
+FLIPS = {"row": ("row", ("group", "bank")), "co": ("column", ("channel", "rank", "group", "bank", "row"))}
 """Suffix ``^name`` -> (field whose low bits are taken, fields that they are XORed into, in this order)."""
 
 _FORM = re.compile(r"(?P<order>[^:^]+)(?::ch@(?P<every>[^:^]+))?(?:\^(?P<flip>[^:^]+))?")
@@ -205,17 +200,11 @@ def problems(text: str, geometry: Geometry) -> list[Problem]:
     order, every, flip = _parts(text)
     found = [*_sizes(geometry, _of_any_number(order, every, flip))]
     if flip and flip not in FLIPS:
-        found.append(
-            Problem(f"mapping {text!r}: ^{flip} is unknown", "", " or ".join(f"^{each}" for each in FLIPS))
-        )
+        found.append(Problem(f"mapping {text!r}: ^{flip} is unknown", "", " or ".join(f"^{each}" for each in FLIPS)))
     if flip == "co" and not _is_power(geometry.channels):
-        found.append(
-            Problem(f"mapping {text!r}: ^co with {geometry.channels} channels", "", "a power of two")
-        )
+        found.append(Problem(f"mapping {text!r}: ^co with {geometry.channels} channels", "", "a power of two"))
     fields = _FIELD.findall(order)
-    if "".join(code + digits for code, digits in fields) != order or any(
-        code not in CODES for code, _ in fields
-    ):
+    if "".join(code + digits for code, digits in fields) != order or any(code not in CODES for code, _ in fields):
         near = nearest(text, ALIASES)
         return [*found, Problem(f"mapping {text!r}: {order!r} is no row of fields", "", _EXPECTED, near)]
     if found:
@@ -225,9 +214,7 @@ def problems(text: str, geometry: Geometry) -> list[Problem]:
     return [*found, *_fields(text, fields, every, _bits(geometry))]
 
 
-_EXPECTED = (
-    "fields " + " ".join(CODES) + " from the highest to the lowest bits, or a name: " + ", ".join(ALIASES)
-)
+_EXPECTED = "fields " + " ".join(CODES) + " from the highest to the lowest bits, or a name: " + ", ".join(ALIASES)
 
 
 def _parts(text: str) -> tuple[str, str | None, str]:
@@ -265,15 +252,11 @@ def _sizes(geometry: Geometry, but: frozenset[str]) -> Iterator[Problem]:
         if size not in but and not _is_power(count):
             more = _ANY_NUMBER.get(size, "")
             yield Problem(
-                f"{count} {size}: no power of two",
-                "",
-                f"an address mapping of bits needs powers of two{more}",
+                f"{count} {size}: no power of two", "", f"an address mapping of bits needs powers of two{more}"
             )
 
 
-def _fields(
-    text: str, fields: list[tuple[str, str]], every: str | None, bits: dict[str, int]
-) -> Iterator[Problem]:
+def _fields(text: str, fields: list[tuple[str, str]], every: str | None, bits: dict[str, int]) -> Iterator[Problem]:
     """Each field once without digits, split within its bits, and none missing that the memory has several of."""
     for code, name in CODES.items():
         splits = [int(digits) for each, digits in fields if each == code and digits]
@@ -283,15 +266,11 @@ def _fields(
             if splits or whole:
                 yield Problem(said + "the channel has two places", "", "either ch among the fields or :ch@")
         elif len(whole) > 1:
-            yield Problem(
-                said + f"field {code} ({name}) is given twice", "", f"{code} once; {code}2 for two low bits"
-            )
+            yield Problem(said + f"field {code} ({name}) is given twice", "", f"{code} once; {code}2 for two low bits")
         elif sum(splits) > bits[name]:
             yield Problem(said + f"{sum(splits)} bits of {name} are split off, it has {bits[name]}")
         elif not whole and sum(splits) < bits[name]:
-            yield Problem(
-                said + f"field {code} ({name}) is missing", "", f"{code}: there are {1 << bits[name]}"
-            )
+            yield Problem(said + f"field {code} ({name}) is missing", "", f"{code}: there are {1 << bits[name]}")
 
 
 def _interleave(text: str, every: str, geometry: Geometry) -> Iterator[Problem]:

@@ -41,9 +41,7 @@ class Pattern:
         self._filled = 2 * p.controllers * p.places  # bursts with which all queues are full
         self._window = self._filled + max(MEASURED, each // device.burst * g.channels)
 
-    def serve(
-        self, addresses: Array, writes: Array | bool = False, at: int = 0, record: bool = False
-    ) -> Served:
+    def serve(self, addresses: Array, writes: Array | bool = False, at: int = 0, record: bool = False) -> Served:
         """Serve bursts, offered in order from clock ``at`` on; arguments and errors as of ``Bank.serve``.
 
         With ``record``, the times of a batch that was sampled lie on straight lines.

@@ -105,9 +105,7 @@ class Bank:
     last_use: int = NEVER
     uses: int = 0  # accesses since the row was opened
     owner: int = -1  # direction of the request that the row was opened for and that still waits (by commands)
-    queued: int = (
-        0  # requests in its queue, and a clock before which none of them can have a command (queues)
-    )
+    queued: int = 0  # requests in its queue, and a clock before which none of them can have a command (queues)
     rests: int = 0
     earliest: list[int] = each(FOLLOWING, NEVER)  # by command
     head: list[int] = each(2, -1)  # oldest and youngest slot that waits, oldest one for the open row [2]
@@ -155,12 +153,8 @@ class Queue:
 
     waiting: int = 0
     active: int = 0  # banks that have requests in it
-    draining: int = (
-        0  # in the one of reads: whether writes are served, or (queues) how many are still to move
-    )
-    started: int = (
-        0  # requests whose rows are open for them (by commands), or in the queues of banks (queues)
-    )
+    draining: int = 0  # in the one of reads: whether writes are served, or (queues) how many are still to move
+    started: int = 0  # requests whose rows are open for them (by commands), or in the queues of banks (queues)
     clock: int = 0  # in the one of reads: before it nothing more is served, or (queues) next clock to look at
     turn: int = 0  # bank whose turn it was, slots in use, last clock of the bus for rows (queues)
     used: int = 0
@@ -305,9 +299,7 @@ def constraints(device: Device) -> tuple[list[tuple[int, int]], list[list[int]]]
         for level in (Level.BANK, Level.GROUP, Level.RANK, Level.SIBLING):
             for following, clocks in enumerate(device.latency[level][command][:FOLLOWING]):
                 ordered = level in (Level.RANK, Level.SIBLING) and min(command, following) >= RD
-                held = (
-                    edge_of(device) - 1 if level == Level.BANK and command >= RD and following == PRE else 0
-                )
+                held = edge_of(device) - 1 if level == Level.BANK and command >= RD and following == PRE else 0
                 if clocks + held or ordered:  # ``held``: an access has its bus until the next edge
                     found.append((following, clocks + held))
             first[-1].append(len(found))
@@ -334,10 +326,16 @@ def fresh(device: Device, injection: int, outstanding: int, compiled: bool) -> M
         made(After, FOLLOWING, first=first),
         made(Window, len(device.windows), activations=counts, clocks=spans),
         made(Bank, len(banks), rank=flat(banks // p.banks), group=flat(banks // g.banks), bus=flat(bus)),
-        made(Group, ranks * g.groups), made(Rank, ranks, next_ref=due), made(Bus, p.controllers * buses),
-        made(Queue, queues), made(Slot, queues * p.places), made(Totals, 1), flat(np.zeros(queues * p.reach, np.int64)),
-        flat(np.arange(queues * p.places)), Requests(*[flat(np.zeros(0, np.int64))] * len(Requests._fields)),
-    )  # fmt: skip
+        made(Group, ranks * g.groups),
+        made(Rank, ranks, next_ref=due),
+        made(Bus, p.controllers * buses),
+        made(Queue, queues),
+        made(Slot, queues * p.places),
+        made(Totals, 1),
+        flat(np.zeros(queues * p.reach, np.int64)),
+        flat(np.arange(queues * p.places)),
+        Requests(*[flat(np.zeros(0, np.int64))] * len(Requests._fields)),
+    )
 
 
 def stretches(bank: Array, row: Array, write: Array) -> tuple[Array, Array, Array]:

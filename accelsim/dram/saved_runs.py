@@ -66,9 +66,7 @@ def read_saved(path: str | Path) -> Saved:
     if not problems:
         problems = [problem for memory in memories for problem in _access_problems(path, memory, arrays)]
     if not memories:
-        problems = [
-            Problem("holds no array", str(path), "MEMORY.address, MEMORY.write and perhaps MEMORY.at")
-        ]
+        problems = [Problem("holds no array", str(path), "MEMORY.address, MEMORY.write and perhaps MEMORY.at")]
     if problems:
         raise ModelError(problems)
     traces = {memory: _saved_trace(memory, arrays) for memory in memories}
@@ -111,9 +109,7 @@ def _chosen(path: Path, names: Sequence[str], name: str) -> str:
 def _arrays(path: Path) -> dict[str, Array]:
     if not exists(path):
         raise unreadable(path, FileNotFoundError(2, "No such file or directory"))
-    return read_npz(
-        path, "a file of accesses, as accelsim run --save-trace writes it", ModelError, NUMBERS + "U"
-    )
+    return read_npz(path, "a file of accesses, as accelsim run --save-trace writes it", ModelError, NUMBERS + "U")
 
 
 def _meta(path: Path, text: Array | None) -> Mapping[str, Any]:
@@ -153,8 +149,11 @@ def _array_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> Ite
             if array in ("address", "write"):
                 yield Problem(f"array {name!r} is missing", str(path), "", nearest(name, arrays))
         elif arrays[name].dtype.kind not in kinds or arrays[name].ndim != 1:
-            yield Problem(f"array {name!r} is {arrays[name].dtype} of {arrays[name].ndim} dimensions", str(path),
-                          "whole numbers in one dimension" if kinds == "iu" else "bool in one dimension")  # fmt: skip
+            yield Problem(
+                f"array {name!r} is {arrays[name].dtype} of {arrays[name].ndim} dimensions",
+                str(path),
+                "whole numbers in one dimension" if kinds == "iu" else "bool in one dimension",
+            )
         elif length is not None and arrays[name].shape != length:
             yield Problem(f"array {name!r} has {len(arrays[name]):,} elements", str(path), f"{length[0]:,}")
 
@@ -178,9 +177,7 @@ def _access_problems(path: Path, memory: str, arrays: Mapping[str, Array]) -> It
     falls = np.flatnonzero(at[1:] < at[:-1])
     if falls.size:
         first = int(falls[0])
-        what = (
-            f"the clock falls from {at[first]:,} to {at[first + 1]:,} at access {first + 2:,} of {at_name!r}"
-        )
+        what = f"the clock falls from {at[first]:,} to {at[first + 1]:,} at access {first + 2:,} of {at_name!r}"
         yield Problem(what, str(path), "clocks that never fall")
 
 

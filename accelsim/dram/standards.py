@@ -76,10 +76,7 @@ STACK = (
 )
 """Stack IDs of a pseudo-channel (HBM), as ranks: reads tCCD_R apart, otherwise like banks of different groups."""
 
-REFRESH = (
-    Constraint("rank", "PRE", "REF", "tRP"),
-    Constraint("rank", "REF", "ACT REF", "tRFC"),
-)
+REFRESH = (Constraint("rank", "PRE", "REF", "tRP"), Constraint("rank", "REF", "ACT REF", "tRFC"))
 BANK_REFRESH = (
     Constraint("bank", "PRE", "REFPB", "tRP"),
     Constraint("bank", "REFPB", "ACT REFPB", "tRFCpb"),

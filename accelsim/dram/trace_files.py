@@ -35,9 +35,7 @@ COLUMNS = {
 MOST_PROBLEMS = 20
 """Problems of one file that are listed; the rest are counted."""
 
-FORM = (
-    "ADDRESS R|W [CLOCK], R|W ADDRESS [CLOCK] (address 0x... or decimal), or a header with address, op, clock"
-)
+FORM = "ADDRESS R|W [CLOCK], R|W ADDRESS [CLOCK] (address 0x... or decimal), or a header with address, op, clock"
 GAPS = re.compile(r"[\s,|]+")
 
 
@@ -143,9 +141,7 @@ def _plain(cells: list[str]) -> _Row:
         first, second = second, first
     if second not in OPERATIONS:
         word = first if _number(second) is not None else second
-        raise _Wrong(
-            f"{word!r} is no access", "R, W, RD, WR, READ, WRITE, LD or ST", nearest(word, OPERATIONS)
-        )
+        raise _Wrong(f"{word!r} is no access", "R, W, RD, WR, READ, WRITE, LD or ST", nearest(word, OPERATIONS))
     return _Row(_address(first), OPERATIONS[second], _clock(clock[0]) if clock else -1)
 
 
@@ -165,9 +161,7 @@ def _header(cells: list[str]) -> Callable[[list[str]], _Row] | None:
         cell = dict(zip(names, row, strict=True))
         if cell["op"] not in FLAGS:
             raise _Wrong(f"{cell['op']!r} is no access", "R, W, 0 or 1", nearest(cell["op"], FLAGS))
-        return _Row(
-            _address(cell["address"]), FLAGS[cell["op"]], _clock(cell["clock"]) if "clock" in cell else -1
-        )
+        return _Row(_address(cell["address"]), FLAGS[cell["op"]], _clock(cell["clock"]) if "clock" in cell else -1)
 
     return parse
 

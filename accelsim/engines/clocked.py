@@ -61,24 +61,12 @@ class Clocked(EngineType):
             log.work(command.id, clock.at(first - 1), clock.at(last))
             narrow = device.narrow_buffer(command) if held else ""
             self.carry_out(
-                device,
-                command,
-                clock,
-                first,
-                last,
-                self.history(command, cause, ready, clock, first, last, narrow),
+                device, command, clock, first, last, self.history(command, cause, ready, clock, first, last, narrow)
             )
             before = (command.id, "done", QUEUE)
 
     def history(
-        self,
-        command: Command,
-        cause: Cause,
-        ready: int,
-        clock: Clock,
-        first: int,
-        last: int,
-        narrow: str = "",
+        self, command: Command, cause: Cause, ready: int, clock: Clock, first: int, last: int, narrow: str = ""
     ) -> History:
         """Return how a command ended that ``cause`` let go on at ``ready`` fs and that occupies the edges ``first`` to
         ``last``; ``narrow``: the buffer for whose ports it waited."""

@@ -121,9 +121,13 @@ class History(NamedTuple):
         before, event, why = self.cause
         early = self.early and (self.early[0], self.early[1].moved(number, fs))
         return History(
-            (number(before) if before >= 0 else before, event, why), self.activities,
-            tuple(begin + fs for begin in self.begins), early, self.w and self.w + fs, self.a and self.a + fs,
-        )  # fmt: skip
+            (number(before) if before >= 0 else before, event, why),
+            self.activities,
+            tuple(begin + fs for begin in self.begins),
+            early,
+            self.w and self.w + fs,
+            self.a and self.a + fs,
+        )
 
 
 @cache
@@ -202,9 +206,7 @@ class Device(Protocol):
     def shared(self, what: str, make: Callable[[], Any]) -> Any:
         """Return what several queues of the device share by a name, made by the first of them that asks."""
 
-    def available(
-        self, waits: Sequence[Wait], why: str = ""
-    ) -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
+    def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
         """Wait until the release times of all ``waits`` (of that kind) are known: (fs, the one released last)."""
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
@@ -235,11 +237,7 @@ class Device(Protocol):
         """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
 
     def complete(
-        self,
-        command: Command,
-        times: tuple[int, int, int],
-        history: History,
-        reads_from_fs: int = -1,
+        self, command: Command, times: tuple[int, int, int], history: History, reads_from_fs: int = -1
     ) -> None:
         """Record a command whose times (start, data, end; fs) are certain, and how it came to its end; publish its
         completion, commit its effect when it completes.

@@ -14,9 +14,7 @@ from accelsim.engines.base import EngineType
 
 
 def _found() -> dict[str, EngineType]:
-    names = [
-        f"{engines.__name__}.{entry.name}.engine" for entry in iter_modules(engines.__path__) if entry.ispkg
-    ]
+    names = [f"{engines.__name__}.{entry.name}.engine" for entry in iter_modules(engines.__path__) if entry.ispkg]
     found = [import_module(name).ENGINE for name in sorted(names) if find_spec(name)]
     return {entry.type: entry for entry in sorted(found, key=lambda entry: (entry.rank, entry.type))}
 

@@ -23,9 +23,7 @@ def choose_mapping(step: Lowering, depends: object, mappings: Sequence[M], write
         return mappings[0]
     chip = step.layout.roles.chip
     whole = f"{chip.core_kind}\n{chip.model_dump_json()}\n{depends}\n{step.dtype}\n{step.search}"
-    return step.tuner.fastest(
-        step.node.name, whole, mappings, lambda mapping: step_program(step, mapping, write)
-    )
+    return step.tuner.fastest(step.node.name, whole, mappings, lambda mapping: step_program(step, mapping, write))
 
 
 def step_program(step: Lowering, mapping: M, write: Writer[M]) -> Program:
@@ -53,9 +51,7 @@ def _with_operands(step: Lowering) -> Layout:
             new.chip = layout.on_chip(buffer, name, tensor.nbytes)
             assert new.chip is not None
             layout.presets[new.chip] = (name, 0)
-        if (
-            place.home is not None or place.chip is None
-        ):  # another core's result will be in its memory by then
+        if place.home is not None or place.chip is None:  # another core's result will be in its memory by then
             home = place.home
             memory = layout.result_home(name) if home is None else was.builder.regions[home].memory
             new.home = layout.off_chip(memory, name, was.facts.room_B(tensor))

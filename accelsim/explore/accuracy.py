@@ -169,9 +169,7 @@ def accuracy(
         progress(f"{method} {dtype}", index / len(jobs))
         rows += _rows(study, chips, dtype, method)
     baseline = evaluate(graph, dataset)
-    return Accuracy(
-        graph.name, dataset.name, len(dataset.y_test), batch_size(graph), baseline, graph.values_from, rows
-    )
+    return Accuracy(graph.name, dataset.name, len(dataset.y_test), batch_size(graph), baseline, graph.values_from, rows)
 
 
 def with_matrix(chip: Chip) -> Chip:
@@ -231,9 +229,13 @@ def _retrained(study: Study, dtype: str) -> tuple[Graph, dict[str, Array]]:
     """The model trained on with fake quantisation, and the scales that it learnt."""
     start = study.model(BATCH)
     result = train(
-        start, study.data, steps=study.steps, optimiser=Adam(QAT_RATE), seed=of_ranges(study.seed),
+        start,
+        study.data,
+        steps=study.steps,
+        optimiser=Adam(QAT_RATE),
+        seed=of_ranges(study.seed),
         fake_quant=QuantConfig.parse(canonical(dtype), EDGES if _edges_stay_wide(dtype) else ""),
-    )  # fmt: skip
+    )
     graph = with_weights(study.model(study.batch), result.weights, result.graph.values_from)
     return graph, {**result.activation_scales, **result.weight_scales}
 
@@ -244,9 +246,7 @@ def _edges_stay_wide(dtype: str) -> bool:
 
 def _edges(graph: Graph) -> list[str]:
     """Names of the first and the last matrix layer."""
-    found = [
-        node.name for node in graph.nodes if (op := base.find(node.op)) is not None and op.kind == "matrix"
-    ]
+    found = [node.name for node in graph.nodes if (op := base.find(node.op)) is not None and op.kind == "matrix"]
     return [found[0], found[-1]]
 
 
@@ -270,11 +270,13 @@ def _arithmetic(program: Program) -> Hashable:
     """All that values depend on, for one model and one request."""
     return tuple(
         (
-            node.label(), str(node.attrs.get("dot", "")), multiplies_floats(node.format) and node.format,
+            node.label(),
+            str(node.attrs.get("dot", "")),
+            multiplies_floats(node.format) and node.format,
             tuple(program.graph.tensors[name].dtype for name in (*node.reads, *node.writes)),
         )
         for node in program.graph.nodes
-    )  # fmt: skip
+    )
 
 
 def right_share(data: Dataset, graph: Graph) -> float:

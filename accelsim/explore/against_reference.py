@@ -90,21 +90,23 @@ class Verdict:
         """The verdict in words."""
         if self.rows:
             return "holds" if self.holds else "does not hold"
-        return (
-            f"cannot check: {self.reason}"
-            if self.reason
-            else "nothing to compare: the model computes no tensor"
-        )
+        return f"cannot check: {self.reason}" if self.reason else "nothing to compare: the model computes no tensor"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON; infinite values are None."""
         sqnr = {name: _finite(value) for name, value in self.sqnr_dB.items()}
         holds = self.holds if self.rows else None
-        return {"holds": holds, "verdict": self.text, "reference": self.by, "tensors": len(self.rows),
-                "bound": max((row.bound for row in self.rows), default=None),
-                "largest_relative_error": _finite(self.worst.relative) if self.rows else None,
-                "beyond_bound": [row.tensor for row in self.wrong], "sqnr_dB": sqnr,
-                "choices": [choice._asdict() for choice in self.choices]}  # fmt: skip
+        return {
+            "holds": holds,
+            "verdict": self.text,
+            "reference": self.by,
+            "tensors": len(self.rows),
+            "bound": max((row.bound for row in self.rows), default=None),
+            "largest_relative_error": _finite(self.worst.relative) if self.rows else None,
+            "beyond_bound": [row.tensor for row in self.wrong],
+            "sqnr_dB": sqnr,
+            "choices": [choice._asdict() for choice in self.choices],
+        }
 
 
 def _finite(value: float) -> float | None:
@@ -132,14 +134,10 @@ def _by_core(run: Run) -> list[Run]:
     tensors, cores = run.program.graph.tensors, run.program.cores
 
     def part(values: Mapping[str, Array], core: int) -> dict[str, Array]:
-        return {
-            name: part_of_batch(value, core, cores, tensors[name].shape) for name, value in values.items()
-        }
+        return {name: part_of_batch(value, core, cores, tensors[name].shape) for name, value in values.items()}
 
     return [
-        replace(
-            run, feeds=part(run.feeds, core), tensors=part(run.tensors, core), outputs=part(run.outputs, core)
-        )
+        replace(run, feeds=part(run.feeds, core), tensors=part(run.tensors, core), outputs=part(run.outputs, core))
         for core in range(cores)
     ]
 
@@ -166,11 +164,7 @@ def _check_core(run: Run, model: Graph) -> Verdict:
         return Verdict("none", [], reason=str(error))
     names = {rounded_to(node) for node in graph.nodes} | {tensor.dtype for tensor in graph.tensors.values()}
     bound = max((BOUNDS.get(name, BOUNDS["fp32"]) for name in names), default=BOUNDS["fp32"])
-    known = {
-        name: contain(theirs.values[name], graph.tensors[name].dtype)
-        for name in ours
-        if name in theirs.values
-    }
+    known = {name: contain(theirs.values[name], graph.tensors[name].dtype) for name in ours if name in theirs.values}
     known |= {name: value for name, value in made.expected.items() if name not in known}
     rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
     alone = [name for name in ours if name not in known]

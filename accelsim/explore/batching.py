@@ -131,9 +131,7 @@ def point(run: Run, batch: int) -> BatchPoint:
     }
     samples = batch_size(run.program.graph) * run.program.cores
     energy_J = total_J(energy_table(run))
-    return BatchPoint(
-        batch, samples, run.time_fs, split_fs(run), sum(over.values()), busy_fs(run, over), energy_J
-    )
+    return BatchPoint(batch, samples, run.time_fs, split_fs(run), sum(over.values()), busy_fs(run, over), energy_J)
 
 
 def busy_fs(run: Run, commands: Collection[int]) -> int:

@@ -92,9 +92,7 @@ def choices(model: Graph, graph: Graph, ours: Mapping[str, Array], feeds: Mappin
             results = run_node(node, graph, known)
             found.expected |= dict(zip(node.writes, results, strict=True))
             names = {name for part in parts for name in part.outputs}
-            found._made += [
-                other for other in model.nodes if names & set(other.outputs) and other.op not in PLACES
-            ]
+            found._made += [other for other in model.nodes if names & set(other.outputs) and other.op not in PLACES]
     if found.forced:
         found.model = _with_inputs(model, found.forced)
     return found

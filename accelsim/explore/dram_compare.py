@@ -56,18 +56,23 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON can hold it; the unit is the end of each key."""
         return {
-            "dram": self.name, "standard": self.standard, "energy_status": self.status, "peak_Bps": self.peak_Bps,
-            "unloaded_s": self.unloaded_s, "share_of_peak": {
-                trace: share if isfinite(share := self.share(trace)) else None for trace in self.replays
-            },
+            "dram": self.name,
+            "standard": self.standard,
+            "energy_status": self.status,
+            "peak_Bps": self.peak_Bps,
+            "unloaded_s": self.unloaded_s,
+            "share_of_peak": {trace: share if isfinite(share := self.share(trace)) else None for trace in self.replays},
             "pJ_per_bit": {trace: self.pJ_per_bit(trace) for trace in self.replays},
-        }  # fmt: skip
+        }
 
 
 def compare(
-    specs: dict[str, Dram], model: str = "bank", limit: int | None = None,
-    stage: Callable[[str, float], None] = lambda name, share: None, traces: Sequence[str] = TRACES,
-) -> list[Row]:  # fmt: skip
+    specs: dict[str, Dram],
+    model: str = "bank",
+    limit: int | None = None,
+    stage: Callable[[str, float], None] = lambda name, share: None,
+    traces: Sequence[str] = TRACES,
+) -> list[Row]:
     """Each memory (by name) on every trace, or its first ``limit`` accesses. ``stage``: told of progress."""
     rows = []
     for done, (name, spec) in enumerate(specs.items()):

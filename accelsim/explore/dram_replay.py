@@ -226,10 +226,15 @@ def _energy_facts(found: Energy | None, status: Status) -> dict[str, Any] | None
     if found is None:
         return None
     return {
-        "status": status, **{f"{part}_J": joules for part, joules in found.parts_J.items()}, "io_J": found.io_J,
-        "die_J": found.die_J, "pJ_per_bit": found.pJ_per_bit, "pJ_per_word": found.pJ_per_word,
-        "mean_W": found.mean_W, "idle_share": found.idle_share,
-    }  # fmt: skip
+        "status": status,
+        **{f"{part}_J": joules for part, joules in found.parts_J.items()},
+        "io_J": found.io_J,
+        "die_J": found.die_J,
+        "pJ_per_bit": found.pJ_per_bit,
+        "pJ_per_word": found.pJ_per_word,
+        "mean_W": found.mean_W,
+        "idle_share": found.idle_share,
+    }
 
 
 def replay(
@@ -249,9 +254,14 @@ def replay(
 
 
 def run(
-    device: Device, status: Status, trace: str, model: str = "bank", offer: Offer | None = None,
-    limit: int | None = None, memory: str = "",
-) -> Replay:  # fmt: skip
+    device: Device,
+    status: Status,
+    trace: str,
+    model: str = "bank",
+    offer: Offer | None = None,
+    limit: int | None = None,
+    memory: str = "",
+) -> Replay:
     """Return the same for a device that is built."""
     accesses = accesses_of(trace, device, limit, memory)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)

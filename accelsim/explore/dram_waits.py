@@ -178,17 +178,11 @@ def _act_rules(acts: _Rows, rows: _Rows, device: Device) -> Iterator[tuple[str, 
     rank, group = acts.bank // g.banks_per_rank, acts.bank // g.banks
     # ranks whose activations wait for each other have one supply (stack IDs of HBM)
     supply = rank // g.ranks if device.latency[Level.SIBLING][Command.ACT][Command.ACT] else rank
-    for kind, level, size in (
-        (Command.REF, Level.RANK, g.banks_per_rank),
-        (Command.REFPB, Level.BANK, 1),
-    ):
+    for kind, level, size in ((Command.REF, Level.RANK, g.banks_per_rank), (Command.REFPB, Level.BANK, 1)):
         refs = rows.of(kind)
         last = _latest(acts.bank // size, acts.at, refs.bank // size, refs.at, strict=False)
         yield "refresh", last + latency[level][kind][Command.ACT]
-    yield (
-        "bank",
-        _latest(acts.bank, acts.at, acts.bank, acts.at) + latency[Level.BANK][Command.ACT][Command.ACT],
-    )
+    yield ("bank", _latest(acts.bank, acts.at, acts.bank, acts.at) + latency[Level.BANK][Command.ACT][Command.ACT])
     yield "bank", _precharged(acts, rows, device)
     for count, clocks in device.windows:
         yield ("tFAW" if count == 4 else "t32AW"), _nth_before(supply, acts.at, count) + clocks

@@ -176,8 +176,13 @@ class Generation:
 
 def _call_facts(call: Call) -> dict[str, Any]:
     traffic = {name: {"read_B": read, "write_B": write} for name, (read, write) in call.traffic_B.items()}
-    return {"past": call.past, "seconds": call.seconds, "energy_J": call.energy_J, "traffic": traffic,
-            "memory_floor_s": call.floor_s}  # fmt: skip
+    return {
+        "past": call.past,
+        "seconds": call.seconds,
+        "energy_J": call.energy_J,
+        "traffic": traffic,
+        "memory_floor_s": call.floor_s,
+    }
 
 
 def _between(calls: tuple[Call, ...], past: int, figure: Callable[[Call], float]) -> float:
@@ -204,10 +209,7 @@ def generate(request: Request) -> Generation:
 
 
 def generation(
-    request: Request,
-    told: Told = lambda share: None,
-    simulated: int = SIMULATED,
-    close: float = CLOSE,
+    request: Request, told: Told = lambda share: None, simulated: int = SIMULATED, close: float = CLOSE
 ) -> Generation:
     """The generation that a request asks for; ``told`` hears the share that is done. See ``generate``.
 
@@ -271,9 +273,7 @@ class _Calls:
     line at a middle whose halves were not looked at any more.
     """
 
-    def __init__(
-        self, maker: _Maker, first: int, count: int, told: Told, simulated: int, close: float
-    ) -> None:
+    def __init__(self, maker: _Maker, first: int, count: int, told: Told, simulated: int, close: float) -> None:
         self._maker, self._first, self._count, self._most = maker, first, count, simulated
         self._told, self._close = told, close
         self._found: dict[int, Call] = {}

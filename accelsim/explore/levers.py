@@ -144,12 +144,9 @@ def _buffers(scene: Scene) -> Iterator[Lever]:
         if buffer.holds == ["weights"]:  # the vector unit, which its width may hold up, does not read it
             continue
         widths = tuple(
-            f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}"
-            for way in ("read", "write")
+            f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}" for way in ("read", "write")
         )
-        yield Lever(
-            f"twice the width of {path}", widths, REMAPPED * scene.of("vector") + scene.on(name, "port_width")
-        )
+        yield Lever(f"twice the width of {path}", widths, REMAPPED * scene.of("vector") + scene.on(name, "port_width"))
 
 
 def _engines(scene: Scene) -> Iterator[Lever]:
@@ -196,11 +193,7 @@ def _clocks(scene: Scene) -> Iterator[Lever]:
         unit, kind = Unit(name, spec.type, spec), ENGINES[spec.type]
         clock = f"{view.called(name)}.clock={spell(2 * (unit.spec.clock or chip.clock), 'Hz')}"
         keys = [reason.key for reason in kind.reasons]
-        yield Lever(
-            f"twice the clock of {kind.called(unit)}{_of_core(view)}",
-            (clock,),
-            scene.on(unit.name, *keys) / 2,
-        )
+        yield Lever(f"twice the clock of {kind.called(unit)}{_of_core(view)}", (clock,), scene.on(unit.name, *keys) / 2)
         shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
     yield Lever("twice the clock of the chip", (everything,), scene.of(*dict.fromkeys(shared)) / 2)
@@ -222,7 +215,5 @@ def _host(scene: Scene) -> Iterator[Lever]:
     yield Lever("inputs and outputs converted outside the run", (), scene.conversions, outside)
 
 
-LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (
-    _memories, _links, _buffers, _engines, _clocks, _host,
-)  # fmt: skip
+LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (_memories, _links, _buffers, _engines, _clocks, _host)
 """Where changes come from; a new one is a line in one of these, or a function and a name here."""

@@ -103,9 +103,7 @@ class Choice:
         return self.full - self.score
 
 
-def choose(
-    layers: Sequence[str], score: Score, budget: float, cost: Mapping[str, float] | None = None
-) -> Choice:
+def choose(layers: Sequence[str], score: Score, budget: float, cost: Mapping[str, float] | None = None) -> Choice:
     """A small set of layers to keep in higher precision so that at most ``budget`` of the score is lost.
 
     Layers are kept one after another, by what keeping that one alone gains per cost (of equal ones the
@@ -162,14 +160,10 @@ def _costs(layers: Sequence[str], cost: Mapping[str, float] | None) -> dict[str,
     expected = "one of " + ", ".join(layers)
     problems = [Problem(f"no cost of layer {layer!r}", "cost") for layer in layers if layer not in cost]
     problems += [
-        Problem(f"no layer {name!r}", "cost", expected, nearest(name, layers))
-        for name in cost
-        if name not in layers
+        Problem(f"no layer {name!r}", "cost", expected, nearest(name, layers)) for name in cost if name not in layers
     ]
     problems += [
-        Problem(f"cost {value:g} of {name!r}", "cost", "at least 0")
-        for name, value in cost.items()
-        if not value >= 0
+        Problem(f"cost {value:g} of {name!r}", "cost", "at least 0") for name, value in cost.items() if not value >= 0
     ]
     if problems:
         raise UsageError(problems)

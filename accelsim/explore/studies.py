@@ -89,23 +89,24 @@ def precision(
         error = float(np.sqrt(np.mean((_product(chip.name, name) - exact) ** 2) / np.mean(exact**2)))
         rungs.append(
             Rung(
-                chip.name, chip.title, name, facts["latency_s"] / batch, low, high,
-                facts["energy_per_inference_J"], error,
+                chip.name,
+                chip.title,
+                name,
+                facts["latency_s"] / batch,
+                low,
+                high,
+                facts["energy_per_inference_J"],
+                error,
             )
-        )  # fmt: skip
+        )
     lacking = {chip.name: [name for name in formats if name not in multiplied(chip)] for chip in loaded}
-    return Ladder(
-        model, batch, tuple(formats), tuple(rungs), {name: each for name, each in lacking.items() if each}
-    )
+    return Ladder(model, batch, tuple(formats), tuple(rungs), {name: each for name, each in lacking.items() if each})
 
 
 def multiplied(chip: Chip) -> list[str]:
     """Formats that some engine of a chip multiplies."""
     found = [
-        name
-        for view in chip.views()
-        for unit in units(view).values()
-        for name in getattr(unit.spec, "formats", ())
+        name for view in chip.views() for unit in units(view).values() for name in getattr(unit.spec, "formats", ())
     ]
     return list(dict.fromkeys(found))
 
@@ -144,16 +145,13 @@ def ladder_sentences(found: Ladder) -> list[str]:
             + (f"; {least.dtype} needs the least energy." if least is not best else ".")
         )
     if len(found.chips) > 1:
-        first, last = (
-            min(found.of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1])
-        )
+        first, last = (min(found.of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1]))
         texts.append(
             f"From {first.title} in {first.dtype} to {last.title} in {last.dtype}: "
             f"{first.seconds / last.seconds:.2g} times as fast, {last.joules / first.joules:.0%} of the energy."
         )
     return texts + [
-        f"{load_chip(chip).title} does not multiply {', '.join(names)}."
-        for chip, names in found.lacking.items()
+        f"{load_chip(chip).title} does not multiply {', '.join(names)}." for chip, names in found.lacking.items()
     ]
 
 
@@ -198,17 +196,11 @@ def crossover_sentences(found: Crossover) -> list[str]:
         if not wins:
             texts.append(f"{name} is slower than {than} at every batch tried.")
         elif len(wins) == len(other.points):
-            texts.append(
-                f"{name} is faster than {than} at every batch tried, {ratio:.3g} times at {largest.batch}."
-            )
+            texts.append(f"{name} is faster than {than} at every batch tried, {ratio:.3g} times at {largest.batch}.")
         elif wins == [point.batch for point in other.points[-len(wins) :]]:
-            texts.append(
-                f"{name} is faster than {than} from batch {wins[0]} on, {ratio:.3g} times at {largest.batch}."
-            )
+            texts.append(f"{name} is faster than {than} from batch {wins[0]} on, {ratio:.3g} times at {largest.batch}.")
         else:
-            texts.append(
-                f"{name} is faster than {than} at batch {', '.join(map(str, wins))}, not at the others."
-            )
+            texts.append(f"{name} is faster than {than} at batch {', '.join(map(str, wins))}, not at the others.")
         if other.links:
             ends = other.points[0], largest
             shares = [point.parts_fs["link"] / point.time_fs for point in ends]

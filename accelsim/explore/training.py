@@ -146,9 +146,14 @@ def train(
     first = next(batches(arrays.x, arrays.y, setup.batch, seed))[0]
     scales = {} if fake_quant is None else start_scales(setup.graph, fake_quant, {setup.input: first})
     step = training_graph(
-        setup.graph, optimiser=setup.rule, precision=precision, scaled=setup.scaler is not None,
-        fake_quant=fake_quant, scales=scales, masks=masks,
-    )  # fmt: skip
+        setup.graph,
+        optimiser=setup.rule,
+        precision=precision,
+        scaled=setup.scaler is not None,
+        fake_quant=fake_quant,
+        scales=scales,
+        masks=masks,
+    )
     run = None if setup.chip is None else simulate_step(step, setup.chip, dtype)
     parts = islice(batches(arrays.x, arrays.y, setup.batch, seed), steps)
     history, states = run_steps(step, parts, setup.rule.lr, setup.scaler)
@@ -156,18 +161,21 @@ def train(
 
 
 def _result(
-    setup: Setup, step: TrainingGraph, history: History, states: dict[str, Array], config: QuantConfig | None,
+    setup: Setup,
+    step: TrainingGraph,
+    history: History,
+    states: dict[str, Array],
+    config: QuantConfig | None,
     run: Run | None,
-) -> TrainingResult:  # fmt: skip
+) -> TrainingResult:
     """Models with the learnt weights, their accuracies and scales."""
     weights, arrays = {name: states[name] for name in step.weights}, setup.data
     learnt = with_weights(setup.graph, weights, f"training, {count_of(len(history[0]), 'step')}")
     fake = None if config is None else fake_quantised(setup.graph, config, states)
     seen, unseen = (accuracy(fake or learnt, x, y) for x, y in (arrays[:2], arrays[2:]))
     return TrainingResult(
-        *history, seen, unseen, weights, learnt, step, setup.batch, setup.seed, fake,
-        *learnt_scales(step, states), run,
-    )  # fmt: skip
+        *history, seen, unseen, weights, learnt, step, setup.batch, setup.seed, fake, *learnt_scales(step, states), run
+    )
 
 
 def run_steps(
@@ -222,9 +230,7 @@ def accuracy(graph: Graph, x: Array, y: Array, run: Execute | None = None) -> fl
     return right / y.size
 
 
-def simulate_step(
-    step: TrainingGraph, chip: Chip, dtype: str = "", feeds: Mapping[str, Array] | None = None
-) -> Run:
+def simulate_step(step: TrainingGraph, chip: Chip, dtype: str = "", feeds: Mapping[str, Array] | None = None) -> Run:
     """One training step on a chip: its time and ledger. ``dtype``: format of the MACs ('': that of the precision).
 
     With ``feeds`` (every input of the graph, ``step.start`` among them) the machine computes it too, tile by tile; the
@@ -249,9 +255,7 @@ def start_scales(model: Graph, config: QuantConfig, feeds: Mapping[str, Array]) 
     return {name: item.start(session.values[name]) for name, item in wrapped.items()}
 
 
-def learnt_scales(
-    step: TrainingGraph, states: Mapping[str, Array]
-) -> tuple[dict[str, Array], dict[str, Array]]:
+def learnt_scales(step: TrainingGraph, states: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """(tensor -> scale, weight -> scales per output channel) of a quantisation-aware training."""
     tables: tuple[dict[str, Array], dict[str, Array]] = {}, {}
     for name, item in step.wrapped.items():

@@ -114,9 +114,7 @@ def trained_model(model: str | Path, batch: int, seed: int) -> Graph:
     """A model with the weights that a training begins with; a decoder of the zoo with the scores of all its tokens."""
     entry = ZOO.get(str(model).partition("?")[0])
     params = {"train": 1} if entry is not None and "train" in entry.params else {}
-    return load_model(
-        model, batch=batch, weights="model" if entry is None else f"random:{seed}", params=params
-    )
+    return load_model(model, batch=batch, weights="model" if entry is None else f"random:{seed}", params=params)
 
 
 def reads_tokens(graph: Graph) -> bool:
@@ -153,14 +151,10 @@ def fitted(graph: Graph, data: Dataset) -> Arrays:
     rows = len(shape) == 2 and prod(sample) == shape[1]
     if sample != shape[1:] and not rows:
         what = f"samples of shape {list(sample)}"
-        problems.append(
-            Problem(what, data.name, f"{list(shape[1:])}, as input {graph.inputs[0]!r} of {graph.name}")
-        )
+        problems.append(Problem(what, data.name, f"{list(shape[1:])}, as input {graph.inputs[0]!r} of {graph.name}"))
     classes = graph.tensors[logits_of(graph)].shape[1]
     if data.classes > classes:
-        problems.append(
-            Problem(f"{data.classes} classes", data.name, f"at most {classes}, as {graph.name} tells")
-        )
+        problems.append(Problem(f"{data.classes} classes", data.name, f"at most {classes}, as {graph.name} tells"))
     if problems:
         raise UsageError(problems)
     x, x_test = (part.reshape(len(part), *shape[1:]) for part in (data.x_train, data.x_test))

@@ -16,9 +16,14 @@ from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file, kind_of
 
 KINDS = {
-    0: "a link to nothing", stat.S_IFREG: "a file", stat.S_IFDIR: "a directory", stat.S_IFBLK: "a block device",
-    stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a character device", stat.S_IFIFO: "a pipe",
-}  # fmt: skip
+    0: "a link to nothing",
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFIFO: "a pipe",
+}
 """Type bits of a mode -> what it is."""
 
 
@@ -99,9 +104,7 @@ def followed(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def unwritable(
-    target: Path, error: Exception, expected: str = "a file in a directory that exists"
-) -> UsageError:
+def unwritable(target: Path, error: Exception, expected: str = "a file in a directory that exists") -> UsageError:
     """The error of a target that the system refuses."""
     why = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot be written: {why}", str(target), expected)
@@ -119,9 +122,7 @@ def _kind(path: Path) -> int:
 
 def _obstacles(folder: Path, name: str) -> Iterator[Problem]:
     """Return what stands where a file, or the directory that it is in, is to go."""
-    above = [
-        (parent, stat.S_IFDIR, "a directory, or nothing") for parent in reversed(Path(name).parents[:-1])
-    ]
+    above = [(parent, stat.S_IFDIR, "a directory, or nothing") for parent in reversed(Path(name).parents[:-1])]
     for place, wanted, expected in (*above, (Path(name), stat.S_IFREG, "a file, or nothing")):
         kind = _kind(folder / place)
         if kind != wanted and os.path.lexists(folder / place):

@@ -149,11 +149,7 @@ def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Se
     target = Path(path)
     targets.check_file(target)
     try:
-        with (
-            targets.opened(target)
-            if targets.is_stream(target)
-            else targets.followed(target).open("wb") as file
-        ):
+        with targets.opened(target) if targets.is_stream(target) else targets.followed(target).open("wb") as file:
             _written[target] = None
 
             def add(row: Sequence[Any]) -> None:

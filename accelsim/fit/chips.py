@@ -33,9 +33,7 @@ def knobs(chip: Chip, names: Iterable[str | Sequence[str]]) -> list[Knob]:
         for name in flat
         if name not in known
     ]
-    problems += [
-        Problem(f"{name} is named twice", "") for name in dict.fromkeys(flat) if flat.count(name) > 1
-    ]
+    problems += [Problem(f"{name} is named twice", "") for name in dict.fromkeys(flat) if flat.count(name) > 1]
     if problems:
         raise UsageError(problems)
     made = []
@@ -62,9 +60,7 @@ def calibrate(
     measurements these are; ``as_of``: of when. The residual is that of rows left out, in ``parts``. Raises UsageError.
     """
     turned = knobs(chip, names)
-    left = cross_validated(
-        lambda values, rows: model(with_values(chip, values), rows), measured, turned, parts, seed
-    )
+    left = cross_validated(lambda values, rows: model(with_values(chip, values), rows), measured, turned, parts, seed)
     rows = np.arange(len(measured))
     values = fit(lambda found: model(with_values(chip, found), rows), measured, turned, seed)
     known = constants(chip)
@@ -74,12 +70,7 @@ def calibrate(
     residual = Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
     mechanism = max((known[name].mechanism for name in values), default=1)
     block = Calibration(
-        fitted_on=fitted_on,
-        mechanism=mechanism,
-        rows=len(measured),
-        residual=residual,
-        values=texts,
-        as_of=as_of,
+        fitted_on=fitted_on, mechanism=mechanism, rows=len(measured), residual=residual, values=texts, as_of=as_of
     )
     return fitted.model_copy(update={"calibration": block})
 

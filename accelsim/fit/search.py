@@ -144,8 +144,7 @@ def _problems(measured: Floats, knobs: Sequence[Knob]) -> list[Problem]:
         found.append(Problem(f"row {wrong[0]} is {measured[wrong[0]]:g}", "", "measurements above 0"))
     empty = (knob for knob in knobs if not knob.low < knob.high)
     return found + [
-        Problem(f"{knob.names[0]}: no range from {knob.low:g} to {knob.high:g}", "", "low < high")
-        for knob in empty
+        Problem(f"{knob.names[0]}: no range from {knob.low:g} to {knob.high:g}", "", "low < high") for knob in empty
     ]
 
 

@@ -100,9 +100,7 @@ def quantile(sizes: Floats, level: float = LEVEL) -> float:
     return float(np.sort(sizes)[rank - 1])
 
 
-def intervals(
-    predicted: Floats, measured: Floats, regime: Array, level: float = LEVEL
-) -> dict[str, Interval]:
+def intervals(predicted: Floats, measured: Floats, regime: Array, level: float = LEVEL) -> dict[str, Interval]:
     """Regime -> interval, ``POOLED`` with it, from predictions of rows that were left out of their fit."""
     sizes = np.abs(np.log(measured / predicted))
     found = {POOLED: Interval(exp(quantile(sizes, level)), len(sizes))}
@@ -127,9 +125,7 @@ class Coverage(NamedTuple):
     factor: float
 
 
-def coverage(
-    predicted: Floats, measured: Floats, regime: Array, part: Ints, level: float = LEVEL
-) -> Coverage:
+def coverage(predicted: Floats, measured: Floats, regime: Array, part: Ints, level: float = LEVEL) -> Coverage:
     """Return how many rows lie within intervals that come of the other ``part``s of the rows."""
     inside, taken = np.zeros(len(predicted), bool), np.ones(len(predicted))
     for number in np.unique(part):

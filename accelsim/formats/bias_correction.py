@@ -39,9 +39,7 @@ def _check(w: Array, w_quantised: Array, mean_input: Array, group: int, axis: in
     if group < 1 or w.shape[axis] % group:
         problems.append(
             Problem(
-                f"{count_of(w.shape[axis], 'output')} in {count_of(group, 'group')}",
-                "bias correction",
-                "a divisor",
+                f"{count_of(w.shape[axis], 'output')} in {count_of(group, 'group')}", "bias correction", "a divisor"
             )
         )
     if np.shape(mean_input) != (w.shape[1 - axis] * group,):

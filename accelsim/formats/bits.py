@@ -231,9 +231,7 @@ def power_codes(x: Array, word: Word, rounding: str, overflow: str, seed: int) -
         result = a + _power_carry(a, word, rounding, rng)
         result >>= word.mantissa
         tiny = a < word.pattern(2.0**-126)
-        result = np.where(
-            tiny, (a > word.pattern(2.0**-127)) & (rounding != "rz"), result - (word.bias - 127)
-        )
+        result = np.where(tiny, (a > word.pattern(2.0**-127)) & (rounding != "rz"), result - (word.bias - 127))
         np.minimum(result, last, out=result)
         unknown = (a - word.code(1)) >= word.inf
         out[start : start + BLOCK] = np.where(unknown, 255, result)

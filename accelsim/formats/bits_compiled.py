@@ -17,15 +17,7 @@ MAGNITUDE, INFINITE = 0x7FFFFFFF, 0x7F800000
 
 @numba.njit(cache=True, error_model="numpy", boundscheck=False)
 def rounded(
-    patterns: Any,
-    out: Any,
-    shift: int,
-    keep: int,
-    largest: int,
-    normal: int,
-    magic: Any,
-    beyond: int,
-    nan: int,
+    patterns: Any, out: Any, shift: int, keep: int, largest: int, normal: int, magic: Any, beyond: int, nan: int
 ) -> None:
     """``patterns`` (int32, one axis) rounded into ``out``: what is larger than ``largest`` becomes ``beyond``, NaN
     becomes ``nan``; below ``normal`` the last bit is that of ``magic``, which is added and taken away again."""

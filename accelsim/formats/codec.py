@@ -50,14 +50,13 @@ def cast(x: ArrayLike, name: str, rounding: str = "rne", overflow: str | None = 
     flat = _flat(values, row)
     if _is_native(flat, row, rounding, policy):
         return np.asarray(_native(flat).astype(np.float32)).reshape(values.shape)
-    result = convert(flat, plan(row, FLOAT32 if flat.dtype == np.float32 else FLOAT64),
-                     rounding, policy, seed, as_codes=False)  # fmt: skip
+    result = convert(
+        flat, plan(row, FLOAT32 if flat.dtype == np.float32 else FLOAT64), rounding, policy, seed, as_codes=False
+    )
     return result.astype(np.float32, copy=False).reshape(values.shape)
 
 
-def encode(
-    x: ArrayLike, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0
-) -> Array:
+def encode(x: ArrayLike, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0) -> Array:
     """The codes that ``cast`` rounds to: unsigned integers of ``code_type``, the shape of ``x``.
 
     Integers are two's complement in the low bits, int1 is 1 for +1 and 0 for -1, tf32 a float32 pattern whose
@@ -84,9 +83,7 @@ def decode(codes: ArrayLike, name: str) -> Array:
     row = _single(name)
     given = np.asarray(codes)
     if given.dtype.kind not in "iu" or (given.size and (given.min() < 0 or int(given.max()) >= _end(row))):
-        what = (
-            f"{'values that are no' if given.dtype.kind in 'iu' else f'{given.dtype} as'} codes of {row.name}"
-        )
+        what = f"{'values that are no' if given.dtype.kind in 'iu' else f'{given.dtype} as'} codes of {row.name}"
         raise UsageError(what, "", f"unsigned integers below {_end(row)}")
     if row.kind in ("int", "binary"):
         return _integers(given, row)

@@ -48,9 +48,7 @@ class Description:
         return " ".join(each.bits for each in self.fields)
 
 
-def describe(
-    value: float, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0
-) -> Description:
+def describe(value: float, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0) -> Description:
     """Return what becomes of ``value`` in the format ``name``; parameters and errors are those of ``codec.cast``."""
     code = int(codec.encode(np.float64(value), name, rounding, overflow, seed))
     row = get(name)
@@ -107,11 +105,7 @@ def _fields(code: int, row: Format) -> tuple[tuple[Field, ...], str]:
     if row.kind == "float":
         return _float_fields(code, row)
     if row.kind == "scale":
-        text = (
-            "NaN: all ones"
-            if code == 255
-            else f"{code} - {row.bias} = {code - row.bias}: 2^{code - row.bias}"
-        )
+        text = "NaN: all ones" if code == 255 else f"{code} - {row.bias} = {code - row.bias}: 2^{code - row.bias}"
         return (Field("exponent", f"{code:08b}", text),), "NaN" if code == 255 else "power of two"
     if row.kind == "binary":
         return (Field("bit", str(code), "+1" if code else "-1"),), "sign"
@@ -125,9 +119,7 @@ def _float_fields(code: int, row: Format) -> tuple[tuple[Field, ...], str]:
     kind = _kind(code, size, field, row)
     power = max(field, 1) - row.bias
     if kind in ("infinity", "NaN"):
-        about = {"ieee": "all ones: not finite", "fn": "all ones", "fnuz": "the code of -0 is NaN"}[
-            row.encoding
-        ]
+        about = {"ieee": "all ones: not finite", "fn": "all ones", "fnuz": "the code of -0 is NaN"}[row.encoding]
         share = {"ieee": "0: infinity" if kind == "infinity" else "not 0: NaN", "fn": "all ones: NaN"}
         meaning = share.get(row.encoding, "")
     elif field:

@@ -92,9 +92,13 @@ def _to_half(row: DotRule) -> DotRule:
     found = [MMA_SYNC] if any(by["fp16"].turns > 1 for by in blocks.values()) else []
     found += [OTHERS] if OTHERS in row.assumption else []
     return replace(
-        row, name=f"{row.name}-fp16", title=f"{row.title}, results of fp16", blocks=blocks, native="fp16",
+        row,
+        name=f"{row.name}-fp16",
+        title=f"{row.title}, results of fp16",
+        blocks=blocks,
+        native="fp16",
         assumption="; ".join(found),
-    )  # fmt: skip
+    )
 
 
 def _wide(size: int, fraction: int, floor: int = NO_FLOOR, half_floor: int = NO_FLOOR) -> dict[str, Block]:
@@ -148,10 +152,14 @@ _GPUS = (
 )  # fmt: skip
 
 _LIBRARIES = (
-    DotRule("tensor-core-h100-promoted", "Tensor Core of H100, FP32 lanes adding up sums of 128 products",
-            f"{KHATTAK}; {OWN}", blocks={"fp8_e4m3fn": PROMOTED, "fp8_e5m2": PROMOTED},
-            assumption="fp8_e5m2: not compared; compared up to two sums of 128, c = 0"),
-)  # fmt: skip
+    DotRule(
+        "tensor-core-h100-promoted",
+        "Tensor Core of H100, FP32 lanes adding up sums of 128 products",
+        f"{KHATTAK}; {OWN}",
+        blocks={"fp8_e4m3fn": PROMOTED, "fp8_e5m2": PROMOTED},
+        assumption="fp8_e5m2: not compared; compared up to two sums of 128, c = 0",
+    ),
+)
 
 RULES: dict[str, DotRule] = {row.name: row for row in (*_ROWS, *_GPUS, *_LIBRARIES, *map(_to_half, _GPUS))}
 """Every rule of accumulation."""
@@ -185,13 +193,7 @@ def operands(fmt: str) -> tuple[Format, Format]:
 
 
 def product(
-    a: ArrayLike,
-    b: ArrayLike,
-    rule: str,
-    fmt: str,
-    out: str | None = None,
-    c: ArrayLike | None = None,
-    every: int = 0,
+    a: ArrayLike, b: ArrayLike, rule: str, fmt: str, out: str | None = None, c: ArrayLike | None = None, every: int = 0
 ) -> Array:
     """``c + a @ b`` by ``rule``; a [..., M, K], b [..., K, N], c anything that broadcasts to [..., M, N].
 
@@ -224,9 +226,7 @@ def product(
     return dot_plain.to_half(result) if row.kernel and wanted == "fp16" != row.native else result
 
 
-def _by_parts(
-    added: Callable[[Array, Array, Array], Array], a: Array, b: Array, c: Array, step: int
-) -> Array:
+def _by_parts(added: Callable[[Array, Array, Array], Array], a: Array, b: Array, c: Array, step: int) -> Array:
     """c and the sums of every ``step`` products along K, each from zero, added in FP32 one after the other."""
     total, zero = np.array(c, np.float32), np.zeros_like(c)
     for k in range(0, a.shape[-1], step):
@@ -249,9 +249,7 @@ def _problems(row: DotRule, fmt: str, out: str) -> Iterator[Problem]:
         yield Problem(f"{row.name} does not multiply {fmt}", "", expected, begun(fmt, row.blocks))
     elif out not in row.outputs(fmt):
         expected = " or ".join(row.outputs(fmt))
-        yield Problem(
-            f"{row.name} has no {out} output for {fmt}", "", expected, nearest(out, row.outputs(fmt))
-        )
+        yield Problem(f"{row.name} has no {out} output for {fmt}", "", expected, nearest(out, row.outputs(fmt)))
 
 
 def _shape(a: Array, b: Array) -> tuple[int, ...]:
@@ -264,15 +262,11 @@ def _shape(a: Array, b: Array) -> tuple[int, ...]:
     raise UsageError(f"{a.shape} and {b.shape} do not multiply", "", "[..., M, K] and [..., K, N]")
 
 
-def _aligned(
-    a: Array, b: Array, c: Array, block: Block, out: str, least: tuple[float, float]
-) -> NDArray[np.float32]:
+def _aligned(a: Array, b: Array, c: Array, block: Block, out: str, least: tuple[float, float]) -> NDArray[np.float32]:
     """Shapes down to one batch axis; rows of all batches together where b has no batch."""
     if b.ndim == 2:
         rows = a.reshape(1, -1, a.shape[-1])
-        return aligned_product(rows, b[None], c.reshape(1, rows.shape[1], -1), block, out, least).reshape(
-            c.shape
-        )
+        return aligned_product(rows, b[None], c.reshape(1, rows.shape[1], -1), block, out, least).reshape(c.shape)
     batch = c.shape[:-2]
     left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
     right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])

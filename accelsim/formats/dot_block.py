@@ -115,9 +115,7 @@ def aligned_product(
     return result
 
 
-def _compiled(
-    a: Array, b: Array, c: Array, block: Block, least: tuple[float, float]
-) -> NDArray[np.float32] | None:
+def _compiled(a: Array, b: Array, c: Array, block: Block, least: tuple[float, float]) -> NDArray[np.float32] | None:
     """Compute with the loops that numba compiles. None where it is not installed, or where ``_Narrow``
     would not be exact or an accumulator leaves its range."""
     loops = compiled("dot_compiled")
@@ -255,9 +253,7 @@ def _crossed(a: Array, b: Array) -> tuple[Array, Array]:
 def _are_narrow(block: Block, a: Factors, b: Factors, c: Array) -> bool:
     """Return whether ``_Narrow`` is exact: finite operands of few bits and small exponents, and few enough terms."""
     ends = [(each.powers[each.powers > 0], each) for each in (a, b)]
-    if any(
-        powers.size and (powers.max() > NARROW_MOST or powers.min() < 1 / NARROW_MOST) for powers, _ in ends
-    ):
+    if any(powers.size and (powers.max() > NARROW_MOST or powers.min() < 1 / NARROW_MOST) for powers, _ in ends):
         return False
     if any(not np.array_equal(each.narrow, each.values) for _, each in ends) or not np.isfinite(c).all():
         return False

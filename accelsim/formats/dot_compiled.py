@@ -70,9 +70,7 @@ def _widest(largest: Any, exponents: Any, rows: Any, mine: Any, count: int, n0: 
 
 
 @compiled
-def _added(
-    total: Any, scale: Any, values: Any, rows: Any, mine: Any, count: int, n0: int, width: int
-) -> None:
+def _added(total: Any, scale: Any, values: Any, rows: Any, mine: Any, count: int, n0: int, width: int) -> None:
     """The products of some ``rows``, a multiple of four, in units of the last bit that is kept, truncated and added."""
     for at in range(0, count, 4):
         a, b = values[rows[at], n0 : n0 + width], values[rows[at + 1], n0 : n0 + width]
@@ -127,9 +125,7 @@ def add_blocks(
     batches, rows, depth = a.shape
     columns = b.shape[2]
     largest, total = np.empty(COLUMNS, np.int16), np.empty(COLUMNS, np.int32)
-    scale, quantum, own = (
-        np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32)
-    )  # fmt: skip
+    scale, quantum, own = (np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32), np.empty(COLUMNS, np.float32))
     scale_bits, quantum_bits, own_bits = scale.view(np.int32), quantum.view(np.int32), own.view(np.int32)
     into = (np.empty(MOST, np.int64), np.empty(MOST, np.float32), np.empty(MOST, np.int16))
     lowest, outside = np.int16(max(floor, -(1 << 14))), 0

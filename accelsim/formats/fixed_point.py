@@ -51,9 +51,13 @@ def shift_right(a: Array, bits: ArrayLike) -> Array:
 
 
 def requantise(
-    acc: Array, mantissa: ArrayLike, shift: ArrayLike, dtype: str = "int8", zero_point: ArrayLike = 0,
+    acc: Array,
+    mantissa: ArrayLike,
+    shift: ArrayLike,
+    dtype: str = "int8",
+    zero_point: ArrayLike = 0,
     axis: int | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Accumulators (int32) to codes: clip(shift_right(multiply_high(acc << left, mantissa), right) + zero_point).
 
     ``shift`` > 0 shifts left before (saturating to int32), < 0 right after; all parameters are scalars or one per

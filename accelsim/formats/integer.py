@@ -20,9 +20,7 @@ from accelsim.formats.table import ALIASES, FORMATS, get
 from accelsim.types import Array
 
 RANGES: dict[str, tuple[int, int]] = {
-    row.name: (row.low, row.high)
-    for row in FORMATS.values()
-    if row.kind in ("int", "binary") and row.bits <= 32
+    row.name: (row.low, row.high) for row in FORMATS.values() if row.kind in ("int", "binary") and row.bits <= 32
 }
 """Lowest and highest code of each integer format; the codes of int1 are -1 and +1."""
 
@@ -130,15 +128,11 @@ def _check_choices(dtype: str, zero_point: ArrayLike, method: str, source: str) 
     problems = []
     for what, name, valid in (("method", method, METHODS), ("source", source, ("onnx", "ort"))):
         if name not in valid:
-            problems.append(
-                Problem(f"no {what} {name!r}", "", "one of " + ", ".join(valid), nearest(name, valid))
-            )
+            problems.append(Problem(f"no {what} {name!r}", "", "one of " + ", ".join(valid), nearest(name, valid)))
     kind = get(dtype).kind
     if kind not in ("int", "float", "binary") or dtype == "int64":
         problems.append(
-            Problem(
-                f"values cannot be quantised to {dtype!r} here", "", "an integer of up to 32 bits, or a float"
-            )
+            Problem(f"values cannot be quantised to {dtype!r} here", "", "an integer of up to 32 bits, or a float")
         )
     if kind != "int" and np.any(zero_point):
         problems.append(Problem(f"{dtype} has no zero point", "", "zero_point = 0"))
@@ -169,12 +163,7 @@ def over_blocks(parameter: ArrayLike, shape: tuple[int, ...], axis: int, block_s
 
 
 def dequantise(
-    q: Array,
-    scale: ArrayLike,
-    zero_point: ArrayLike = 0,
-    axis: int | None = None,
-    *,
-    block_size: int | None = None,
+    q: Array, scale: ArrayLike, zero_point: ArrayLike = 0, axis: int | None = None, *, block_size: int | None = None
 ) -> Array:
     """float32(q - zero_point) * scale, in float32; the shape of ``q``, which are codes or values of a float format.
 
@@ -203,9 +192,7 @@ def requantise(
         real = np.asarray(acc.astype(np.float32) * factors)
     if kind == "float":
         return codec.cast(real, dtype, overflow="saturate")
-    return _to_codes(
-        np.rint(real, out=real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False
-    )
+    return _to_codes(np.rint(real, out=real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False)
 
 
 MULTIPLIERS = np.finfo(np.float32).tiny, np.nextafter(np.float32(2**31), np.float32(0))
@@ -230,9 +217,7 @@ def _wide(scale: ArrayLike) -> Array:
     return np.asarray(scale, np.float32).astype(np.float64)
 
 
-def absmax_scale(
-    x: Array, dtype: str = "int8", axis: int | None = None, *, block_size: int | None = None
-) -> Array:
+def absmax_scale(x: Array, dtype: str = "int8", axis: int | None = None, *, block_size: int | None = None) -> Array:
     """Symmetric scale max|x| / highest value of ``dtype`` (int8: 127, fp8_e4m3fn: 448), float32.
 
     0-d, one value per slice along ``axis``, or one per block along it. A slice whose scale would be zero or

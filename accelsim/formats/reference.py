@@ -67,10 +67,7 @@ PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "ExpertMatMul"})
 
 
 def integer_reference(
-    graph: GraphLike,
-    feeds: Mapping[str, Array],
-    floats: Floats | None = None,
-    given: Mapping[str, Array] | None = None,
+    graph: GraphLike, feeds: Mapping[str, Array], floats: Floats | None = None, given: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
     """Every tensor of the graph, those inside fused nodes included, computed from ``feeds``.
 
@@ -195,11 +192,7 @@ def _parameter(node: NodeLike, name: str, rank: int) -> Array:
     """A scale or multiplier, placed along its axis."""
     value: Array = np.asarray(node.attrs[name])
     axis = node.attrs["axis"]
-    return (
-        value
-        if axis is None or value.ndim == 0
-        else value.reshape([-1 if i == axis else 1 for i in range(rank)])
-    )
+    return value if axis is None or value.ndim == 0 else value.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
 def _codes(node: NodeLike, real: Array) -> Array:
@@ -209,9 +202,7 @@ def _codes(node: NodeLike, real: Array) -> Array:
         return np.where(real >= 0, 1, -1).astype(np.int8)
     low, high = LIMITS[dtype]
     whole = np.rint(np.nan_to_num(real.astype(np.float64), nan=0.0, posinf=1e9, neginf=-1e9)).astype(np.int64)
-    return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(
-        HELD_IN.get(dtype, dtype)
-    )
+    return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(HELD_IN.get(dtype, dtype))
 
 
 def _quantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
@@ -265,9 +256,7 @@ def _max_pool(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Ar
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     reach = [
         (n - 1) * s + d * (k - 1) + 1
-        for n, s, d, k in zip(
-            shape[2:], attrs["strides"], attrs["dilations"], attrs["kernel_shape"], strict=True
-        )
+        for n, s, d, k in zip(shape[2:], attrs["strides"], attrs["dilations"], attrs["kernel_shape"], strict=True)
     ]
     before = attrs["pads"][:rank]
     after = [max(0, need - size - b) for need, size, b in zip(reach, x.shape[2:], before, strict=True)]

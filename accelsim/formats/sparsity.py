@@ -112,16 +112,12 @@ def compress(w: Array, chosen: Bools, n: int = 2, m: int = 4, axis: int = -1) ->
     wrong = int(np.count_nonzero(kept.sum(1) != n))
     if chosen.shape != w.shape or wrong:
         what = f"the mask {chosen.shape} is no {n}:{m} mask of weights {w.shape}"
-        raise UsageError(
-            f"{what}: {count_of(wrong, 'group', 'keeps')} more or fewer", "", f"{n} of every {m}"
-        )
+        raise UsageError(f"{what}: {count_of(wrong, 'group', 'keeps')} more or fewer", "", f"{n} of every {m}")
     positions = np.nonzero(kept)[1].astype(np.uint8)
     bits = (positions[:, None] >> np.arange(index_bits(m), dtype=np.uint8)) & 1
     moved = np.moveaxis(w, axis, -1).shape
     values = groups[kept].reshape(*moved[:-1], moved[-1] // m * n)
-    return Compressed(
-        np.moveaxis(values, -1, axis), np.packbits(bits, bitorder="little"), w.shape, n, m, axis % w.ndim
-    )
+    return Compressed(np.moveaxis(values, -1, axis), np.packbits(bits, bitorder="little"), w.shape, n, m, axis % w.ndim)
 
 
 def decompress(compressed: Compressed) -> Array:
@@ -200,9 +196,7 @@ def _require(shape: tuple[int, ...], n: int, m: int, axis: int) -> None:
     elif not -len(shape) <= axis < len(shape):
         problems.append(Problem(f"weights {shape} have no axis {axis}"))
     elif shape[axis] % m:
-        what = (
-            f"{n}:{m} sparsity along axis {axis} of {shape}: {shape[axis]} does not split into groups of {m}"
-        )
+        what = f"{n}:{m} sparsity along axis {axis} of {shape}: {shape[axis]} does not split into groups of {m}"
         problems.append(Problem(what, "", f"a multiple of {m}"))
     if problems:
         raise UsageError(problems)

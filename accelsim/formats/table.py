@@ -213,14 +213,7 @@ TWOS = "two's complement"
 
 
 def _float(
-    name: str,
-    exponent: int,
-    mantissa: int,
-    encoding: str,
-    title: str,
-    used: str,
-    source: str,
-    stored: int = 0,
+    name: str, exponent: int, mantissa: int, encoding: str, title: str, used: str, source: str, stored: int = 0
 ) -> Format:
     bias = (1 << exponent - 1) - (encoding != "fnuz")
     bits = 1 + exponent + mantissa
@@ -332,11 +325,7 @@ def _configured(name: str, match: re.Match[str]) -> Format:
     sign, digits = (-1, match[4][1:]) if (match[4] or "").startswith("-") else (1, match[4])
     size = whole(digits) if digits else 0
     stated = None if size is None else sign * size
-    if (
-        stated is None
-        or bits != 1 + exponent + mantissa
-        or not (least <= exponent <= 8 and 1 <= mantissa <= 23)
-    ):
+    if stated is None or bits != 1 + exponent + mantissa or not (least <= exponent <= 8 and 1 <= mantissa <= 23):
         expected = f"bits = 1 + E + M, {least} <= E <= 8, 1 <= M <= 23"
         raise UsageError(f"{name!r} is no possible float", "", expected)
     bias = stated if match[4] else (1 << exponent - 1) - (encoding != "fnuz")

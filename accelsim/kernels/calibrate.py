@@ -10,15 +10,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.fit.chips import knobs
 from accelsim.fit.search import ROBUST, Values, fit
-from accelsim.fit.validation import (
-    POOLED,
-    Coverage,
-    Residuals,
-    coverage,
-    intervals,
-    left_out,
-    residuals,
-)
+from accelsim.fit.validation import POOLED, Coverage, Residuals, coverage, intervals, left_out, residuals
 from accelsim.kernels.predict import Kernels, Prediction
 from accelsim.kernels.table import Table, shortened
 from accelsim.seeds import generator
@@ -107,9 +99,14 @@ def calibrate(
     kinds = {name: names_of == name for name in sorted(set(names_of.tolist()))}
     errors = {name: residuals(out[rows], table.measured[rows]) for name, rows in kinds.items()}
     return Calibrated(
-        with_values(chip, values).model_copy(update={"calibration": block}), table, values, fitted, out,
-        errors, coverage(out, table.measured, names_of, part),
-    )  # fmt: skip
+        with_values(chip, values).model_copy(update={"calibration": block}),
+        table,
+        values,
+        fitted,
+        out,
+        errors,
+        coverage(out, table.measured, names_of, part),
+    )
 
 
 def _free(kernels: Kernels, known_before: set[str]) -> list[tuple[str, ...]]:
@@ -156,10 +153,14 @@ def _block(
     note = f"of rows left out, in {PARTS} parts; mean {left.mean:.3f}"
     residual = Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
     return Calibration(
-        fitted_on=fitted_on, rows=len(table.ops), residual=residual, values=dict(texts),
+        fitted_on=fitted_on,
+        rows=len(table.ops),
+        residual=residual,
+        values=dict(texts),
         kinds=sorted({group.family for group in table.groups}),
-        intervals=kinds_and_regimes(out, table.measured, names), as_of=as_of,
-    )  # fmt: skip
+        intervals=kinds_and_regimes(out, table.measured, names),
+        as_of=as_of,
+    )
 
 
 def kinds_and_regimes(out: Floats, measured: Floats, names: Array) -> dict[str, IntervalOf]:
@@ -169,18 +170,11 @@ def kinds_and_regimes(out: Floats, measured: Floats, names: Array) -> dict[str, 
     found = intervals(out, measured, names)
     several = sorted(set(kinds.tolist()))
     of_kind = {
-        kind: intervals(out[kinds == kind], measured[kinds == kind], kinds[kinds == kind])[POOLED]
-        for kind in several
+        kind: intervals(out[kinds == kind], measured[kinds == kind], kinds[kinds == kind])[POOLED] for kind in several
     }
     widest = max(of_kind.values(), key=lambda each: each.factor)
-    every = {
-        POOLED: widest,
-        **(of_kind if len(several) > 1 else {}),
-        **{n: e for n, e in found.items() if n != POOLED},
-    }
-    return {
-        name: IntervalOf(factor=float(f"{each.factor:.4g}"), rows=each.rows) for name, each in every.items()
-    }
+    every = {POOLED: widest, **(of_kind if len(several) > 1 else {}), **{n: e for n, e in found.items() if n != POOLED}}
+    return {name: IntervalOf(factor=float(f"{each.factor:.4g}"), rows=each.rows) for name, each in every.items()}
 
 
 def _of_other_kinds(chip: Chip, table: Table) -> Calibration | None:
@@ -203,8 +197,10 @@ def _beside(before: Calibration, new: Calibration, fitted: set[str]) -> Calibrat
         intervals_of |= {name: each for name, each in block.intervals.items() if name != POOLED}
     return new.model_copy(
         update={
-            "fitted_on": f"{before.fitted_on}; {new.fitted_on}", "rows": before.rows + new.rows,
-            "kinds": sorted({*before.kinds, *new.kinds}), "intervals": intervals_of,
+            "fitted_on": f"{before.fitted_on}; {new.fitted_on}",
+            "rows": before.rows + new.rows,
+            "kinds": sorted({*before.kinds, *new.kinds}),
+            "intervals": intervals_of,
             "values": {**before.values, **new.values},
         }
-    )  # fmt: skip
+    )

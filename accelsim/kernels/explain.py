@@ -126,11 +126,15 @@ def columns(kernels: Kernels) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for index, cells in enumerate(kernels.table.cells):
         added = {
-            "predicted_us": _us(times.seconds[index]), "low_us": _us(interval.low[index]),
-            "high_us": _us(interval.high[index]), "tile": str(times.tile[index]), "split": int(times.splits[index]),
-            "waves": f"{times.waves[index]:.4g}", "binds": str(times.binds[index]),
+            "predicted_us": _us(times.seconds[index]),
+            "low_us": _us(interval.low[index]),
+            "high_us": _us(interval.high[index]),
+            "tile": str(times.tile[index]),
+            "split": int(times.splits[index]),
+            "waves": f"{times.waves[index]:.4g}",
+            "binds": str(times.binds[index]),
             "interval": str(interval.spread[index]),
-        }  # fmt: skip
+        }
         rows.append({**{name: cells[name] for name in kernels.table.header}, **added})
     return rows
 

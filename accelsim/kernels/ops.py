@@ -73,18 +73,27 @@ takes less. Its operand is drawn at random there, those of the others come out o
 On an H100 products of zeros draw 42 % less than those of random numbers, and take 14 % less time (``tests/golden``)."""
 
 PRODUCTS: Mapping[str, Product] = {
-    "gemm": Product(), "matmul": Product(called=True), "mm": Product(called=True), "bmm": Product(called=True),
-    "linear": Product(host=1.95, called=True), "attn_pre_proj": Product(activity=ALIKE), "attn_post_proj": Product(),
-    "mlp_up_proj": Product(activity=ALIKE), "mlp_down_proj": Product(activity=ALIKE),
-}  # fmt: skip
+    "gemm": Product(),
+    "matmul": Product(called=True),
+    "mm": Product(called=True),
+    "bmm": Product(called=True),
+    "linear": Product(host=1.95, called=True),
+    "attn_pre_proj": Product(activity=ALIKE),
+    "attn_post_proj": Product(),
+    "mlp_up_proj": Product(activity=ALIKE),
+    "mlp_down_proj": Product(activity=ALIKE),
+}
 """Name -> product. The host's work is that of the shortest calls of NeuSight on four GPUs, beside its additions there:
 1.10 to 1.17 for ``torch.bmm``, 1.9 to 2.0 for ``torch.nn.Linear``, which adds a bias."""
 CONVOLUTIONS = frozenset({"conv", "conv2d"})
 ATTENTION = frozenset({"attention", "flash_attention", "attention_prefill", "attention_decode"})
 
 SERVING: Mapping[str, str] = {
-    "serving_linear": "layer", "serving_prefill": "prefill", "serving_decode": "decode", "moe": "experts",
-}  # fmt: skip
+    "serving_linear": "layer",
+    "serving_prefill": "prefill",
+    "serving_decode": "decode",
+    "moe": "experts",
+}
 """Kernels of a serving stack in a graph, with what belongs to them there: the quantiser of a layer's input, the write
 of new keys and values to their cache, routing and sum of a mixture of experts."""
 

@@ -64,10 +64,7 @@ class Kernels:
         self.table, self.chip, model = table, chip, model_of(chip)
         _check_formats(table, chip, model)
         self.parts = [
-            Part(
-                group.rows,
-                model.prepared(group.family, _format(model, group.family, group.format), group.columns),
-            )
+            Part(group.rows, model.prepared(group.family, _format(model, group.family, group.format), group.columns))
             for group in table.groups
         ]
         self.constants = _in_turn([part.prepared.constants for part in self.parts])

@@ -88,8 +88,12 @@ def _sides(row: Cells) -> Numbers:
 
 def _product(row: Cells, op: str, name: str) -> Numbers:
     transposed = float(row.get("a_t", "").strip().upper() == "T")
-    return {**_sides(row), "B": number(row, "B", "batch", default=1), "transposed": transposed,
-            **PRODUCTS[op]._asdict()}  # fmt: skip
+    return {
+        **_sides(row),
+        "B": number(row, "B", "batch", default=1),
+        "transposed": transposed,
+        **PRODUCTS[op]._asdict(),
+    }
 
 
 def _function(row: Cells, op: str, name: str) -> Numbers:
@@ -153,11 +157,7 @@ def _key_bytes(row: Cells) -> float:
 
 
 def _layer(row: Cells, op: str, name: str) -> Numbers:
-    return {
-        **_sides(row),
-        "layers": number(row, "layers", default=0),
-        "quantiser": _word(row, "scales", SCALES),
-    }
+    return {**_sides(row), "layers": number(row, "layers", default=0), "quantiser": _word(row, "scales", SCALES)}
 
 
 def _prefill(row: Cells, op: str, name: str) -> Numbers:
@@ -177,12 +177,18 @@ def _served_attention(row: Cells, tokens: float, kv: float, name: str) -> Number
     if kv < tokens:
         raise Wrong(f"{kv:g} keys of {tokens:g} new tokens", "as many keys as new tokens, or more")
     return {
-        **heads, "batch": number(row, "batch", "B", default=1), "tokens": tokens, "kv": kv,
-        "head_dim": number(row, "head_dim"), "causal": _word(row, "causal", YES_NO, "1"),
-        "window": number(row, "window", default=0), "kv_B": _key_bytes(row) or get(name).storage_bits / 8,
-        "cache_write": _word(row, "cache_write", YES_NO, "1"), "layers": number(row, "layers", default=0),
+        **heads,
+        "batch": number(row, "batch", "B", default=1),
+        "tokens": tokens,
+        "kv": kv,
+        "head_dim": number(row, "head_dim"),
+        "causal": _word(row, "causal", YES_NO, "1"),
+        "window": number(row, "window", default=0),
+        "kv_B": _key_bytes(row) or get(name).storage_bits / 8,
+        "cache_write": _word(row, "cache_write", YES_NO, "1"),
+        "layers": number(row, "layers", default=0),
         "library": _word(row, "library", LIBRARY),
-    }  # fmt: skip
+    }
 
 
 def _experts(row: Cells, op: str, name: str) -> Numbers:
@@ -195,12 +201,17 @@ def _experts(row: Cells, op: str, name: str) -> Numbers:
         raise Wrong(f"{experts:g} experts on {ep:g} devices, {inner:g} on {tp:g}", "a divisor each")
     skew = row.get("skew", "").strip()
     load = LOADS[skew] if skew in LOADS else number(row, "skew", default=0)
-    return {**sizes, "skew": load, "gated": _word(row, "gated", YES_NO, "1"),
-            "library": _word(row, "library", LIBRARY)}  # fmt: skip
+    return {**sizes, "skew": load, "gated": _word(row, "gated", YES_NO, "1"), "library": _word(row, "library", LIBRARY)}
 
 
 READERS: Mapping[str, Callable[[Cells, str, str], Numbers]] = {
-    "product": _product, "function": _function, "convolution": _convolution, "attention": _attention, "layer": _layer,
-    "prefill": _prefill, "decode": _decode, "experts": _experts,
-}  # fmt: skip
+    "product": _product,
+    "function": _function,
+    "convolution": _convolution,
+    "attention": _attention,
+    "layer": _layer,
+    "prefill": _prefill,
+    "decode": _decode,
+    "experts": _experts,
+}
 """Family -> its columns, from the cells of a row, its op and its format; raises Wrong."""

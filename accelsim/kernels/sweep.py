@@ -78,14 +78,10 @@ def sentences(sweep: Sweep) -> list[str]:
             f"The steepest step: from {sweep.name} = {sizes[step]:,} to {sizes[step + 1]:,} the time grows by "
             f"{rise[step] - 1:.1%} ({show(float(seconds[step]), 's', 3)} to {show(float(seconds[step + 1]), 's', 3)})"
         )
-        texts.append(
-            text + (f", from {waves[step]:.3g} to {waves[step + 1]:.3g} waves." if waves[step] > 0 else ".")
-        )
+        texts.append(text + (f", from {waves[step]:.3g} to {waves[step + 1]:.3g} waves." if waves[step] > 0 else "."))
     falls = int(np.sum(rise < 1))
     if falls:
-        texts.append(
-            f"At {falls:,} of {len(rise):,} steps the larger kernel is faster, because it gets another tile."
-        )
+        texts.append(f"At {falls:,} of {len(rise):,} steps the larger kernel is faster, because it gets another tile.")
     best, worst = int(np.argmax(sweep.share)), int(np.argmin(sweep.share))
     texts.append(
         f"A roofline with the stated peaks comes nearest at {sweep.name} = {sizes[best]:,}, with "

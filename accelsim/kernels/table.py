@@ -77,9 +77,12 @@ class Table:
                 numbers = np.array([place[int(group.rows[index])] for index in kept])
                 groups.append(Group(group.family, group.format, numbers, columns))
         return replace(
-            self, cells=[self.cells[row] for row in rows], lines=[self.lines[row] for row in rows],
-            measured=self.measured[list(rows)], groups=groups,
-        )  # fmt: skip
+            self,
+            cells=[self.cells[row] for row in rows],
+            lines=[self.lines[row] for row in rows],
+            measured=self.measured[list(rows)],
+            groups=groups,
+        )
 
 
 def joined(tables: Sequence[Table]) -> Table:
@@ -94,17 +97,21 @@ def joined(tables: Sequence[Table]) -> Table:
             key = (group.family, group.format)
             parts.setdefault(key, []).append(group._replace(rows=group.rows + start))
     groups = [
-        Group(*key, np.concatenate([each.rows for each in found]), {
-            name: np.concatenate([each.columns[name] for each in found]) for name in found[0].columns
-        })
+        Group(
+            *key,
+            np.concatenate([each.rows for each in found]),
+            {name: np.concatenate([each.columns[name] for each in found]) for name in found[0].columns},
+        )
         for key, found in parts.items()
-    ]  # fmt: skip
+    ]
     return Table(
-        Path(", ".join(str(table.path) for table in tables)), header,
+        Path(", ".join(str(table.path) for table in tables)),
+        header,
         [{**dict.fromkeys(header, ""), **cells} for table in tables for cells in table.cells],
         [line for table in tables for line in table.lines],
-        np.concatenate([table.measured for table in tables]), groups,
-    )  # fmt: skip
+        np.concatenate([table.measured for table in tables]),
+        groups,
+    )
 
 
 def read_table(path: Path, timed: bool = False) -> Table:
@@ -157,9 +164,7 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
     try:
         text = read_text(path, MOST_B)
     except (OSError, ValueError) as error:
-        why = (
-            "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
-        )
+        why = "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
         raise UsageError(f"cannot read it: {why}", str(path), "a CSV file") from None
     reader = csv.reader(text.splitlines())
     try:
@@ -173,8 +178,11 @@ def _read(path: Path) -> tuple[list[str], list[Cells], list[int]]:
     if "op" not in header or twice:
         what = f"column {twice[0]} twice" if twice else "no column op"
         raise UsageError(what, f"{path}:{rows[0][0]}", "op, dtype, sizes, time_us", nearest("op", header))
-    ragged = [Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
-              for line, row in rows[1:] if len(row) != len(header)]  # fmt: skip
+    ragged = [
+        Problem(f"{len(row)} cells", f"{path}:{line}", f"{len(header)}, one for each column")
+        for line, row in rows[1:]
+        if len(row) != len(header)
+    ]
     if ragged:
         raise UsageError(ragged[:MOST_SHOWN])
     cells: list[Cells] = [dict(zip(header, row, strict=True)) for _, row in rows[1:]]
@@ -190,9 +198,7 @@ def _kernel(row: Cells) -> tuple[str, str, Mapping[str, float]]:
     text = (row.get("dtype") or row.get("precision") or "").strip()
     name = FORMATS.get(text, text)
     if name not in KNOWN_FORMATS and (op not in SERVING or served(name) is None):
-        raise Wrong(
-            f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS)
-        )
+        raise Wrong(f"dtype {text!r} is no number format", "fp32, fp16, bf16, int8, ...", nearest(name, KNOWN_FORMATS))
     return family, name, READERS[family](row, op, name)
 
 

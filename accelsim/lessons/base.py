@@ -38,9 +38,7 @@ def clean(text: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return clean(
-        value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else repr(value)
-    )
+    return clean(value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else repr(value))
 
 
 class Ask(Protocol):

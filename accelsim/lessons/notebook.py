@@ -41,9 +41,5 @@ def _check(lesson: Lesson) -> str:
 
 
 def _cell(kind: str, source: str) -> dict[str, Any]:
-    cell: dict[str, Any] = {
-        "cell_type": kind,
-        "metadata": {},
-        "source": source.strip("\n").splitlines(keepends=True),
-    }
+    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": source.strip("\n").splitlines(keepends=True)}
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})

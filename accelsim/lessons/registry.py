@@ -13,11 +13,7 @@ from accelsim.lessons.base import Lesson, lesson_of
 @cache
 def lessons() -> tuple[Lesson, ...]:
     """Return the lessons in the order of their numbers."""
-    found = [
-        lesson_of(f"{course.__name__}.{module.name}")
-        for module in iter_modules(course.__path__)
-        if module.ispkg
-    ]
+    found = [lesson_of(f"{course.__name__}.{module.name}") for module in iter_modules(course.__path__) if module.ispkg]
     return tuple(sorted(found, key=lambda lesson: lesson.number))
 
 
@@ -32,8 +28,6 @@ def find(name: str) -> Lesson:
     found = names.get(name.strip().casefold())
     if found is None:
         expected = f"a number from 1 to {lessons()[-1].number}, or a title of 'accelsim lesson'"
-        near = nearest(
-            name, [str(lesson.number) for lesson in lessons()] + [lesson.title for lesson in lessons()]
-        )
+        near = nearest(name, [str(lesson.number) for lesson in lessons()] + [lesson.title for lesson in lessons()])
         raise UsageError(f"no lesson {name!r}", expected=expected, nearest=near)
     return found

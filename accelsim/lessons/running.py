@@ -26,8 +26,7 @@ STUDENT = "STUDENT"
 MOST_FILE_B = 1 << 18
 """Size of a student's file: 256 KiB."""
 _NAME = re.compile(
-    rf"""^{STUDENT}[ \t]*=[ \t]*("(?:[^"\\\n]|\\.){{0,400}}"|'(?:[^'\\\n]|\\.){{0,400}}')[ \t]*(?:\#|\r?$)""",
-    re.M,
+    rf"""^{STUDENT}[ \t]*=[ \t]*("(?:[^"\\\n]|\\.){{0,400}}"|'(?:[^'\\\n]|\\.){{0,400}}')[ \t]*(?:\#|\r?$)""", re.M
 )
 
 
@@ -58,12 +57,7 @@ class Outcome:
         if wrong is not None:
             left = self.lesson.steps[len(self.done) :]
             lines += [f"  wrong  {left[0]}", *(f"  ...    {step}" for step in left[1:]), ""]
-            said = (
-                ("where", wrong.where),
-                ("expected", wrong.expected),
-                ("got", wrong.got),
-                ("rule", wrong.rule),
-            )
+            said = (("where", wrong.where), ("expected", wrong.expected), ("got", wrong.got), ("rule", wrong.rule))
             lines += [f"  {name + ':':<10}{text}" for name, text in said]
             lines += ["", f"Stuck? accelsim lesson hint {self.lesson.number}"]
         else:
@@ -145,6 +139,4 @@ def _source(file: Path) -> str:
         raise UsageError(f"cannot be read: {error.strerror}", str(file), "a file that you may read") from None
     except ValueError as error:
         expected = f"a Python file in UTF-8 of at most {MOST_FILE_B >> 10} KiB"
-        raise Wrong(
-            file.name, expected, clean(str(error)), "save the file as your editor does by default"
-        ) from None
+        raise Wrong(file.name, expected, clean(str(error)), "save the file as your editor does by default") from None

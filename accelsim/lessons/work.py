@@ -44,10 +44,7 @@ def start(lesson: Lesson, parent: Path, student: str) -> Path:
 
 
 def _files(lesson: Lesson, student: str) -> dict[str, Make]:
-    return {
-        README: text(filled(lesson, "text.md", student)),
-        lesson.file: text(filled(lesson, "start.py.in", student)),
-    }
+    return {README: text(filled(lesson, "text.md", student)), lesson.file: text(filled(lesson, "start.py.in", student))}
 
 
 def located(lesson: Lesson, place: Path) -> Path:
@@ -71,9 +68,7 @@ def _is_of(lesson: Lesson, folder: Path) -> bool:
 
 def _again(lesson: Lesson, what: str, place: Path) -> str:
     """The command that makes a lesson's folder, or its file, at a place."""
-    return f"accelsim lesson {what} {lesson.number}" + (
-        f" {shlex.quote(str(place))}" if place != Path() else ""
-    )
+    return f"accelsim lesson {what} {lesson.number}" + (f" {shlex.quote(str(place))}" if place != Path() else "")
 
 
 def reset(lesson: Lesson, place: Path) -> tuple[Path, Path | None]:
@@ -149,5 +144,9 @@ def lesson_in(folder: Path) -> list[tuple[Lesson, Path]]:
     """Return the lessons of which something with the name of their file is in a folder, or in folders of lessons in
     it."""
     places = [folder, *(folder / lesson.folder for lesson in lessons())]
-    return [(lesson, place / lesson.file) for place in places for lesson in lessons()
-            if os.path.lexists(place / lesson.file)]  # fmt: skip
+    return [
+        (lesson, place / lesson.file)
+        for place in places
+        for lesson in lessons()
+        if os.path.lexists(place / lesson.file)
+    ]

@@ -72,9 +72,15 @@ class Addressed:
     """
 
     def __init__(
-        self, model: str, memory: str, dram: Dram, device: Device, program: Program, addresses: AddressMap,
+        self,
+        model: str,
+        memory: str,
+        dram: Dram,
+        device: Device,
+        program: Program,
+        addresses: AddressMap,
         record: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._memory, self._dram, self._device = model, memory, dram, device
         self._program, self._addresses = program, addresses
         attached = program.chip.memories[memory]

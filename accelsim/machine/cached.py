@@ -187,10 +187,12 @@ class Lines:
 Picked = Callable[[Any], tuple[int, ...]]
 
 DEPENDS: dict[str, Picked] = {
-    "load_a": itemgetter(0, 1, 2, 3, 6, 7), "load_b": itemgetter(0, 1, 4, 5, 6, 7),
-    "load_side": itemgetter(0, 1, 2, 3, 4, 5), "store": itemgetter(0, 1, 2, 3, 4, 5),
+    "load_a": itemgetter(0, 1, 2, 3, 6, 7),
+    "load_b": itemgetter(0, 1, 4, 5, 6, 7),
+    "load_side": itemgetter(0, 1, 2, 3, 4, 5),
+    "store": itemgetter(0, 1, 2, 3, 4, 5),
     "epilogue": itemgetter(0, 1, 2, 3, 4, 5),
-}  # fmt: skip
+}
 """``Effect.what`` -> the ranges of a ``Tile`` on which its addresses depend; others move no tile."""
 
 
@@ -216,9 +218,7 @@ class Touches:
     def __init__(self, program: Program, charged: Sequence[str], line_B: int, lines: int) -> None:
         self._commands, self._addresses = program.commands, AddressMap(program)
         self._charged, self._line_B, self._lines = charged, line_B, lines
-        self._known: dict[
-            int, dict[tuple[Any, ...], Pieces]
-        ] = {}  # by step; loads run one step ahead of stores
+        self._known: dict[int, dict[tuple[Any, ...], Pieces]] = {}  # by step; loads run one step ahead of stores
 
     def of(self, number: int) -> Touch:
         """Return what the transfer with this number touches."""

@@ -118,9 +118,7 @@ def ports_stay_below_their_peak(run: Run) -> Iterator[str]:
         for piece, nbytes in moves:
             if piece.end - piece.data < transfer_fs(nbytes, beat_B, bandwidth):
                 yield f"{nbytes} B in {piece.end - piece.data} fs through {memory} ({bandwidth:g} B/s): {piece}"
-        for (one, _), (other, _) in pairwise(
-            sorted(moves, key=lambda move: (move.piece.data, move.piece.end))
-        ):
+        for (one, _), (other, _) in pairwise(sorted(moves, key=lambda move: (move.piece.data, move.piece.end))):
             if other.data < one.end:
                 yield f"two transfers at once through {memory}: {one}, {other}"
 
@@ -284,11 +282,7 @@ LAWS: tuple[Law, ...] = (
 )
 """Laws that cost little, asserted on every run; a new one is a function and a line here."""
 
-LAWS_OF_A_REPLAY: tuple[Law, ...] = (
-    engine_times_add_up,
-    macs_are_those_of_the_graph,
-    arrays_stay_below_their_peak,
-)
+LAWS_OF_A_REPLAY: tuple[Law, ...] = (engine_times_add_up, macs_are_those_of_the_graph, arrays_stay_below_their_peak)
 """Laws of a run that was replayed which need no look at each command; the others hold for what was simulated."""
 
 THOROUGH: tuple[Law, ...] = (*LAWS, bytes_hold_one_thing_at_a_time, the_critical_path_covers_the_run)

@@ -85,11 +85,7 @@ class Contents:
         Raises HazardError otherwise.
         """
         region = use.region
-        if (
-            self._version[region] != use.version
-            or self._valid_from[region] > from_fs
-            or self._valid_to[region] < to_fs
-        ):
+        if self._version[region] != use.version or self._valid_from[region] > from_fs or self._valid_to[region] < to_fs:
             name = self._program.regions[region]
             raise HazardError(
                 f"{command.label} (command {command.id})",

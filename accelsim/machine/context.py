@@ -104,11 +104,7 @@ class Context:
             self.agenda.at(t_fs, lambda now: self.contents.begin(command, now))
 
     def complete(
-        self,
-        command: Command,
-        times: tuple[int, int, int],
-        history: History,
-        reads_from_fs: int = -1,
+        self, command: Command, times: tuple[int, int, int], history: History, reads_from_fs: int = -1
     ) -> None:
         """See ``Device.complete``."""
         end_fs = times[2]

@@ -67,10 +67,7 @@ class _Walk:
             self._emit(released, command, "hand_over", self.run.slices[command].engine)
         else:
             if before >= 0 and what == "done" and abs(self._when(before, what) - self.t) > 1:
-                self._fail(
-                    command,
-                    f"went on at {self.t} fs, command {before} ended at {self._when(before, what)} fs",
-                )
+                self._fail(command, f"went on at {self.t} fs, command {before} ended at {self._when(before, what)} fs")
             self._link(why)
         return history.cause
 
@@ -91,9 +88,7 @@ class _Walk:
     def _emit(self, start: int, command: int, kind: str, resource: str, mix: Mix = ()) -> None:
         """The time from ``start`` to where the walk stands goes to this; the walk then stands at ``start``."""
         if kind not in PATH_KINDS:
-            raise LawError(
-                f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}"
-            )
+            raise LawError(f"no kind {kind!r} of pieces of the critical path; there are {', '.join(PATH_KINDS)}")
         start = max(0, min(start, self.t))
         if start < self.t:
             self.segments.append(Segment(start, self.t, command, kind, resource, mix))

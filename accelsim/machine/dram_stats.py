@@ -76,16 +76,25 @@ class DramStats:
         """Everything as JSON can hold it; the unit is the end of each key."""
         joules = self.energy
         facts: dict[str, Any] = {
-            "model": self.model, "device": self.device.name, "peak_Bps": self.device.peak_Bps,
-            "counts": dict(self.served.counts), "hit_rate": self.hit_rate, "bus_utilisation": self.bus_utilisation,
-            "requested_B": self.requested_B, "moved_B": self.moved_B, "overfetch_B": self.overfetch_B,
+            "model": self.model,
+            "device": self.device.name,
+            "peak_Bps": self.device.peak_Bps,
+            "counts": dict(self.served.counts),
+            "hit_rate": self.hit_rate,
+            "bus_utilisation": self.bus_utilisation,
+            "requested_B": self.requested_B,
+            "moved_B": self.moved_B,
+            "overfetch_B": self.overfetch_B,
             "extent_B": self.extent_B,
-        }  # fmt: skip
+        }
         if joules is not None:
             facts |= {
-                "energy_J": joules.die_J, "energy_parts_J": dict(joules.parts_J), "io_J": joules.io_J,
-                "pJ_per_bit": joules.pJ_per_bit, "idle_share": joules.idle_share,
-            }  # fmt: skip
+                "energy_J": joules.die_J,
+                "energy_parts_J": dict(joules.parts_J),
+                "io_J": joules.io_J,
+                "pJ_per_bit": joules.pJ_per_bit,
+                "idle_share": joules.idle_share,
+            }
         return facts
 
 

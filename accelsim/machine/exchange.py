@@ -26,18 +26,14 @@ class Exchange:
     """
 
     def __init__(
-        self,
-        env: simpy.Environment,
-        links: Mapping[str, Link],
-        routes: Mapping[tuple[str, str], Sequence[str]],
+        self, env: simpy.Environment, links: Mapping[str, Link], routes: Mapping[tuple[str, str], Sequence[str]]
     ) -> None:
         from accelsim.network.link import lane
         from accelsim.network.shared import Fabric
 
         self._env, self._links = env, dict(links)
         self._routes: dict[tuple[str, str], Route] = {
-            (end, start): tuple(_turned(name) for name in reversed(route))
-            for (start, end), route in routes.items()
+            (end, start): tuple(_turned(name) for name in reversed(route)) for (start, end), route in routes.items()
         } | {ends: tuple(route) for ends, route in routes.items()}
         self._check(routes)
         capacities = {
@@ -57,7 +53,7 @@ class Exchange:
             for (start, end), route in routes.items()
             for name in (step.removeprefix("-") for step in route)
             if name not in self._links
-        ]  # fmt: skip
+        ]
         problems += [
             Problem("a route without links", f"from {start} to {end}", "one or more links")
             for (start, end), route in routes.items()
@@ -90,9 +86,7 @@ class Exchange:
         self._ready[key] = Delivery(self._env.event(), self._env.event())
         return self._ready[key]
 
-    def _move(
-        self, start: str, end: str, message: Message, delivery: Delivery
-    ) -> Generator[simpy.Event, Any, None]:
+    def _move(self, start: str, end: str, message: Message, delivery: Delivery) -> Generator[simpy.Event, Any, None]:
         from accelsim.network.link import lane
 
         ways = [lane(link, False) for link in self.links_between(start, end)]

@@ -84,9 +84,7 @@ def check_model(name: str, chip: Chip | None) -> None:
 def check_dram(chip: Chip, name: str) -> None:
     """UsageError that names every memory of the chip whose spec has no DRAM that the model ``name`` could follow; of a
     level before it there is none to follow."""
-    lacking = [
-        memory for memory, each in chip.memories.items() if each.memory.dram is None and each.fed_by is None
-    ]
+    lacking = [memory for memory, each in chip.memories.items() if each.memory.dram is None and each.fed_by is None]
     if lacking:
         raise UsageError(_lacks(chip, memory, name) for memory in lacking)
 
@@ -110,9 +108,7 @@ class Memories(NamedTuple):
     caches: dict[str, Cached]
 
 
-def memories(
-    env: simpy.Environment, clock: Clock, program: Program, name: str, record: bool = False
-) -> Memories:
+def memories(env: simpy.Environment, clock: Clock, program: Program, name: str, record: bool = False) -> Memories:
     """Ports of all memories of the chip of ``program``, served by the model ``name``.
 
     ``record``: keep every burst. Both directions share a port, unless a full-duplex link is in between and nothing

@@ -39,11 +39,7 @@ class Repeated(Lazy[Item]):
     last, and as ``behind`` makes it behind the copies."""
 
     def __init__(
-        self,
-        items: Sequence[Item],
-        span: Span,
-        later: Callable[[Item, int], Item],
-        behind: Callable[[Item], Item],
+        self, items: Sequence[Item], span: Span, later: Callable[[Item, int], Item], behind: Callable[[Item], Item]
     ) -> None:
         self.items, self.span, self._later, self._behind = items, span, later, behind
 
@@ -55,9 +51,7 @@ class Repeated(Lazy[Item]):
         template, copy = self.span.copy_of(index)
         if copy:
             return self._later(self.items[template], copy)
-        return (
-            self.items[index] if index < self.span.end else self._behind(self.items[self.span.short(index)])
-        )
+        return self.items[index] if index < self.span.end else self._behind(self.items[self.span.short(index)])
 
     @property
     def behind(self) -> Iterator[Item]:
@@ -185,9 +179,7 @@ def _mean(units: Sequence[Slice]) -> Fraction | None:
     engine by ``NEAR`` or more."""
     half, later = len(units) // 2, list[int]()
     for engine in {piece.engine for piece in units}:
-        before, now = (
-            [each for each in unit if each.engine == engine] for unit in (units[:half], units[half:])
-        )
+        before, now = ([each for each in unit if each.engine == engine] for unit in (units[:half], units[half:]))
         later.append(min(each.start for each in now) - min(each.start for each in before))
         later.append(max(each.end for each in now) - max(each.end for each in before))
     mean = Fraction(sum(later), len(later))
@@ -366,9 +358,7 @@ def whole_path(replay: Replay, path: Sequence[Segment]) -> Sequence[Segment] | N
 def _period(replay: Replay, path: Sequence[Segment]) -> tuple[int, int] | None:
     """(end, pieces) of a part of the path whose end is that of what comes before it, a unit earlier; None for none."""
     span, fs = replay.repeat.commands, int(replay.shift)
-    last = bisect_right(
-        [piece.start for piece in path], max(replay.short.slices[number].end for number in span.unit)
-    )
+    last = bisect_right([piece.start for piece in path], max(replay.short.slices[number].end for number in span.unit))
     earlier = [
         piece._replace(start=piece.start + fs, end=piece.end + fs, command=piece.command + span.size)
         for piece in path[:last]

@@ -42,10 +42,16 @@ class CacheStats:
     def as_dict(self) -> dict[str, int | float | str]:
         """Return the facts for JSON."""
         return {
-            "memory": self.memory, "line_B": self.line_B, "hits": self.hits, "misses": self.misses,
-            "hit_rate": self.hit_rate, "fetched_B": self.fetched_B, "written_back_B": self.written_back_B,
-            "through_B": self.through_B, "dirty_B": self.dirty_B,
-        }  # fmt: skip
+            "memory": self.memory,
+            "line_B": self.line_B,
+            "hits": self.hits,
+            "misses": self.misses,
+            "hit_rate": self.hit_rate,
+            "fetched_B": self.fetched_B,
+            "written_back_B": self.written_back_B,
+            "through_B": self.through_B,
+            "dirty_B": self.dirty_B,
+        }
 
 
 T = TypeVar("T")
@@ -144,14 +150,10 @@ class Run:
     ledger: list[Row]
     engines: list[Busy]
     step_spans: list[tuple[int, int]]  # per step: first start, last end
-    step_stalls: list[
-        dict[str, int]
-    ]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs
+    step_stalls: list[dict[str, int]]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs
     feeds: dict[str, Array] = field(default_factory=dict)
     outputs: dict[str, Array] = field(default_factory=dict)
-    tensors: dict[str, Array] = field(
-        default_factory=dict
-    )  # every materialised tensor, when asked to keep them
+    tensors: dict[str, Array] = field(default_factory=dict)  # every materialised tensor, when asked to keep them
     nonzero_macs: dict[int, int] = field(
         default_factory=dict
     )  # per step, where the unit gates multiplications by zero and values are known: those without a zero operand
@@ -162,16 +164,10 @@ class Run:
     memory_model: str = "bandwidth"  # a key of ``memory_models.MODELS``
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
     caches: dict[str, CacheStats] = field(default_factory=dict)  # by name of the level
-    accesses: dict[str, Accesses] = field(
-        default_factory=dict
-    )  # per such memory, every burst, when asked for
-    asked: dict[str, Any] = field(
-        default_factory=dict
-    )  # what was asked, see ``request.record``; {}: not recorded
+    accesses: dict[str, Accesses] = field(default_factory=dict)  # per such memory, every burst, when asked for
+    asked: dict[str, Any] = field(default_factory=dict)  # what was asked, see ``request.record``; {}: not recorded
 
-    replay: Replay | None = field(
-        default=None, repr=False, compare=False
-    )  # what of it was replayed, not simulated
+    replay: Replay | None = field(default=None, repr=False, compare=False)  # what of it was replayed, not simulated
 
     def __repr__(self) -> str:
         """One line: what ran, where, how long it took."""

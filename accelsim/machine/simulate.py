@@ -21,9 +21,14 @@ Progress = Callable[[float], None] | None
 
 
 def simulate(
-    program: Program, feeds: Mapping[str, Array] | None = None, values: str = "off", keep: bool = False,
-    progress: Progress = None, memory_model: str = DEFAULT, record: bool = False,
-) -> Run:  # fmt: skip
+    program: Program,
+    feeds: Mapping[str, Array] | None = None,
+    values: str = "off",
+    keep: bool = False,
+    progress: Progress = None,
+    memory_model: str = DEFAULT,
+    record: bool = False,
+) -> Run:
     """Run ``program`` on the chip that it was compiled for.
 
     ``feeds``: graph inputs by name (needed unless ``values`` is 'off'). ``values``: 'exact', 'fast' or 'off'.

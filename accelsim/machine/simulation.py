@@ -53,9 +53,7 @@ class Simulation:
     """
 
     def __init__(
-        self,
-        links: Mapping[str, Link] | None = None,
-        routes: Mapping[tuple[str, str], Sequence[str]] | None = None,
+        self, links: Mapping[str, Link] | None = None, routes: Mapping[tuple[str, str], Sequence[str]] | None = None
     ) -> None:
         self.env, self.agenda = simpy.Environment(), Agenda()
         self.exchange = Exchange(self.env, links or {}, routes or {})
@@ -188,9 +186,7 @@ def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:
             continue
         wanted = batch_shape(program.graph.tensors[name].shape, program.cores)
         if name not in feeds:
-            problems.append(
-                Problem(f"input {name!r} is missing", "feeds", f"an array of shape {list(wanted)}")
-            )
+            problems.append(Problem(f"input {name!r} is missing", "feeds", f"an array of shape {list(wanted)}"))
         elif np.shape(feeds[name]) != wanted:
             cores = f", the batches of {program.cores} cores" if program.cores > 1 else ""
             what = f"input {name!r} has shape {list(np.shape(feeds[name]))}"
@@ -206,7 +202,7 @@ def _check_all_done(devices: Mapping[str, _Device]) -> None:
         Problem(f"{command.kind} {command.label} waits for ever", name, "a program for the other side that comes to it")
         for name, left in stuck.items()
         for command in [each for each in left if each.kind in ("Send", "Recv", "Barrier")][:SHOWN]
-    ]  # fmt: skip
+    ]
     if problems:
         raise UsageError(problems)
 

@@ -72,12 +72,14 @@ def _integers(torch: ModuleType, a: Any, b: Any) -> Call:
 
 _ONE_PRODUCT = frozenset({"gemm"})
 FORMATS: Mapping[str, Format] = {
-    "fp64": Format("float64", 8, _matmul), "fp32": Format("float32", 4, _matmul),
+    "fp64": Format("float64", 8, _matmul),
+    "fp32": Format("float32", 4, _matmul),
     "tf32": Format("float32", 4, _matmul, ops=frozenset({"gemm", "bmm"}), precision="high"),
-    "fp16": Format("float16", 2, _matmul), "bf16": Format("bfloat16", 2, _matmul),
+    "fp16": Format("float16", 2, _matmul),
+    "bf16": Format("bfloat16", 2, _matmul),
     "fp8_e4m3fn": Format("float8_e4m3fn", 1, _scaled, 16, _ONE_PRODUCT),
     "int8": Format("int8", 1, _integers, 32, _ONE_PRODUCT),
-}  # fmt: skip
+}
 """Formats that can be measured."""
 
 
@@ -200,9 +202,7 @@ def drawn(op: str, count: int, seed: int, multiple: int = 1) -> Iterator[Sizes]:
     asked, draw = OPS[op], generator(seed)
     found = 0
     while found < count:
-        size = {
-            name: round(float(np.exp(draw.uniform(*np.log(ends))))) for name, ends in asked.ranges.items()
-        }
+        size = {name: round(float(np.exp(draw.uniform(*np.log(ends))))) for name, ends in asked.ranges.items()}
         size |= {name: int(draw.choice(list(values))) for name, values in asked.choices.items()}
         size = _settled(size, multiple)
         fits = size.get("H_W", 8) + 2 * size.get("padding", 0) >= size.get("kernel", 1)
@@ -216,9 +216,7 @@ def _settled(size: dict[str, int], multiple: int) -> dict[str, int]:
     if "align" in size:
         align = max(size.pop("align"), multiple)
         steps = {"M": multiple, "K": align, "N": align, "cols": align}
-        size |= {
-            name: step * max(1, round(size[name] / step)) for name, step in steps.items() if name in size
-        }
+        size |= {name: step * max(1, round(size[name] / step)) for name, step in steps.items() if name in size}
     if "share" in size:
         size |= {"tokens": size["tokens"] or size["kv"], "kv_heads": size["heads"] // size.pop("share")}
     return size
@@ -238,9 +236,7 @@ class Operands:
 
     def __init__(self, torch: ModuleType, device: str, form: Format) -> None:
         kind, count = getattr(torch, form.torch), MOST_B // 8 + form.multiple * 4096
-        whole = torch.randn(
-            count, dtype=torch.float32 if form.element_B > 2 else torch.float16, device=device
-        )
+        whole = torch.randn(count, dtype=torch.float32 if form.element_B > 2 else torch.float16, device=device)
         self._whole = (64 * whole).clamp(-127, 127).to(kind) if form.torch == "int8" else whole.to(kind)
         self._next = 0
 
@@ -260,9 +256,7 @@ class Operands:
 
 def check(torch: ModuleType, device: str, ops: Sequence[str], dtype: str) -> None:
     """Raises UsageError for ops, a format or a device that are not there, all at once."""
-    problems = [
-        Problem(f"op {op!r}", "--ops", ", ".join(OPS), nearest(op, OPS)) for op in ops if op not in OPS
-    ]
+    problems = [Problem(f"op {op!r}", "--ops", ", ".join(OPS), nearest(op, OPS)) for op in ops if op not in OPS]
     if dtype not in FORMATS:
         problems.append(Problem(f"dtype {dtype!r}", "--dtype", ", ".join(FORMATS), nearest(dtype, FORMATS)))
     elif known := FORMATS[dtype].ops:
@@ -299,17 +293,8 @@ def measured(
         name = what.called if called else what.name
         for number, size in enumerate(drawn(op, count, seed, form.multiple)):
             sets = ceil(COLD * l2_B / (form.element_B * what.elements(size)))
-            calls = [
-                what.make(torch, size, tensor, form.product) for _ in range(max(1, min(most_sets, sets)))
-            ]
-            row = {
-                "op": name or op,
-                "device": title,
-                "dtype": dtype,
-                **size,
-                "data": "random",
-                "source": source,
-            }
+            calls = [what.make(torch, size, tensor, form.product) for _ in range(max(1, min(most_sets, sets)))]
+            row = {"op": name or op, "device": title, "dtype": dtype, **size, "data": "random", "source": source}
             try:
                 row["time_us"] = f"{clock(torch, calls) * 1e6:.6g}"
                 if meter is not None and number < metered:

@@ -135,14 +135,7 @@ class _Place:
     """Makes the tensors of a graph on a device."""
 
     def __init__(
-        self,
-        torch: ModuleType,
-        graph: Graph,
-        device: str,
-        dtype: str,
-        channels_last: bool,
-        drawn: bool,
-        seed: int,
+        self, torch: ModuleType, graph: Graph, device: str, dtype: str, channels_last: bool, drawn: bool, seed: int
     ) -> None:
         self.torch, self.graph, self.device, self._drawn = torch, graph, device, drawn
         self.kind = getattr(torch, DTYPES[dtype].torch)
@@ -269,9 +262,12 @@ class _Attention:
         causal = isinstance(mask, CausalMask) and mask.past == 0 and tokens == keys
         inputs = [*first.inputs, last.inputs[1], *([self._mask] if self._mask and not causal else [])]
         attrs = {
-            "scale": self._scale, "causal": causal, "groups": groups, "tokens": tokens,
+            "scale": self._scale,
+            "causal": causal,
+            "groups": groups,
+            "tokens": tokens,
             "transB": first.attrs.get("transB", 0),
-        }  # fmt: skip
+        }
         node = Node(last.name, ATTENTION, inputs, list(last.outputs), attrs)
         return node, [*before, self._soft, *behind]
 
@@ -334,9 +330,14 @@ class _Attention:
 
 
 def measured_networks(
-    torch: ModuleType, device: str, models: Sequence[str], batches: Sequence[int], dtype: str,
-    attention: str = "unfused", meter: Meter | None = None,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    torch: ModuleType,
+    device: str,
+    models: Sequence[str],
+    batches: Sequence[int],
+    dtype: str,
+    attention: str = "unfused",
+    meter: Meter | None = None,
+) -> Iterator[dict[str, Any]]:
     """Rows of ``COLUMNS``, one after the other: each model at each batch, in both modes.
 
     ``time_us`` is the median of ``clock.CALLS`` after ``clock.WARM``. ``meter`` gives more columns, of the replay where

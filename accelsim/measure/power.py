@@ -62,9 +62,7 @@ class Meter:
             once()
         watts, clock, each_J = self._metered(once, WINDOW_S)
         self._torch.cuda.synchronize()
-        return {
-            "power_W": f"{watts:.4g}", "clock_MHz": f"{clock:.4g}", "energy_mJ": f"{each_J / calls * 1e3:.5g}",
-        }  # fmt: skip
+        return {"power_W": f"{watts:.4g}", "clock_MHz": f"{clock:.4g}", "energy_mJ": f"{each_J / calls * 1e3:.5g}"}
 
     def _metered(self, once: Callable[[], None], window_s: float) -> tuple[float, float, float]:
         """Mean power, W, median clock, MHz, and energy of a call, J, between two ticks of the counter, which moves some

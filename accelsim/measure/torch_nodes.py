@@ -125,9 +125,11 @@ def _frame(before: Sequence[int], after: Sequence[int]) -> list[int]:
 def _conv(site: Site) -> Call:
     window, own = window_of(site.node, site.shape(0)[2:]), site.torch.nn.functional
     convolve = partial(
-        getattr(own, f"conv{len(window.size)}d"), stride=window.stride, dilation=window.dilation,
+        getattr(own, f"conv{len(window.size)}d"),
+        stride=window.stride,
+        dilation=window.dilation,
         groups=site.attrs["group"],
-    )  # fmt: skip
+    )
     if window.before == window.after:
         return partial(convolve, padding=window.before)
     frame = _frame(window.before, window.after)
@@ -151,9 +153,11 @@ def _to_reach(window: Window) -> list[int]:
 def _max_pool(site: Site) -> Call:
     window, own = window_of(site.node, site.shape(0)[2:]), site.torch.nn.functional
     pool = partial(
-        getattr(own, f"max_pool{len(window.size)}d"), kernel_size=window.kernel, stride=window.stride,
+        getattr(own, f"max_pool{len(window.size)}d"),
+        kernel_size=window.kernel,
+        stride=window.stride,
         dilation=window.dilation,
-    )  # fmt: skip
+    )
     if _fits(window):
         return partial(pool, padding=window.before, ceil_mode=bool(site.attrs["ceil_mode"]))
     frame = _to_reach(window)
@@ -164,9 +168,7 @@ def _average_pool(site: Site) -> Call:
     window, own = window_of(site.node, site.shape(0)[2:]), site.torch.nn.functional
     if set(window.dilation) != {1}:
         raise site.refuse(f"with dilations {list(window.dilation)} is none", "1 each")
-    pool = partial(
-        getattr(own, f"avg_pool{len(window.size)}d"), kernel_size=window.kernel, stride=window.stride
-    )
+    pool = partial(getattr(own, f"avg_pool{len(window.size)}d"), kernel_size=window.kernel, stride=window.stride)
     within = bool(site.attrs["count_include_pad"])
     if _fits(window):
         ceil = bool(site.attrs["ceil_mode"])
@@ -422,6 +424,4 @@ def refusals(graph: Graph) -> Iterator[Problem]:
     used = {name: node.name for node in graph.nodes for name in (*node.reads, *node.writes)}
     for name, where in used.items():
         if graph.tensors[name].dtype not in (*FLOATS, *WHOLE):
-            yield Problem(
-                f"{name!r} in {graph.tensors[name].dtype}", where, f"one of {', '.join((*FLOATS, *WHOLE))}"
-            )
+            yield Problem(f"{name!r} in {graph.tensors[name].dtype}", where, f"one of {', '.join((*FLOATS, *WHOLE))}")

@@ -69,9 +69,7 @@ def max_min_fair(capacities: Mapping[str, int], paths: Sequence[Sequence[str]]) 
 class Fabric:
     """Channels of given capacity that transfers share. ``pieces`` records what moved when, if asked to."""
 
-    def __init__(
-        self, env: simpy.Environment, capacities_Bps: Mapping[str, float], record: bool = False
-    ) -> None:
+    def __init__(self, env: simpy.Environment, capacities_Bps: Mapping[str, float], record: bool = False) -> None:
         self.env, self.capacities = env, {name: int(rate) for name, rate in capacities_Bps.items()}
         self.pieces: list[Piece] | None = [] if record else None
         self._flows: list[_Flow] = []
@@ -84,9 +82,7 @@ class Fabric:
         """
         unknown = [name for name in path if name not in self.capacities]
         if unknown or not path or wire_B < 1:
-            problems = [
-                Problem(f"no channel {name!r}", "", "", nearest(name, self.capacities)) for name in unknown
-            ]
+            problems = [Problem(f"no channel {name!r}", "", "", nearest(name, self.capacities)) for name in unknown]
             raise UsageError(
                 problems or Problem(f"{wire_B} B over {len(path)} channels", expected="at least 1 of each")
             )

@@ -61,9 +61,7 @@ class AddressMap:
         self._tiled = _tiled(program, self._root, program.commands)
         self.extent_B: dict[str, int] = dict.fromkeys(program.chip.memories, 0)
         """Memory -> bytes from address 0 to the end of the last region."""
-        self._spans = {
-            region.id: self._allocate(region) for region in program.regions if self._is_home(region)
-        }
+        self._spans = {region.id: self._allocate(region) for region in program.regions if self._is_home(region)}
 
     def _root(self, region: int) -> int:
         return self._roots.get(region, region)
@@ -118,8 +116,9 @@ class AddressMap:
         tensors, node = self._program.graph.tensors, self._program.steps[command.op].node
         whole, new, axis = tensors[command.effect.tensor], tensors[node.inputs[1]], node.attrs["axis"]
         row = prod(whole.shape[axis + 1 :])
-        pieces = nest(node.attrs["at"] * row, new.shape[axis] * row,
-                      ((whole.shape[axis] * row, prod(whole.shape[:axis])),))  # fmt: skip
+        pieces = nest(
+            node.attrs["at"] * row, new.shape[axis] * row, ((whole.shape[axis] * row, prod(whole.shape[:axis])),)
+        )
         return _in_bytes(whole, [pieces], base, new.nbytes)
 
     def _is_constant(self, region: int) -> bool:
@@ -158,9 +157,7 @@ def tiles_B(program: Program) -> dict[int, int]:
         found[region] = max(found.get(region, 0), tiles.size_B)
     for copy in range(1, repeat.times + 1) if repeat else ():
         assert repeat is not None
-        found |= {
-            repeat.region_id(region, copy): found[region] for region in repeat.regions.unit if region in found
-        }
+        found |= {repeat.region_id(region, copy): found[region] for region in repeat.regions.unit if region in found}
     return found
 
 
@@ -178,9 +175,7 @@ class _Tiles:
             self.size_B += nbytes
 
 
-def _tiled(
-    program: Program, root: Callable[[int], int], commands: Iterable[Command]
-) -> dict[tuple[int, int], _Tiles]:
+def _tiled(program: Program, root: Callable[[int], int], commands: Iterable[Command]) -> dict[tuple[int, int], _Tiles]:
     """(step, region) -> its stationary tiles, where they lie one after the other."""
     found: dict[tuple[int, int], _Tiles] = defaultdict(_Tiles)
     if not any(_lies_in_tiles(program, tensor) for tensor in program.graph.tensors.values()):
@@ -211,20 +206,21 @@ def _rows(tensor: Tensor, base: int, share: int) -> Runs:
 
 
 def _in_bytes(tensor: Tensor, nests: list[Nest], base: int, nbytes: int) -> tuple[Runs, ...]:
-    times, parts = (
-        tensor.element_B.as_integer_ratio()
-    )  # bytes of an element; whole numbers, as there are many tiles
+    times, parts = tensor.element_B.as_integer_ratio()  # bytes of an element; whole numbers, as there are many tiles
     moved = sum(each.elements for each in nests) * times
     if moved != nbytes * parts or (parts > 1 and any(figure * times % parts for figure in _figures(nests))):
         first = nests[0].start * times // parts
         return (Runs(base + max(0, min(first, tensor.nbytes - nbytes)), nbytes),)
-    return tuple([
-        Runs(
-            base + start * times // parts, length * times // parts,
-            tuple([(stride * times // parts, count) for stride, count in dims]),
-        )
-        for start, length, dims in nests
-    ])  # fmt: skip
+    return tuple(
+        [
+            Runs(
+                base + start * times // parts,
+                length * times // parts,
+                tuple([(stride * times // parts, count) for stride, count in dims]),
+            )
+            for start, length, dims in nests
+        ]
+    )
 
 
 def _figures(nests: list[Nest]) -> Iterator[int]:

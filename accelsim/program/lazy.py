@@ -30,8 +30,10 @@ class Lazy(Sequence[Item]):
         return self.at(index)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == two for one, two in zip(self, other, strict=True)
-        )  # fmt: skip
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(one == two for one, two in zip(self, other, strict=True))
+        )
 
     __hash__ = None  # type: ignore[assignment]

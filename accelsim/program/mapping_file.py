@@ -25,9 +25,7 @@ HEADER = """\
 # Delete a layer, or some of its fields, and the search chooses again; keep them and they are pinned.
 """
 
-OF_ONE_KIND = (
-    "# Its cores are of several kinds, each with mappings of its own: these are of the kind {kind}.\n"
-)
+OF_ONE_KIND = "# Its cores are of several kinds, each with mappings of its own: these are of the kind {kind}.\n"
 LAYERS = "layer names, each with its fields"
 """What a mapping file holds."""
 
@@ -55,9 +53,7 @@ def save_mappings(program: Program, path: Path) -> None:
     write_file(path, text(mapping_text(program)))
 
 
-def load_mappings(
-    path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)
-) -> dict[str, dict[str, Any]]:
+def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)) -> dict[str, dict[str, Any]]:
     """Layer name -> the fields that are pinned; a field is one of any of ``kinds``.
 
     Raises UsageError with file and line of all that is wrong.

@@ -12,18 +12,7 @@ from dataclasses import dataclass, replace
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import (
-    Action,
-    Command,
-    Effect,
-    Meet,
-    Message,
-    Program,
-    Region,
-    Transfer,
-    Use,
-    Wait,
-)
+from accelsim.program.commands import Action, Command, Effect, Meet, Message, Program, Region, Transfer, Use, Wait
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
 from accelsim.program.writing.entries import transfer_actions
@@ -51,9 +40,7 @@ class Wire:
     links: tuple[Link, ...] = ()
 
 
-def connected(
-    programs: Mapping[str, Program], wires: Iterable[Wire], piece_B: int = PIECE_B
-) -> dict[str, Program]:
+def connected(programs: Mapping[str, Program], wires: Iterable[Wire], piece_B: int = PIECE_B) -> dict[str, Program]:
     """The programs with the messages of all ``wires``; those given stay as they are.
 
     Raises UsageError, all at once, for devices, results and inputs that are not there, shapes, formats or numbers of
@@ -73,9 +60,7 @@ def connected(
 
 def barrier(programs: Mapping[str, Program], name: str) -> dict[str, Program]:
     """The programs, each ending with a barrier: it completes on all devices when the last of them is done."""
-    return {
-        device: _with_barrier(program, Meet(name, tuple(programs))) for device, program in programs.items()
-    }
+    return {device: _with_barrier(program, Meet(name, tuple(programs))) for device, program in programs.items()}
 
 
 def _with_barrier(program: Program, meet: Meet) -> Program:
@@ -84,9 +69,8 @@ def _with_barrier(program: Program, meet: Meet) -> Program:
     op = max(0, len(program.steps) - 1)
     command = Command(len(program.commands), "Barrier", SYNC, op, meet.name, meet, Effect("none"), waits)
     return replace(
-        program, commands=[*program.commands, command], engines={**program.engines, SYNC: TYPES[SYNC]},
-        repeat=None,
-    )  # fmt: skip
+        program, commands=[*program.commands, command], engines={**program.engines, SYNC: TYPES[SYNC]}, repeat=None
+    )
 
 
 def _problems(programs: Mapping[str, Program], wire: Wire) -> Iterable[Problem]:
@@ -111,9 +95,7 @@ def _problems(programs: Mapping[str, Program], wire: Wire) -> Iterable[Problem]:
         )
         if (out, out_cores) != (into, in_cores):
             yield Problem(
-                f"{out} on {out_cores} cores cannot become {into} on {in_cores}",
-                where,
-                "the same at both ends",
+                f"{out} on {out_cores} cores cannot become {into} on {in_cores}", where, "the same at both ends"
             )
 
 
@@ -177,17 +159,18 @@ class _Sending(_End):
             self._send(core, region, first)
         self.engines |= {name: TYPES[name] for name in (READ, OUT)}
         return replace(
-            self.was, commands=[*self.was.commands, *self.commands], regions=self.regions, engines=self.engines,
+            self.was,
+            commands=[*self.was.commands, *self.commands],
+            regions=self.regions,
+            engines=self.engines,
             repeat=None,
             peers={**self.was.peers, self.wire.target: self.wire.links},
-        )  # fmt: skip
+        )
 
     def _send(self, core: int, region: int, first: int) -> None:
         home, tensor = self.was.regions[region], self.was.graph.tensors[self.wire.result]
         written = [c for c in self.was.commands if any(use.region == region for use in c.writes)]
-        version = next(
-            (use.version for c in reversed(written) for use in c.writes if use.region == region), 0
-        )
+        version = next((use.version for c in reversed(written) for use in c.writes if use.region == region), 0)
         ready = tuple(Wait(c.id, "done", "full") for c in written[-1:])
         op = written[-1].op if written else 0
         slots, pieces = self.slots(tensor.nbytes), self.pieces(tensor.nbytes)
@@ -200,11 +183,7 @@ class _Sending(_End):
                 (*ready, *free), (Use(region, version, "src"),), (Use(slot, 1 + index // 2, "whole"),),
                 self.moved(home.memory, size, False, tensor.name), core,
             ))  # fmt: skip
-            effect = (
-                Effect("send", operands=((tensor.name, slot),), tensor=self.mail(core))
-                if last
-                else Effect("none")
-            )
+            effect = Effect("send", operands=((tensor.name, slot),), tensor=self.mail(core)) if last else Effect("none")
             self.commands.append(Command(
                 load + 1, "Send", OUT, op, f"send {tensor.name} to {self.wire.target}",
                 Message(self.wire.target, self.tag(core, index), size), effect, (Wait(load, "done", "full"),),
@@ -225,11 +204,14 @@ class _Receiving(_End):
         done = {use.region: command.id for command in self.commands for use in command.writes}
         shifted = [self._later(command, found.values(), done) for command in self.was.commands]
         return replace(
-            self.was, commands=[*self.commands, *shifted], regions=self.regions, engines=self.engines,
+            self.was,
+            commands=[*self.commands, *shifted],
+            regions=self.regions,
+            engines=self.engines,
             repeat=None,
             presets={r: key for r, key in self.was.presets.items() if r not in found.values()},
             received=self.was.received | {self.wire.target_input},
-        )  # fmt: skip
+        )
 
     def _receive(self, core: int, region: int) -> None:
         home, tensor = self.was.regions[region], self.was.graph.tensors[self.wire.target_input]

@@ -140,16 +140,20 @@ class Repeat:
     def region(self, region: Region, copy: int) -> Region:
         """A region of the unit written last as it is in a copy."""
         return Region(
-            region.id + copy * self.regions.size, region.memory, self.text(region.name, copy), region.offset,
-            region.size_B, tuple([self.region_id(past, copy) for past in region.overlaps]), region.streams,
-        )  # fmt: skip
+            region.id + copy * self.regions.size,
+            region.memory,
+            self.text(region.name, copy),
+            region.offset,
+            region.size_B,
+            tuple([self.region_id(past, copy) for past in region.overlaps]),
+            region.streams,
+        )
 
     def command(self, command: Command, copy: int) -> Command:
         """A command of the unit written last as it is in a copy."""
         later, fixed = copy * self.commands.size, self.fixed_commands
         waits = [
-            Wait(number if number in fixed else number + later, phase, why)
-            for number, phase, why in command.waits
+            Wait(number if number in fixed else number + later, phase, why) for number, phase, why in command.waits
         ]
         return Command(
             command.id + later, command.kind, command.engine, command.op + copy * self.steps.size,
@@ -172,30 +176,39 @@ class Repeat:
         commands, steps, regions, all_regions = program.commands, self.steps, self.regions, program.regions
         assert isinstance(commands, Commands)
         return replace(
-            program, repeat=None, commands=[*commands.before, *(self._short_command(each) for each in commands.behind)],
+            program,
+            repeat=None,
+            commands=[*commands.before, *(self._short_command(each) for each in commands.behind)],
             steps=[*program.steps[: steps.end], *program.steps[steps.behind :]],
             regions=[
-                *all_regions[: regions.end], *(self._short_region(each) for each in all_regions[regions.behind :])
+                *all_regions[: regions.end],
+                *(self._short_region(each) for each in all_regions[regions.behind :]),
             ],
             presets={
                 regions.short(region): entry
-                for region, entry in program.presets.items() if not regions.copy_of(region)[1]
+                for region, entry in program.presets.items()
+                if not regions.copy_of(region)[1]
             },
             results={name: [self._short(regions, each) for each in ends] for name, ends in program.results.items()},
-        )  # fmt: skip
+        )
 
     def _short_command(self, command: Command) -> Command:
         waits = dict.fromkeys(
             Wait(self._short(self.commands, number), phase, why) for number, phase, why in command.waits
         )
         reads, writes = (
-            tuple([
-                Use(self._short(self.regions, use.region),
-                    use.version - self.times * self.fixed_regions.get(use.region, 0), use.role)
-                for use in uses
-            ])
+            tuple(
+                [
+                    Use(
+                        self._short(self.regions, use.region),
+                        use.version - self.times * self.fixed_regions.get(use.region, 0),
+                        use.role,
+                    )
+                    for use in uses
+                ]
+            )
             for uses in (command.reads, command.writes)
-        )  # fmt: skip
+        )
         ident, op = self.commands.short(command.id), self._short(self.steps, command.op)
         return Command(
             ident, command.kind, command.engine, op, command.label, command.work, command.effect, tuple(waits), reads,
@@ -212,10 +225,14 @@ class Repeat:
 
     def _uses(self, uses: Sequence[Use], copy: int) -> tuple[Use, ...]:
         later, fixed = copy * self.regions.size, self.fixed_regions
-        return tuple([
-            Use(region, version + copy * fixed[region], role) if region in fixed else Use(region + later, version, role)
-            for region, version, role in uses
-        ])  # fmt: skip
+        return tuple(
+            [
+                Use(region, version + copy * fixed[region], role)
+                if region in fixed
+                else Use(region + later, version, role)
+                for region, version, role in uses
+            ]
+        )
 
     def _effect(self, effect: Effect, copy: int) -> Effect:
         if not effect.operands and not effect.tensor:
@@ -234,10 +251,12 @@ class Repeat:
         """Commands of equal cost share their entries, in a copy too."""
         known = self._of(copy).actions
         if actions not in known:
-            known[actions] = tuple([
-                Action(component, action, self.text(tensor, copy), count)
-                for component, action, tensor, count in actions
-            ])  # fmt: skip
+            known[actions] = tuple(
+                [
+                    Action(component, action, self.text(tensor, copy), count)
+                    for component, action, tensor, count in actions
+                ]
+            )
         return known[actions]
 
     def _of(self, copy: int) -> _Kept:

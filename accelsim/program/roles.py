@@ -221,9 +221,7 @@ class Roles:
     def _movers(self) -> dict[str, tuple[str, str]]:
         """Attached memory -> the engines that read from it and write to it."""
         attached = self.chip.memories.items()
-        return {
-            name: (self.queue(each.load_engine), self.queue(each.store_engine)) for name, each in attached
-        }
+        return {name: (self.queue(each.load_engine), self.queue(each.store_engine)) for name, each in attached}
 
     def engines(self) -> dict[str, str]:
         """Engine -> type for this core, of all streams; the host is shared by all cores."""

@@ -14,18 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import (
-    Action,
-    Command,
-    Effect,
-    Message,
-    Program,
-    Region,
-    Step,
-    Transfer,
-    Use,
-    Wait,
-)
+from accelsim.program.commands import Action, Command, Effect, Message, Program, Region, Step, Transfer, Use, Wait
 from accelsim.program.messages import IN, OUT, PIECE_B, READ, TYPES, WRITE
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
@@ -53,9 +42,14 @@ class Part(NamedTuple):
 
 
 def in_sequence(
-    name: str, chip: Chip, parts: Sequence[Part], incoming: Sequence[Letter],
-    links: Mapping[str, tuple[Link, ...]], copies: bool = True, piece_B: int = PIECE_B,
-) -> Program:  # fmt: skip
+    name: str,
+    chip: Chip,
+    parts: Sequence[Part],
+    incoming: Sequence[Letter],
+    links: Mapping[str, tuple[Link, ...]],
+    copies: bool = True,
+    piece_B: int = PIECE_B,
+) -> Program:
     """One program for the device ``name`` that does all ``parts`` in order, without values.
 
     ``incoming``: all that comes, from each peer in the order in which it sends. ``links``: on the way to each peer.
@@ -142,9 +136,14 @@ class _Writing:
         return self._add("Store" if write else "Load", engine, label, work, needs, paid)
 
     def _add(
-        self, kind: str, engine: str, label: str, work: Message | Transfer, needs: Iterable[int] = (),
+        self,
+        kind: str,
+        engine: str,
+        label: str,
+        work: Message | Transfer,
+        needs: Iterable[int] = (),
         actions: tuple[Action, ...] = (),
-    ) -> int:  # fmt: skip
+    ) -> int:
         self.engines[engine] = TYPES[engine.split(".", 1)[0]]
         waits = tuple(Wait(number, "done", "full") for number in needs)
         number, op = len(self.commands), max(0, len(self.steps) - 1)
@@ -172,9 +171,7 @@ class _Writing:
         self.steps += program.steps
         self.presets |= {region + regions: key for region, key in program.presets.items()}
         self.regions += [
-            region._replace(
-                id=region.id + regions, overlaps=tuple(each + regions for each in region.overlaps)
-            )
+            region._replace(id=region.id + regions, overlaps=tuple(each + regions for each in region.overlaps))
             for region in program.regions
         ]
 
@@ -187,11 +184,7 @@ class _Writing:
 def _lane(command: Command) -> tuple[str, str, bool]:
     """Commands of one lane end in their order: those of an engine, of one that moves data by port."""
     work = command.work
-    return (
-        (command.engine, work.memory, work.write)
-        if isinstance(work, Transfer)
-        else (command.engine, "", False)
-    )
+    return (command.engine, work.memory, work.write) if isinstance(work, Transfer) else (command.engine, "", False)
 
 
 def _moved(command: Command, by: int, regions: int, steps: int) -> Command:
@@ -200,10 +193,14 @@ def _moved(command: Command, by: int, regions: int, steps: int) -> Command:
     if effect.operands:
         effect = effect._replace(operands=tuple((name, region + regions) for name, region in effect.operands))
     return replace(
-        command, id=command.id + by, op=command.op + steps, effect=effect,
+        command,
+        id=command.id + by,
+        op=command.op + steps,
+        effect=effect,
         waits=tuple([wait._replace(command=wait.command + by) for wait in command.waits]),
-        reads=_uses(command.reads, regions), writes=_uses(command.writes, regions),
-    )  # fmt: skip
+        reads=_uses(command.reads, regions),
+        writes=_uses(command.writes, regions),
+    )
 
 
 def _uses(uses: tuple[Use, ...], regions: int) -> tuple[Use, ...]:

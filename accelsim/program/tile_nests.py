@@ -98,12 +98,13 @@ def y_nests(gemm: Gemm, rows: int, tile: Tile) -> list[Nest]:
     image = gemm.groups * gemm.N * positions
     return [
         nest(
-            at * image + channel * positions + line * conv.out[1] + left + begin, end - begin,
+            at * image + channel * positions + line * conv.out[1] + left + begin,
+            end - begin,
             ((image, images), (gemm.N * positions, groups), (positions, columns), (conv.out[1], lines)),
         )
         for at, images, left, width, top, bottom in _strips(conv, first, last, positions)
         for line, lines, begin, end in _pieces(top, bottom, width if conv.strip else positions)
-    ]  # fmt: skip
+    ]
 
 
 def _pieces(first: int, last: int, positions: int) -> Iterator[tuple[int, int, int, int]]:
@@ -122,9 +123,7 @@ def _pieces(first: int, last: int, positions: int) -> Iterator[tuple[int, int, i
         yield end, 1, 0, left
 
 
-def _strips(
-    conv: Conv, first: int, last: int, positions: int
-) -> Iterator[tuple[int, int, int, int, int, int]]:
+def _strips(conv: Conv, first: int, last: int, positions: int) -> Iterator[tuple[int, int, int, int, int, int]]:
     """The rows [first, last) of a product, ``positions`` per image, strip by strip: (image, images, first column,
     columns, first position in the strip, end); whole images where there are no strips."""
     if not conv.strip:
@@ -165,7 +164,7 @@ def _read(conv: Conv, axis: int, first: int, last: int) -> tuple[int, int]:
 
 def _matrix(
     gemm: Gemm, tensor: Tensor, tile: Tile, shape: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
-) -> list[Nest]:  # fmt: skip
+) -> list[Nest]:
     """A block of the matrices [rows, columns] of the groups of a tile."""
     within = rows[0] * shape[1] + columns[0]
     lines = (shape[1], rows[1] - rows[0])

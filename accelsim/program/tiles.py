@@ -39,9 +39,11 @@ def loop(part: Tile, mapping: Mapping, arrays: int = 1) -> Iterator[Exec]:
     An array opens and closes its own sums: of a reduction that is split there are several of one tile.
     """
     extents = {
-        "g": (part.g0, part.g1, mapping.tg), "m": (part.m0, part.m1, mapping.tm),
-        "n": (part.n0, part.n1, mapping.tn), "k": (part.k0, part.k1, mapping.tk),
-    }  # fmt: skip
+        "g": (part.g0, part.g1, mapping.tg),
+        "m": (part.m0, part.m1, mapping.tm),
+        "n": (part.n0, part.n1, mapping.tn),
+        "k": (part.k0, part.k1, mapping.tk),
+    }
     axes = ("g", *mapping.order)
     strips = [_strips(_cut(*extents[axis]), arrays if axis == mapping.split else 1) for axis in axes]
     own, depth = arrays if mapping.split == "k" else 1, part.k1 - part.k0
@@ -58,8 +60,10 @@ def array_of(tile: Tile, mapping: Mapping, arrays: int, part: Tile) -> int:
     if mapping.split == "none":
         return 0
     start, step = {
-        "m": (tile.m0 - part.m0, mapping.tm), "n": (tile.n0 - part.n0, mapping.tn), "k": (tile.k0 - part.k0, mapping.tk)
-    }[mapping.split]  # fmt: skip
+        "m": (tile.m0 - part.m0, mapping.tm),
+        "n": (tile.n0 - part.n0, mapping.tn),
+        "k": (tile.k0 - part.k0, mapping.tk),
+    }[mapping.split]
     return start // step % arrays
 
 

@@ -32,15 +32,11 @@ def verify(program: Program) -> None:
         for use in command.reads:
             if (use.region, use.version) not in written:
                 region = program.regions[use.region]
-                raise HazardError(
-                    f"{command.label} (command {command.id})", f"{region.memory}:{region.name}", "nobody"
-                )
+                raise HazardError(f"{command.label} (command {command.id})", f"{region.memory}:{region.name}", "nobody")
         written.update((use.region, use.version) for use in command.writes if use.role in ("whole", "end"))
         late = [wait.command for wait in command.waits if wait.command >= command.id]
         if late:
-            raise HazardError(
-                f"{command.label} (command {command.id})", "its own future", f"command {late[0]}"
-            )
+            raise HazardError(f"{command.label} (command {command.id})", "its own future", f"command {late[0]}")
 
 
 def _check_regions(program: Program) -> None:

@@ -34,12 +34,16 @@ def _host(row: Record) -> str:
 
 
 FORMATS = (
-    Field("chip", "chip"), Field("dtype", "format"), Field("method", "method"),
+    Field("chip", "chip"),
+    Field("dtype", "format"),
+    Field("method", "method"),
     Field("mac", "computed in", lambda row: "itself" if row["mac"] == row["dtype"] else row["mac"] or "-", True),
-    Field("accuracy", "accuracy", _share), Field("chip_s", "latency", partial(_amount, "s")),
-    Field("chip_J", "energy", partial(_amount, "J")), Field("host_s", "on the host", _host, True),
+    Field("accuracy", "accuracy", _share),
+    Field("chip_s", "latency", partial(_amount, "s")),
+    Field("chip_J", "energy", partial(_amount, "J")),
+    Field("host_s", "on the host", _host, True),
     Field("model_B", "model", partial(_amount, "B")),
-)  # fmt: skip
+)
 """Columns of the table; a format that the chip cannot do has '-' in every column of figures."""
 
 
@@ -53,8 +57,9 @@ def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> An
     answer = Answer(
         {"tool": "accelsim", **vars(result), "rows": rows},
         [Table(FORMATS, [_record(row) for row in result.rows]), "", " ".join(sentences(result))],
-        rows, {"accuracy": partial(draw, result)},
-    )  # fmt: skip
+        rows,
+        {"accuracy": partial(draw, result)},
+    )
     if out is None:
         return answer
     made = (files.text(markdown(result, command)), files.records(answer.table()), draw(result).file(".png"))
@@ -91,20 +96,19 @@ def markdown(result: Accuracy, command: str) -> str:
     head = f"# {result.model}: accuracy, latency and energy by number format\n\n"
     made = f"Made by `{command}`.\n\n" if command else ""
     heads = [each.title for each in FORMATS]
-    rows = [
-        heads,
-        ["---"] * len(heads),
-        *([each.cell(_record(row)) for each in FORMATS] for row in result.rows),
-    ]
+    rows = [heads, ["---"] * len(heads), *([each.cell(_record(row)) for each in FORMATS] for row in result.rows)]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     text = "\n".join(sentences(result))
     return f"{head}{made}{text}\n\n![accuracy, latency, energy](accuracy.png)\n\n{table}\n"
 
 
 KEPT = (
-    Field("layer", "layer"), Field("alone", "only it narrow", _share), Field("without", "all but it narrow", _share),
-    Field("cost", "MACs", int), Field("format", "format"),
-)  # fmt: skip
+    Field("layer", "layer"),
+    Field("alone", "only it narrow", _share),
+    Field("without", "all but it narrow", _share),
+    Field("cost", "MACs", int),
+    Field("format", "format"),
+)
 
 
 def kept_wide(found: Choice, dtype: str, keep: str) -> Answer:
@@ -123,9 +127,13 @@ def kept_wide(found: Choice, dtype: str, keep: str) -> Answer:
 
 
 LOOKS = (
-    (Look(BLUE), "o"), (Look(VERMILLION, "////"), "s"), (Look(GREEN, "...."), "^"), (Look(ORANGE, "xxxx"), "D"),
-    (Look(PURPLE, "||||"), "v"), (Look(SKY, "----"), "P"),
-)  # fmt: skip
+    (Look(BLUE), "o"),
+    (Look(VERMILLION, "////"), "s"),
+    (Look(GREEN, "...."), "^"),
+    (Look(ORANGE, "xxxx"), "D"),
+    (Look(PURPLE, "||||"), "v"),
+    (Look(SKY, "----"), "P"),
+)
 """Look and mark of one chip after the other."""
 WIDE = 20.0
 """Ratio of the largest to the smallest bar from which on the axis is logarithmic."""
@@ -152,16 +160,12 @@ def draw(result: Accuracy) -> Picture:
             best = f"{max(found):.1f}"
             marks.append(note(tick, max(found), best, (0, 6), "center", va="bottom", fontsize=8))
     marks.append(rule(y=100 * result.baseline, color="#666666", linewidth=0.8, linestyle="--"))
-    caption = (
-        f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32"
-    )
+    caption = f"{result.samples} test samples of {result.data}; one inference, batch {result.batch}; dashed: FP32"
     percents = Axis("accuracy (%)", low=0, high=112, names={tick: str(tick) for tick in range(0, 101, 20)})
     what = "number format (QAT: trained with its rounding; the others: rounded after training)"
     x = Axis(what, names=labels)
     panels = [
-        Panel(
-            f"{result.model}: what a number format costs and saves", marks, y=percents, note=caption, grid="y"
-        ),
+        Panel(f"{result.model}: what a number format costs and saves", marks, y=percents, note=caption, grid="y"),
         Panel("", seconds, y=_amounts("latency", "s", [row.chip_s for row in known]), grid="y"),
         Panel("", joules, x, _amounts("energy", "J", [row.chip_J for row in known]), grid="y"),
     ]

@@ -92,9 +92,7 @@ class Table:
     def told(self, drawn: RichTable) -> list[str]:
         """The legend of the table as it was drawn: columns that had no room are not explained."""
         heads = {str(column.header).replace("\n", " ") for column in drawn.columns}
-        meanings = [
-            f"{each.title}: {each.meaning}" for each in self.fields if each.meaning and each.title in heads
-        ]
+        meanings = [f"{each.title}: {each.meaning}" for each in self.fields if each.meaning and each.title in heads]
         return [f"\n{self.legend}", *meanings] if self.legend else []
 
 
@@ -106,9 +104,7 @@ class Lines(str):
 
 def block(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     """Two columns: what, under ``title``, and its value."""
-    return Table(
-        (Field("what", title), Field("value", " ")), [{"what": what, "value": value} for what, value in rows]
-    )
+    return Table((Field("what", title), Field("value", " ")), [{"what": what, "value": value} for what, value in rows])
 
 
 @dataclass(frozen=True)
@@ -175,9 +171,7 @@ class Answer:
         """Write the files of --out into a folder, all or none of them."""
         made: dict[str, files.Make] = {}
         for name in self.saved:
-            made[name] = (
-                files.text(self.json() + "\n") if name.endswith(".json") else files.records(self.table())
-            )
+            made[name] = files.text(self.json() + "\n") if name.endswith(".json") else files.records(self.table())
         for name, draw in self.pictures.items():
             if (drawn := draw()) is not None:
                 made |= {name + suffix: drawn.file(suffix) for suffix in (".png", ".svg")}
@@ -247,8 +241,7 @@ def _drawn_html(drawn: RichTable) -> str:
     heads = [Cell(str(column.header), right=column.justify == "right") for column in drawn.columns]
     rows = zip(*(column.cells for column in drawn.columns), strict=True)
     return table_html(
-        heads,
-        [[head._replace(text=str(text)) for head, text in zip(heads, row, strict=True)] for row in rows],
+        heads, [[head._replace(text=str(text)) for head, text in zip(heads, row, strict=True)] for row in rows]
     )
 
 

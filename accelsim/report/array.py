@@ -31,11 +31,9 @@ def side_by_side(heading: str, records: Sequence[dict[str, Any]]) -> Answer:
     names = [each["dataflow"] for each in records]
     rows = [
         {"figure": _words(key, records[0]), **{each["dataflow"]: _text(key, each[key]) for each in records}}
-        for key in records[0] if key != "dataflow"
-    ]  # fmt: skip
-    fields = [
-        Field("figure", "figure"),
-        *(Field(name, name if len(names) > 1 else "value") for name in names),
+        for key in records[0]
+        if key != "dataflow"
     ]
+    fields = [Field("figure", "figure"), *(Field(name, name if len(names) > 1 else "value") for name in names)]
     facts = records[0] if len(records) == 1 else list(records)
     return Answer(facts, [Lines(heading), Table(fields, rows)], records)

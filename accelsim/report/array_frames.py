@@ -94,9 +94,7 @@ def array_frames(run: Run) -> dict[str, Any] | None:
 def _firsts(run: Run) -> Iterator[Command]:
     """The first command of each shape of product, in the order of the program."""
     program = run.program
-    arrays = {
-        engine: spec_of(run.chip, engine) for engine, kind in program.engines.items() if kind == "systolic"
-    }
+    arrays = {engine: spec_of(run.chip, engine) for engine, kind in program.engines.items() if kind == "systolic"}
     small = {engine for engine, unit in arrays.items() if max(unit.rows, unit.cols) <= MOST_SIDE}
     if not small:
         return
@@ -172,7 +170,7 @@ def _setup(unit: MatrixUnit) -> Setup:
     schedule = unit.schedule if unit.schedule in HARDWARE_SCHEDULES else "sequential"
     return Setup(
         unit.rows, unit.cols, unit.dataflow, schedule, unit.shadow_load, unit.load_rows_per_clock, unit.min_interval
-    )  # fmt: skip
+    )
 
 
 def _cycles(setup: Setup, M: int, N: int, K: int) -> int:
@@ -271,10 +269,7 @@ def _words(setup: Setup, busy: list[int], pads: list[int]) -> dict[str, Any]:
             "and with it the last sums",
         )
     else:
-        moves, leaves = (
-            f"{right} moves right, {top} moves down, the sums Y stay",
-            "then the complete sums move down",
-        )
+        moves, leaves = (f"{right} moves right, {top} moves down, the sums Y stay", "then the complete sums move down")
     return {
         "flow": f"{STATIONARY[flow.still]} ({setup.dataflow}): {moves}.",
         "story": {
@@ -316,9 +311,7 @@ def _operands(tensors: Any, step: Step, shown: Shown, tile: Tile, values: dict[s
         value = values[name] if name in values else contain(tensor.value(), tensor.dtype)
         matrix = view(gemm, value.reshape(tensor.shape), tile.g0, step.node)
         found[role] = entering(matrix, tensor.dtype, rounded_to(step.node))
-    m, n, k = (
-        slice(first, first + size) for first, size in zip((tile.m0, tile.n0, tile.k0), shown[:3], strict=True)
-    )
+    m, n, k = (slice(first, first + size) for first, size in zip((tile.m0, tile.n0, tile.k0), shown[:3], strict=True))
     parts = {"a": found["a"][m, k], "b": found["b"][k, n]}
     if not all(np.isfinite(part.astype(np.float64)).all() for part in parts.values()):
         return unknown

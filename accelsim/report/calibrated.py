@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 CONSTANTS = (Field("name", "constant"), Field("was", "was"), Field("fitted", "fitted"))
 ERRORS = (
-    Field("rows", "rows", "{:,}".format), *(Field(key, key, "{:.1%}".format) for key in ("mean", "median", "p90")),
-)  # fmt: skip
+    Field("rows", "rows", "{:,}".format),
+    *(Field(key, key, "{:.1%}".format) for key in ("mean", "median", "p90")),
+)
 UNITS = {
     **dict.fromkeys(("flow", "tree_flow", "lane", "copy_rate"), "B/s"),
     "share": "",
@@ -35,14 +36,12 @@ UNITS = {
 
 
 def _tables(
-    values: Iterable[tuple[str, str, str]], of: str, errors: Mapping[str, Residuals], factors: Mapping[str, str],
-) -> list[Table]:  # fmt: skip
+    values: Iterable[tuple[str, str, str]], of: str, errors: Mapping[str, Residuals], factors: Mapping[str, str]
+) -> list[Table]:
     """Constants before and after, and errors on rows that were left out of the fit, with intervals where there are."""
     fields = [Field("name", f"{of} left out of the fit"), *ERRORS]
     if factors:
-        fields.append(
-            Field("name", "90 % interval", lambda name: f"/ and x {factors.get(name, factors['all'])}")
-        )
+        fields.append(Field("name", "90 % interval", lambda name: f"/ and x {factors.get(name, factors['all'])}"))
     fitted = [{"name": name, "was": was, "fitted": now} for name, was, now in values]
     return [
         Table(CONSTANTS, fitted),
@@ -59,11 +58,13 @@ def chip_answer(found: Calibrated, before: Chip, site: str | None, out: Path | N
     block, known = found.chip.calibration, constants(before)
     assert block is not None
     facts = {
-        "chip": found.chip.name, "rows": block.rows, "values": dict(block.values),
+        "chip": found.chip.name,
+        "rows": block.rows,
+        "values": dict(block.values),
         "errors": {name: each._asdict() for name, each in found.errors.items()},
         "coverage": found.coverage._asdict(),
         "intervals": {name: each.factor for name, each in block.intervals.items()},
-    }  # fmt: skip
+    }
     values = ((name, known[name].spell(known[name].value), text) for name, text in block.values.items())
     errors = {"all": residuals(found.left_out, found.table.measured), **found.errors}
     factors = {name: f"{each.factor:.2f}" for name, each in block.intervals.items()}
@@ -74,9 +75,7 @@ def chip_answer(found: Calibrated, before: Chip, site: str | None, out: Path | N
     )
     rows = [{"kernels": name, **each._asdict()} for name, each in found.errors.items()]
     text = show(found.chip) if site is None else _site(found, site)
-    return Answer(
-        facts, [fitted, "", left, "", told], rows, other_files={out: files.text(text)} if out else {}
-    )
+    return Answer(facts, [fitted, "", left, "", told], rows, other_files={out: files.text(text)} if out else {})
 
 
 def _site(found: Calibrated, name: str) -> str:
@@ -97,12 +96,13 @@ def cluster_answer(found: Fitted, cluster: ClusterSpec, others: int, data: str, 
 
     errors, before = _by_sort(found), stated(cluster.collectives)
     facts = {
-        "cluster": cluster.name, "rows": len(found.rows.sorts), "rows_without_place": others,
-        "values": dict(found.values), "errors": {name: each._asdict() for name, each in errors.items()},
-    }  # fmt: skip
-    values = (
-        (name, _spelled(name, before[name]), _spelled(name, value)) for name, value in found.values.items()
-    )
+        "cluster": cluster.name,
+        "rows": len(found.rows.sorts),
+        "rows_without_place": others,
+        "values": dict(found.values),
+        "errors": {name: each._asdict() for name, each in errors.items()},
+    }
+    values = ((name, _spelled(name, before[name]), _spelled(name, value)) for name, value in found.values.items())
     fitted, left = _tables(values, "collectives", errors, {})
     told = _seen(cluster.title, len(found.rows.sorts))
     if others:
@@ -115,10 +115,7 @@ def cluster_answer(found: Fitted, cluster: ClusterSpec, others: int, data: str, 
 def _by_sort(found: Fitted) -> dict[str, Residuals]:
     """Errors on rows that were left out: of all, then by sort."""
     sorts = sorted(set(found.rows.sorts), key=lambda each: (each.kind, each.nodes, each.ranks))
-    chosen: dict[str, list[int]] = {
-        "all": list(range(len(found.rows.sorts))),
-        **{str(each): [] for each in sorts},
-    }
+    chosen: dict[str, list[int]] = {"all": list(range(len(found.rows.sorts))), **{str(each): [] for each in sorts}}
     for row, sort in enumerate(found.rows.sorts):
         chosen[str(sort)].append(row)
     return {name: residuals(found.left_out[rows], found.rows.seconds[rows]) for name, rows in chosen.items()}

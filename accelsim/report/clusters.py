@@ -40,29 +40,44 @@ def _names(names: list[str]) -> str:
 
 
 CLUSTERS = (
-    Field("name", "cluster"), Field("devices", "nodes x devices", _size, whole=True), Field("chips", "chip", _chips),
-    Field("fabrics", "inside a node", _names), Field("networks", "between nodes", _names),
-    Field("inside_Bps", "per device: inside", _rate), Field("between_Bps", "between", _rate),
-)  # fmt: skip
+    Field("name", "cluster"),
+    Field("devices", "nodes x devices", _size, whole=True),
+    Field("chips", "chip", _chips),
+    Field("fabrics", "inside a node", _names),
+    Field("networks", "between nodes", _names),
+    Field("inside_Bps", "per device: inside", _rate),
+    Field("between_Bps", "between", _rate),
+)
 WIRES = (
-    Field("link", "link"), Field("wires", "wires", str), Field("rate_Bps", "rate", in_unit("B/s")),
+    Field("link", "link"),
+    Field("wires", "wires", str),
+    Field("rate_Bps", "rate", in_unit("B/s")),
     Field("latency_s", "latency", _latency),
     Field("energy_J_per_B", "energy", lambda value: f"{value * 1e12:.3g} pJ/B"),
-)  # fmt: skip
+)
 HOPS = (
-    Field("from", "from"), Field("to", "to"), Field("link", "link"), Field("rate_Bps", "rate", in_unit("B/s")),
+    Field("from", "from"),
+    Field("to", "to"),
+    Field("link", "link"),
+    Field("rate_Bps", "rate", in_unit("B/s")),
     Field("latency_s", "latency", _latency),
-)  # fmt: skip
+)
 
 
 def record(found: Facts) -> dict[str, Any]:
     """Return the record of a cluster; units at the end of the keys."""
     return {
-        "name": found.name, "title": found.title, "nodes": found.nodes, "devices": found.devices,
-        "chips": [f"{count}x {chip}" for chip, count in found.chips.items()], "fabrics": list(found.fabrics),
-        "networks": list(found.networks), "inside_Bps": float(found.inside_Bps),
-        "between_Bps": float(found.between_Bps), "software": found.software,
-    }  # fmt: skip
+        "name": found.name,
+        "title": found.title,
+        "nodes": found.nodes,
+        "devices": found.devices,
+        "chips": [f"{count}x {chip}" for chip, count in found.chips.items()],
+        "fabrics": list(found.fabrics),
+        "networks": list(found.networks),
+        "inside_Bps": float(found.inside_Bps),
+        "between_Bps": float(found.between_Bps),
+        "software": found.software,
+    }
 
 
 def clusters(rows: list[dict[str, Any]]) -> Answer:
@@ -79,11 +94,15 @@ def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
     wires = [
         {"link": link, "wires": count, "rate_Bps": float(rate), "latency_s": fs / FS_PER_S, "energy_J_per_B": energy}
         for (link, rate, fs, energy), count in sorts.items()
-    ]  # fmt: skip
+    ]
     told = {
-        **record(facts(cluster)), "vertices": len(topology.labels), "besides": others_text(topology),
-        "bisection_Bps": float(bisection_Bps(topology)), "forwarding": topology.forwarding, "wires": wires,
-    }  # fmt: skip
+        **record(facts(cluster)),
+        "vertices": len(topology.labels),
+        "besides": others_text(topology),
+        "bisection_Bps": float(bisection_Bps(topology)),
+        "forwarding": topology.forwarding,
+        "wires": wires,
+    }
     inside, between, cut = (_rate(told[key]) for key in ("inside_Bps", "between_Bps", "bisection_Bps"))
     lines = Lines(
         f"{told['name']}: {told['title']}\n"
@@ -98,10 +117,15 @@ def made_of(cluster: ClusterSpec, topology: Topology) -> Answer:
 def way(topology: Topology, a: int, b: int) -> Answer:
     """Report the route from one device to another, and the time of a mebibyte on it."""
     hops = [
-        {"from": topology.labels[wire.source], "to": topology.labels[wire.target], "link": wire.link,
-         "rate_Bps": float(wire.rate), "latency_s": wire.latency_fs / FS_PER_S}
+        {
+            "from": topology.labels[wire.source],
+            "to": topology.labels[wire.target],
+            "link": wire.link,
+            "rate_Bps": float(wire.rate),
+            "latency_s": wire.latency_fs / FS_PER_S,
+        }
         for wire in (topology.wires[number] for number in topology.route(a, b))
-    ]  # fmt: skip
+    ]
     ends, time_s = (topology.labels[a], topology.labels[b]), topology.message_fs(a, b, PROBE_B) / FS_PER_S
     told = {"from": ends[0], "to": ends[1], "hops": hops, "bytes": PROBE_B, "time_s": time_s}
     line = f"{' to '.join(ends)}: {count_of(len(hops), 'wire')}; 1 MiB alone takes {si(time_s, 's')}"

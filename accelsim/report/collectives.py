@@ -29,20 +29,30 @@ MOST_SWEPT = 40_000
 
 
 LINKS = (
-    Field("link", "link"), Field("wires", "wires", "{:,}".format), Field("rate_Bps", "rate", in_unit("B/s")),
-    Field("most_B", "most on one", in_unit("B")), Field("total_B", "all", in_unit("B")),
-    Field("busy", "busy", percent), Field("energy_J", "energy", in_unit("J")),
-)  # fmt: skip
+    Field("link", "link"),
+    Field("wires", "wires", "{:,}".format),
+    Field("rate_Bps", "rate", in_unit("B/s")),
+    Field("most_B", "most on one", in_unit("B")),
+    Field("total_B", "all", in_unit("B")),
+    Field("busy", "busy", percent),
+    Field("energy_J", "energy", in_unit("J")),
+)
 ALGORITHMS = (
-    Field("algorithm", "algorithm"), Field("time_s", "time", in_unit("s")),
-    Field("bus_Bps", "bus bandwidth", in_unit("B/s")), Field("most_B", "most on a wire", in_unit("B")),
-    Field("energy_J", "energy", in_unit("J")), Field("about", "how"),
-)  # fmt: skip
+    Field("algorithm", "algorithm"),
+    Field("time_s", "time", in_unit("s")),
+    Field("bus_Bps", "bus bandwidth", in_unit("B/s")),
+    Field("most_B", "most on a wire", in_unit("B")),
+    Field("energy_J", "energy", in_unit("J")),
+    Field("about", "how"),
+)
 ROUTES = (
-    Field("from", "from"), Field("to", "to"), Field("over", "over", lambda over: ", ".join(over) or "no switch"),
+    Field("from", "from"),
+    Field("to", "to"),
+    Field("over", "over", lambda over: ", ".join(over) or "no switch"),
     Field("links", "links", lambda links: ", ".join(dict.fromkeys(links))),
-    Field("latency_s", "latency", in_unit("s")), Field("rate_Bps", "slowest wire", in_unit("B/s")),
-)  # fmt: skip
+    Field("latency_s", "latency", in_unit("s")),
+    Field("rate_Bps", "slowest wire", in_unit("B/s")),
+)
 
 
 class Beside(NamedTuple):
@@ -80,8 +90,11 @@ def swept(beside: Beside) -> Answer:
     wide = [{"algorithm": name, **{str(size): found.get((size, name)) for size in sizes}} for name in names]
     facts = {"cluster": beside.cluster, "kind": beside.kind, "ranks": beside.ranks, "sweep": rows}
     shown: list[Part] = [
-        Table(fields, wide), Lines("\nbus bandwidth (GB/s) by size of the buffer"), crossovers(rows), *beside.shown(),
-    ]  # fmt: skip
+        Table(fields, wide),
+        Lines("\nbus bandwidth (GB/s) by size of the buffer"),
+        crossovers(rows),
+        *beside.shown(),
+    ]
     return Answer(facts | beside.facts(), shown, rows, {"sweep": beside.picture})
 
 
@@ -121,11 +134,17 @@ def links(found: CollectiveTime) -> list[dict[str, Any]]:
         mine = np.array([wire for wire in used if (wires[wire].link, wires[wire].rate) == (name, rate)])
         carried: Ints = found.wire_B[mine]
         prices = np.array([wires[wire].energy_J_per_B for wire in mine])
-        rows.append({
-            "link": name, "wires": len(mine), "rate_Bps": float(rate), "total_B": int(carried.sum()),
-            "most_B": int(carried.max()), "busy": float(found.busy_fs[mine].max() / max(1, found.time_fs)),
-            "energy_J": float(carried @ prices),
-        })  # fmt: skip
+        rows.append(
+            {
+                "link": name,
+                "wires": len(mine),
+                "rate_Bps": float(rate),
+                "total_B": int(carried.sum()),
+                "most_B": int(carried.max()),
+                "busy": float(found.busy_fs[mine].max() / max(1, found.time_fs)),
+                "energy_J": float(carried @ prices),
+            }
+        )
     return rows
 
 
@@ -181,9 +200,7 @@ def binding(found: CollectiveTime) -> str:
     where = f"{top['link']} (such as {example})"
     share = f"{percent(top['busy'])} of the time"
     if top["busy"] < BINDS:
-        return (
-            f"No link binds: the busiest, {where}, carries data for {share}; latency and waits take the rest."
-        )
+        return f"No link binds: the busiest, {where}, carries data for {share}; latency and waits take the rest."
     many = f"{count_of(len(wires), 'wire')} of {where}"
     verb = "binds. It carries" if len(wires) == 1 else "bind. Each carries"
     return f"{many} {verb} {si(top['most_B'], 'B')} and is busy for {share}."
@@ -203,10 +220,16 @@ def alternatives(
     if answered.played == LIBRARY:
         found.append(answered)
     rows = [
-        {"algorithm": _named(each), "about": _about(each, software), "time_s": each.seconds, "bus_Bps": each.bus_Bps,
-         "most_B": int(each.wire_B.max(initial=0)), "energy_J": each.energy_J}
+        {
+            "algorithm": _named(each),
+            "about": _about(each, software),
+            "time_s": each.seconds,
+            "bus_Bps": each.bus_Bps,
+            "most_B": int(each.wire_B.max(initial=0)),
+            "energy_J": each.energy_J,
+        }
         for each in found
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: row["time_s"])
 
 
@@ -222,9 +245,15 @@ def _about(found: CollectiveTime, software: Collectives) -> str:
 
 
 def sweep(
-    topology: Topology, software: Collectives, kind: str, sizes_B: Iterable[int], algorithm: str = "",
-    group: Sequence[int] | None = None, chunks: int | None = None, called: Called = IN_GRAPH,
-) -> list[dict[str, Any]]:  # fmt: skip
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    sizes_B: Iterable[int],
+    algorithm: str = "",
+    group: Sequence[int] | None = None,
+    chunks: int | None = None,
+    called: Called = IN_GRAPH,
+) -> list[dict[str, Any]]:
     """Time and bus bandwidth at each size: of one algorithm, or of all and the library."""
     rows = []
     for size in sizes_B:
@@ -235,10 +264,16 @@ def sweep(
             if stated(software) and len(found[0].group) > 1:
                 found.append(answer(topology, software, kind, size, LIBRARY, group, None, called))
         rows += [
-            {"size_B": size, "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
-             "time_s": each.seconds, "alg_Bps": each.alg_Bps, "bus_Bps": each.bus_Bps, "energy_J": each.energy_J}
+            {
+                "size_B": size,
+                "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
+                "time_s": each.seconds,
+                "alg_Bps": each.alg_Bps,
+                "bus_Bps": each.bus_Bps,
+                "energy_J": each.energy_J,
+            }
             for each in found
-        ]  # fmt: skip
+        ]
     return rows
 
 
@@ -264,12 +299,16 @@ def routes(topology: Topology, group: Sequence[int]) -> list[dict[str, Any]]:
     rows = []
     for a, b in zip(group, [*group[1:], group[0]], strict=True):
         way = [topology.wires[wire] for wire in topology.route(a, b)]
-        rows.append({
-            "from": topology.labels[a], "to": topology.labels[b],
-            "over": [topology.labels[wire.target] for wire in way[:-1]], "links": [wire.link for wire in way],
-            "latency_s": topology.message_fs(a, b, 0) * FS,
-            "rate_Bps": float(min((wire.rate for wire in way), default=0)),
-        })  # fmt: skip
+        rows.append(
+            {
+                "from": topology.labels[a],
+                "to": topology.labels[b],
+                "over": [topology.labels[wire.target] for wire in way[:-1]],
+                "links": [wire.link for wire in way],
+                "latency_s": topology.message_fs(a, b, 0) * FS,
+                "rate_Bps": float(min((wire.rate for wire in way), default=0)),
+            }
+        )
     return rows
 
 
@@ -277,9 +316,7 @@ LOOKS = tuple(zip((BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY), "os^DvPX
 """Colour and mark of one algorithm after the other."""
 
 
-def bus_bandwidths(
-    kind: str, cluster: str, ranks: int, rows: Sequence[dict[str, Any]], said: str = ""
-) -> Picture:
+def bus_bandwidths(kind: str, cluster: str, ranks: int, rows: Sequence[dict[str, Any]], said: str = "") -> Picture:
     """Draw bus bandwidth against size, a line for each algorithm; ``rows``: of ``sweep``; ``said``: below the title."""
     marks = []
     names = {row["algorithm"] for row in rows}
@@ -288,9 +325,7 @@ def bus_bandwidths(
         color, marker = LOOKS[index % len(LOOKS)]
         dash, wide = "-" if own or index < len(LOOKS) else "--", 2.2 if own else 1.3
         sizes, rates = ([row[key] for row in mine] for key in ("size_B", "bus_Bps"))
-        marks.append(
-            line(sizes, rates, name, INK if own else color, dash, marker=marker, ms=4, linewidth=wide)
-        )
+        marks.append(line(sizes, rates, name, INK if own else color, dash, marker=marker, ms=4, linewidth=wide))
     x, y = Axis("size of the buffer", scale="log2", text=binary), Axis("bus bandwidth", "B/s", "log")
     title = f"{kind} among {count_of(ranks, 'device')} of {cluster}"
     return Picture(4.6, [Panel(title, marks, x, y, said, "both")], legend=5)

@@ -23,9 +23,10 @@ STAR = "*"
 """Beside a ratio of energies that do not rest on the same figures."""
 ALL: tuple[Ground, ...] = ("table", "idle", "memory")
 GROUNDS: dict[str, tuple[Ground, ...]] = {
-    STATIC: ("idle",), "off-chip memory": ("memory",),
+    STATIC: ("idle",),
+    "off-chip memory": ("memory",),
     **dict.fromkeys(("MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"), ("table",)),
-}  # fmt: skip
+}
 """Category of energy -> the grounds that it rests on."""
 
 
@@ -54,10 +55,14 @@ class Metric(NamedTuple):
 
 
 METRICS = (
-    Metric("latency", "latency_s", "s"), Metric("energy", "energy_per_inference_J", "J", ALL),
-    Metric("power", "power_average_W", "W", ALL), Metric("utilisation", "utilisation", "%"),
-    Metric("inferences/s", "throughput_per_s"), Metric("TOPS", "achieved_TOPS"), Metric("off-chip", "off_chip_B", "B"),
-)  # fmt: skip
+    Metric("latency", "latency_s", "s"),
+    Metric("energy", "energy_per_inference_J", "J", ALL),
+    Metric("power", "power_average_W", "W", ALL),
+    Metric("utilisation", "utilisation", "%"),
+    Metric("inferences/s", "throughput_per_s"),
+    Metric("TOPS", "achieved_TOPS"),
+    Metric("off-chip", "off_chip_B", "B"),
+)
 """What is compared, the most important first; 'energy' is per inference, or per product of a single one."""
 
 

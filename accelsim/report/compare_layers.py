@@ -31,13 +31,7 @@ LEAST_NAME = 20
 SIDES = ("first", "second")
 FIGURES = ("time_s", "energy_J", "bound_by")
 """Figures compared of a layer: the time that it adds, its energy, what it is bound by."""
-KEPT = (
-    (0, 1, 2, 3, 4, 5, 6, 7, 8),
-    (0, 1, 2, 3, 4, 5, 7, 8),
-    (0, 1, 2, 3, 4, 5, 6),
-    (0, 1, 2, 3, 7, 8),
-    (0, 1, 2, 3),
-)
+KEPT = ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 1, 2, 3, 4, 5, 7, 8), (0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 7, 8), (0, 1, 2, 3))
 """Columns that stay, from all to the least."""
 
 
@@ -58,9 +52,7 @@ def differences(sources: Sequence[Source]) -> list[Record]:
         title, sides = (first.get(key) or second[key])[0], (first.get(key), second.get(key))
         row: dict[str, Any] = {"name": key[0], "title": title}
         for at, figure in enumerate(FIGURES, 1):
-            row |= {
-                f"{way}_{figure}": side[at] if side else None for way, side in zip(SIDES, sides, strict=True)
-            }
+            row |= {f"{way}_{figure}": side[at] if side else None for way, side in zip(SIDES, sides, strict=True)}
         for figure in FIGURES[:2]:
             row[f"difference_{figure}"] = (row[f"second_{figure}"] or 0.0) - (row[f"first_{figure}"] or 0.0)
         found.append(row)
@@ -104,8 +96,7 @@ class Layers(Table):
             heads = [each.look.title if each.look else "" for each in fields]
             rows = (footer, heads, *([each.cell(row) for each in fields] for row in self.records))
             least = sum(
-                max(len(line) for row in rows for line in row[i].split("\n")) + GAP
-                for i in range(1, len(kept))
+                max(len(line) for row in rows for line in row[i].split("\n")) + GAP for i in range(1, len(kept))
             )
             if least + LEAST_NAME <= terminal:
                 break
@@ -115,19 +106,11 @@ class Layers(Table):
 def layer_table(found: Sequence[Record], unlike: bool, most: int | None = None) -> Table:
     """The differences as a table, ``most`` of them at most, with the totals of all layers; ``unlike``: energies of the
     two runs do not rest on the same figures."""
-    fields = [
-        Field(
-            "name", form=_name, whole=True, look=Column("layer", right=False, least=LEAST_NAME, shorten=cut)
-        )
-    ]
+    fields = [Field("name", form=_name, whole=True, look=Column("layer", right=False, least=LEAST_NAME, shorten=cut))]
     for figure, what, unit, mark in (("time_s", "time", "s", ""), ("energy_J", "energy", "J", STAR * unlike)):
-        fields += [
-            Field(f"{way}_{figure}", form=in_unit(unit), look=Column(f"{what}\n{way}")) for way in SIDES
-        ]
+        fields += [Field(f"{way}_{figure}", form=in_unit(unit), look=Column(f"{what}\n{way}")) for way in SIDES]
         fields.append(Field(figure, form=partial(_ratio, figure, mark), whole=True, look=Column("ratio")))
-    fields += [
-        Field(f"{way}_bound_by", form=_bound, look=Column(f"bound by\n{way}", right=False)) for way in SIDES
-    ]
+    fields += [Field(f"{way}_bound_by", form=_bound, look=Column(f"bound by\n{way}", right=False)) for way in SIDES]
     sums = {
         f"{way}_{figure}": sum(row[f"{way}_{figure}"] or 0.0 for row in found)
         for way in SIDES

@@ -23,7 +23,7 @@ from accelsim.report.compare import (
     load_summaries,
     metrics_of,
     notes,
-)  # fmt: skip
+)
 from accelsim.report.compare_labels import common, labels, settings
 from accelsim.report.compare_layers import differences, layer_table
 from accelsim.report.looks import CATEGORY_LOOKS

@@ -74,9 +74,7 @@ def figure_rows(found: Replay) -> list[tuple[str, str]]:
         spread = ", ".join(f"{name} {si(latency[name], 's')}" for name in ("p50", "p99", "max"))
         rows.append(("read under load", f"mean {si(latency['mean'], 's')}, {spread}"))
     if counts["act"]:
-        met = ", ".join(
-            f"{percent(counts[key] / found.bursts)} {key}" for key in ("hits", "misses", "conflicts")
-        )
+        met = ", ".join(f"{percent(counts[key] / found.bursts)} {key}" for key in ("hits", "misses", "conflicts"))
         rows.append(("rows", f"{met} (row open; bank closed; another row open)"))
         names = ("act", "pre", "rd", "wr", "ref", "refpb")
         rows.append(("commands", ", ".join(f"{counts[key]:,} {key.upper()}" for key in names if counts[key])))
@@ -98,13 +96,8 @@ def _energy(found: Replay) -> list[Part]:
     joules = found.energy
     if joules is None:
         return []
-    parts = [
-        {"part": PARTS[part], "J": value, "of_J": joules.die_J} for part, value in joules.parts_J.items()
-    ]
-    rows: list[Record] = [
-        *parts,
-        {"part": "I/O and termination, apart", "J": joules.io_J or None, "of_J": None},
-    ]
+    parts = [{"part": PARTS[part], "J": value, "of_J": joules.die_J} for part, value in joules.parts_J.items()]
+    rows: list[Record] = [*parts, {"part": "I/O and termination, apart", "J": joules.io_J or None, "of_J": None}]
     return ["", Table(ENERGY, rows, footer=("dies", si(joules.die_J, "J"), percent(1.0)))]
 
 
@@ -129,9 +122,7 @@ def replay(found: Replay, clocks: tuple[int, int] | None = None, channel: int = 
     the picture of their activity shows."""
     limits, energy = list(limit_sentences(found)), list(energy_sentences(found))
     facts = found.as_dict()
-    shown: list[Part] = [
-        Table(FIGURES, [{"what": what, "value": value} for what, value in figure_rows(found)])
-    ]
+    shown: list[Part] = [Table(FIGURES, [{"what": what, "value": value} for what, value in figure_rows(found)])]
     if lines := histogram(found):
         heading = "\nread latency under load (the last row: the slowest 1 %)"
         shown.append(Lines("\n".join([heading, *lines])))
@@ -149,21 +140,14 @@ def _pictures(found: Replay, clocks: tuple[int, int] | None, channel: int) -> di
         "bus": lambda: dram_plots.bus([(found.trace_name, found)], dram_plots.bus_title(found)),
         "activity": partial(dram_plots.activity, found, clocks, channel),
     }
-    return {
-        "latency": partial(dram_plots.latency, found),
-        **({} if found.served.commands is None else scheduled),
-    }
+    return {"latency": partial(dram_plots.latency, found), **({} if found.served.commands is None else scheduled)}
 
 
 def energy_sentences(found: Replay) -> Iterator[str]:
     """Yield what a bit costs, what idles, and how far to trust it."""
     joules = found.energy
     if joules is None:
-        lacking = (
-            "this memory states no currents"
-            if found.device.energy is None
-            else "this model counts no commands"
-        )
+        lacking = "this memory states no currents" if found.device.energy is None else "this model counts no commands"
         yield f"Energy is not known: {lacking}."
         return
     yield (
@@ -253,26 +237,27 @@ def _of_peak(trace: str) -> Any:
 COMPARED = (
     _column("memory", 0, lambda row: row.name, right=False, least=8),
     _column("peak", 0, lambda row: si(row.peak_Bps, "B/s")),
-    _column("seq", 0, _of_peak("seq_read")), _column("tile3", 2, _of_peak("tile3")),
-    _column("stream3", 5, _of_peak("stream3")), _column("random", 1, _of_peak("rand_read")),
-    _column("conflict", 4, _of_peak("conflict")), _column("unloaded", 1, lambda row: si(row.unloaded_s, "s")),
-    _column("pJ/bit", 0, _pJ("seq_read")), _column("random", 6, _pJ("rand_read")),
+    _column("seq", 0, _of_peak("seq_read")),
+    _column("tile3", 2, _of_peak("tile3")),
+    _column("stream3", 5, _of_peak("stream3")),
+    _column("random", 1, _of_peak("rand_read")),
+    _column("conflict", 4, _of_peak("conflict")),
+    _column("unloaded", 1, lambda row: si(row.unloaded_s, "s")),
+    _column("pJ/bit", 0, _pJ("seq_read")),
+    _column("random", 6, _pJ("rand_read")),
     _column("pJ/word", 3, _pJ("seq_read", WORD_BITS)),
-)  # fmt: skip
+)
 """Columns of a comparison: shares of the peak by trace, a lone read, energy of the dies."""
 
 
 def compare(rows: Sequence[Row]) -> Answer:
     """Compare memories on the same traces: share of the peak, latency, energy."""
     facts = [row.as_dict() for row in rows]
-    shown: list[Part] = [
-        Table(COMPARED, [{"row": row} for row in rows]),
-        "",
-        " ".join(compare_sentences(rows)),
-    ]
+    shown: list[Part] = [Table(COMPARED, [{"row": row} for row in rows]), "", " ".join(compare_sentences(rows))]
     pictures: dict[str, Draw] = {
-        "utilisation": partial(dram_plots.utilisation, rows), "energy": partial(dram_plots.energy, rows)
-    }  # fmt: skip
+        "utilisation": partial(dram_plots.utilisation, rows),
+        "energy": partial(dram_plots.energy, rows),
+    }
     return Answer(facts, shown, facts, pictures, ["compare.json"])
 
 

@@ -33,13 +33,7 @@ WAITS: dict[str, tuple[str, str, str]] = {
     "uneven": ("channel out of work", "#f2f2f2", "//"),
 }
 """Reason (``explore.dram_waits.REASONS``) -> its line in the legend, colour, hatch."""
-TRACE_LOOKS = (
-    Look(BLUE),
-    Look(GREEN, "////"),
-    Look(SKY, "----"),
-    Look(ORANGE, "||||"),
-    Look(VERMILLION, "xxxx"),
-)
+TRACE_LOOKS = (Look(BLUE), Look(GREEN, "////"), Look(SKY, "----"), Look(ORANGE, "||||"), Look(VERMILLION, "xxxx"))
 
 
 def latency(found: Replay) -> Picture | None:
@@ -50,17 +44,13 @@ def latency(found: Replay) -> Picture | None:
     ns, high = values * 1e9, float(np.quantile(values * 1e9, 0.999))
     top = high if high > ns.min() else float(ns.min()) + 1
     counts, edges = np.histogram(ns[ns <= top], BINS, (0, top))
-    marks = [
-        bars((edges[1:] + edges[:-1]) / 2, counts * 100 / len(ns), "", BLUE, wide=top / BINS, linewidth=0)
-    ]
+    marks = [bars((edges[1:] + edges[:-1]) / 2, counts * 100 / len(ns), "", BLUE, wide=top / BINS, linewidth=0)]
     for name, value, color, dash in (
         ("unloaded", found.unloaded_s * 1e9, GREEN, "--"),
         ("mean", float(ns.mean()), INK, "-"),
         ("99th percentile", float(np.quantile(ns, 0.99)), VERMILLION, ":"),
     ):
-        marks.append(
-            rule(x=value, label=f"{name}: {value:.0f} ns", color=color, linestyle=dash, linewidth=1.8)
-        )
+        marks.append(rule(x=value, label=f"{name}: {value:.0f} ns", color=color, linestyle=dash, linewidth=1.8))
     queued = " Most of it is waiting in the queue." if ns.mean() > 2e9 * found.unloaded_s else ""
     caption = f"{len(ns):,} reads; the slowest took {ns.max():.0f} ns.{queued}"
     x = Axis("from acceptance to the last data of a read (ns)", low=0, high=top * 1.03)
@@ -105,18 +95,12 @@ def utilisation(rows: Sequence[Row]) -> Picture:
     marks = _groups(looks, {trace: [100 * row.share(trace) for row in rows] for trace in TRACES}, 6.5)
     names = Axis(names=[f"{row.name}\n{si(row.peak_Bps, 'B/s')}" for row in rows])
     title = "The peak is a promise; what is kept of it depends on the addresses"
-    caption = (
-        "each memory with its own mapping; tile3 and stream3 walk through three tensors a power of two apart"
-    )
+    caption = "each memory with its own mapping; tile3 and stream3 walk through three tensors a power of two apart"
     y = Axis("achieved of the peak (%)", low=0, high=108)
     return Picture(4.2, [Panel(title, marks, names, y, caption, "y")], legend=len(TRACES))
 
 
-ENERGY_LOOKS = {
-    "seq_read": Look(BLUE),
-    "rand_read": Look(ORANGE, "||||"),
-    "conflict": Look(VERMILLION, "xxxx"),
-}
+ENERGY_LOOKS = {"seq_read": Look(BLUE), "rand_read": Look(ORANGE, "||||"), "conflict": Look(VERMILLION, "xxxx")}
 
 
 def energy(rows: Sequence[Row]) -> Picture | None:
@@ -210,9 +194,7 @@ def _blocks(commands: np.ndarray[Any, Any], device: Device, first: int, end: int
             yield Block(bank, "open", since.pop(bank, clock), clock)
             yield Block(bank, "pre", clock, clock + t["tRP"])
         elif kind in (Command.REF, Command.REFPB):
-            count, wait = (
-                (device.geometry.banks_per_rank, t["tRFC"]) if kind == Command.REF else (1, t["tRFCpb"])
-            )
+            count, wait = (device.geometry.banks_per_rank, t["tRFC"]) if kind == Command.REF else (1, t["tRFCpb"])
             yield from (Block(bank + other, "ref", clock, clock + wait) for other in range(count))
         else:
             name, delay = ("rd", t["CL"]) if kind == Command.RD else ("wr", t["CWL"])
@@ -249,9 +231,7 @@ def activity(found: Replay, clocks: tuple[int, int] | None = None, channel: int 
     banks = Axis(low=max(places.values(), default=0) + 0.8, high=-0.8, names=names)
     x = Axis(f"clock (one is {found.clock_s * 1e9:.3g} ns)", low=low, high=high)
     title = f"What the banks did: {found.trace_name} on {found.device.name}"
-    return Picture(
-        max(2.8, 1.9 + 0.2 * (len(shown) + 2)), [Panel(title, marks, x, banks, caption, "x")], legend=3
-    )
+    return Picture(max(2.8, 1.9 + 0.2 * (len(shown) + 2)), [Panel(title, marks, x, banks, caption, "x")], legend=3)
 
 
 def _places(shown: list[int], device: Device) -> dict[int, float]:

@@ -77,9 +77,11 @@ def dram_sentences(run: Run) -> Iterator[str]:
         joules = stats.energy
         if joules is not None:
             text += f", a bit cost {_per_bit(joules)}, "
-            text += "without standby and refresh, which the host needs anyway" if stats.shared else (
-                f"and {percent(_idle(joules))} of the energy is idling"
-            )  # fmt: skip
+            text += (
+                "without standby and refresh, which the host needs anyway"
+                if stats.shared
+                else (f"and {percent(_idle(joules))} of the energy is idling")
+            )
         if stats.wraps:
             most = si(stats.device.geometry.capacity_B, "B")
             text += f"; the program's tensors take {si(stats.extent_B, 'B')} of addresses, which wrap round at {most}"

@@ -47,12 +47,7 @@ def _short(origin: str) -> str:
     return origin.removeprefix("energy/")
 
 
-LISTED = (
-    Field("what", " "),
-    Field("figure", "energy", _cell),
-    Field("node", "node"),
-    Field("origin", "from"),
-)
+LISTED = (Field("what", " "), Field("figure", "energy", _cell), Field("node", "node"), Field("origin", "from"))
 SPREAD = (Field("what", " "), Field("factor", "factor"), Field("low", "lowest"), Field("high", "highest"))
 
 
@@ -61,11 +56,15 @@ def energies(found: Sequence[Figure]) -> Answer:
     facts = [figure.as_dict() for figure in found]
     words = ", ".join(mark if mark == status else f"{mark} = {status}" for status, mark in MARKS.items())
     rows = [
-        {"what": row.what, "factor": f"{row.factor:.1f}x",
-         "low": f"{_value(row.low, row.low.low_J)} {_short(row.low.origin)}",
-         "high": f"{_value(row.high, row.high.high_J)} {_short(row.high.origin)}"}
-        for row in spread(found) if row.factor >= DISAGREE
-    ]  # fmt: skip
+        {
+            "what": row.what,
+            "factor": f"{row.factor:.1f}x",
+            "low": f"{_value(row.low, row.low.low_J)} {_short(row.low.origin)}",
+            "high": f"{_value(row.high, row.high.high_J)} {_short(row.high.origin)}",
+        }
+        for row in spread(found)
+        if row.factor >= DISAGREE
+    ]
     shown: list[Part] = [
         *(part for title, figures in _sections(found) for part in (f"{title}, pJ", _table(figures), "")),
         "Where sources disagree (nodes alike)",
@@ -79,9 +78,10 @@ def energies(found: Sequence[Figure]) -> Answer:
 def _sections(found: Sequence[Figure]) -> Iterator[tuple[str, list[Figure]]]:
     for title, components, of_table in SECTIONS:
         rows = [
-            figure for figure in found
+            figure
+            for figure in found
             if figure.component in components and (of_table is None or _is_table(figure) == of_table)
-        ]  # fmt: skip
+        ]
         if rows:
             yield title, rows
 
@@ -95,15 +95,11 @@ def _table(figures: Sequence[Figure]) -> Table:
     origins = list(dict.fromkeys(figure.origin for figure in figures))
     cells = {(figure.what, figure.origin): figure for figure in figures}
     if len(cells) < len(figures) or len(origins) > MOST_COLUMNS:
-        rows = [
-            {"what": each.what, "figure": each, "node": each.node, "origin": each.origin} for each in figures
-        ]
+        rows = [{"what": each.what, "figure": each, "node": each.node, "origin": each.origin} for each in figures]
         return Table(LISTED, rows)
     fields = [Field("what", " "), *(Field(origin, _short(origin), _cell) for origin in origins)]
     whats = dict.fromkeys(figure.what for figure in figures)
-    return Table(
-        fields, [{"what": what, **{each: cells.get((what, each)) for each in origins}} for what in whats]
-    )
+    return Table(fields, [{"what": what, **{each: cells.get((what, each)) for each in origins}} for what in whats])
 
 
 def _is(component: str, *whats: str) -> Callable[[Figure], bool]:

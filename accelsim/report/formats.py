@@ -37,18 +37,21 @@ def _largest(value: float) -> str:
     return f"{value:.10g}" if value < 1e10 else f"{value:.4g}"
 
 
-def _field(
-    key: str, title: str, rank: int, form: Any = str, whole: bool = False, right: bool = True
-) -> Field:
+def _field(key: str, title: str, rank: int, form: Any = str, whole: bool = False, right: bool = True) -> Field:
     return Field(key, title, form, whole, look=Column(title, rank, right))
 
 
 FORMATS = (
-    _field("format", "format", 0, right=False), _field("bits", "bits", 3), _field("", "exp+man", 4, _split, True),
-    _field("max", "max", 0, _largest), _field("min_normal", "min normal", 5, "{:.3g}".format),
-    _field("min_subnormal", "smallest", 6, "{:.3g}".format), _field("epsilon", "epsilon", 2, "{:.3g}".format),
-    _field("overflow", "overflow", 7, right=False), _field("bytes", "bytes", 1, "{:.4g}".format),
-)  # fmt: skip
+    _field("format", "format", 0, right=False),
+    _field("bits", "bits", 3),
+    _field("", "exp+man", 4, _split, True),
+    _field("max", "max", 0, _largest),
+    _field("min_normal", "min normal", 5, "{:.3g}".format),
+    _field("min_subnormal", "smallest", 6, "{:.3g}".format),
+    _field("epsilon", "epsilon", 2, "{:.3g}".format),
+    _field("overflow", "overflow", 7, right=False),
+    _field("bytes", "bytes", 1, "{:.4g}".format),
+)
 
 
 def record(row: Format, chips: list[str]) -> dict[str, Any]:
@@ -77,9 +80,7 @@ def value(what: Description) -> Answer:
     left, middle = (max(len(line[column]) for line in rows) for column in (0, 1))
     lines = [f"{name:{left}}  {text:{middle}}  {why}".rstrip() for name, text, why in rows]
     heading = f"{what.format}: {get(what.format).title}\n"
-    return Answer(
-        _plain(facts), [Lines("\n".join([heading, *lines]))], pictures={"value": partial(draw, what)}
-    )
+    return Answer(_plain(facts), [Lines("\n".join([heading, *lines]))], pictures={"value": partial(draw, what)})
 
 
 def _plain(facts: Any) -> Any:
@@ -99,7 +100,7 @@ def _rows(what: Description) -> list[tuple[str, str, str]]:
         *((f"  {each.name}", each.bits, each.meaning) for each in what.fields),
         ("next below", _text(what.below), ""),
         ("next above", _text(what.above), ""),
-    ]  # fmt: skip
+    ]
     if what.absolute_error is not None:
         rows.append(("absolute error", f"{what.absolute_error:.4g}", "|rounded - value|"))
     if what.relative_error is not None:
@@ -197,9 +198,7 @@ def _zoom(row: Format, what: Description) -> Panel:
         _no_spine(fig, axes)
         axes.tick_params("x", rotation=25 if crowded else 0)
 
-    shown = min(
-        max(what.value, low - 0.05 * spread), high + 0.05 * spread
-    )  # at the edge where x lies outside
+    shown = min(max(what.value, low - 0.05 * spread), high + 0.05 * spread)  # at the edge where x lies outside
     outside = shown != what.value
     label = f"x = {what.value:.6g}{', outside' if outside else ''}"
     marks = [
@@ -214,15 +213,11 @@ def _zoom(row: Format, what: Description) -> Panel:
     lost = "" if error is None else f"error {what.absolute_error:.3g}, {100 * error:.3g} % of x · "
     x = Axis(low=low - 0.06 * spread, high=high + 0.06 * spread, names=dict(zip(values, texts, strict=True)))
     title = f"The values around it, to scale: {what.value:g} becomes {what.rounded:.9g}"
-    return Panel(
-        title, marks, x, height, f"{lost}{ROUNDINGS[what.rounding]}; code {what.bits}", finish=finish
-    )
+    return Panel(title, marks, x, height, f"{lost}{ROUNDINGS[what.rounding]}; code {what.bits}", finish=finish)
 
 
 def _beside(x: float, y: float, text: str, side: str) -> Mark:
-    return note(
-        x, y, text, (-4 if side == "right" else 4, 0), side, va="baseline", fontsize=9, color=VERMILLION
-    )
+    return note(x, y, text, (-4 if side == "right" else 4, 0), side, va="baseline", fontsize=9, color=VERMILLION)
 
 
 def values_around(value: float, row: Format) -> list[float]:

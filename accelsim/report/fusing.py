@@ -93,9 +93,7 @@ def _sides(name: str, trials: Sequence[Trial], best: Trial, label: Callable[[Tri
     for trial, why in zip((trials[0], trials[-1]), WHY, strict=True):
         more_s = (trial.exposed_fs - best.exposed_fs) * FS
         told = (
-            f"{si(more_s, 's')} longer at {label(trial)}, where {why}"
-            if more_s > 0
-            else f"no longer at {label(trial)}"
+            f"{si(more_s, 's')} longer at {label(trial)}, where {why}" if more_s > 0 else f"no longer at {label(trial)}"
         )
         ends.append(told)
     return f"By {name} the step waits {ends[0]}, and {ends[1]}."
@@ -112,17 +110,24 @@ def facts(found: TunedStep) -> dict[str, Any]:
     """Return the facts for JSON; the unit is the end of each key."""
     around = {"thresholds": found.thresholds, "cycles": found.cycles}
     return {
-        "by": found.by, "tried": found.tried, "policy": found.best.fusion.policy,
-        "asked": _facts(found, found.asked), "best": _facts(found, found.best), "options": options(found),
+        "by": found.by,
+        "tried": found.tried,
+        "policy": found.best.fusion.policy,
+        "asked": _facts(found, found.asked),
+        "best": _facts(found, found.best),
+        "options": options(found),
         **{name: [_facts(found, trial) for trial in trials] for name, trials in around.items()},
-    }  # fmt: skip
+    }
 
 
 def _facts(found: TunedStep, trial: Trial) -> dict[str, Any]:
     return {
-        "threshold_B": trial.fusion.threshold_B, "cycle_s": trial.fusion.cycle_fs * FS,
-        "waits_s": trial.exposed_fs * FS, "buckets": trial.buckets, "step_s": found.time_fs(trial) * FS,
-    }  # fmt: skip
+        "threshold_B": trial.fusion.threshold_B,
+        "cycle_s": trial.fusion.cycle_fs * FS,
+        "waits_s": trial.exposed_fs * FS,
+        "buckets": trial.buckets,
+        "step_s": found.time_fs(trial) * FS,
+    }
 
 
 MOST_LINES = 6

@@ -37,9 +37,7 @@ FUSED = {
 }
 """Fusion -> what kernels are then."""
 CALL_FIELDS = (
-    Field(
-        "", "call", lambda row: row["call"] if row["call"] == "prefill" else f"decode @{row['past']:,}", True
-    ),
+    Field("", "call", lambda row: row["call"] if row["call"] == "prefill" else f"decode @{row['past']:,}", True),
     Field("tokens", "tokens", "{:,}".format),
     Field("seconds", "time", in_unit("s")),
     Field("tokens_per_s", "tokens/s", si),
@@ -102,18 +100,25 @@ def answer(found: Generation, out: Path | None) -> Answer:
     ]
     emulated = [note for note in run.program.notes if note.startswith("quantise:")] * run.job.options.emulate
     shown: list[Part] = [
-        Table(FIELDS, ends(rows)), "", block("generation", summed), "", " ".join(sentences(found)),
+        Table(FIELDS, ends(rows)),
+        "",
+        block("generation", summed),
+        "",
+        " ".join(sentences(found)),
         *notes([*run.job.notes, *emulated]),
-    ]  # fmt: skip
+    ]
     return Answer(facts, shown, rows, other_files={out: _files(found)} if out else {})
 
 
 def generation_facts(found: Generation) -> dict[str, Any]:
     """The figures of the whole, and the summaries of its two calls ('decode' is None where there is none)."""
     head = {
-        "tool": "accelsim", "tool_version": tool_version(), "chip": found.chip.name, "model": found.model,
+        "tool": "accelsim",
+        "tool_version": tool_version(),
+        "chip": found.chip.name,
+        "model": found.model,
         "dtype": found.dtype,
-    }  # fmt: skip
+    }
     calls = {name: None if run is None else summary(run) for name, run in _runs(found)}
     return head | found.as_dict() | calls
 
@@ -136,7 +141,7 @@ def call_records(found: Generation) -> list[dict[str, Any]]:
 
 def _record(
     call: str, past: int, tokens: int, seconds: float, joules: float, read_B: int, write_B: int, floor_s: float | None
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     return {
         "call": call, "past": past, "tokens": tokens, "seconds": seconds, "tokens_per_s": tokens / seconds,
         "energy_J": joules, "energy_per_token_J": joules / tokens, "read_B": read_B, "write_B": write_B,
@@ -150,9 +155,7 @@ def sentences(found: Generation) -> list[str]:
     if not found.calls:
         return [prefill, *intervals.sentences(found.intervals.first, "the first token")]
     first, last, steps = found.calls[0], found.calls[-1], found.decode_calls
-    simulated = (
-        f"{'The only decode step was' if steps == 1 else f'All {steps:,} decode steps were'} simulated."
-    )
+    simulated = f"{'The only decode step was' if steps == 1 else f'All {steps:,} decode steps were'} simulated."
     if len(found.calls) != steps:
         simulated = interpolated(len(found.calls), steps, found.error)
     return [
@@ -173,24 +176,17 @@ def time_per_token(found: Generation) -> Picture:
     seconds = [call.seconds for call in found.calls]
     joules = [call.energy_J / found.sequences for call in found.calls]
     marks = [
-        line(past, seconds, "", BLUE, marker="o", ms=3.5), line(past, floors, dash="--", linewidth=1),
+        line(past, seconds, "", BLUE, marker="o", ms=3.5),
+        line(past, floors, dash="--", linewidth=1),
         note(past[0], floors[0], "its bytes at the full rate of the memory", (2, -4), va="top"),
-    ]  # fmt: skip
+    ]
     rate = f"{si(found.tokens_per_s)} tokens/s of {count_of(found.sequences, 'sequence')}"
-    caption = (
-        f"first token after {si(found.time_to_first_token_s, 's')}; then {rate}; a mark is a simulated call"
-    )
+    caption = f"first token after {si(found.time_to_first_token_s, 's')}; then {rate}; a mark is a simulated call"
     title = f"{found.model} on {found.chip.name}: each token after the first"
     time = Axis("time of a call", "s", low=0, high=1.2 * max(seconds))
     energy = Axis("energy per token", "J", low=0, high=1.2 * max(joules))
-    steps, tokens = (
-        [line(past, joules, "", VERMILLION, marker="o", ms=3.5)],
-        Axis("tokens before it", whole=True),
-    )
-    panels = [
-        Panel(title, marks, y=time, note=caption, grid="both"),
-        Panel("", steps, tokens, energy, grid="both"),
-    ]
+    steps, tokens = ([line(past, joules, "", VERMILLION, marker="o", ms=3.5)], Axis("tokens before it", whole=True))
+    panels = [Panel(title, marks, y=time, note=caption, grid="both"), Panel("", steps, tokens, energy, grid="both")]
     return Picture(5.0, panels, share="x")
 
 

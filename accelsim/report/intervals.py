@@ -11,22 +11,34 @@ if TYPE_CHECKING:
     from accelsim.kernels.whole import Interval
 
 FAMILIES = {
-    "product": "matrix products", "function": "functions of rows", "convolution": "convolutions",
-    "attention": "attention", "layer": "linear layers of a serving stack", "prefill": "attention over prompts",
-    "decode": "attention of single queries", "experts": "mixtures of experts",
-}  # fmt: skip
+    "product": "matrix products",
+    "function": "functions of rows",
+    "convolution": "convolutions",
+    "attention": "attention",
+    "layer": "linear layers of a serving stack",
+    "prefill": "attention over prompts",
+    "decode": "attention of single queries",
+    "experts": "mixtures of experts",
+}
 """Kind of kernels -> its name in a sentence."""
 THINGS = {
-    "network": "network", "step": "training step", "generation": "generation", "token": "token",
-    "joules": "run's joule", "watts": "run's power", "plans": "pair of plans",
-}  # fmt: skip
+    "network": "network",
+    "step": "training step",
+    "generation": "generation",
+    "token": "token",
+    "joules": "run's joule",
+    "watts": "run's power",
+    "plans": "pair of plans",
+}
 """First part of a key -> what was measured."""
 WHERE = {
-    "one node": "on one node", "many nodes": "on many nodes", "wall": "at the wall",
+    "one node": "on one node",
+    "many nodes": "on many nodes",
+    "wall": "at the wall",
     "eager, host": "kernel by kernel under frameworks, bound by the host",
     "eager, GPU": "kernel by kernel under frameworks, bound by the GPU",
     "eager, this lab": "kernel by kernel in the lab of the chip",
-}  # fmt: skip
+}
 """Second part of a key -> where it was measured."""
 
 

@@ -33,19 +33,14 @@ def alone(kernels: Kernels) -> Answer:
         "bound_us": float(times.bound[0]) * 1e6,
     }  # fmt: skip
     rows = [
-        (
-            "sizes",
-            ", ".join(f"{name} {value}" for name, value in cells.items() if name not in ("op", "dtype")),
-        ),
+        ("sizes", ", ".join(f"{name} {value}" for name, value in cells.items() if name not in ("op", "dtype"))),
         ("time", f"{show(seconds, 's', 3)}, 90 %: {show(low, 's', 3)} to {show(high, 's', 3)}"),
     ]
     if facts["tile"]:
         parts = "parts of the keys" if kernels.table.groups[0].family == "attention" else "parts of K"
         rows += [("tile", facts["tile"]), (parts, str(facts["split"])), ("waves", f"{facts['waves']:.3g}")]
     fields = (Field("what", cells["op"]), Field("value", f"{cells['dtype']} on {kernels.chip.title}"))
-    table = Table(
-        fields, [{"what": what, "value": value} for what, value in [*rows, ("binds", facts["binds"])]]
-    )
+    table = Table(fields, [{"what": what, "value": value} for what, value in [*rows, ("binds", facts["binds"])]])
     told = [*sentences(kernels, found, 0), *interval_sentences(kernels.chip, spread)]
     return Answer(facts, [table, "", " ".join(told)])
 

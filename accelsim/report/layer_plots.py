@@ -99,9 +99,15 @@ def stages(rows: Sequence[Layer]) -> list[tuple[str, int, int]]:
 
 
 def _bars(
-    rows: Sequence[Layer], series: Mapping[str, Sequence[float]], looks: Mapping[str, Look], labels: Mapping[str, str],
-    title: str, label: str, unit: str, last: bool = True,
-) -> Panel:  # fmt: skip
+    rows: Sequence[Layer],
+    series: Mapping[str, Sequence[float]],
+    looks: Mapping[str, Look],
+    labels: Mapping[str, str],
+    title: str,
+    label: str,
+    unit: str,
+    last: bool = True,
+) -> Panel:
     """Return stacked bars per layer; ``series``: key -> values in SI units of ``unit``."""
     totals = [sum(values) for values in zip(*series.values(), strict=True)] or [0.0] * len(rows)
     places, largest = range(1, len(rows) + 1), max(totals, default=0.0) or None
@@ -134,10 +140,7 @@ def latency(run: Run) -> Picture:
     """Draw what each layer adds to the latency, its time on the critical path, split by what it went to."""
     rows = lines(layers(run))
     series = {key: [layer.reasons.get(key, 0) * FS for layer in rows] for key in KEYS}
-    title, label = (
-        f"Latency per layer: together {si(run.seconds, 's')}",
-        "time that the layer adds to the run",
-    )
+    title, label = (f"Latency per layer: together {si(run.seconds, 's')}", "time that the layer adds to the run")
     return _picture(rows, [_bars(rows, series, REASON_LOOKS, key_labels(run), title, label, "s")])
 
 

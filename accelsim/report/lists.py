@@ -25,9 +25,7 @@ def _peaks(peak: dict[str, float]) -> str:
     formats: dict[float, list[str]] = {}
     for name, rate in peak.items():
         formats.setdefault(rate, []).append(name)
-    return "; ".join(
-        f"{si(rate, 'OPS')} {', '.join(formats[rate])}" for rate in sorted(formats, reverse=True)
-    )
+    return "; ".join(f"{si(rate, 'OPS')} {', '.join(formats[rate])}" for rate in sorted(formats, reverse=True))
 
 
 def models(rows: Sequence[Record]) -> Answer:
@@ -50,17 +48,24 @@ def _in(unit: str) -> Any:
 
 
 MEMORIES = (
-    Field("name", "memory"), Field("capacity_B", "capacity", lambda value: spelled(value, "B", binary=True)),
-    Field("bandwidth_Bps", "peak", _in("B/s")), Field("efficiency", "usable", "{:.0%}".format),
-    Field("latency_s", "latency", _in("s")), Field("read_J_per_B", "read", _per_byte),
-    Field("write_J_per_B", "write", _per_byte), Field("static_power_W", "standby", _in("W")),
+    Field("name", "memory"),
+    Field("capacity_B", "capacity", lambda value: spelled(value, "B", binary=True)),
+    Field("bandwidth_Bps", "peak", _in("B/s")),
+    Field("efficiency", "usable", "{:.0%}".format),
+    Field("latency_s", "latency", _in("s")),
+    Field("read_J_per_B", "read", _per_byte),
+    Field("write_J_per_B", "write", _per_byte),
+    Field("static_power_W", "standby", _in("W")),
     Field("energy_status", "energies"),
-)  # fmt: skip
+)
 DRAMS = (
-    Field("name", "name"), Field("standard", "standard"), Field("rate_per_s", "rate", in_unit("T/s")),
-    Field("peak_Bps", "peak", in_unit("B/s")), Field("capacity_B", "capacity", binary),
+    Field("name", "name"),
+    Field("standard", "standard"),
+    Field("rate_per_s", "rate", in_unit("T/s")),
+    Field("peak_Bps", "peak", in_unit("B/s")),
+    Field("capacity_B", "capacity", binary),
     Field("energy_status", "energies"),
-)  # fmt: skip
+)
 
 
 def memories(rows: Sequence[Record]) -> Answer:

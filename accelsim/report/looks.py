@@ -16,14 +16,7 @@ REASON_LOOKS: dict[str, Look] = {
 }
 """Cause of time (``account.critical_path.KEYS``, and ``HIDDEN``) -> look."""
 
-HUES = {
-    "blue": BLUE,
-    "purple": PURPLE,
-    "yellow": YELLOW,
-    "vermillion": VERMILLION,
-    "green": GREEN,
-    "orange": ORANGE,
-}
+HUES = {"blue": BLUE, "purple": PURPLE, "yellow": YELLOW, "vermillion": VERMILLION, "green": GREEN, "orange": ORANGE}
 """Colours that an engine type may name."""
 ENGINE_LOOKS: dict[str, Look] = {name: Look(HUES.get(kind.hue, GREY)) for name, kind in ENGINES.items()}
 """Type of engine -> look."""

@@ -52,9 +52,7 @@ def engines(chip: Chip) -> list[str]:
         kind: ", ".join(f"{name} ({unit.type})" for name, unit in core.engines.items())
         for kind, core in chip.cores.items()
     }
-    return [
-        f"{kind}, {chip.cores[kind].count} of it: {names or 'no engines'}" for kind, names in told.items()
-    ]
+    return [f"{kind}, {chip.cores[kind].count} of it: {names or 'no engines'}" for kind, names in told.items()]
 
 
 def rows(chip: Chip) -> list[tuple[str, ...]]:
@@ -70,25 +68,26 @@ def _below(leaf: Leaf, every: list[Leaf], branch: str, indent: str) -> Iterator[
     inner = [each for each in every if leaf.name in each.fed_by]
     for number, each in enumerate(inner, 1):
         last = number == len(inner)
-        yield from _below(
-            each, every, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  ")
-        )
+        yield from _below(each, every, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  "))
 
 
 def text(chip: Chip) -> str:
     """The tree, behind the lines of the cores."""
     table = rows(chip)
     widths = [max((len(row[column]) for row in table), default=0) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table
-    ]
+    lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table]
     return "\n".join([*engines(chip), *lines])
 
 
 def facts(chip: Chip) -> list[dict[str, Any]]:
     """Return the same as records."""
     return [
-        {"name": leaf.name, "count": leaf.copies, "capacity_B": leaf.capacity_B, "holds": list(leaf.spec.holds),
-         "fed_by": leaf.fed_by}
+        {
+            "name": leaf.name,
+            "count": leaf.copies,
+            "capacity_B": leaf.capacity_B,
+            "holds": list(leaf.spec.holds),
+            "fed_by": leaf.fed_by,
+        }
         for leaf in memories(chip)
-    ]  # fmt: skip
+    ]

@@ -27,21 +27,30 @@ if TYPE_CHECKING:
 PLOTTED = tuple(2**power for power in range(6, 29))
 """Sizes of the transfers of a plot, B."""
 TRANSFERS = (
-    Field("size_B", "transfer", binary), Field("read_Bps", "read", in_unit("B/s")),
-    Field("write_Bps", "write", in_unit("B/s")), Field("read_alone_Bps", "read alone", in_unit("B/s")),
-    Field("write_alone_Bps", "write alone", in_unit("B/s")), Field("read_s", "time of a read", in_unit("s")),
-    Field("write_s", "time of a write", in_unit("s")), Field("energy_J", "energy", in_unit("J")),
-)  # fmt: skip
+    Field("size_B", "transfer", binary),
+    Field("read_Bps", "read", in_unit("B/s")),
+    Field("write_Bps", "write", in_unit("B/s")),
+    Field("read_alone_Bps", "read alone", in_unit("B/s")),
+    Field("write_alone_Bps", "write alone", in_unit("B/s")),
+    Field("read_s", "time of a read", in_unit("s")),
+    Field("write_s", "time of a write", in_unit("s")),
+    Field("energy_J", "energy", in_unit("J")),
+)
 
 
 def link_answer(name: str, made: Link, sizes_B: Sequence[int]) -> Answer:
     """Report time and bandwidth of transfers over a link, by their size."""
     rows = [_transfer(made, size) for size in sizes_B]
     facts: dict[str, Any] = {
-        "link": name, "kind": made.kind, "payload_Bps": made.bandwidth, "latency_s": made.latency,
-        "wire_Bps": float(framing(made, True).wire_Bps), "half_rate_from_B": half_size_B(made, False),
-        "energy_J_per_B": made.energy, "energy_status": made.energy_status,
-    }  # fmt: skip
+        "link": name,
+        "kind": made.kind,
+        "payload_Bps": made.bandwidth,
+        "latency_s": made.latency,
+        "wire_Bps": float(framing(made, True).wire_Bps),
+        "half_rate_from_B": half_size_B(made, False),
+        "energy_J_per_B": made.energy,
+        "energy_status": made.energy_status,
+    }
     text = (
         f"{name}: {si(facts['wire_Bps'], 'B/s', 4)} each way for packets, at most {si(made.bandwidth, 'B/s', 4)} of it "
         f"for data; latency {si(made.latency, 's')}, {si(made.energy / 8, 'J')}/bit ({made.energy_status or 'guess'})"
@@ -54,13 +63,7 @@ def link_answer(name: str, made: Link, sizes_B: Sequence[int]) -> Answer:
 def link_rates(name: str, link: Link, sizes_B: Sequence[int]) -> Picture:
     """Draw payload per second against the size of a transfer, back to back and one at a time, both directions."""
     marks = [
-        line(
-            sizes_B,
-            [effective_Bps(link, size, write, alone) for size in sizes_B],
-            f"{way}, {how}",
-            color,
-            dash,
-        )
+        line(sizes_B, [effective_Bps(link, size, write, alone) for size in sizes_B], f"{way}, {how}", color, dash)
         for write, way, color in ((False, "read", BLUE), (True, "write", VERMILLION))
         for alone, how, dash in ((False, "back to back", "-"), (True, "one at a time", "--"))
     ]
@@ -93,21 +96,28 @@ def _clocks(value: float | None, packets: int = 1) -> str:
 
 
 POINTS = (
-    Field("load", "load", "{:.4g}".format), Field("packets", "packets", "{:,}".format),
+    Field("load", "load", "{:.4g}".format),
+    Field("packets", "packets", "{:,}".format),
     Field("latency_clocks", "latency", lambda row: _clocks(row["latency_clocks"], row["packets"]), whole=True),
-    Field("estimate_clocks", "formula", _clocks), Field("accepted_mean", "accepted", "{:.3f}".format),
+    Field("estimate_clocks", "formula", _clocks),
+    Field("accepted_mean", "accepted", "{:.3f}".format),
     Field("accepted_least", "least of a node", "{:.3f}".format),
-)  # fmt: skip
+)
 
 
 def noc_answer(name: str, found: Sweep) -> Answer:
     """Report latency and throughput of a network under a traffic pattern, by its load."""
     rows = [
-        {"load": each.load, "latency_clocks": _finite(each.latency), "estimate_clocks": _finite(estimate),
-         "accepted_mean": float(each.accepted.mean()), "accepted_least": float(each.accepted.min()),
-         "packets": each.packets}
+        {
+            "load": each.load,
+            "latency_clocks": _finite(each.latency),
+            "estimate_clocks": _finite(estimate),
+            "accepted_mean": float(each.accepted.mean()),
+            "accepted_least": float(each.accepted.min()),
+            "packets": each.packets,
+        }
         for each, estimate in zip(found.measured, found.estimated, strict=True)
-    ]  # fmt: skip
+    ]
     node_Bps = found.bound * found.noc.flit * float(found.noc.clock)
     facts = {
         "network": name, "topology": found.network.name, "shape": list(found.network.shape),
@@ -118,9 +128,7 @@ def noc_answer(name: str, found: Sweep) -> Answer:
     }  # fmt: skip
     legend = "\nload, accepted: flits per clock and node; packets: those whose latency was measured"
     if not all(row["packets"] for row in rows):
-        legend += (
-            "\nno packet: none was sent while it was measured; more --clocks, or a higher load, would help"
-        )
+        legend += "\nno packet: none was sent while it was measured; more --clocks, or a higher load, would help"
 
     shown: list[Part] = [_noc_lines(facts), Table(POINTS, rows), Lines(legend)]
     pictures = {"latency": partial(load_latency, found), "channels": partial(channel_loads, found)}
@@ -163,9 +171,7 @@ def load_latency(found: Sweep) -> Picture:
     x = Axis("offered load (flits per clock and node)", low=0, high=found.bound * 1.05)
     y, flits = Axis("mean latency (clocks)", low=0, high=top), count_of(found.packet_flits, "flit")
     caption = f"{found.pattern} traffic, packets of {flits}, mean of {found.mean_hops:.2f} links"
-    return Picture(
-        4.2, [Panel(f"{_title(found)}: latency against load", marks, x, y, caption, "both")], legend=2
-    )
+    return Picture(4.2, [Panel(f"{_title(found)}: latency against load", marks, x, y, caption, "both")], legend=2)
 
 
 def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -187,14 +193,10 @@ def channel_loads(found: Sweep) -> Picture:
         marks += [note(x, y, str(router), side="center", fontsize=6, zorder=4) for router, (x, y) in places]
     ends = found.load_of_one[: 2 * network.nodes].max() >= load.max(initial=0) - 1e-9
     busiest = "the way in or out of a node" if ends else "the darkest link"
-    caption = (
-        f"flits per clock if every node sent one per clock; {busiest} sets the bound of {found.bound:.3f}"
-    )
+    caption = f"flits per clock if every node sent one per clock; {busiest} sets the bound of {found.bound:.3f}"
     square = network.name not in ("tree", "fat-tree", "bus")
     title = f"{_title(found)}: load of each link, {found.pattern} traffic"
-    return Picture(
-        6.0, [Panel(title, marks, note=caption, bare=True, equal=square, finish=partial(_arrows, found))]
-    )
+    return Picture(6.0, [Panel(title, marks, note=caption, bare=True, equal=square, finish=partial(_arrows, found))])
 
 
 def _arrows(found: Sweep, fig: Figure, axes: Axes) -> None:

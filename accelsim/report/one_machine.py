@@ -42,7 +42,7 @@ def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
     parts = [
         (copies, "copies of messages out of memories and into them, behind whatever else their ports have to do"),
         (rest, "tokens that are handed over before messages and hosts, edges of clocks, messages that meet on a wire"),
-    ]  # fmt: skip
+    ]
     told = "; ".join(f"{_signed(fs)} {what}" for fs, what in parts if fs)
     return [f"{start}the machine takes {_more(whole.difference)}.", f"The difference: {told}."]
 
@@ -63,17 +63,23 @@ def records(found: OneMachine) -> list[dict[str, Any]]:
     """A row for each device, for CSV."""
     return [
         {
-            "device": rank, "done_s": end * FS, "commands": len(run.program.commands),
-            "messages_sent": _sent(run.program.commands), "machine_s": found.time_fs * FS,
+            "device": rank,
+            "done_s": end * FS,
+            "commands": len(run.program.commands),
+            "messages_sent": _sent(run.program.commands),
+            "machine_s": found.time_fs * FS,
             "played_s": found.played_fs * FS,
         }
         for rank, (end, run) in enumerate(zip(found.ends_fs, found.runs, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:
     """All of it, for JSON."""
     return {
-        "tool": "accelsim", "tool_version": tool_version(), **whole.as_dict(),
-        "without_copies_s": bare.time_fs * FS, "sentences": sentences(bare, whole),
-    }  # fmt: skip
+        "tool": "accelsim",
+        "tool_version": tool_version(),
+        **whole.as_dict(),
+        "without_copies_s": bare.time_fs * FS,
+        "sentences": sentences(bare, whole),
+    }

@@ -82,27 +82,27 @@ def area(x: Values, low: Values, high: Values, label: str = "", **look: Any) -> 
     return Mark("area", x, high, label, low, look)
 
 
-def rule(
-    x: float | None = None, y: float | None = None, label: str = "", color: str = INK, **look: Any
-) -> Mark:
+def rule(x: float | None = None, y: float | None = None, label: str = "", color: str = INK, **look: Any) -> Mark:
     """Return a line across the panel at ``x`` or at ``y``."""
-    return Mark(
-        "rule", [] if x is None else [x], [] if y is None else [y], label, (), {"color": color, **look}
-    )
+    return Mark("rule", [] if x is None else [x], [] if y is None else [y], label, (), {"color": color, **look})
 
 
-def note(
-    x: float, y: float, text: str, shift: tuple[float, float] = (0, 0), side: str = "left", **look: Any
-) -> Mark:
+def note(x: float, y: float, text: str, shift: tuple[float, float] = (0, 0), side: str = "left", **look: Any) -> Mark:
     """Return a text beside a point, ``shift`` points away from it."""
     own = {"xytext": shift, "ha": side, "va": "center", "fontsize": SMALL, "textcoords": "offset points"}
     return Mark("note", [x], [y], text, (), {**own, **look})
 
 
 def bars(
-    places: Values, values: Values, label: str = "", look: Look | str = INK, base: Values = (), wide: float = 0.75,
-    flat: bool = False, **more: Any,
-) -> Mark:  # fmt: skip
+    places: Values,
+    values: Values,
+    label: str = "",
+    look: Look | str = INK,
+    base: Values = (),
+    wide: float = 0.75,
+    flat: bool = False,
+    **more: Any,
+) -> Mark:
     """Return bars at ``places`` which begin at ``base``; ``flat``: they run to the right."""
     own = Look(look) if isinstance(look, str) else look
     shown = {"color": own.color, "hatch": own.hatch, "edgecolor": "white", "linewidth": 0.3, **more}
@@ -112,20 +112,14 @@ def bars(
     return Mark("bars", places, values, label, start, shown | {"width": wide})
 
 
-def spans(
-    row: float, spans: Iterable[tuple[float, float]], label: str = "", size: float = 0.72, **look: Any
-) -> Mark:
+def spans(row: float, spans: Iterable[tuple[float, float]], label: str = "", size: float = 0.72, **look: Any) -> Mark:
     """Return bars from start to end in a row of height ``size``."""
     starts, ends = zip(*spans, strict=True) if (spans := list(spans)) else ((), ())
     return Mark("spans", ends, [row], label, starts, {"size": size, "linewidth": 0, **look})
 
 
 def stacked(
-    places: Values,
-    series: Mapping[str, Values],
-    looks: Mapping[str, Look],
-    labels: Mapping[str, str],
-    **more: Any,
+    places: Values, series: Mapping[str, Values], looks: Mapping[str, Look], labels: Mapping[str, str], **more: Any
 ) -> list[Mark]:
     """Return bars on each other, one for each key of ``series`` that is anything but zero."""
     found, start = [], np.zeros(len(places))

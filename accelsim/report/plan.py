@@ -44,13 +44,19 @@ def _best(title: str, form: Callable[[StepResult], Any]) -> Field:
 
 
 BEST = (
-    _best("dp", lambda step: step.plan.dp), _best("tp", _degree), _best("pp", lambda step: step.plan.pp),
-    _best("m", lambda step: step.plan.microbatches), _best("schedule", _order),
-    _best("zero", lambda step: step.plan.zero), _best("recompute", lambda step: step.plan.recompute),
-    _best("time", lambda step: si(step.time_s, "s")), _best("MFU", lambda step: percent(step.mfu)),
+    _best("dp", lambda step: step.plan.dp),
+    _best("tp", _degree),
+    _best("pp", lambda step: step.plan.pp),
+    _best("m", lambda step: step.plan.microbatches),
+    _best("schedule", _order),
+    _best("zero", lambda step: step.plan.zero),
+    _best("recompute", lambda step: step.plan.recompute),
+    _best("time", lambda step: si(step.time_s, "s")),
+    _best("MFU", lambda step: percent(step.mfu)),
     _best("memory", lambda step: memory_text(step.fullest.memory.peak_B)),
-    _best("energy", lambda step: si(step.total_J, "J")), _best("besides", _most),
-)  # fmt: skip
+    _best("energy", lambda step: si(step.total_J, "J")),
+    _best("besides", _most),
+)
 """``m``: microbatches; after ``tp`` whether sequences are split too, after ``schedule`` the chunks of each device."""
 
 
@@ -58,10 +64,13 @@ def best_plans(found: Found) -> Answer:
     """Report the best plans, and why the others lose; the CSV file has all that were looked at."""
     said = sentences(found)
     facts = {
-        "plans": len(found.looked), "loses_by": found.why, "sentences": said,
-        "alike": found.alike[0], "alike_within": found.alike[1],
+        "plans": len(found.looked),
+        "loses_by": found.why,
+        "sentences": said,
+        "alike": found.alike[0],
+        "alike_within": found.alike[1],
         "best": [result.as_dict() for result in found.best],
-    }  # fmt: skip
+    }
     shown: list[Part] = [Table(BEST, [{"step": each} for each in found.best]), "", " ".join(said)]
     return Answer(facts, shown, list(_records(found)), {"plans": partial(plans_figure, found)})
 
@@ -84,11 +93,7 @@ def _alike(found: Found) -> Iterator[str]:
     """Return which of the first plans cannot be told apart."""
     many, factor = found.alike
     if factor > 1:
-        which = (
-            f"Plans 1 to {many} cannot be told apart"
-            if many > 1
-            else "The first plan is faster than the others"
-        )
+        which = f"Plans 1 to {many} cannot be told apart" if many > 1 else "The first plan is faster than the others"
         yield f"{which}: {intervals.order_text(found.order, factor)}."
 
 
@@ -98,17 +103,22 @@ def _records(found: Found) -> Iterator[dict[str, Any]]:
     for each in found.looked:
         result = times.get(each.plan)
         yield {
-            "plan": str(each.plan), "simulated_s": result.time_s if result else "", "estimate_s": each.bound.time_s,
-            "estimate_J": each.bound.energy_J, "peak_B": each.bound.peak_B, "capacity_B": each.bound.capacity_B,
+            "plan": str(each.plan),
+            "simulated_s": result.time_s if result else "",
+            "estimate_s": each.bound.time_s,
+            "estimate_J": each.bound.energy_J,
+            "peak_B": each.bound.peak_B,
+            "capacity_B": each.bound.capacity_B,
             "loses_by": each.why,
-        }  # fmt: skip
+        }
 
 
 STAGES = (
     Field("stage", "stage"),
     Field("", "layers", lambda row: f"{row['first_layer']} to {row['last_layer']}", whole=True),
-    Field("replicas", "replicas", "{:,}".format), Field("compute_s", "one minibatch", in_unit("s")),
-)  # fmt: skip
+    Field("replicas", "replicas", "{:,}".format),
+    Field("compute_s", "one minibatch", in_unit("s")),
+)
 
 
 def stages(found: Assigned) -> Answer:
@@ -130,9 +140,7 @@ def stage_sentences(found: Assigned) -> list[str]:
     replicas = {row["replicas"] for row in found.rows()}
     if len(replicas) == 1 and found.samples and len(best.stages) * max(replicas) == devices:
         plan = f"pp={len(best.stages)},dp={max(replicas)},schedule=pipedream"
-        command = shlex.join(
-            ["accelsim", "run", found.model, "--on", found.cluster, "--plan", plan, "--train"]
-        )
+        command = shlex.join(["accelsim", "run", found.model, "--on", found.cluster, "--plan", plan, "--train"])
         told.append(f"To simulate such a plan, use: {command}.")
     return told
 
@@ -147,9 +155,7 @@ def plans_figure(found: Found) -> Picture:
         marker, size, faint = ("o", 3, 0.6) if name else ("*", 8, 1.0)
         look = {"ms": size, "zorder": 3 - bool(name), "alpha": faint, "markeredgewidth": 0}
         marks.append(
-            points(
-                [each.peak_B for each in mine], [each.time_s for each in mine], label, color, marker, **look
-            )
+            points([each.peak_B for each in mine], [each.time_s for each in mine], label, color, marker, **look)
         )
     best = found.best[0]
     x = Axis("memory of the fullest device; the line is what it has", "B", "log")

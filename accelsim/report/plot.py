@@ -68,8 +68,10 @@ def _shares(
     box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "boxstyle": "round,pad=0.15"}
     marks += [
         note(start + share / 2, row, percent(share), side="center", bbox=box)
-        for mark in marks for row, (start, share) in enumerate(zip(mark.base, mark.x, strict=True)) if share >= ROOM
-    ]  # fmt: skip
+        for mark in marks
+        for row, (start, share) in enumerate(zip(mark.base, mark.x, strict=True))
+        if share >= ROOM
+    ]
     x = Axis("share, percent where there is room", low=0, high=1, names={})
     return Panel(title, marks, x, Axis(names=list(rows)), legend=3, finish=_frameless)
 
@@ -94,9 +96,7 @@ PLOTS: dict[str, Plot] = {
 def draw(name: str, run: Run) -> Figure:
     """The figure of that name. UsageError when there is none."""
     if name not in PLOTS:
-        raise UsageError(
-            f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS)
-        )
+        raise UsageError(f"no plot {name!r}", expected=f"one of {', '.join(PLOTS)}", nearest=nearest(name, PLOTS))
     _, title, _, function, why = PLOTS[name]
     drawn = function(run) or Picture(1.3, [nothing(title, why)])
     return drawn.figure()

@@ -28,30 +28,35 @@ FIELDS = (
     Field("name", "layer"),
     Field("weights", "weights x activations", lambda row: f"{row['weights']} x {row['activations']}", True),
     Field("weight_scales", "weight scales", lambda count: "one" if count == 1 else str(count)),
-    Field("scale", "result scale", _scale, True), Field("sqnr_dB", "SQNR, dB", "{:.1f}".format),
-)  # fmt: skip
+    Field("scale", "result scale", _scale, True),
+    Field("sqnr_dB", "SQNR, dB", "{:.1f}".format),
+)
 
 
 def quantised(found: Quantised, ranges: str, data: str | None, out: Path) -> Answer:
     """A model quantised with the method ``ranges`` on ``data``, for the file ``out``."""
     rows, before, after = [asdict(row) for row in found.layers], found.bytes_before, found.bytes_after
     facts = {
-        "tool": "accelsim", "model": str(out), "format": found.format, "bytes_before": before, "bytes_after": after,
+        "tool": "accelsim",
+        "model": str(out),
+        "format": found.format,
+        "bytes_before": before,
+        "bytes_after": after,
         "accuracy": dict(zip(("floats", "quantised"), found.accuracy, strict=True)) if found.accuracy else None,
-        "outputs_dB": found.outputs_dB, "layers": rows, "notes": found.notes,
-    }  # fmt: skip
+        "outputs_dB": found.outputs_dB,
+        "layers": rows,
+        "notes": found.notes,
+    }
     whole = [
         ("ranges_from", f"{ranges}, on {data or 'one random batch'}"),
         *((f"SQNR of {name}", f"{value:.1f} dB") for name, value in found.outputs_dB.items()),
         ("file", f"{before:,} B -> {after:,} B" + f" ({before / after:.2f} times smaller)" * (after <= before)),
-    ]  # fmt: skip
+    ]
     if found.accuracy is not None:
         real, ours = (f"{100 * share:.1f} %" for share in found.accuracy)
         whole.append(("accuracy", f"{real} in floats -> {ours}"))
     narrow = any(
-        not dtype.endswith(("int8", "int16"))
-        for row in found.layers
-        for dtype in (row.weights, row.activations)
+        not dtype.endswith(("int8", "int16")) for row in found.layers for dtype in (row.weights, row.activations)
     )
     shown: list[Part] = [Table(FIELDS, rows[:LAYERS])]
     if len(rows) > LAYERS:

@@ -57,9 +57,12 @@ def _panel(roof: Roofline, rows: Mapping[int, Layer], run: Run, y: Axis, width: 
     low, high, shown = min(*finite, knee) / 4, max(*finite, knee) * 4, _shown(roof)
     looks = {p: REASON_LOOKS[rows[p.layer].bound_key].color for p in shown}
     dots = {
-        "s": [_area(rows[p.layer], run) for p in shown], "c": list(looks.values()), "edgecolors": "white",
-        "linewidths": 0.6, "zorder": 3,
-    }  # fmt: skip
+        "s": [_area(rows[p.layer], run) for p in shown],
+        "c": list(looks.values()),
+        "edgecolors": "white",
+        "linewidths": 0.6,
+        "zorder": 3,
+    }
     achieved = [p.achieved_ops_per_s for p in shown]
     marks = [
         line([low, knee, high], [roof.roof(low), peak, peak], linewidth=1.5),
@@ -98,10 +101,7 @@ def _labels(roof: Roofline, rows: Mapping[int, Layer], run: Run, fig: Figure, ax
         Bbox.from_bounds(x - size / 2, y - size / 2, size, size)
         for (x, y), size in zip(axes.transData.transform(places).tolist(), sizes, strict=True)
     ]
-    for choices in (
-        *_roof_names(axes, roof, multiplier_title(run.chip)),
-        *_mark_names(axes, shown, rows, run),
-    ):
+    for choices in (*_roof_names(axes, roof, multiplier_title(run.chip)), *_mark_names(axes, shown, rows, run)):
         _place(fig, axes, choices, taken)
 
 
@@ -119,9 +119,7 @@ def _roof_names(axes: Axes, roof: Roofline, engine: str) -> Iterator[Iterator[An
     (low, high), knee = axes.get_xlim(), roof.knee_ops_per_B
     look: dict[str, Any] = {"fontsize": 7.5, "color": INK}
     peak = f"peak of {engine} {si(roof.peak_ops_per_s, 'OPS')}"
-    yield (
-        _label(axes, peak, (high, roof.peak_ops_per_s), (-2, 7 + up), "right", **look) for up in (0, 8, 12)
-    )
+    yield (_label(axes, peak, (high, roof.peak_ops_per_s), (-2, 7 + up), "right", **look) for up in (0, 8, 12))
     slope = f"{roof.memory} {si(roof.bandwidth_Bps, 'B/s')}"
     places = [low ** (1 - part) * knee**part for part in (0.65, 0.8, 0.5, 0.95, 0.35)]
     yield (_label(axes, slope, (x, roof.roof(x)), (-4, 7), "right", **look) for x in places)
@@ -145,9 +143,7 @@ def _around(axes: Axes, text: str, where: tuple[float, float], radius_pt: float)
         reach = radius_pt + NEAR_PT + step * STEP_PT
         x, y = reach * cos(angle), reach * sin(angle)
         side = "center" if abs(x) < 1 else "left" if x > 0 else "right"
-        yield _label(
-            axes, text, where, (x, y), side, fontsize=7, color="#444444", arrowprops=line if step else None
-        )
+        yield _label(axes, text, where, (x, y), side, fontsize=7, color="#444444", arrowprops=line if step else None)
 
 
 def _label(

@@ -59,11 +59,7 @@ class Simulated(NamedTuple):
 
 
 def one(
-    found: Simulated,
-    changes: list[WhatIf] | None,
-    verdict: Verdict | None,
-    most: int | None,
-    written: Written,
+    found: Simulated, changes: list[WhatIf] | None, verdict: Verdict | None, most: int | None, written: Written
 ) -> Answer:
     """The table of layers, the summary, the sentences, what would help; then the check, which fails on wrong values.
 
@@ -75,9 +71,7 @@ def one(
     what_ifs = None if changes is None else [each.as_dict() for each in changes]
     shown: list[Part] = [partial(layer_table, rows, most=most)]
     if most is not None and facts["layers"] > most:
-        shown.append(
-            Lines(f"The {most} of {facts['layers']} layers that add most time; --layers all shows all.")
-        )
+        shown.append(Lines(f"The {most} of {facts['layers']} layers that add most time; --layers all shows all."))
     shown += ["", partial(summary_table, facts), "", " ".join(sentences(run, rows, facts))]
     shown += [*_helping(what_ifs), *_dram(run), *notes(facts["notes"])]
     checked = {}
@@ -129,18 +123,14 @@ def _dram(run: Run) -> list[Part]:
 
 def _verdict_rows(verdict: Verdict) -> list[tuple[str, str]]:
     equal = sum(row.relative == 0 for row in verdict.rows)
-    compared = (
-        f"{len(verdict.rows)} compared, {equal} equal to the last bit, {len(verdict.wrong)} beyond the bound"
-    )
+    compared = f"{len(verdict.rows)} compared, {equal} equal to the last bit, {len(verdict.wrong)} beyond the bound"
     rows = [("reference", verdict.by), ("tensors", compared)]
     if equal < len(verdict.rows):
         worst = verdict.worst
         text = f"{worst.relative:.2g} of the largest element, in {worst.tensor}; {_bound(worst.bound)}"
         rows.append(("largest error", text))
     rows += [(f"SQNR of {name}", f"{value:.1f} dB") for name, value in verdict.sqnr_dB.items()]
-    rows += [
-        ("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]
-    ]
+    rows += [("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]]
     return [*rows, ("verdict", verdict.text)]
 
 
@@ -195,8 +185,6 @@ def _reports(found: Sequence[Simulated], out: Path) -> Written:
     files = {}
     for index, each in enumerate(found, 1):
         if each.run is not None:
-            letters = (
-                letter if letter.isalnum() or letter in "-._" else "-" for letter in each.variant.label
-            )
+            letters = (letter if letter.isalnum() or letter in "-._" else "-" for letter in each.variant.label)
             files[out / f"{index}-{''.join(letters)}"[:100]] = report_files(each.run)
     return files

@@ -64,8 +64,9 @@ JSON: dict[Kind, Any] = {
 }  # fmt: skip
 """How the command line gives a field of a request -> what a file holds."""
 OTHERWISE: dict[str, Any] = {
-    "mapping": str | dict[str, dict[str, Any]], "scales": str | dict[str, Figure | list[Figure]],
-}  # fmt: skip
+    "mapping": str | dict[str, dict[str, Any]],
+    "scales": str | dict[str, Figure | list[Figure]],
+}
 """Fields that a file can hold in another way too."""
 
 
@@ -127,11 +128,7 @@ def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
 
 def _read(folder: Path) -> dict[str, Any] | list[Problem]:
     calls = [folder / part for part in CALLS_IN_A_GENERATION if is_file(folder / part / SUMMARY)]
-    expected = (
-        f"one of its calls: {' or '.join(map(str, calls))}"
-        if calls
-        else "a directory with the report of a run"
-    )
+    expected = f"one of its calls: {' or '.join(map(str, calls))}" if calls else "a directory with the report of a run"
     unreadable = Problem(f"has no readable {SUMMARY}", str(folder), expected)
     if is_file(folder / STEP):
         what = f"is the report of a training step; its page is {folder / STEP_PAGE}"

@@ -44,8 +44,12 @@ def answer(found: Served, changes: Sequence[Change], out: Path | None) -> Answer
     fields = [*CALL_FIELDS, *(Field(key, heading, in_unit("s")) for key, heading in parts)]
     fields.append(Field("", "energy", partial(_call_J, found.static_W), True))
     shown: list[Part] = [
-        Table(fields, ends(rows)), "", block("serving", summary_rows(found)), "", " ".join(sentences(found, changes)),
-    ]  # fmt: skip
+        Table(fields, ends(rows)),
+        "",
+        block("serving", summary_rows(found)),
+        "",
+        " ".join(sentences(found, changes)),
+    ]
     return Answer(figures, shown, rows, other_files={out: _files(found, figures)} if out else {})
 
 
@@ -113,10 +117,16 @@ def call_records(found: Served) -> list[dict[str, Any]]:
 
 def _record(name: str, call: ServedCall, tokens: int, seconds: float) -> dict[str, Any]:
     return {
-        "call": name, "past": call.past, "tokens": tokens, "seconds": seconds, "tokens_per_s": tokens / seconds,
-        **{key: call.total(key) for key in PARTS}, "devices_J": call.energy_J, "links_J": call.links_J,
+        "call": name,
+        "past": call.past,
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_s": tokens / seconds,
+        **{key: call.total(key) for key in PARTS},
+        "devices_J": call.energy_J,
+        "links_J": call.links_J,
         "moved_B": sum(stage.moved_B for stage in call.stages),
-    }  # fmt: skip
+    }
 
 
 def summary_rows(found: Served) -> list[tuple[str, str]]:
@@ -129,9 +139,7 @@ def summary_rows(found: Served) -> list[tuple[str, str]]:
             "model",
             f"{found.model.name}, {found.dtype}, {asked.sequences:,} x ({asked.prompt:,} + {asked.new:,} tokens)",
         ),
-        *kernels_row(
-            found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack
-        ),
+        *kernels_row(found.fleet.chips[0], found.fusion, found.fleet.setting.kv_dtype, found.fleet.setting.stack),
         *([("collectives", found.fleet.software.title)] if found.plan.tp > 1 else []),
         *token_rows(found, _spans(found), found.ends_J(found.energy_per_token_J)),
         *_wall_rows(found),
@@ -235,9 +243,7 @@ def _pipeline(found: Served) -> Iterator[str]:
 
 def _held(found: Served) -> str:
     """The fullest device."""
-    parts, room = max(
-        zip(found.memory_B, found.room_B, strict=True), key=lambda each: sum(each[0].values()) / each[1]
-    )
+    parts, room = max(zip(found.memory_B, found.room_B, strict=True), key=lambda each: sum(each[0].values()) / each[1])
     terms = ", ".join(f"{si(size, 'B')} of {kind}" for kind, size in parts.items())
     return f"The fullest device holds {terms}: {percent(sum(parts.values()) / room)} of {si(room, 'B')}."
 
@@ -260,13 +266,9 @@ def where_time_goes(found: Served) -> Picture:
     panels = []
     for name, call in calls.items():
         series = {key.removesuffix("_s"): [call.total(key)] for key in PARTS}
-        panels.append(
-            Panel("", stacked([0], series, LOOKS, {}, flat=True), Axis("time", "s"), Axis(names=[name]))
-        )
+        panels.append(Panel("", stacked([0], series, LOOKS, {}, flat=True), Axis("time", "s"), Axis(names=[name])))
     title = f"{found.model.name} on {found.fleet.name}, {found.plan}"
-    panels[0] = replace(
-        panels[0], title=title, note="what a group of sequences spends in the stages of a call"
-    )
+    panels[0] = replace(panels[0], title=title, note="what a group of sequences spends in the stages of a call")
     return Picture(1.1 + 0.8 * len(calls), panels, legend=3)
 
 

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
     from accelsim.sram.terms import Point
 
 FIGURES: tuple[tuple[str, str, str], ...] = (
-    ("read of a word", "read_J", "J"), ("write of a word", "write_J", "J"), ("leakage", "leakage_W", "W"),
-    ("access time", "access_s", "s"), ("cycle time of a bank", "cycle_s", "s"), ("area", "area_m2", "m²"),
-)  # fmt: skip
+    ("read of a word", "read_J", "J"),
+    ("write of a word", "write_J", "J"),
+    ("leakage", "leakage_W", "W"),
+    ("access time", "access_s", "s"),
+    ("cycle time of a bank", "cycle_s", "s"),
+    ("area", "area_m2", "m²"),
+)
 """Figures that are printed: words, field, unit."""
 COSTS = (
-    Field("figure", "figure"), Field("value", "value"), Field("median", "fit: median off", percent),
+    Field("figure", "figure"),
+    Field("value", "value"),
+    Field("median", "fit: median off", percent),
     Field("p90", "90th percentile off", percent),
-)  # fmt: skip
+)
 TRUST = (
     "The fit is that of one bank with one port against CACTI's own points at the nearest node; CACTI is a "
     "model too, and its energies differ from published ones by up to a factor of 2."
@@ -43,8 +49,7 @@ def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], cacti:
     fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
     facts = {**asked, **asdict(found), "residual": fit}
     rows = [
-        {"figure": words, "value": show(getattr(found, name), unit, 3), **fit[name]}
-        for words, name, unit in FIGURES
+        {"figure": words, "value": show(getattr(found, name), unit, 3), **fit[name]} for words, name, unit in FIGURES
     ]
     status = [f"\nStatus: {found.status}.", *([f"Note: {found.note}."] if found.note else [])]
     shown: list[Part] = [Table(COSTS, rows), " ".join(status), TRUST]
@@ -89,10 +94,7 @@ def by_capacity(asked: Mapping[str, Any], cacti: Sequence[Point]) -> Picture:
         marks += [points([], [], "CACTI", GREY, markersize=4)] if own else []
         y = Axis(unit, scale="log", text="{:g}".format)
         panels.append(Panel(title, marks, sizes, y, f"star and figures: {_binary(at)}", "both", inside=True))
-    counts = [
-        f"{count} {name}s" if count > 1 else f"one {name}"
-        for count, name in ((banks, "bank"), (ports, "port"))
-    ]
+    counts = [f"{count} {name}s" if count > 1 else f"one {name}" for count, name in ((banks, "bank"), (ports, "port"))]
     title = f"SRAM: {node:g} nm, {cell}, words of {bits} bits, {', '.join(counts)}"
     return Picture(6.4, panels, title, across=2, share="x")
 
@@ -102,25 +104,29 @@ def _binary(size_B: float) -> str:
 
 
 CONFLICTS = (
-    Field("interleaving", "interleaving"), Field("clocks", "clocks", "{:,}".format),
-    Field("stalls", "stalls", "{:,}".format), Field("slowdown", "slowdown", "{:.2f}".format),
+    Field("interleaving", "interleaving"),
+    Field("clocks", "clocks", "{:,}".format),
+    Field("stalls", "stalls", "{:,}".format),
+    Field("slowdown", "slowdown", "{:.2f}".format),
     Field("degrees", "worst clock", lambda degrees: str(max(degrees))),
     Field("words_per_clock", "words per clock", "{:.2f}".format),
-)  # fmt: skip
+)
 
 
 def conflicts(pattern: Pattern, found: Mapping[str, Conflicts]) -> Answer:
     """Count how often accesses meet in one bank, by interleaving."""
     facts = {
         name: {
-            "clocks": each.clocks, "stalls": each.stalls, "slowdown": float(each.slowdown),
-            "conflicting_clocks": each.conflicting, "words": each.words, "words_per_clock": each.words_per_clock(),
+            "clocks": each.clocks,
+            "stalls": each.stalls,
+            "slowdown": float(each.slowdown),
+            "conflicting_clocks": each.conflicting,
+            "words": each.words,
+            "words_per_clock": each.words_per_clock(),
             "degrees": each.degrees,
         }
         for name, each in found.items()
-    }  # fmt: skip
+    }
     rows = [{"interleaving": name, **row} for name, row in facts.items()]
     line = Lines(f"{pattern.name}, {len(pattern.writes)} lanes of {pattern.element_B} B")
-    return Answer(
-        facts, [line, Table(CONFLICTS, rows)], [{**row, "degrees": str(row["degrees"])} for row in rows]
-    )
+    return Answer(facts, [line, Table(CONFLICTS, rows)], [{**row, "degrees": str(row["degrees"])} for row in rows])

@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.result import (
-    HOUR,
-    NOT_CALIBRATED,
-    PARTS,
-    Device,
-    Lasting,
-    Refused,
-    StepResult,
-    device_facts,
-)
+from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Device, Lasting, Refused, StepResult, device_facts
 from accelsim.cluster.step.search import WhatIf
 from accelsim.errors import count_of, memory_text
 from accelsim.files import Make
@@ -37,9 +28,12 @@ DEVICE_HEADERS = ("stage", "devices", "chip", "computes", "sends", "waits", "mem
 
 
 def answer(
-    result: StepResult, helps: Sequence[WhatIf] | None, fused: TunedStep | None, whole: Lasting | None,
+    result: StepResult,
+    helps: Sequence[WhatIf] | None,
+    fused: TunedStep | None,
+    whole: Lasting | None,
     written: Mapping[Path, Mapping[str, Make | None]],
-) -> Answer:  # fmt: skip
+) -> Answer:
     """Devices, the summary, a whole training, what fused gradients cost, sentences. ``written``: files of --out."""
     shown: list[Part] = [partial(text_table, DEVICE_HEADERS, device_rows(result))]
     shown += ["", block("training step", summary_rows(result))]
@@ -63,9 +57,13 @@ def _device_row(device: Device, time_fs: int) -> tuple[object, ...]:
     computing = sum(spent.get(kind, 0) for kind in ("compute", "recompute", "optimiser"))
     shares = (computing, spent.get("communication", 0), spent.get("wait", 0))
     return (
-        device.stage, len(device.ranks), device.chip, *(percent(fs / time_fs) for fs in shares),
-        memory_text(device.memory.peak_B), memory_text(device.capacity_B),
-    )  # fmt: skip
+        device.stage,
+        len(device.ranks),
+        device.chip,
+        *(percent(fs / time_fs) for fs in shares),
+        memory_text(device.memory.peak_B),
+        memory_text(device.capacity_B),
+    )
 
 
 def summary_rows(result: StepResult) -> list[tuple[str, str]]:
@@ -84,7 +82,7 @@ def summary_rows(result: StepResult) -> list[tuple[str, str]]:
         ("MFU (without recomputation)", percent(result.mfu)),
         ("HFU (with recomputation)", percent(result.hfu)),
         *energy_rows(result),
-    ]  # fmt: skip
+    ]
 
 
 def _part(result: StepResult, name: str, fs: int) -> str:
@@ -102,10 +100,7 @@ def energy_rows(result: StepResult) -> list[tuple[str, str]]:
     if result.wall_J is None:
         return rows
     watts = si(result.wall_J / result.time_s, "W")
-    return [
-        *rows,
-        ("at the wall, of a step", f"{si(result.wall_J, 'J')}{ends_text(result.wall_ends_J, 'J')}, {watts}"),
-    ]
+    return [*rows, ("at the wall, of a step", f"{si(result.wall_J, 'J')}{ends_text(result.wall_ends_J, 'J')}, {watts}")]
 
 
 def lasting_rows(whole: Lasting) -> list[tuple[str, str]]:
@@ -223,12 +218,15 @@ def records(result: StepResult) -> Iterator[dict[str, Any]]:
     for device in result.devices:
         facts = device_facts(device)
         yield {
-            "stage": facts["stage"], "devices": len(device.ranks), "chip": facts["chip"],
+            "stage": facts["stage"],
+            "devices": len(device.ranks),
+            "chip": facts["chip"],
             **{f"{kind}_s": seconds for kind, seconds in facts["spent_s"].items()},
             **{f"{kind}_B": nbytes for kind, nbytes in facts["memory_B"].items()},
-            "peak_B": facts["peak_B"], "capacity_B": facts["capacity_B"],
+            "peak_B": facts["peak_B"],
+            "capacity_B": facts["capacity_B"],
             "step_s": result.time_s,
-        }  # fmt: skip
+        }
 
 
 def facts_of(

@@ -22,15 +22,20 @@ def batching(found: Batching) -> Answer:
     """Report latency, time and energy per sample by batch, and where the time goes."""
     rows = [_point(point) for point in found.points]
     facts = {
-        "model": found.model, "chip": found.chip.name, "links": found.links,
-        "fastest_batch": found.fastest.batch, "points": rows,
-    }  # fmt: skip
+        "model": found.model,
+        "chip": found.chip.name,
+        "links": found.links,
+        "fastest_batch": found.fastest.batch,
+        "points": rows,
+    }
     fields = [
-        Field("batch", "batch"), Field("time_s", "latency", in_unit("s")),
+        Field("batch", "batch"),
+        Field("time_s", "latency", in_unit("s")),
         Field("s_per_sample", "per sample", in_unit("s")),
-        Field("samples_per_s", "samples/s", in_unit()), Field("J_per_sample", "energy", in_unit("J")),
+        Field("samples_per_s", "samples/s", in_unit()),
+        Field("J_per_sample", "energy", in_unit("J")),
         *(Field(f"{part}_s", part, _share(f"{part}_s"), True, PARTS[part]) for part in found.parts),
-    ]  # fmt: skip
+    ]
     if found.links:
         fields += [
             Field("link_busy_s", "link busy", _share("link_busy_s"), True, LINK_BUSY),
@@ -47,11 +52,17 @@ def _sample_B(row: dict[str, Any]) -> str:
 
 def _point(point: BatchPoint) -> dict[str, Any]:
     return {
-        "batch": point.batch, "samples": point.samples, "time_s": point.time_fs * FS,
-        "s_per_sample": point.seconds_per_sample, "samples_per_s": point.samples_per_s, "energy_J": point.energy_J,
-        "J_per_sample": point.energy_J / point.samples, "link_B": point.link_B, "link_busy_s": point.link_fs * FS,
+        "batch": point.batch,
+        "samples": point.samples,
+        "time_s": point.time_fs * FS,
+        "s_per_sample": point.seconds_per_sample,
+        "samples_per_s": point.samples_per_s,
+        "energy_J": point.energy_J,
+        "J_per_sample": point.energy_J / point.samples,
+        "link_B": point.link_B,
+        "link_busy_s": point.link_fs * FS,
         **{f"{part}_s": spent * FS for part, spent in point.parts_fs.items()},
-    }  # fmt: skip
+    }
 
 
 def _share(key: str) -> Any:
@@ -59,22 +70,19 @@ def _share(key: str) -> Any:
 
 
 RUNGS = (
-    Field("chip", "chip"), Field("dtype", "format"), Field("seconds", "per inference", in_unit("s")),
+    Field("chip", "chip"),
+    Field("dtype", "format"),
+    Field("seconds", "per inference", in_unit("s")),
     Field("low", "90 %", lambda row: f"{si(row['low'], 's')} to {si(row['high'], 's')}" if row["low"] else "-", True),
-    Field("joules", "energy", in_unit("J")), Field("error", "error", error_text),
-)  # fmt: skip
+    Field("joules", "energy", in_unit("J")),
+    Field("error", "error", error_text),
+)
 
 
 def precision(found: Ladder) -> Answer:
     """Report time, energy and error of a model in the number formats of each chip."""
     rows, told = [rung._asdict() for rung in found.rungs], ladder_sentences(found)
-    facts = {
-        "model": found.model,
-        "batch": found.batch,
-        "rungs": rows,
-        "lacking": found.lacking,
-        "sentences": told,
-    }
+    facts = {"model": found.model, "batch": found.batch, "rungs": rows, "lacking": found.lacking, "sentences": told}
     return Answer(facts, [Table(RUNGS, rows), *_apart(told)], rows, {"ladder": partial(ladder, found)})
 
 
@@ -82,18 +90,20 @@ def crossover(found: Crossover) -> Answer:
     """Report time per sample by batch of several chips, and where each overtakes the first."""
     told = crossover_sentences(found)
     rows = [
-        {"chip": series.chip.name, "batch": point.batch, "s_per_sample": point.seconds_per_sample,
-         "link_s_per_sample": point.parts_fs["link"] * 1e-15 / point.samples,
-         "J_per_sample": point.energy_J / point.samples}
-        for series in found.series for point in series.points
-    ]  # fmt: skip
+        {
+            "chip": series.chip.name,
+            "batch": point.batch,
+            "s_per_sample": point.seconds_per_sample,
+            "link_s_per_sample": point.parts_fs["link"] * 1e-15 / point.samples,
+            "J_per_sample": point.energy_J / point.samples,
+        }
+        for series in found.series
+        for point in series.points
+    ]
     names = [series.chip.name for series in found.series]
     lines = zip(*(series.points for series in found.series), strict=True)
     wide = [
-        {
-            "batch": line[0].batch,
-            **dict(zip(names, (point.seconds_per_sample for point in line), strict=True)),
-        }
+        {"batch": line[0].batch, **dict(zip(names, (point.seconds_per_sample for point in line), strict=True))}
         for line in lines
     ]
     fields = [Field("batch", "batch"), *(Field(name, name, in_unit("s")) for name in names)]
@@ -108,9 +118,12 @@ def _apart(sentences: list[str]) -> list[Part]:
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW)
 LOOKS = {
-    "compute": Look(BLUE), "host": Look(YELLOW, "xxxx"), "link": Look(ORANGE, "||||"),
-    "memory": Look(VERMILLION, "\\\\\\\\"), "other": Look("#cfcfcf"),
-}  # fmt: skip
+    "compute": Look(BLUE),
+    "host": Look(YELLOW, "xxxx"),
+    "link": Look(ORANGE, "||||"),
+    "memory": Look(VERMILLION, "\\\\\\\\"),
+    "other": Look("#cfcfcf"),
+}
 """Part of the time of a batch -> colour and hatch."""
 
 
@@ -133,9 +146,7 @@ def ladder(found: Ladder) -> Picture:
         panels.append(Panel("", marks, names, Axis(label, scale="log", text=text), grid="y"))
     whiskers = [line([x, x], [rung.low, rung.high], linewidth=1) for x, rung in rungs if rung.low]
     title = f"{found.model}, batch {found.batch}: an inference by number format"
-    caption = (
-        "whiskers: 90 % interval; error: root mean square of a product of K = 1024 by the chip's own rule"
-    )
+    caption = "whiskers: 90 % interval; error: root mean square of a product of K = 1024 by the chip's own rule"
     first = replace(panels[0], title=title, note=caption, marks=[*panels[0].marks, *whiskers])
     return Picture(6.6, [first, *panels[1:]], legend=7, share="x")
 

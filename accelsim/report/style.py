@@ -175,9 +175,15 @@ def _tick(value: float) -> str:
 def subtitle(axes: Axes, text: str) -> None:
     """A line in small print between the title and the axes; the title needs ``pad=18``."""
     axes.annotate(
-        text, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5,
-        color="#555555", va="bottom",
-    )  # fmt: skip
+        text,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 5),
+        textcoords="offset points",
+        fontsize=8.5,
+        color="#555555",
+        va="bottom",
+    )
 
 
 def tint(color: str, share: float) -> str:

@@ -8,18 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from accelsim.errors import count_of
-from accelsim.report.text import (
-    MISSING,
-    cut,
-    folded,
-    percent,
-    seconds,
-    short_names,
-    shorten,
-    si,
-    unbroken,
-    wrapped,
-)
+from accelsim.report.text import MISSING, cut, folded, percent, seconds, short_names, shorten, si, unbroken, wrapped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -66,9 +55,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 
     Empty columns go; then it shortens (the widest name loses first), drops by rank, and shortens as far as it takes.
     """
-    widths = [
-        max(_wide(column.title), *(_wide(row[i]) for row in rows), 1) for i, column in enumerate(columns)
-    ]
+    widths = [max(_wide(column.title), *(_wide(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
     kept = [i for i, column in enumerate(columns) if not column.rank or any(row[i] for row in rows)]
 
     def excess() -> int:
@@ -116,9 +103,15 @@ def table(
     body = [*rows, footer] if footer is not None else list(rows)
     kept, widths = fit(columns, body, width)
     result = Table(
-        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False,
-        padding=(0, 1, 0, 0), pad_edge=False, header_style="bold",
-    )  # fmt: skip
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+    )
     for index, space in zip(kept, widths, strict=True):
         column = columns[index]
         result.add_column(
@@ -130,9 +123,7 @@ def table(
     for number, row in enumerate(body):
         cells = [_shortened(columns[i], row[i], space) for i, space in zip(kept, widths, strict=True)]
         is_footer = footer is not None and number == len(body) - 1
-        result.add_row(
-            *map(_plain, cells), style="bold" if is_footer else None, end_section=number == len(rows) - 1
-        )
+        result.add_row(*map(_plain, cells), style="bold" if is_footer else None, end_section=number == len(rows) - 1)
     return result
 
 
@@ -212,10 +203,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     split, rate_ends = summary["array_percent"], summary.get("throughput_interval_per_s")
     rows = [
         ("chip", f"{summary['chip_title']} ({summary['chip']})"),
-        (
-            "model",
-            f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}",
-        ),
+        ("model", f"{summary['model']}, {summary['dtype']}, batch {summary['batch']}, values {summary['values']}"),
         ("latency", latency_text(summary)),
         ("throughput", f"{si(summary['throughput_per_s'])} {summary['counts']}/s{_ends(rate_ends)}"),
         ("energy", energy_text(summary)),
@@ -233,9 +221,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{name} traffic", f"{si(flow['read_B'], 'B')} read, {si(flow['write_B'], 'B')} written")
         for name, flow in (summary["traffic"] | summary["levels"]).items()
     ]
-    rows += [
-        (f"{name} hits", cache_text(level)) for name, level in summary["levels"].items() if "hits" in level
-    ]
+    rows += [(f"{name} hits", cache_text(level)) for name, level in summary["levels"].items() if "hits" in level]
     if summary["memory_model"] != DEFAULT:
         rows.append(("memory model", f"{summary['memory_model']}: {MODELS[summary['memory_model']].text}"))
     if summary["layers_on_host"]:
@@ -271,12 +257,7 @@ def energy_text(summary: dict[str, Any]) -> str:
 def cache_text(level: dict[str, Any]) -> str:
     """Return what a cache did, by its entry in ``summary['levels']``."""
     asked = level["hits"] + level["misses"]
-    moved = {
-        "fetched": "fetched_B",
-        "written back": "written_back_B",
-        "through": "through_B",
-        "left": "dirty_B",
-    }
+    moved = {"fetched": "fetched_B", "written back": "written_back_B", "through": "through_B", "left": "dirty_B"}
     parts = [f"{si(level[key], 'B')} {what}" for what, key in moved.items() if level[key]]
     return f"{percent(level['hit_rate'])} of {asked:,}; {', '.join(parts) or 'nothing moved'}"
 
@@ -296,9 +277,7 @@ def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def text_table(
-    headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = ""
-) -> Table:
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: int = 80, title: str = "") -> Table:
     """Lay out any list (chips, models, checks): titles and texts wrap; where that is not enough, later columns go, and
     a line below says which.
 
@@ -310,9 +289,7 @@ def text_table(
     columns = []
     for index, header in enumerate(headers):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        shown = (
-            header if fits else "\n".join(wrapped(header, max(widths[index], *map(len, header.split()), 1)))
-        )
+        shown = header if fits else "\n".join(wrapped(header, max(widths[index], *map(len, header.split()), 1)))
         least = None if numeric else max(8, *(unbroken(row[index]) for row in cells), 0)
         columns.append(Column(shown, index, right=numeric, least=least, shorten=folded))
     result = table(columns, cells, width, title)
@@ -331,8 +308,13 @@ def render(renderable: RenderableType, width: int = 80, color: bool = False) -> 
 
     stream = StringIO()
     console = Console(
-        file=stream, width=width, force_terminal=color, color_system="standard" if color else None,
-        highlight=False, legacy_windows=False, emoji=False,
-    )  # fmt: skip
+        file=stream,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+        emoji=False,
+    )
     console.print(renderable)
     return stream.getvalue()

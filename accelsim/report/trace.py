@@ -38,9 +38,7 @@ def events(run: Run) -> list[Event]:
     """All events: the critical path, a row per engine (more where transfers overlap), arrows from each command on the
     path to the one that it let begin, counters of ports and buffers."""
     rows = drawn_rows(run)
-    return [
-        *_critical_path(run), *_engine_rows(run, rows), *_arrows(run, rows), *_bandwidth(run), *_occupancy(run)
-    ]  # fmt: skip
+    return [*_critical_path(run), *_engine_rows(run, rows), *_arrows(run, rows), *_bandwidth(run), *_occupancy(run)]
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -149,10 +147,7 @@ def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice
     if clip and pieces:
         limits = [*(piece.data for piece, _ in pieces[1:]), None]
         return [
-            [
-                (p, end if limit is None else min(end, limit))
-                for (p, end), limit in zip(pieces, limits, strict=True)
-            ]
+            [(p, end if limit is None else min(end, limit)) for (p, end), limit in zip(pieces, limits, strict=True)]
         ]
     lanes: list[list[tuple[Slice, int]]] = []
     for piece, end in pieces:
@@ -176,10 +171,15 @@ def _slice(run: Run, piece: Slice, end: int, tid: int) -> Event:
     if isinstance(work, Transfer):
         args |= {"memory": work.memory, "bytes": work.nbytes}
     return {
-        "ph": "X", "pid": PID_ENGINES, "tid": tid, "name": piece.label,
-        "cat": run.program.engines.get(piece.engine, ""), "ts": piece.data / FS_PER_US,
-        "dur": max(0, end - piece.data) / FS_PER_US, "args": args,
-    }  # fmt: skip
+        "ph": "X",
+        "pid": PID_ENGINES,
+        "tid": tid,
+        "name": piece.label,
+        "cat": run.program.engines.get(piece.engine, ""),
+        "ts": piece.data / FS_PER_US,
+        "dur": max(0, end - piece.data) / FS_PER_US,
+        "args": args,
+    }
 
 
 def _bandwidth(run: Run) -> Iterator[Event]:
@@ -214,11 +214,4 @@ def _occupancy(run: Run) -> Iterator[Event]:
 
 def _counter(name: str, unit: str, points: list[tuple[int, float]]) -> Iterator[Event]:
     for time, value in points:
-        yield {
-            "ph": "C",
-            "pid": PID_COUNTERS,
-            "tid": 0,
-            "name": name,
-            "ts": time / FS_PER_US,
-            "args": {unit: value},
-        }
+        yield {"ph": "C", "pid": PID_COUNTERS, "tid": 0, "name": name, "ts": time / FS_PER_US, "args": {unit: value}}

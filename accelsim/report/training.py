@@ -26,32 +26,29 @@ if TYPE_CHECKING:
 SHARED = ("", "states of the optimiser", "these and gradients", "these, gradients and weights")
 """State that replicas share out, by the stage of ZeRO."""
 COSTS = (
-    ("time per step on {chip}", "step_s", "s"), ("energy per step", "step_J", "J"),
-    ("time of all steps", "time_s", "s"), ("energy of all steps", "energy_J", "J"),
+    ("time per step on {chip}", "step_s", "s"),
+    ("energy per step", "step_J", "J"),
+    ("time of all steps", "time_s", "s"),
+    ("energy of all steps", "energy_J", "J"),
     ("samples per second", "images_per_s", ""),
-)  # fmt: skip
+)
 """Costs of a training on a chip: words, key, unit."""
 
 
 def on_chip(result: TrainingResult, out: Path | None) -> Answer:
     """A training in the formats of one chip; ``out``: the file of the learnt model."""
-    facts, name, precision = (
-        finite(_chip_facts(result)),
-        result.training.model.name,
-        result.training.precision.name,
-    )
+    facts, name, precision = (finite(_chip_facts(result)), result.training.model.name, result.training.precision.name)
     rows = [
         {"step": step, "loss": float(loss), "loss_scale": float(scale), "skipped": int(skipped)}
-        for step, (loss, scale, skipped) in enumerate(
-            zip(result.losses, result.scales, result.skipped, strict=True), 1
-        )
+        for step, (loss, scale, skipped) in enumerate(zip(result.losses, result.scales, result.skipped, strict=True), 1)
     ]
     of = f"{count_of(result.steps, 'step')} of {count_of(result.batch, 'sample')}"
     costs = [(words.format(**facts), si(facts[key], unit)) for words, key, unit in COSTS if facts["chip"]]
     shown: list[Part] = [
-        block(f"{name}: {of} in {precision}", [*_learnt_rows(result, facts), *costs]), "",
+        block(f"{name}: {of} in {precision}", [*_learnt_rows(result, facts), *costs]),
+        "",
         " ".join(_words(result, facts)),
-    ]  # fmt: skip
+    ]
     if result.step is not None:
         from accelsim.account.latency import layers, summary
         from accelsim.report.words import sentences
@@ -63,9 +60,14 @@ def on_chip(result: TrainingResult, out: Path | None) -> Answer:
 
 
 def _answer(
-    facts: Any, shown: list[Part], rows: list[dict[str, Any]], curves: Mapping[str, TrainingResult | Curve], title: str,
-    graph: Graph, out: Path | None,
-) -> Answer:  # fmt: skip
+    facts: Any,
+    shown: list[Part],
+    rows: list[dict[str, Any]],
+    curves: Mapping[str, TrainingResult | Curve],
+    title: str,
+    graph: Graph,
+    out: Path | None,
+) -> Answer:
     model = {}
     if out is not None:
         from accelsim.workload.onnx.exporting.model import export_onnx
@@ -146,23 +148,25 @@ def on_cluster(result: ClusterTraining, out: Path | None) -> Answer:
     title = f"{model}: {count_of(len(rows), 'step')} of {samples} in {result.precision}"
     table = block(title, [*_plan_rows(result), *_compared_rows(result), *_step_rows(result)])
     loss = f"Loss of {model}, {samples} per step"
-    return _answer(
-        facts, [table, "", " ".join(_verdicts(result))], rows, result.curves, loss, result.graph, out
-    )
+    return _answer(facts, [table, "", " ".join(_verdicts(result))], rows, result.curves, loss, result.graph, out)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
     return {
-        "loss_first": float(curve.losses[0]), "loss_last": float(curve.losses[-1]),
+        "loss_first": float(curve.losses[0]),
+        "loss_last": float(curve.losses[-1]),
         "test_accuracy": float(curve.test_accuracy),
-    }  # fmt: skip
+    }
 
 
 def _plan_rows(result: ClusterTraining) -> list[tuple[str, str]]:
     plan = result.plan
     samples, many = result.batch // plan.dp // plan.microbatches, "s" if plan.microbatches > 1 else ""
-    parts = [f"{plan.dp} replicas" if plan.dp > 1 else "", f"{plan.tp} tensor parts" if plan.tp > 1 else "",
-             f"{plan.stages} stages" if plan.stages > 1 else ""]  # fmt: skip
+    parts = [
+        f"{plan.dp} replicas" if plan.dp > 1 else "",
+        f"{plan.tp} tensor parts" if plan.tp > 1 else "",
+        f"{plan.stages} stages" if plan.stages > 1 else "",
+    ]
     rows = [
         ("devices", " x ".join(part for part in parts if part) or "one device"),
         ("each replica and step", f"{plan.microbatches} microbatch{'e' if many else ''}{many} of {samples}"),
@@ -184,23 +188,20 @@ def _compared_rows(result: ClusterTraining) -> list[tuple[str, str]]:
         ("largest difference of a weight", f"{result.difference:.3g}"),
     ]
     for name, curve in result.others.items():
-        rows.append(
-            (f"{name}: last loss, accuracy", f"{curve.losses[-1]:.4g}, {percent(curve.test_accuracy)}")
-        )
+        rows.append((f"{name}: last loss, accuracy", f"{curve.losses[-1]:.4g}, {percent(curve.test_accuracy)}"))
     return rows
 
 
 def _step_rows(result: ClusterTraining) -> list[tuple[str, str]]:
     step = result.step
     rows = [("time per step", si(step.time_s, "s") + interval_text(step.interval))]
-    rows += [
-        (f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs
-    ]  # fmt: skip
+    rows += [(f"  {name}", f"{seconds(fs)} ({percent(fs / step.time_fs)})") for name, fs in step.parts_fs.items() if fs]
     return [
-        *rows, ("samples per second", si(step.samples_per_s) + ends_text(step.samples_ends_per_s, "")),
+        *rows,
+        ("samples per second", si(step.samples_per_s) + ends_text(step.samples_ends_per_s, "")),
         ("energy per step", si(step.total_J, "J")),
         ("energy per sample", si(step.sample_J, "J")),
-    ]  # fmt: skip
+    ]
 
 
 def _verdicts(result: ClusterTraining) -> list[str]:
@@ -241,18 +242,12 @@ PARTS = 40
 """The bold line is the mean over this part of all steps; single steps are drawn faintly behind it."""
 
 
-def losses(
-    curves: Mapping[str, TrainingResult | Curve], title: str = "Loss of training", note: str = ""
-) -> Picture:
+def losses(curves: Mapping[str, TrainingResult | Curve], title: str = "Loss of training", note: str = "") -> Picture:
     """Draw the loss of each training over its steps, by label; below it the loss scales, if any of them changes."""
     lost: list[Mark] = []
     scales: list[Mark] = []
     for (label, curve), (color, dash) in zip(curves.items(), LOOKS * len(curves), strict=False):
-        steps, means, bad = (
-            np.arange(1, len(curve.losses) + 1),
-            _smooth(curve.losses),
-            np.flatnonzero(curve.skipped),
-        )
+        steps, means, bad = (np.arange(1, len(curve.losses) + 1), _smooth(curve.losses), np.flatnonzero(curve.skipped))
         lost.append(line(steps, curve.losses, "", color, linewidth=0.6, alpha=0.35))
         lost.append(line(steps, means, label, color, dash, linewidth=1.8))
         if len(bad):
@@ -264,9 +259,7 @@ def losses(
     y = Axis("loss (cross-entropy, logarithmic)", scale="log" if len(found) and found.min() > 0 else "linear")
     panels = [Panel(title, lost, Axis("" if scales else "step"), y, note, "y")]
     if scales:
-        panels.append(
-            Panel("", scales, Axis("step"), Axis("loss scale", scale="log2", text="{:g}".format), grid="y")
-        )
+        panels.append(Panel("", scales, Axis("step"), Axis("loss scale", scale="log2", text="{:g}".format), grid="y"))
     columns = 2 if len(curves) > 3 else 3 if len(curves) > 1 or scales else 0
     return Picture(5.4 if scales else 3.8, panels, legend=columns, share="x", ratios=(2.2, 1)[: len(panels)])
 

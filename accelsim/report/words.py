@@ -64,9 +64,7 @@ def _time(run: Run, summary: dict[str, Any]) -> str:
     shares = [(blame.phrase, fs / run.time_fs) for blame, fs in spent.items()]
     first, *rest = shares
     text = f"The run takes {si(summary['latency_s'], 's')}; {percent(first[1])} of it goes to {first[0]}"
-    others = [
-        f"{percent(share)} to {name}" for name, share in rest[: MOST_PARTS - 1] if share >= WORTH_A_PART
-    ]
+    others = [f"{percent(share)} to {name}" for name, share in rest[: MOST_PARTS - 1] if share >= WORTH_A_PART]
     text += "".join(f", {other}" for other in others)
     if summary["utilisation"] is not None:
         text += f". {_at_its_peak(run, percent(summary['utilisation']))}"
@@ -94,9 +92,7 @@ def _cores(run: Run) -> str:
         core = run.program.commands[piece.command].core
         ends[core] = max(ends.get(core, 0), piece.end)
     (last, late), *others = sorted(ends.items(), key=lambda item: -item[1])
-    told = [
-        f"core {core} ({chip.kind_of(core)}) after {si(fs * FS, 's')}" for core, fs in others[:MOST_PARTS]
-    ]
+    told = [f"core {core} ({chip.kind_of(core)}) after {si(fs * FS, 's')}" for core, fs in others[:MOST_PARTS]]
     return f"Core {last} ({chip.kind_of(last)}) ends last, after {si(late * FS, 's')}; {', '.join(told)}."
 
 
@@ -180,9 +176,7 @@ def _trust(run: Run) -> str:
     dynamic_J = sum(part.energy_J for part in weak) / share
     told = [part for part in weak if part.energy_J >= WORTH_NAMING * dynamic_J][:NAMED] or weak[:1]
     named = ", ".join(f"{part.what} ({part.status}, {percent(part.energy_J / dynamic_J)})" for part in told)
-    return (
-        f"Of the dynamic energy {percent(share)} rests on figures that are not verified, above all {named}."
-    )
+    return f"Of the dynamic energy {percent(share)} rests on figures that are not verified, above all {named}."
 
 
 def _calibration(run: Run, names: Sequence[str]) -> str:
@@ -213,9 +207,7 @@ def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
     """Return what to say where no change that was tried is worth it."""
     if not what_ifs:
         return f"No possible change is expected to save {percent(WORTH)} or more of the run, so none was simulated."
-    return (
-        f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
-    )
+    return f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
 
 
 def _what_ifs(summary: dict[str, Any]) -> str:

@@ -44,9 +44,7 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
     return target
 
 
-def refuse_foreign(
-    target: Path, names: Sequence[str] = (), facts: str = SUMMARY, what: str = "report"
-) -> None:
+def refuse_foreign(target: Path, names: Sequence[str] = (), facts: str = SUMMARY, what: str = "report") -> None:
     """UsageError when no report can be written into ``target``, or something is in it that is no report.
 
     Of reports of another kind: all their files, the one with the figures, and what they are called.

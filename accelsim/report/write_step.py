@@ -67,9 +67,7 @@ def step_files(
         *sentences(result, helps, fused, whole),
         *(words for name, (_, words, _) in figures.items() if name == "scaling"),
     ]
-    shown = [
-        {"title": title, "caption": words, "svg": _svg(figure)} for title, words, figure in figures.values()
-    ]
+    shown = [{"title": title, "caption": words, "svg": _svg(figure)} for title, words, figure in figures.values()]
     data = page_data(result, told, shown, [] if fused is None else [_tuned(fused)])
     makers: dict[str, Make | None] = dict.fromkeys(NAMES)
     makers |= {PAGE: text(html([Entry(data, packed(data))])), FACTS: text(facts + "\n")}
@@ -128,9 +126,10 @@ def parts_figure(results: Sequence[StepResult], labels: Sequence[str] = ()) -> P
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     marks += [
         note(start + width / 2, row, percent(width / results[row].time_s), side="center", bbox=box)
-        for mark in marks for row, (start, width) in enumerate(zip(mark.base, mark.x, strict=True))
+        for mark in marks
+        for row, (start, width) in enumerate(zip(mark.base, mark.x, strict=True))
         if width >= LEAST * results[row].time_s
-    ]  # fmt: skip
+    ]
     x, title = Axis("time of a step", "s"), f"Where a step of {one.model} on {one.cluster} goes"
     return Picture(1.7 + 0.45 * len(results), [Panel(title, marks, x, Axis(names=named))], legend=len(PARTS))
 
@@ -174,9 +173,7 @@ def scaling_sentence(results: Sequence[StepResult]) -> str:
     )
 
 
-def weak_scaling(
-    work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN
-) -> list[StepResult]:
+def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> list[StepResult]:
     """Steps with 1, 2, 4, ... replicas and those of the plan, on the first devices of the fleet, without those that do
     not fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
     counts = [1 << power for power in range(plan.dp.bit_length()) if 1 << power < plan.dp]
@@ -201,9 +198,14 @@ def events(result: StepResult) -> Iterator[Event]:
         for piece in device.slices:
             if piece.kind != "wait":
                 yield {
-                    "ph": "X", "pid": pid, "tid": 1, "name": piece.label or piece.kind, "cat": piece.kind,
-                    "ts": piece.start_fs / FS_PER_US, "dur": (piece.end_fs - piece.start_fs) / FS_PER_US,
-                }  # fmt: skip
+                    "ph": "X",
+                    "pid": pid,
+                    "tid": 1,
+                    "name": piece.label or piece.kind,
+                    "cat": piece.kind,
+                    "ts": piece.start_fs / FS_PER_US,
+                    "dur": (piece.end_fs - piece.start_fs) / FS_PER_US,
+                }
         yield from _memory(pid, device)
 
 

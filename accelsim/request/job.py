@@ -68,9 +68,7 @@ class Job:
     notes: list[str] = field(default_factory=list)
 
 
-def execute(
-    job: Job, keep: bool = False, progress: Progress = lambda stage, share: None, record: bool = False
-) -> Run:
+def execute(job: Job, keep: bool = False, progress: Progress = lambda stage, share: None, record: bool = False) -> Run:
     """Compile and simulate; ``progress`` is told the stage, and the share of it that is done. Raises as ``run``.
 
     ``record``: keep every burst of the memories that are followed one by one, as ``Run.accesses``.
@@ -80,13 +78,7 @@ def execute(
         program = _compiled(job, progress)
     progress("simulate", 0.0)
     told = simulate(
-        program,
-        job.feeds,
-        job.values,
-        keep,
-        lambda share: progress("simulate", share),
-        job.memory_model,
-        record,
+        program, job.feeds, job.values, keep, lambda share: progress("simulate", share), job.memory_model, record
     )
     told.asked, told.job = job.asked, job
     return told
@@ -134,9 +126,7 @@ def prepare(request: Request, gather: Gather | None = None) -> Job:
     """
     gather = gather or Gather()
     given = {row.limits: getattr(request, name) for name, row in OPTIONS.items() if row.limits}
-    asked = {
-        name: None if value is False else value for name, value in given.items()
-    }  # a caller's own hold too
+    asked = {name: None if value is False else value for name, value in given.items()}  # a caller's own hold too
     with limited(**asked) as allowed:
         return _prepared(_under(request, allowed), gather, allowed)
 
@@ -252,9 +242,14 @@ def with_streams(chip: Chip, count: int) -> Chip:
 def _graph(request: Request, cores: int) -> Graph:
     if not isinstance(request.model, Graph):
         return load_model(
-            request.model, batch=request.batch, shapes=request.shape, weights=request.weights, params=request.param,
-            data=request.values != "off", arrays=lambda: _shapes_of_inputs(request, cores),
-        )  # fmt: skip
+            request.model,
+            batch=request.batch,
+            shapes=request.shape,
+            weights=request.weights,
+            params=request.param,
+            data=request.values != "off",
+            arrays=lambda: _shapes_of_inputs(request, cores),
+        )
     if request.batch is not None or request.shape or request.param or request.weights != "model":
         what = "batch, shapes, params or weights for a graph that is loaded already"
         raise UsageError(what, expected="them in load_model")
@@ -271,9 +266,7 @@ def _shapes_of_inputs(request: Request, cores: int) -> dict[str, tuple[int, ...]
 
         with suppress(UsageError):
             given = read_npz(Path(request.inputs), "", UsageError, NUMBERS + "U")
-    return {
-        name: (*(size // cores for size in each.shape[:1]), *each.shape[1:]) for name, each in given.items()
-    }
+    return {name: (*(size // cores for size in each.shape[:1]), *each.shape[1:]) for name, each in given.items()}
 
 
 def _check_names(request: Request) -> None:
@@ -305,9 +298,12 @@ def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, ga
     with gather.also():
         known_effort(request.search)
     return Options(
-        ranges_from=ranges_from, seed=of_ranges(request.seed), pinned=pinned, tuner=_tuner(request),
+        ranges_from=ranges_from,
+        seed=of_ranges(request.seed),
+        pinned=pinned,
+        tuner=_tuner(request),
         **compiled(vars(request)),
-    )  # fmt: skip
+    )
 
 
 def _kinds(chip: Chip | None) -> list[type[ProductMapping]]:
@@ -325,9 +321,7 @@ def _tuner(request: Request) -> Tuning | None:
     return Tuning(request.tune, request.memory_model, Path(cache) if cache else None)
 
 
-def _feeds(
-    request: Request, graph: Graph | None, cores: int | None
-) -> tuple[dict[str, Array] | None, Arrays | None]:
+def _feeds(request: Request, graph: Graph | None, cores: int | None) -> tuple[dict[str, Array] | None, Arrays | None]:
     """Inputs (drawn when none are given) and data for ranges; ``cores`` None: the chip could not be read."""
     given = None if request.inputs is None else _arrays(request.inputs, graph)
     ranges_from = given if request.ranges_from is None else _arrays(request.ranges_from, graph)
@@ -368,9 +362,7 @@ def _feed_problems(graph: Graph, given: Arrays, where: str, cores: int | None) -
     names = ", ".join(graph.inputs)
     for name in given:
         if name not in (*graph.inputs, *graph.unused):
-            yield Problem(
-                f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs)
-            )
+            yield Problem(f"the model has no input {name!r}", where, f"one of {names}", nearest(name, graph.inputs))
     for name in graph.inputs:
         shape = list(batch_shape(graph.tensors[name].shape, cores or 1))
         if cores is None and name in given:

@@ -30,7 +30,7 @@ BESIDE = (
     Need("quantiser", lambda asked: asked.get("fusion") == "serving", "--fusion serving, or a model with prompt="),
     Need("stack", lambda asked: asked.get("fusion") == "serving", "--fusion serving, or a model with prompt="),
     Need("seed", lambda asked: asked.get("inputs") is None, "inputs that are drawn, so no --inputs"),
-)  # fmt: skip
+)
 """Options that need others; ``there`` is asked about the fields."""
 
 ON_CHIPS = (
@@ -61,9 +61,7 @@ def _searches(chip: Chip) -> bool:
 
 def _slowed(chip: Chip) -> bool:
     """Return whether an engine keeps less than its clock under load; the other number of a site is of eager hosts."""
-    shares = (
-        getattr(unit, "sustained_clock", 1.0) for view in chip.views() for unit in view.engines.values()
-    )
+    shares = (getattr(unit, "sustained_clock", 1.0) for view in chip.views() for unit in view.engines.values())
     return any(share < 1.0 for share in shares)
 
 

@@ -91,11 +91,7 @@ def how_to_repeat(record: Mapping[str, Any]) -> str:
     if record["command"]:
         return str(record["command"])
     lost = record["in_memory"]
-    why = (
-        f"{', '.join(lost)} {IN_MEMORY}"
-        if lost
-        else f"no option gives {', '.join(_no_option(record['asked']))}"
-    )
+    why = f"{', '.join(lost)} {IN_MEMORY}" if lost else f"no option gives {', '.join(_no_option(record['asked']))}"
     return f"(no command line: {why})"
 
 
@@ -192,9 +188,7 @@ def repeated(saved: Mapping[str, Any], where: str) -> Request:
     ]
     asked = dict(saved.get("asked", {}))
     problems += [
-        Problem(f"no option {name!r}", where, "a report of this version")
-        for name in asked
-        if name not in OPTIONS
+        Problem(f"no option {name!r}", where, "a report of this version") for name in asked if name not in OPTIONS
     ]
     if not {"model", "on"} <= asked.keys():
         problems.append(Problem("does not say what was run", where, "a report of this version"))

@@ -87,11 +87,7 @@ class Tuning:
             if self.found - self.decided
             else ""
         )
-        what = (
-            f"mappings of {different} different products were"
-            if different > 1
-            else "the mapping of one product was"
-        )
+        what = f"mappings of {different} different products were" if different > 1 else "the mapping of one product was"
         return (
             f"{what} decided by the machine among the best {self.leaders} of each search{cached}; "
             f"{self.simulated} simulations of a layer alone"

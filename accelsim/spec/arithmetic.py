@@ -87,9 +87,7 @@ def product_energy(name: str, stated: Stated) -> float:
     return exponents + line * sum(widths) / 2 + cell * widths[0] * widths[1]
 
 
-def _fit(
-    stated: Stated, column: Mapping[str, float], growth: Callable[[float], float]
-) -> tuple[float, float]:
+def _fit(stated: Stated, column: Mapping[str, float], growth: Callable[[float], float]) -> tuple[float, float]:
     """(a, b) of E = w e + s (a + b growth(s)) through fp16 and fp32."""
     points = []
     for fmt in table.get("fp16"), table.get("fp32"):

@@ -69,9 +69,7 @@ class Model:
     """Key of older files -> the field that it became, and how that is written."""
 
     source: str | None = Field(None, description="where the figures come from")
-    as_of: Day | None = Field(
-        None, description="when they were published or read: YYYY, YYYY-MM or YYYY-MM-DD"
-    )
+    as_of: Day | None = Field(None, description="when they were published or read: YYYY, YYYY-MM or YYYY-MM-DD")
     note: str | None = Field(None, description="what a reader must know")
 
     def __init_subclass__(cls) -> None:
@@ -85,9 +83,7 @@ class Model:
         adapter(type(self)).validator.validate_python(values, self_instance=self)
 
     @classmethod
-    def followed(
-        cls, block: dict[str, Any], stated: Callable[[tuple[str | int, ...]], bool]
-    ) -> dict[str, Any]:
+    def followed(cls, block: dict[str, Any], stated: Callable[[tuple[str | int, ...]], bool]) -> dict[str, Any]:
         """A block of a spec file with what follows from it; ``stated``: whether a file says what is at a path."""
         return block
 

@@ -57,9 +57,7 @@ class Core(Model):
 
     def with_engines(self, change: Callable[[Any], EngineSpec]) -> Core:
         """The core with ``change`` of each of its engines."""
-        return self.model_copy(
-            update={"engines": {name: change(unit) for name, unit in self.engines.items()}}
-        )
+        return self.model_copy(update={"engines": {name: change(unit) for name, unit in self.engines.items()}})
 
 
 class Processor(Model):
@@ -68,9 +66,7 @@ class Processor(Model):
     title: Words = Field(description="name for tables")
     cores: Parts = Field(description="physical cores")
     clock: Hertz = Field(description="base clock")
-    peak: dict[str, OpsPerSecond] = Field(
-        min_length=1, description="format -> peak, a multiply-add counts as two"
-    )
+    peak: dict[str, OpsPerSecond] = Field(min_length=1, description="format -> peak, a multiply-add counts as two")
     efficiency: Share = Field(description="usable share of the peak")
     memory: Memory = Field(description="its main memory")
     overhead: Seconds = Field(description="time to dispatch one operator")

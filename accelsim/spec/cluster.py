@@ -19,15 +19,7 @@ from accelsim.spec.quantity import Bytes, BytesPerSecond, Seconds, Watts
 MOST_DIRECT = 256
 """Ends of the largest fabric in which each is wired to each other."""
 ShapeName = Literal[
-    "fully-connected",
-    "switch",
-    "ring",
-    "pcie-tree",
-    "hybrid-cube-mesh",
-    "torus",
-    "pairs",
-    "leaf-spine",
-    "list",
+    "fully-connected", "switch", "ring", "pcie-tree", "hybrid-cube-mesh", "torus", "pairs", "leaf-spine", "list"
 ]
 Speed = Annotated[float, Field(ge=0.001, le=1000)]
 """Pace of a device, 0.001 to 1,000 times that of its chip."""
@@ -88,14 +80,10 @@ class Fabric(Model):
     link: Link = Field(description="the link of an end")
     links: Parts | None = Field(None, description="links of `link`'s bundle per wire; absent: all")
     dims: list[Parts] | None = Field(
-        None,
-        min_length=1,
-        max_length=3,
-        description="ends per torus dimension, quickest first",
+        None, min_length=1, max_length=3, description="ends per torus dimension, quickest first"
     )
     members: Parts | None = Field(
-        None,
-        description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes)",
+        None, description="ends of a leaf; devices below a PCIe switch (absent: at the root complexes)"
     )
     roots: Parts = Field(1, description="root complexes of a PCIe tree")
     uplink: Link | None = Field(None, description="link to the next higher switch; absent: that of an end")
@@ -123,20 +111,14 @@ class Nics(Model):
 
     count: Parts = Field(description="cards, or ports of devices, per node")
     link: Link | None = Field(None, description="card to its switch; absent: the network's")
-    pcie: Link | None = Field(
-        None,
-        description="device to its card; absent: ports are on the device. Adds no latency",
-    )
+    pcie: Link | None = Field(None, description="device to its card; absent: ports are on the device. Adds no latency")
 
 
 class NodePower(Model):
     """Power of a node beside its devices; each device that takes part has an even share."""
 
     idle: Watts = Field(description="host, fans, switches and cards of the whole node, all the time")
-    supply: Passed = Field(
-        1.0,
-        description="share of wall power that the supplies pass on",
-    )
+    supply: Passed = Field(1.0, description="share of wall power that the supplies pass on")
 
 
 class HostMemory(Model):
@@ -155,9 +137,7 @@ class Node(Model):
     nics: Nics | None = Field(None, description="network cards")
     network: Name | None = Field(None, description="its network; absent: the only one")
     host: HostMemory | None = Field(None, description="host memory; absent: each chip's, which holds 'host'")
-    power: NodePower | None = Field(
-        None, description="power beside devices; absent: unknown, no figure at the wall"
-    )
+    power: NodePower | None = Field(None, description="power beside devices; absent: unknown, no figure at the wall")
 
     @property
     def size(self) -> int:
@@ -185,12 +165,9 @@ class ClusterSpec(Model):
         {}, description="pace of single devices (`node0.gpu3: 0.5`), times their kind's: stragglers"
     )
     collectives: Collectives = Field(
-        Collectives.model_construct(title="none: software costs nothing"),
-        description="the communication library",
+        Collectives.model_construct(title="none: software costs nothing"), description="the communication library"
     )
-    libraries: dict[Name, Collectives] = Field(
-        {}, description="others, for `--library` of `accelsim collective`"
-    )
+    libraries: dict[Name, Collectives] = Field({}, description="others, for `--library` of `accelsim collective`")
 
     @property
     def size(self) -> int:

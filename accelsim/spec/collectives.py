@@ -14,9 +14,7 @@ Instant = Annotated[Seconds, Field(ge=0, le=1)]
 """Up to a second."""
 Fill = Annotated[float, Field(ge=0, le=16)]
 """Steps that are waited for once more, 0 to 16."""
-KindName = Literal[
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"
-]
+KindName = Literal["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send_recv"]
 """Kinds of collectives."""
 
 
@@ -40,8 +38,7 @@ class Protocol(Model):
     share: Share = Field(1.0, description="of a link's bandwidth, for data")
     share_between: Share | None = Field(None, description="the same between nodes; absent: `share`")
     flow: BytesPerSecond | None = Field(
-        None,
-        description="limit of rings and messages between nodes; absent: the links",
+        None, description="limit of rings and messages between nodes; absent: the links"
     )
     lane: BytesPerSecond | None = Field(
         None,
@@ -49,8 +46,7 @@ class Protocol(Model):
         "`two-shot`); absent: the links",
     )
     tree_flow: BytesPerSecond | None = Field(
-        None,
-        description="limit of trees between nodes, per device; absent: the links",
+        None, description="limit of trees between nodes, per device; absent: the links"
     )
     base: Instant = Field(0.0, description="once per collective")
     inside: Instant | None = Field(
@@ -60,15 +56,11 @@ class Protocol(Model):
         None, description="per step between nodes, network included; absent: the links' latency"
     )
     fill: Fill = Field(0.0, description="pieces of a step waited for again while a ring's pipeline fills")
-    chunk: Bytes | None = Field(
-        None, description="largest piece in `fill`, all channels together; absent: any"
-    )
+    chunk: Bytes | None = Field(None, description="largest piece in `fill`, all channels together; absent: any")
     least: Instant = Field(0.0, description="least time of a collective")
     tree_base: Instant | None = Field(None, description="`base` where trees are used; absent: `base`")
     tree_inside: Instant | None = Field(None, description="`inside` where trees are used; absent: `inside`")
-    tree_between: Instant | None = Field(
-        None, description="`between` where trees are used; absent: `between`"
-    )
+    tree_between: Instant | None = Field(None, description="`between` where trees are used; absent: `between`")
     largest: Bytes | None = Field(None, description="largest collective; absent: any")
 
 
@@ -107,14 +99,10 @@ class Collectives(Model):
     launch: Instant = Field(0.0, description="start of a collective on all devices, and the wait for its end")
     message: Instant = Field(0.0, description="software overhead per message, whatever its hops")
     protocols: dict[Name, Protocol] = Field(
-        {"simple": Protocol.model_construct()},
-        min_length=1,
-        description="protocols by name",
+        {"simple": Protocol.model_construct()}, min_length=1, description="protocols by name"
     )
     channels: Parts = Field(1, description="rings or trees side by side")
-    plan: Planned | None = Field(
-        None, description="tuning rule for rings or trees between nodes; absent: the faster"
-    )
+    plan: Planned | None = Field(None, description="tuning rule for rings or trees between nodes; absent: the faster")
     includes: Words | None = Field(None, description="the host's part in these times, in words")
     host: Host | None = Field(None, description="what an eager host adds; absent: unknown")
     intervals: dict[Name, IntervalOf] = Field(
@@ -122,8 +110,6 @@ class Collectives(Model):
         description="90 % intervals inside a node by size (`small` below 1 MiB, `medium` below 16 MiB, "
         "`large`), called by a host (`eager`), else `all`; from left-out rows",
     )
-    chips: Annotated[list[Words], once] = Field(
-        [], description="measured chips; absent: any. Others have `elsewhere`"
-    )
+    chips: Annotated[list[Words], once] = Field([], description="measured chips; absent: any. Others have `elsewhere`")
     elsewhere: IntervalOf | None = Field(None, description="90 % interval on other chips; absent: unknown")
     fitted_on: str | None = Field(None, description="fitted measurements")

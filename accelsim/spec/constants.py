@@ -142,11 +142,7 @@ def with_values(chip: Chip, values: Mapping[str, float], known: Mapping[str, Con
     known = constants(chip) if known is None else known
     for name, value in values.items():
         constant = known[name]
-        alike = [
-            other.path
-            for other in known.values()
-            if other.shares == constant.path and other.name not in values
-        ]
+        alike = [other.path for other in known.values() if other.shares == constant.path and other.name not in values]
         for path in (constant.path, *alike):
             chip = _changed(chip, path, round(value) if constant.whole else value)
     return chip
@@ -194,26 +190,19 @@ class Calibration(Model):
 
     fitted_on: str = Field(description="measurements: of what, on which device, by whom")
     mechanism: Annotated[int, Field(ge=1, le=1000)] = Field(
-        1,
-        description="version of the fitted closed forms; others do not hold",
+        1, description="version of the fitted closed forms; others do not hold"
     )
     elsewhere: bool = Field(
-        False,
-        description="predictions are for other labs: intervals cover the spread between labs",
+        False, description="predictions are for other labs: intervals cover the spread between labs"
     )
     host: Annotated[Seconds, Field(ge=0, le=1)] | None = Field(
-        None,
-        description="host time per kernel beside the measured chip, in an eager framework",
+        None, description="host time per kernel beside the measured chip, in an eager framework"
     )
     rows: Rows = Field(description="fitted measurements")
     residual: Residual = Field(description="remaining error")
-    kinds: Annotated[list[Name], once] = Field(
-        [],
-        description="measured kinds of kernels: only these have intervals",
-    )
+    kinds: Annotated[list[Name], once] = Field([], description="measured kinds of kernels: only these have intervals")
     intervals: dict[str, IntervalOf] = Field(
-        {},
-        description="kind and regime (`product: few waves`), kind (`product`), or `all` -> interval",
+        {}, description="kind and regime (`product: few waves`), kind (`product`), or `all` -> interval"
     )
     values: dict[str, str] = Field(
         min_length=1,

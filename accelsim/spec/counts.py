@@ -10,14 +10,7 @@ from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
 from accelsim.errors import brief
-from accelsim.spec.declaring import (
-    NAME,
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-)
+from accelsim.spec.declaring import NAME, AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 MOST_SIDE, MOST_LANES, MOST_CLOCKS, MOST_PARTS, MOST_CORES = 65_536, 2**20, 1_000_000, 65_536, 1024
 """Rows and columns of an array, lanes of a vector unit, clocks of anything, parts of a memory, cores of a chip."""
@@ -59,11 +52,15 @@ FractionalPace = Annotated[
     Pace | Annotated[Fraction, PlainSerializer(str, return_type=str)],
     BeforeValidator(_pace),
     WithJsonSchema(
-        {"words": f"whole number, 1 to {MOST_CLOCKS:,}, or a fraction such as `1/2`",
-         "anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_CLOCKS},
-                   {"type": "string", "pattern": r"^[0-9]{1,7}/[0-9]{1,7}$"}]}
+        {
+            "words": f"whole number, 1 to {MOST_CLOCKS:,}, or a fraction such as `1/2`",
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MOST_CLOCKS},
+                {"type": "string", "pattern": r"^[0-9]{1,7}/[0-9]{1,7}$"},
+            ],
+        }
     ),
-]  # fmt: skip
+]
 """Clocks that one of something takes, or a fraction of a clock where several go into one: 1/2 is double rate."""
 Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
 """How many of something a part of the chip has, 1 to 65,536."""

@@ -18,9 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Call:
     """A call of a function of pydantic; of a decorator with the ``method`` that it decorates. Equal to no other."""
 
-    def __init__(
-        self, function: str, args: tuple[Any, ...], options: dict[str, Any], method: Any = None
-    ) -> None:
+    def __init__(self, function: str, args: tuple[Any, ...], options: dict[str, Any], method: Any = None) -> None:
         self.function, self.args, self.options, self.method = function, args, options, method
 
     @property
@@ -92,9 +90,10 @@ def wanted(error: Mapping[str, Any]) -> str:
     """Return what an error of pydantic expected, in plain words."""
     facts = {
         name: f"{int(value) if float(value).is_integer() and abs(value) < 2**53 else value:,}"
-        if isinstance(value, int | float) else value
+        if isinstance(value, int | float)
+        else value
         for name, value in error.get("ctx", {}).items()
-    }  # fmt: skip
+    }
     if error["type"] == "string_pattern_mismatch":
         return PATTERNS.get(facts["pattern"], f"a text like {facts['pattern']}")
     return WANTED[error["type"]].format(**facts) if error["type"] in WANTED else str(error["msg"])

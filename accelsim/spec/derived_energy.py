@@ -44,9 +44,7 @@ def _of_formats(column: dict[str, float]) -> dict[str, float]:
             raise ValueError(f"{name} costs nothing; expected an energy")
     missing = [name for name in NEEDED if name not in column]
     if missing:
-        raise ValueError(
-            f"no energy of {' and '.join(missing)}; expected {', '.join(NEEDED)} and perhaps more"
-        )
+        raise ValueError(f"no energy of {' and '.join(missing)}; expected {', '.join(NEEDED)} and perhaps more")
     return column
 
 
@@ -76,17 +74,11 @@ class Arithmetic(Model):
     (`accelsim/spec/arithmetic.py`)."""
 
     node: Node = Field(description="process, e.g. '45 nm'")
-    scaled_to: Node | None = Field(
-        None,
-        description="process scaled to (Stillmaker and Baas); absent: not scaled",
-    )
-    multiply: Column = Field(
-        description=f"format -> one multiplication; {', '.join(NEEDED)} and perhaps more"
-    )
+    scaled_to: Node | None = Field(None, description="process scaled to (Stillmaker and Baas); absent: not scaled")
+    multiply: Column = Field(description=f"format -> one multiplication; {', '.join(NEEDED)} and perhaps more")
     add: Column = Field(description="format -> one addition; the same")
     status: ArithmeticStatus = Field(
-        ArithmeticStatus.model_construct(default="guess"),
-        description="how far to trust each; absent: guesses",
+        ArithmeticStatus.model_construct(default="guess"), description="how far to trust each; absent: guesses"
     )
 
     @property
@@ -127,10 +119,7 @@ def rows(source: Arithmetic) -> dict[str, dict[str, Row]]:
         "mac": (mac_energy, (*SINGLES, *PAIRS)),
         "vector": (add_energy, SINGLES),
     }
-    return {
-        column: {name: _row(source, model, name) for name in names}
-        for column, (model, names) in columns.items()
-    }
+    return {column: {name: _row(source, model, name) for name in names} for column, (model, names) in columns.items()}
 
 
 def _row(source: Arithmetic, model: Callable[[str, Stated], float], name: str) -> Row:
@@ -153,9 +142,7 @@ def followed(block: Mapping[str, Any], stated: Callable[[PathTo], bool]) -> dict
     try:
         derived = rows(Arithmetic.model_validate(block["arithmetic"]))
     except ValidationError:
-        return dict.fromkeys(("mac", "vector"), BROKEN) | dict(
-            block
-        )  # validation tells what is wrong, and where
+        return dict.fromkeys(("mac", "vector"), BROKEN) | dict(block)  # validation tells what is wrong, and where
     status = block.get("status") or {}
     made = {key: value for key, value in block.items() if key != "arithmetic"}
     for column, found in derived.items():
@@ -163,9 +150,7 @@ def followed(block: Mapping[str, Any], stated: Callable[[PathTo], bool]) -> dict
         made[column] = {name: _pJ(row.energy_J) for name, row in found.items()} | own
         if isinstance(status, dict):
             usual = status.get("default", UNSTATED)
-            words = {
-                name: row.status for name, row in found.items() if row.status != usual and name not in own
-            }
+            words = {name: row.status for name, row in found.items() if row.status != usual and name not in own}
             status = status | {column: words | _kept(block, ("status", column), stated)}
     return made | {"status": status}
 

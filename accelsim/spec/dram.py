@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     PagePolicy = str
     Scheduler = str
 else:
-    StandardName, PagePolicy, Scheduler = (
-        Literal[tuple(each)] for each in (STANDARDS, PAGE_POLICIES, SCHEDULERS)
-    )
+    StandardName, PagePolicy, Scheduler = (Literal[tuple(each)] for each in (STANDARDS, PAGE_POLICIES, SCHEDULERS))
 
 
 MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
@@ -55,9 +53,7 @@ class Organisation(Model):
     )
     channels: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels")
     pseudo_channels: PositiveInt = Field(1, le=MOST_PARTS, description="pseudo-channels per channel")
-    ranks: PositiveInt = Field(
-        1, le=MOST_PARTS, description="ranks per channel; stack IDs per pseudo-channel"
-    )
+    ranks: PositiveInt = Field(1, le=MOST_PARTS, description="ranks per channel; stack IDs per pseudo-channel")
     bank_groups: PositiveInt = Field(1, le=MOST_PARTS, description="bank groups per rank")
     banks_per_group: PositiveInt = Field(le=MOST_PARTS, description="banks per group")
     rows: PositiveInt = Field(le=MOST_ROWS, description="rows per bank")
@@ -146,39 +142,26 @@ class MemoryController(Model):
     page_policy: PagePolicy = Field("open", description="when a row is closed")
     cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way")
     timeout: PositiveInt = Field(100, le=MOST, description="idle clocks after which a row is closed")
-    window: PositiveInt = Field(
-        32, le=MOST_WAITING, description="reordered requests per direction; 1: in order"
-    )
+    window: PositiveInt = Field(32, le=MOST_WAITING, description="reordered requests per direction; 1: in order")
     high: float = Field(0.8, gt=0, le=1, description="share of the window at which writes are drained")
     low: float = Field(0.2, ge=0, lt=1, description="share down to which they are")
     refresh: Literal["all_bank", "staggered", "per_bank", "none"] = Field(
-        "all_bank",
-        description="all ranks at once, rank after rank, bank by bank, or never",
+        "all_bank", description="all ranks at once, rank after rank, bank by bank, or never"
     )
     refresh_waits: bool = Field(True, description="a due refresh lets requests with open rows finish")
-    shared: PositiveInt = Field(
-        1, le=MOST_CHANNELS, description="channels (or pseudo-channels) that share a window"
-    )
+    shared: PositiveInt = Field(1, le=MOST_CHANNELS, description="channels (or pseudo-channels) that share a window")
     act_clocks: NonNegativeInt = Field(
-        0,
-        le=MOST_ON_BUS,
-        description="clocks of an ACT on the command bus (others: one); 0: no command waits",
+        0, le=MOST_ON_BUS, description="clocks of an ACT on the command bus (others: one); 0: no command waits"
     )
-    handover: NonNegativeInt = Field(
-        1,
-        le=1,
-        description="clocks from an access to its successor in the window",
-    )
+    handover: NonNegativeInt = Field(1, le=1, description="clocks from an access to its successor in the window")
     scheduler: Scheduler = Field(
-        "bursts",
-        description="what 'bank' [chooses next](dram-models.md#who-goes-next-three-schedulers)",
+        "bursts", description="what 'bank' [chooses next](dram-models.md#who-goes-next-three-schedulers)"
     )
     depth: PositiveInt = Field(8, le=MOST_IN_QUEUE, description="requests in a bank's queue, with 'queues'")
     edge: PositiveInt = Field(
         1,
         le=MOST_ON_BUS,
-        description="clocks between edges at which ACT, RD or WR begin, with 'commands'; 2: one edge, in half "
-        "clocks",
+        description="clocks between edges at which ACT, RD or WR begin, with 'commands'; 2: one edge, in half clocks",
     )
 
 

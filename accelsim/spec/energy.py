@@ -48,15 +48,12 @@ class EnergyTable(Model):
     model_config: ClassVar = {"json_schema_extra": _rows_may_follow}
     node: Words = Field(description="process, e.g. '45 nm'")
     arithmetic: Arithmetic | None = Field(
-        None,
-        description="a source's figures, from which rows missing in `mac` and `vector` follow",
+        None, description="a source's figures, from which rows missing in `mac` and `vector` follow"
     )
     mac: dict[str, Joules] = Field(description="operand format -> multiply and add")
     vector: dict[str, Joules] = Field(description="operand format -> one arithmetic operation")
     register: JoulesPerByte = Field(description="PE register, read or written")
-    network: JoulesPerByte | None = Field(
-        None, description="PE to PE, beyond both registers; absent: nothing"
-    )
+    network: JoulesPerByte | None = Field(None, description="PE to PE, beyond both registers; absent: nothing")
     sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
     status: EnergyStatus | None = Field(None, description="how far to trust each value; absent: guesses")
 
@@ -69,9 +66,7 @@ class EnergyTable(Model):
     def _rows_are_there(self) -> EnergyTable:
         """Nobody looks at ``arithmetic`` again."""
         if self.arithmetic is not None:
-            raise ValueError(
-                "arithmetic beside rows that are there; expected single rows, or another energy table"
-            )
+            raise ValueError("arithmetic beside rows that are there; expected single rows, or another energy table")
         return self
 
 

@@ -23,18 +23,14 @@ class NodeEnergies(Model):
     nm: Parts = Field(description="process node, nm")
     lanes: Joules | None = Field(None, description="FP32 operation on lanes, all included; absent: unknown")
     tensor: Joules | None = Field(None, description="the same, FP16 on Tensor Cores")
-    sizes: dict[Name, Joules] = Field(
-        {},
-        description="other sizes: 16-bit multiplications per clock -> energy",
-    )
+    sizes: dict[Name, Joules] = Field({}, description="other sizes: 16-bit multiplications per clock -> energy")
 
 
 class ClockRules(Model):
     """Clock of an unmeasured chip, by the power that multiplying would draw."""
 
     falls: Exponent = Field(
-        description="exponent of the clock in power as it falls: 1 if voltage stays, 3 if it falls in "
-        "proportion"
+        description="exponent of the clock in power as it falls: 1 if voltage stays, 3 if it falls in proportion"
     )
     half_droop: Seconds = Field(description="kernel length with half the droop")
     cool: Share = Field(
@@ -50,17 +46,14 @@ class GpuPower(Model):
 
     name: Name = Field(description="table name")
     nodes: list[NodeEnergies] = Field(
-        min_length=1,
-        description="process nodes, whose ratios scale the energies around an operation",
+        min_length=1, description="process nodes, whose ratios scale the energies around an operation"
     )
     measured: Parts = Field(description="process node of the measured GPUs, nm")
     around_lanes: Joules = Field(
         description="energy around an FP32 multiply-accumulate on lanes, or an operation on registers"
     )
     around_tensor: Joules = Field(description="the same, FP16 on Tensor Cores")
-    around_function: Joules = Field(
-        description="the same, an operation of a function (loads, stores, addresses)"
-    )
+    around_function: Joules = Field(description="the same, an operation of a function (loads, stores, addresses)")
     active: Share = Field(description="default active power, as a share of design power beyond idle")
     elements: Parts = Field(description="elements of a function per busy multiprocessor")
     exponent: Exponent = Field(description="exponent of the clock in an operation's energy")

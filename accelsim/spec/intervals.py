@@ -34,16 +34,13 @@ class KernelIntervals(Model):
     """Errors of single kernels on uncalibrated chips, or in other labs."""
 
     uncalibrated: dict[Name, Factor] = Field(
-        min_length=1,
-        description="kind of kernel -> interval factor on an uncalibrated chip",
+        min_length=1, description="kind of kernel -> interval factor on an uncalibrated chip"
     )
     labs: dict[Name, Factor] = Field(
-        min_length=1,
-        description="kind of kernel -> added spread between labs; others have that of `attention`",
+        min_length=1, description="kind of kernel -> added spread between labs; others have that of `attention`"
     )
     correlation_own: Held = Field(
-        description="correlation between kernel errors on a calibrated chip (variance share between "
-        "operators)"
+        description="correlation between kernel errors on a calibrated chip (variance share between operators)"
     )
     correlation_other: Held = Field(description="the same on other chips (variance share between devices)")
 
@@ -62,7 +59,6 @@ class Intervals(Model):
 
     name: Name = Field(description="table name")
     wholes: dict[str, Whole] = Field(
-        {},
-        description="what is predicted, and where (`step: many nodes`, `network`, `joules`) -> factors",
+        {}, description="what is predicted, and where (`step: many nodes`, `network`, `joules`) -> factors"
     )
     kernels: KernelIntervals | None = Field(None, description="of single kernels")

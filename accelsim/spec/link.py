@@ -92,9 +92,7 @@ def _one_of(choices: tuple[int, ...], unit: str = "") -> Any:
 
     def validate(value: int) -> int:
         if value not in choices:
-            raise ValueError(
-                f"{value}{unit} is not one of the choices; expected {', '.join(map(str, choices))}"
-            )
+            raise ValueError(f"{value}{unit} is not one of the choices; expected {', '.join(map(str, choices))}")
         return value
 
     return AfterValidator(validate)
@@ -191,12 +189,8 @@ class Packets(Model):
     max_payload: Width = Field(description="most payload bytes of a packet")
     header: Width = Field(description="bytes around each payload: headers, checksums, preamble, gap")
     granule: Width = Field(1, description="payloads are padded to it (a flit)")
-    window: Bytes | None = Field(
-        None, description="payload bytes under way before credits return; absent: enough"
-    )
-    round_trip: Seconds | None = Field(
-        None, description="packet to its credits; bounds the rate with the window"
-    )
+    window: Bytes | None = Field(None, description="payload bytes under way before credits return; absent: enough")
+    round_trip: Seconds | None = Field(None, description="packet to its credits; bounds the rate with the window")
 
     def framing(self, write: bool) -> Framing:
         """Both directions are alike."""
@@ -233,8 +227,7 @@ class Link(Model):
 
     kind: Words = Field(description="pcie, nvlink, ...: names the row of tables and plots")
     bandwidth: BytesPerSecond = Field(
-        _FROM_PACKETS,
-        description="payload per direction, after protocol overhead; absent: by packets",
+        _FROM_PACKETS, description="payload per direction, after protocol overhead; absent: by packets"
     )
     pcie: Pcie | None = Field(None, description="packets of PCI Express")
     packets: Packets | None = Field(None, description="packets of another protocol")

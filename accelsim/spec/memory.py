@@ -46,13 +46,9 @@ class Buffer(MemoryLevel):
     read_width: Width = Field(description="bytes per clock out of the buffer")
     write_width: Width = Field(description="bytes per clock into the buffer")
     ports: Parts = Field(2, description="accesses at a time; others wait")
-    banks: Parts | None = Field(
-        None,
-        description="banks, for `accelsim sram conflicts`; absent: no conflicts",
-    )
+    banks: Parts | None = Field(None, description="banks, for `accelsim sram conflicts`; absent: no conflicts")
     parts: Parts | None = Field(
-        None,
-        description="equal parts with a user each: an access costs that of an SRAM of that size; absent: one",
+        None, description="equal parts with a user each: an access costs that of an SRAM of that size; absent: one"
     )
     word: Width | None = Field(None, description="bytes per bank access; absent: read_width / banks")
 
@@ -109,8 +105,7 @@ class Memory(Model):
     latency: Seconds = Field(_FROM_DRAM, description="acceptance of a request to its first data")
     pipelined: bool = Field(True, description="latency overlaps the previous data")
     read_energy: JoulesPerByte | None = Field(
-        None,
-        description="per byte read, activation included; absent for an SRAM: by the energy table",
+        None, description="per byte read, activation included; absent for an SRAM: by the energy table"
     )
     write_energy: JoulesPerByte | None = Field(None, description="the same per byte written")
     energy_status: Status | None = Field(None, description="how far to trust its energies; absent: a guess")
@@ -143,16 +138,10 @@ class Memory(Model):
         if self.dram is not None:
             from accelsim.spec.dram_memory import completed
 
-            self.__dict__.update(
-                completed(self.dram, self.model_fields_set)
-            )  # the model is frozen for its users
+            self.__dict__.update(completed(self.dram, self.model_fields_set))  # the model is frozen for its users
             missing = [name for name in missing if getattr(self, name) is None]
         if missing:
-            whose = (
-                "; its DRAM states no energies"
-                if self.dram is not None
-                else ", or a dram: that they follow from"
-            )
+            whose = "; its DRAM states no energies" if self.dram is not None else ", or a dram: that they follow from"
             raise ValueError(f"{', '.join(missing)} missing; expected them{whose}")
         return self
 
@@ -175,9 +164,7 @@ class Attachment(MemoryLevel):
     memory: Memory = Field(description="the device")
     link: Link | None = Field(None, description="what lies between chip and memory")
     holds: Annotated[list[Literal["activations", "weights", "host"]], once] = Field(
-        [],
-        description="operands that live here; 'host': operators on the CPU work here. At least one, except "
-        "levels",
+        [], description="operands that live here; 'host': operators on the CPU work here. At least one, except levels"
     )
     fed_by: Name | None = Field(
         None,
@@ -187,9 +174,7 @@ class Attachment(MemoryLevel):
     cache: Cache | None = Field(None, description="makes the level a cache; absent: the compiler fills it")
     load_engine: Name = Field("dma_in", description="engine whose queue reads from it")
     store_engine: Name = Field("dma_out", description="engine whose queue writes to it")
-    arbitration: Literal["loads_first", "stores_first"] = Field(
-        "loads_first", description="who wins at one edge"
-    )
+    arbitration: Literal["loads_first", "stores_first"] = Field("loads_first", description="who wins at one edge")
 
     @property
     def rate_Bps(self) -> float:

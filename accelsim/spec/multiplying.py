@@ -35,9 +35,7 @@ def formats_are_known(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
         for inner, each in ((name,), name), ((name, "accumulate"), mac.accumulate):
             if format_bits(each) is None:
                 what = f"{brief(each)} is no number format"
-                yield Finding(
-                    (*path, "formats", *inner), what, "int8, fp16, int4xint8, ...", nearest_format(each)
-                )
+                yield Finding((*path, "formats", *inner), what, "int8, fp16, int4xint8, ...", nearest_format(each))
 
 
 def dot_rules_fit(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -89,17 +87,12 @@ class ImplicitGemm(Model):
         4096.0, description="results of the smallest tile, below which a K step gets no faster"
     )
     pointwise: Annotated[Share, Fitted(0.05, 1.0)] = Field(
-        0.5,
-        description="share of that rate for 1 x 1 filters with stride or padding, which are no plain products",
+        0.5, description="share of that rate for 1 x 1 filters with stride or padding, which are no plain products"
     )
     strided: Annotated[Droop, Fitted(0.0, 4.0)] = Field(
-        0.5,
-        description="blocks in whose time strided inputs are gathered first",
+        0.5, description="blocks in whose time strided inputs are gathered first"
     )
-    channels: Side = Field(
-        8,
-        description="channels per K step on Tensor Cores, at one filter position, padded",
-    )
+    channels: Side = Field(8, description="channels per K step on Tensor Cores, at one filter position, padded")
     fft: Parts | None = Field(
         None,
         description="thousands of images x channels x results from which filters above 3 x 3 with stride 1 "
@@ -110,17 +103,11 @@ class ImplicitGemm(Model):
 class SimtFormat(Model):
     """One operand format of a multiprocessor."""
 
-    unit: Literal["tensor", "lanes"] = Field(
-        "tensor",
-        description="Tensor Cores (matrix cores), or lanes",
-    )
+    unit: Literal["tensor", "lanes"] = Field("tensor", description="Tensor Cores (matrix cores), or lanes")
     macs: Lanes = Field(description="peak multiply-accumulates of a multiprocessor in `clocks`")
     clocks: Pace = Field(1, description="above 1 for less than one per clock")
     accumulate: str = Field("fp32", description="sum format")
-    dot: str | None = Field(
-        None,
-        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
-    )
+    dot: str | None = Field(None, description="[rule of sums](mixed-precision.md); absent: exact, or FP32")
     sustained: Annotated[Share, Fitted(0.2, 1.0)] = Field(
         UNITS["tensor"].sustained,
         description=f"share of the peak with the best tile; lanes: default {UNITS['lanes'].sustained:g}, "
@@ -133,13 +120,11 @@ class SimtFormat(Model):
     )
     sparse: Sparse | None = Field(None, description="structured sparsity that it skips")
     step: Side = Field(
-        UNITS["tensor"].step,
-        description=f"K per step, to which K is rounded up; lanes: default {UNITS['lanes'].step}",
+        UNITS["tensor"].step, description=f"K per step, to which K is rounded up; lanes: default {UNITS['lanes'].step}"
     )
 
     convolution: ImplicitGemm | None = Field(
-        None,
-        description="the library's own convolution kernels; absent: as products, or Winograd where faster",
+        None, description="the library's own convolution kernels; absent: as products, or Winograd where faster"
     )
 
     @property

@@ -41,11 +41,7 @@ class Families:
     def in_vain(self, key: str) -> tuple[str, str, str]:
         """Return what is wrong with a key that leaves out nothing, what was expected, and the name that was meant."""
         if key in self.names:
-            return (
-                "leaves out what is not there",
-                f"{self.what}s of a family of this table or the file beneath",
-                "",
-            )
+            return ("leaves out what is not there", f"{self.what}s of a family of this table or the file beneath", "")
         what, near = self.unknown(key)
         return what, "", near
 
@@ -67,18 +63,14 @@ class Families:
                 families[family] = usual
                 named = {key: value for key, value in named.items() if key not in keys} | different
         order = {name: index for index, name in enumerate(self.names)}
-        return families | {
-            key: named[key] for key in sorted(named, key=lambda key: order.get(key, len(order)))
-        }
+        return families | {key: named[key] for key in sorted(named, key=lambda key: order.get(key, len(order)))}
 
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     family: tuple(op.name for op in ops.REGISTRY.values() if op.family == family) for family in ops.FAMILIES
 }
 """Family -> its operators: every chip that lists the family can do them. The row of an operator says which it is in."""
-NO_FAMILY = tuple(
-    op.name for op in ops.REGISTRY.values() if not op.family and op.kind not in ("matrix", "alias")
-)
+NO_FAMILY = tuple(op.name for op in ops.REGISTRY.values() if not op.family and op.kind not in ("matrix", "alias"))
 """Operators that a chip has only where it names them."""
 VECTOR_FUNCTIONS = (*itertools.chain.from_iterable(FAMILIES.values()), *NO_FAMILY)
 """Canonical names of the operators that a vector unit may know."""

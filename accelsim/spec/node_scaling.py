@@ -83,9 +83,7 @@ def _sram(points: Mapping[int, Mapping[int, tuple[float, float]]]) -> Callable[.
     return factor
 
 
-def _at(
-    points: Mapping[int, Mapping[int, tuple[float, float]]], capacity: float, way: str, nm: float
-) -> float:
+def _at(points: Mapping[int, Mapping[int, tuple[float, float]]], capacity: float, way: str, nm: float) -> float:
     """Energy at a node and a capacity: straight in log-log over the nodes, then over the capacities.
 
     Beyond the smallest and the largest capacity: that of the nearest one.
@@ -105,24 +103,25 @@ def _over_nodes(nodes: Mapping[int, tuple[float, float]], column: int, nm: float
 
 LOGIC: dict[str, Rule] = {
     "stillmaker": Rule(
-        7, 130, "verified-in-tool",
+        7,
+        130,
+        "verified-in-tool",
         "Stillmaker and Baas, Integration 58 (2017): one polynomial of the voltage per node, for all logic",
         _polynomials,
     ),
     "jouppi": Rule(
-        7, 45, "recalled",
-        "the 45 nm and 7 nm columns of Jouppi et al., ISCA 2021, Table 2, operation by operation", _columns,
+        7,
+        45,
+        "recalled",
+        "the 45 nm and 7 nm columns of Jouppi et al., ISCA 2021, Table 2, operation by operation",
+        _columns,
     ),
-}  # fmt: skip
+}
 """Ways to scale arithmetic and registers."""
 
 SRAM: dict[str, Rule] = {
-    "cacti": Rule(
-        22, 45, "measured", "CACTI at 45, 32 and 22 nm, low operating power cells", _sram(CACTI_nJ)
-    ),
-    "jouppi": Rule(
-        7, 45, "recalled", "the SRAM rows of Jouppi et al., ISCA 2021, Table 2", _sram(JOUPPI_SRAM_pJ)
-    ),
+    "cacti": Rule(22, 45, "measured", "CACTI at 45, 32 and 22 nm, low operating power cells", _sram(CACTI_nJ)),
+    "jouppi": Rule(7, 45, "recalled", "the SRAM rows of Jouppi et al., ISCA 2021, Table 2", _sram(JOUPPI_SRAM_pJ)),
     "as-logic": Rule(
         7, 130, "guess", "as logic, by Stillmaker and Baas (2017): wrong by up to 8 at 7 nm", _polynomials
     ),

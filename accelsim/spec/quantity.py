@@ -33,9 +33,7 @@ def _validator(
             bound = "more than zero" if positive else "zero or more"
             raise ValueError(f"{brief(text)} is out of range; expected {bound}")
         if whole and exact.denominator != 1:
-            raise ValueError(
-                f"{brief(text)} is not a whole number of {unit}; expected {units.expected(unit)}"
-            )
+            raise ValueError(f"{brief(text)} is not a whole number of {unit}; expected {units.expected(unit)}")
         if exact and not least <= exact <= most:
             expected = range_text(unit, positive, within)
             raise ValueError(f"{brief(text)} is out of range; expected {expected}")
@@ -88,15 +86,11 @@ BytesPerSecond = Annotated[
     float, PlainValidator(_validator("B/s", positive=True)), _spell("B/s"), WithJsonSchema(_schema("B/s"))
 ]
 """Bandwidth, B/s, positive: '34 GB/s'."""
-Hertz = Annotated[
-    float, PlainValidator(_validator("Hz", positive=True)), _spell("Hz"), WithJsonSchema(_schema("Hz"))
-]
+Hertz = Annotated[float, PlainValidator(_validator("Hz", positive=True)), _spell("Hz"), WithJsonSchema(_schema("Hz"))]
 """Frequency, Hz, positive, an int when whole: '700 MHz'."""
 Joules = Annotated[float, PlainValidator(_validator("J")), _spell("J"), WithJsonSchema(_schema("J"))]
 """Energy, J, not negative: '0.3 pJ'."""
-JoulesPerByte = Annotated[
-    float, PlainValidator(_validator("J/B")), _spell("J/B"), WithJsonSchema(_schema("J/B"))
-]
+JoulesPerByte = Annotated[float, PlainValidator(_validator("J/B")), _spell("J/B"), WithJsonSchema(_schema("J/B"))]
 """Energy per byte, J/B, not negative: '0.9 pJ/B', '4.0 pJ/bit'."""
 OpsPerSecond = Annotated[
     float, PlainValidator(_validator("op/s", positive=True)), _spell("op/s"), WithJsonSchema(_schema("op/s"))
@@ -124,7 +118,5 @@ TransfersPerSecond = Annotated[
 """Transfers per second and pin, T/s, positive: '3200 MT/s'."""
 Amperes = Annotated[float, PlainValidator(_validator("A")), _spell("A"), WithJsonSchema(_schema("A"))]
 """Current, A, not negative: '57 mA'."""
-Volts = Annotated[
-    float, PlainValidator(_validator("V", positive=True)), _spell("V"), WithJsonSchema(_schema("V"))
-]
+Volts = Annotated[float, PlainValidator(_validator("V", positive=True)), _spell("V"), WithJsonSchema(_schema("V"))]
 """Voltage, V, positive: '1.2 V'."""

@@ -41,10 +41,7 @@ class Measured(Model):
     rows: Count = Field(0, description="fitted kernels; 0: defaults")
     unseen: Count = Field(0, description="measured kernels without part in the fit")
     mean: Soft | None = Field(None, description="mean size of model / measured - 1 on these")
-    intervals: dict[str, IntervalOf] = Field(
-        {},
-        description="regime (`launch`, `short`, `long`) or `all` -> interval",
-    )
+    intervals: dict[str, IntervalOf] = Field({}, description="regime (`launch`, `short`, `long`) or `all` -> interval")
 
 
 class Layer(Measured):
@@ -55,12 +52,8 @@ class Layer(Measured):
     feed: Annotated[Times, found_in(0.0, 192.0)] = Field(
         0.7, description="clocks per 1,000 operand elements brought in"
     )
-    block: Annotated[Times, found_in(0.0, 6000.0)] = Field(
-        620.0, description="clocks of a block beside its loop"
-    )
-    results: Annotated[Times, found_in(0.0, 500.0)] = Field(
-        140.0, description="clocks per 1,000 results written"
-    )
+    block: Annotated[Times, found_in(0.0, 6000.0)] = Field(620.0, description="clocks of a block beside its loop")
+    results: Annotated[Times, found_in(0.0, 500.0)] = Field(140.0, description="clocks per 1,000 results written")
     softness: Annotated[Soft, found_in(0.0, 1.0)] = Field(
         0.6, description="share of a whole wave that the last one takes"
     )
@@ -68,18 +61,14 @@ class Layer(Measured):
         2e-6, description="one row times a matrix, beside moving"
     )
     memory: Annotated[Share, found_in(0.3, 1.0)] = Field(0.8, description="share of the DRAM's peak")
-    cached: Annotated[Times, found_in(1.0, 8.0)] = Field(
-        2.0, description="rate of the L2 cache, in DRAM peaks"
-    )
+    cached: Annotated[Times, found_in(1.0, 8.0)] = Field(2.0, description="rate of the L2 cache, in DRAM peaks")
     room: Annotated[Times, found_in(0.2, 1.2)] = Field(
         0.7, description="share of the L2 cache for operands and results"
     )
     reduction: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
         1.9e-6, description="to sum parts of a cut loop, beside moving"
     )
-    added: Annotated[Times, found_in(0.0, 2.0)] = Field(
-        0.54, description="share of these sums' bytes that is moved"
-    )
+    added: Annotated[Times, found_in(0.0, 2.0)] = Field(0.54, description="share of these sums' bytes that is moved")
     quantiser: Annotated[Seconds, found_in(0.0, 10e-6, "s")] = Field(
         2.8e-6, description="launch of the input quantiser"
     )
@@ -87,26 +76,18 @@ class Layer(Measured):
     along: Annotated[Seconds, found_in(0.0, 4e-9, "s")] = Field(
         0.15e-9, description="quantiser, per element along a row, all rows together"
     )
-    quantising: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.64, description="quantiser, share of the DRAM's peak"
-    )
+    quantising: Annotated[Share, found_in(0.05, 1.0)] = Field(0.64, description="quantiser, share of the DRAM's peak")
 
 
 class Prefill(Measured):
     """Prompt attention with one key and value format, cache writes included."""
 
-    launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(
-        8.2e-6, description="of an attention in a graph"
-    )
-    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(
-        0.63, description="share of the peak, both products"
-    )
+    launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(8.2e-6, description="of an attention in a graph")
+    sustained: Annotated[Share, found_in(0.2, 1.0)] = Field(0.63, description="share of the peak, both products")
     exponential: Annotated[Times, found_in(0.0, 4.0)] = Field(
         0.31, description="softmax time, 1 being its exponentials on special-function units"
     )
-    block: Annotated[Times, found_in(0.0, 20_000.0)] = Field(
-        4300.0, description="clocks of a block beside its loop"
-    )
+    block: Annotated[Times, found_in(0.0, 20_000.0)] = Field(4300.0, description="clocks of a block beside its loop")
     wide: Annotated[Soft, found_in(0.0, 1.0)] = Field(
         0.28, description="share of `block` that grows with head elements (128: 1)"
     )
@@ -127,9 +108,7 @@ class Prefill(Measured):
 class Decode(Measured):
     """Attention of one query per sequence with one key and value format, cache writes included."""
 
-    launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(
-        8.1e-6, description="of an attention in a graph"
-    )
+    launch: Annotated[Seconds, found_in(0.0, 30e-6, "s")] = Field(8.1e-6, description="of an attention in a graph")
     block: Annotated[Seconds, found_in(0.0, 20e-6, "s")] = Field(
         2.9e-6, description="a block (sequence and key head), up to 128 keys"
     )
@@ -139,21 +118,16 @@ class Decode(Measured):
     query: Annotated[Seconds, found_in(0.0, 0.5e-6, "s")] = Field(
         0.019e-6, description="per query head that shares its keys"
     )
-    step: Annotated[Seconds, found_in(0.0, 6e-6, "s")] = Field(
-        1.06e-6, description="per 128 more keys of 128 elements"
-    )
+    step: Annotated[Seconds, found_in(0.0, 6e-6, "s")] = Field(1.06e-6, description="per 128 more keys of 128 elements")
     join: Annotated[Seconds, found_in(0.0, 12e-6, "s")] = Field(
         3.1e-6, description="kernel that joins key parts, from 129 keys"
     )
     memory: Annotated[Share, found_in(0.3, 1.0)] = Field(0.86, description="share of the DRAM's peak")
-    cached: Annotated[Times, found_in(1.0, 8.0)] = Field(
-        1.1, description="rate of keys in the L2 cache, in DRAM peaks"
-    )
+    cached: Annotated[Times, found_in(1.0, 8.0)] = Field(1.1, description="rate of keys in the L2 cache, in DRAM peaks")
     room: Annotated[Times, found_in(0.2, 1.2)] = Field(1.0, description="share of the L2 cache for keys")
     lone: bool = Field(
         False,
-        description="with a window or unshared keys, each query head has one block for all keys "
-        "(FlashAttention 2)",
+        description="with a window or unshared keys, each query head has one block for all keys (FlashAttention 2)",
     )
     stream: Times = Field(
         0.0,
@@ -165,8 +139,7 @@ class Decode(Measured):
         0.5e-6, description="with `lone` and shared keys: added to the launch"
     )
     copying: Annotated[Seconds, found_in(0.0, 15e-6, "s")] = Field(
-        5e-6,
-        description="the same, several sequences and key heads: copies of queries and results",
+        5e-6, description="the same, several sequences and key heads: copies of queries and results"
     )
 
 
@@ -175,12 +148,8 @@ class Experts(Measured):
 
     launch: Annotated[Seconds, found_in(0.0, 90e-6, "s")] = Field(30e-6, description="of all its kernels")
     sustained: Annotated[Share, found_in(0.05, 1.0)] = Field(0.45, description="share of the peak, products")
-    memory: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.98, description="share of the DRAM's peak, weights"
-    )
-    moved: Annotated[Share, found_in(0.05, 1.0)] = Field(
-        0.48, description="share of the DRAM's peak, activations"
-    )
+    memory: Annotated[Share, found_in(0.05, 1.0)] = Field(0.98, description="share of the DRAM's peak, weights")
+    moved: Annotated[Share, found_in(0.05, 1.0)] = Field(0.48, description="share of the DRAM's peak, activations")
     token: Annotated[Seconds, found_in(0.0, 100e-9, "s")] = Field(0.0, description="per token")
     local: Annotated[Seconds, found_in(0.0, 1.5e-6, "s")] = Field(0.0, description="per expert on the device")
     active: Annotated[Seconds, found_in(0.0, 3e-6, "s")] = Field(
@@ -189,13 +158,8 @@ class Experts(Measured):
     ragged: Annotated[Times, found_in(1.0, 6.0)] = Field(
         2.0, description="how much longer products take if the inner size is no multiple of 16"
     )
-    padding: Annotated[Times, found_in(0.0, 128.0)] = Field(
-        46.0, description="padded rows per expert with a token"
-    )
-    everywhere: bool = Field(
-        True,
-        description="activations of all experts are moved, also other devices'",
-    )
+    padding: Annotated[Times, found_in(0.0, 128.0)] = Field(46.0, description="padded rows per expert with a token")
+    everywhere: bool = Field(True, description="activations of all experts are moved, also other devices'")
 
 
 class Serving(Model):
@@ -204,8 +168,7 @@ class Serving(Model):
     title: Words = Field(description="stack and version")
     device: Name = Field(description="measured chip; on others uncalibrated")
     host: Annotated[Seconds, Field(ge=0, le=1)] = Field(
-        0.0,
-        description="host time per kernel; 0: kernels are in a graph",
+        0.0, description="host time per kernel; 0: kernels are in a graph"
     )
     layers: dict[str, Layer] = Field({}, description="format -> linear layers")
     prefill: dict[str, Prefill] = Field({}, description="key and value format -> prompts")

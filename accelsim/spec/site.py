@@ -23,13 +23,9 @@ class Site(Model):
     sustained_clock: Share | None = Field(None, description="share of the clock kept under load")
     dispatch: Floor | None = Field(None, description="host time per kernel in an eager framework")
     host_of_chip: bool = Field(
-        False,
-        description="use the host of the chip's calibration (`host`), if any, instead of `dispatch`",
+        False, description="use the host of the chip's calibration (`host`), if any, instead of `dispatch`"
     )
-    measured: bool = Field(
-        False,
-        description="the chip was measured here: intervals do not cover other labs",
-    )
+    measured: bool = Field(False, description="the chip was measured here: intervals do not cover other labs")
     fitted_on: str | None = Field(None, description="fitted measurements")
 
 

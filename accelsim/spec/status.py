@@ -66,15 +66,10 @@ def stray_rows(table: EnergyTable) -> Iterator[Stray]:
             if name not in rows:
                 near = nearest(name, rows)
                 yield Stray(
-                    ("status", column, name),
-                    f"the table has no {column} row {name!r}",
-                    "one of its rows",
-                    near,
+                    ("status", column, name), f"the table has no {column} row {name!r}", "one of its rows", near
                 )
     if status.network is not None and table.network is None:
-        yield Stray(
-            ("status", "network"), "the table has no energy of the network", "network: besides it", ""
-        )
+        yield Stray(("status", "network"), "the table has no energy of the network", "network: besides it", "")
 
 
 PRICED = ("mac", "vector", "register", "network", "sram")

@@ -101,12 +101,7 @@ def _at(name: str, node: int, cell: str, capacity_B: float, word_bits: float) ->
 
 
 def sram(
-    capacity_B: float,
-    word_bits: int = 64,
-    ports: int = 1,
-    banks: int = 1,
-    node_nm: float = 45,
-    cell: str = "itrs-lop",
+    capacity_B: float, word_bits: int = 64, ports: int = 1, banks: int = 1, node_nm: float = 45, cell: str = "itrs-lop"
 ) -> Sram:
     """Figures of an SRAM of ``capacity_B`` in all its ``banks``, by the rules of the module.
 
@@ -127,8 +122,11 @@ def sram(
         leakage_W=banks * one["leakage_W"] * (4 + 2 * ports) / 6,
         access_s=one["access_s"] * wide + wire_s_per_m(node_nm, cell) * distance_m,
         cycle_s=one["cycle_s"] * wide,
-        area_m2=area_m2, inside=inside, note=note, status=status,
-    )  # fmt: skip
+        area_m2=area_m2,
+        inside=inside,
+        note=note,
+        status=status,
+    )
 
 
 def wire_J_per_bit_m(node_nm: float) -> float:
@@ -149,9 +147,7 @@ def wire_s_per_m(node_nm: float, cell: str) -> float:
 def _check(capacity_B: float, word_bits: int, ports: int, banks: int, node_nm: float, cell: str) -> None:
     given = {"capacity_B": capacity_B, "word_bits": word_bits, "ports": ports, "banks": banks}
     problems = [
-        Problem(
-            f"{value} is too {'large' if value > LIMITS[name] else 'small'}", name, f"1 to {LIMITS[name]:,}"
-        )
+        Problem(f"{value} is too {'large' if value > LIMITS[name] else 'small'}", name, f"1 to {LIMITS[name]:,}")
         for name, value in given.items()
         if not 1 <= value <= LIMITS[name]
     ]
@@ -160,9 +156,7 @@ def _check(capacity_B: float, word_bits: int, ports: int, banks: int, node_nm: f
         problems.append(Problem(what, "banks", f"at most {int(capacity_B * 8 // word_bits)}"))
     nodes = sorted(coefficients())
     if not nodes[0] <= node_nm <= nodes[-1]:
-        expected = (
-            f"{nodes[0]} to {nodes[-1]} nm, where CACTI was run (energies alone: accelsim.spec.scaling)"
-        )
+        expected = f"{nodes[0]} to {nodes[-1]} nm, where CACTI was run (energies alone: accelsim.spec.scaling)"
         problems.append(Problem(f"no SRAM model at {node_nm:g} nm", "node_nm", expected))
     if cell not in CELLS:
         problems.append(Problem(f"no cell {cell!r}", "cell", " or ".join(CELLS), nearest(cell, CELLS)))

@@ -34,14 +34,7 @@ class Pattern:
 
 
 def feed(
-    dataflow: str,
-    rows: int,
-    length: int,
-    stride_B: int,
-    element_B: int = 1,
-    *,
-    skewed: bool = True,
-    start_B: int = 0,
+    dataflow: str, rows: int, length: int, stride_B: int, element_B: int = 1, *, skewed: bool = True, start_B: int = 0
 ) -> Pattern:
     """The row ports of an array of ``rows``: ``length`` steps of the matrix that streams.
 
@@ -63,9 +56,7 @@ def feed(
         step = clocks[:, None] - skewed * ports
         return np.where((step >= 0) & (step < length), start_B + step * time_B + ports * port_B, IDLE)
 
-    return Pattern(
-        f"{dataflow} feed", length + skewed * (rows - 1), element_B, np.zeros(rows, dtype=bool), at
-    )
+    return Pattern(f"{dataflow} feed", length + skewed * (rows - 1), element_B, np.zeros(rows, dtype=bool), at)
 
 
 def im2col(
@@ -78,8 +69,7 @@ def im2col(
     kernel column, channel), time steps through the output pixels. UsageError for sizes below 1 or a kernel that
     exceeds the input.
     """
-    _check(rows=rows, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
-           element_B=element_B)  # fmt: skip
+    _check(rows=rows, height=height, width=width, channels=channels, kernel=kernel, stride=stride, element_B=element_B)
     if kernel > min(height, width):
         raise UsageError(f"a kernel of {kernel} exceeds {height} x {width}", "kernel")
     if height * width * channels * element_B > LARGEST_IMAGE_B:
@@ -133,9 +123,7 @@ def strided(lanes: int, stride_B: int, clocks: int = 1, step_B: int = 0, element
     _whole(stride_B, element_B)
     _whole(step_B, element_B)
     offsets = np.arange(lanes) * stride_B
-    return Pattern(
-        "strided", clocks, element_B, np.zeros(lanes, dtype=bool), lambda t: t[:, None] * step_B + offsets
-    )
+    return Pattern("strided", clocks, element_B, np.zeros(lanes, dtype=bool), lambda t: t[:, None] * step_B + offsets)
 
 
 def size_problems(most: int = LARGEST, **sizes: int) -> list[Problem]:

@@ -61,12 +61,8 @@ class Quantity(NamedTuple):
 
 
 QUANTITIES: dict[str, Quantity] = {
-    "read_J": Quantity(
-        ("read_nJ",), 1e-9, ("w", "mat", "tree", "c^1/2"), (("w",), ("mat",), ("tree", "c^1/2"))
-    ),
-    "write_J": Quantity(
-        ("write_nJ",), 1e-9, ("one", "w", "c^1/2", "w c^1/2"), (("one", "w"), ("c^1/2", "w c^1/2"))
-    ),
+    "read_J": Quantity(("read_nJ",), 1e-9, ("w", "mat", "tree", "c^1/2"), (("w",), ("mat",), ("tree", "c^1/2"))),
+    "write_J": Quantity(("write_nJ",), 1e-9, ("one", "w", "c^1/2", "w c^1/2"), (("one", "w"), ("c^1/2", "w c^1/2"))),
     "leakage_W": Quantity(("leak_mW", "gate_leak_mW"), 1e-3, ("c^1/2", "c")),
     "access_s": Quantity(("access_ns",), 1e-9, ("one", "c^1/4", "c^1/2")),
     "cycle_s": Quantity(("cycle_ns",), 1e-9, ("one", "c^1/4")),

@@ -122,9 +122,7 @@ def _behind(last: Computed) -> list[Computed]:
     return order
 
 
-def evaluated(
-    node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]
-) -> list[Tensor]:
+def evaluated(node: Node, ins: list[Tensor | None], shapes: list[tuple[tuple[int, ...], str]]) -> list[Tensor]:
     """The outputs of ``node`` as constant tensors; values are computed now where all are small, else on first use."""
     made = [
         Tensor(name, shape, dtype, source=Computed(node, tuple(ins), index, tuple(shapes)))
@@ -143,12 +141,17 @@ def constant_tensor(name: str, values: Array) -> Tensor:
 
 
 _KINDS = {
-    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "object": "string",
+    "float64": "fp64",
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "object": "string",
     "bool": "bool",
     **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
     **{f"float8_{kind}": f"fp8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
-    "float4_e2m1fn": "fp4_e2m1fn", "float8_e8m0fnu": "e8m0",
-}  # fmt: skip
+    "float4_e2m1fn": "fp4_e2m1fn",
+    "float8_e8m0fnu": "e8m0",
+}
 
 
 def format_of(dtype: Any) -> str:

@@ -223,5 +223,10 @@ class Graph:
 
 
 def _copy_node(node: Node) -> Node:
-    return replace(node, inputs=list(node.inputs), outputs=list(node.outputs), attrs=dict(node.attrs),
-                   epilogue=[_copy_node(inner) for inner in node.epilogue])  # fmt: skip
+    return replace(
+        node,
+        inputs=list(node.inputs),
+        outputs=list(node.outputs),
+        attrs=dict(node.attrs),
+        epilogue=[_copy_node(inner) for inner in node.epilogue],
+    )

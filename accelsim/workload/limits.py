@@ -36,9 +36,7 @@ def check_sizes(graph: Graph) -> None:
         problems = [*tensors, *layers]
     else:
         shown = [*tensors[: TOLD // 2], *layers[: TOLD // 2]]
-        what = (
-            f"{len(tensors):,} tensors and {len(layers):,} layers are beyond the limits; here are the first"
-        )
+        what = f"{len(tensors):,} tensors and {len(layers):,} layers are beyond the limits; here are the first"
         problems = [Problem(what, graph.name, "a smaller model: fewer tokens, pixels or channels"), *shown]
     if problems:
         raise ModelError(problems)

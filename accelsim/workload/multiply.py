@@ -54,8 +54,7 @@ def matrix_kernel(node: Node, graph: Graph, arrays: list[Array | None]) -> list[
     if multiplies_floats(node.format):
         a, b = (shifted(x, node.attrs.get(key, 0)) for x, key in zip((a, b), ZERO_POINTS, strict=True))
         a, b = (
-            entering(x, graph.tensors[name].dtype, rounded)
-            for x, name in zip((a, b), node.inputs[:2], strict=True)
+            entering(x, graph.tensors[name].dtype, rounded) for x, name in zip((a, b), node.inputs[:2], strict=True)
         )
         node = replace(node, attrs={**node.attrs, **dict.fromkeys(ZERO_POINTS, 0)})
     rule = node.attrs.get("dot", "")

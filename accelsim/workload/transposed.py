@@ -162,8 +162,7 @@ class _Part(Generic[T]):
             return self._constant(added)
         before = [-run.low for run in runs]
         after = [
-            run.low + run.step * (run.taps - 1) + run.outputs - size
-            for run, size in zip(runs, g.size, strict=True)
+            run.low + run.step * (run.taps - 1) + run.outputs - size for run, size in zip(runs, g.size, strict=True)
         ]
         x = _padded(self._maker, x, [min(0, n) for n in before], [min(0, n) for n in after])
         y = self._add(

@@ -36,9 +36,7 @@ def check_values(graph: Graph, cores: int = 1) -> None:
     """TooLarge when computing values would take more memory than the limit; for before any is drawn."""
     needed_B = value_B(graph, cores)
     text = f"the values of {graph.name} take about {memory_text(needed_B)} of memory"
-    check_memory(
-        graph.name, needed_B, text, "--values off (time and energy without values), a smaller batch or model"
-    )
+    check_memory(graph.name, needed_B, text, "--values off (time and energy without values), a smaller batch or model")
 
 
 def _held_B(tensor: Tensor) -> int:
@@ -48,10 +46,7 @@ def _held_B(tensor: Tensor) -> int:
 
 def _frame_B(graph: Graph, node: Node) -> int:
     """Bytes of the input of a convolution or a pooling with its padding around it."""
-    if (
-        not any(node.attrs.get("pads") or ())
-        or not {"kernel_shape", "strides", "dilations"} <= node.attrs.keys()
-    ):
+    if not any(node.attrs.get("pads") or ()) or not {"kernel_shape", "strides", "dilations"} <= node.attrs.keys():
         return 0
     x = graph.tensors[node.inputs[0]]
     window = window_of(node, x.shape[2:])

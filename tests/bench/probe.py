@@ -190,11 +190,7 @@ def ranged(model: str, chip_name: str, dtype: str, method: str) -> dict[str, flo
 
 def searches(model: str, chip_name: str, effort: str) -> dict[str, float]:
     """All searches for mappings of a compilation: candidates that were tried, and the time of the searches alone."""
-    graph, chip, found = (
-        load_model(model),
-        load_chip(chip_name),
-        {"searches": 0.0, "tried": 0.0, "seconds": 0.0},
-    )
+    graph, chip, found = (load_model(model), load_chip(chip_name), {"searches": 0.0, "tried": 0.0, "seconds": 0.0})
     best = ProductSearch.best
 
     def measured(search: ProductSearch) -> Choice:

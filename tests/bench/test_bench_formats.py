@@ -62,16 +62,12 @@ def test_cast_and_encode(benchmark: Any, figure: Any, name: str) -> None:
     assert all(held)
 
 
-@pytest.mark.parametrize(
-    "name", [row.name for row in FORMATS.values() if row.kind == "block" and row.name != "mxint8"]
-)
+@pytest.mark.parametrize("name", [row.name for row in FORMATS.values() if row.kind == "block" and row.name != "mxint8"])
 def test_blocks(benchmark: Any, figure: Any, name: str) -> None:
     """An MX cast against the cast of its elements alone: what scales cost."""
     x = np.random.default_rng(0).standard_normal((COUNT // 1024, 1024)).astype(np.float32)
     found = benchmark.pedantic(
-        lambda: best(lambda: mx.cast(x, name), lambda: codec.cast(x, get(name).element)),
-        rounds=1,
-        iterations=1,
+        lambda: best(lambda: mx.cast(x, name), lambda: codec.cast(x, get(name).element)), rounds=1, iterations=1
     )
     figure(
         f"{name} / {get(name).element}",

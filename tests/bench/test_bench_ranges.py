@@ -14,14 +14,7 @@ from accelsim.workload.graph import Array
 ELEMENTS = 64 * 112 * 112
 """The largest activation of ResNet-50 (batch 1)."""
 
-BARS_MS = {
-    "absmax": 5.0,
-    "percentile": 5.0,
-    "percentile-ort": 5.0,
-    "mse": 60.0,
-    "entropy": 60.0,
-    "entropy-ort": 400.0,
-}
+BARS_MS = {"absmax": 5.0, "percentile": 5.0, "percentile-ort": 5.0, "mse": 60.0, "entropy": 60.0, "entropy-ort": 400.0}
 
 
 def best(call: Any, repeats: int = 7) -> float:

@@ -91,24 +91,22 @@ def test_candidates_per_second(
 ) -> None:
     """The time for so many candidates as are wanted in a second: scored, ruled out by a bound, copies, or too large."""
     found = once(benchmark, lambda: probe("searches", model, chip, effort))
-    note = f"{found['tried']:,.0f} candidates in {found['searches']:.0f} searches, {found['per_second']:,.0f} per second"
+    note = (
+        f"{found['tried']:,.0f} candidates in {found['searches']:.0f} searches, {found['per_second']:,.0f} per second"
+    )
     what = f"mappings of {model} on {chip}, search {effort}: {wanted:,.0f} candidates"
     assert figure(what, wanted / found["per_second"], " s", 1.0, note).holds
 
 
 @pytest.mark.parametrize(("chip", "dtype"), RESNET_TARGETS)
 @pytest.mark.parametrize("values", ["exact", "off"])
-def test_resnet50_memory(
-    benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str, values: str
-) -> None:
+def test_resnet50_memory(benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str, values: str) -> None:
     found = once(benchmark, lambda: probe("end-to-end", "resnet50", chip, dtype, values))
     assert figure(f"ResNet-50 on {chip}, values {values}: peak memory", found["rss_MB"], " MB", 700).holds
 
 
 @pytest.mark.parametrize(("chip", "dtype"), RESNET_TARGETS)
-def test_resnet50_exact_against_onnxruntime(
-    benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str
-) -> None:
+def test_resnet50_exact_against_onnxruntime(benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str) -> None:
     """Everything is prepared: a compiled program here, a session there; the two take turns in one process.
 
     The bar is the time of ONNX Runtime, or that of NumPy's bare products where its BLAS is slower: no simulator in NumPy
@@ -122,9 +120,7 @@ def test_resnet50_exact_against_onnxruntime(
     held = [figure(f"{name} / ORT run or NumPy's products", ours / bare, " x", RATIO, note).holds]
     if dtype == "int8":
         note = f"ORT {found['ort_integer']:.3f} s (ConvInteger, MatMulInteger, requantisation in float)"
-        same = figure(
-            f"{name} / ORT run of the same int8 graph", ours / found["ort_integer"], " x", RATIO, note
-        )
+        same = figure(f"{name} / ORT run of the same int8 graph", ours / found["ort_integer"], " x", RATIO, note)
         held.append(same.holds)
         note = f"ORT {found['ort_static']:.3f} s (quantised by ORT: uint8 activations, other scales)"
         figure(f"{name} / ORT run of its own int8 model", ours / found["ort_static"], " x", None, note)
@@ -137,36 +133,26 @@ def test_tensor_core_values_against_onnxruntime(
 ) -> None:
     """ResNet-50 in FP16 on an A100 with every sum of its Tensor Cores to the bit, and with sums of the library."""
     found = once(benchmark, lambda: probe("against-ort", "resnet50", "a100-80-sxm", "fp16", values))
-    note = (
-        f"{found[values]:.3f} s; ORT {found['ort']:.3f} s in fp32, NumPy's products {found['products']:.3f} s"
-    )
-    assert figure(
-        f"ResNet-50 on an A100, {values} fp16 / ORT", found[values] / found["ort"], " x", bar, note
-    ).holds
+    note = f"{found[values]:.3f} s; ORT {found['ort']:.3f} s in fp32, NumPy's products {found['products']:.3f} s"
+    assert figure(f"ResNet-50 on an A100, {values} fp16 / ORT", found[values] / found["ort"], " x", bar, note).holds
 
 
 @pytest.mark.parametrize(("chip", "dtype"), RESNET_TARGETS)
-def test_resnet50_whole_against_onnxruntime(
-    benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str
-) -> None:
+def test_resnet50_whole_against_onnxruntime(benchmark: Any, probe: Probe, figure: Any, chip: str, dtype: str) -> None:
     """From nothing to results, each in a fresh process, weights in memory: load, compile (int8: ranges) and simulate
     here, session and first run there. The ratio to a run of a session that is there already has no bar."""
 
     def measure() -> tuple[dict[str, float], dict[str, float]]:
         ours = [probe("end-to-end", "resnet50", chip, dtype, "exact") for _ in range(REPEATS)]
         theirs = [probe("ort", "resnet50") for _ in range(REPEATS)]
-        return min(ours, key=lambda each: each["total"]), min(
-            theirs, key=lambda each: each["session"] + each["run"]
-        )
+        return min(ours, key=lambda each: each["total"]), min(theirs, key=lambda each: each["session"] + each["run"])
 
     ours, theirs = once(benchmark, measure)
     name, total = f"ResNet-50 on {chip}, exact {dtype}: load + compile + simulate", ours["total"]
     note = f"load {ours['load']:.2f} + compile {ours['compile']:.2f} + simulate {ours['simulate']:.2f} s; "
     note += f"ORT session {theirs['session']:.2f} + run {theirs['run']:.3f} s"
     figure(f"{name} / ORT run", total / theirs["run"], " x", None, "the same figures")
-    assert figure(
-        f"{name} / ORT session + run", total / (theirs["session"] + theirs["run"]), " x", RATIO, note
-    ).holds
+    assert figure(f"{name} / ORT session + run", total / (theirs["session"] + theirs["run"]), " x", RATIO, note).holds
 
 
 @pytest.mark.parametrize("method", ["absmax", "entropy"])
@@ -228,9 +214,7 @@ def test_time_is_linear_in_the_nodes(
 
     few, many = once(benchmark, measure)
     name, held = f"{kind} of {NODES[1]:,} nodes on {chip[0]}", []
-    note = (
-        f"{many['commands']:,.0f} commands; simulate {many['simulate']:.1f}, account {many['account']:.1f} s"
-    )
+    note = f"{many['commands']:,.0f} commands; simulate {many['simulate']:.1f}, account {many['account']:.1f} s"
     held.append(figure(f"{name}: compile", many["compile"], " s", COMPILE_S, note).holds)
     for part in ("compile", "simulate", "account"):
         ratio = many[part] / few[part] * NODES[0] / NODES[1]

@@ -52,16 +52,8 @@ def cpu_of(command: list[str], environment: dict[str, str] | None = None) -> flo
 def test_import(benchmark: Any, figure: Any) -> None:
     whole = benchmark.pedantic(lambda: cpu_of([sys.executable, "-c", "import accelsim"]), rounds=REPEATS)
     code = [sys.executable, "-c", IMPORT]
-    api = min(
-        float(subprocess.run(code, check=True, capture_output=True, text=True).stdout) for _ in range(REPEATS)
-    )
-    figure(
-        "import of load_chip, compile and simulate",
-        api,
-        " s",
-        None,
-        "numpy and simpy included",
-    )
+    api = min(float(subprocess.run(code, check=True, capture_output=True, text=True).stdout) for _ in range(REPEATS))
+    figure("import of load_chip, compile and simulate", api, " s", None, "numpy and simpy included")
     assert figure("import accelsim, the start of Python included", whole, " s", 0.1).holds
 
 

@@ -16,12 +16,8 @@ def main() -> int:
     names = "; ".join(f"{name}: {row.about}" for name, row in FUZZERS.items())
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__, epilog=names)
     parser.add_argument("name", choices=[*FUZZERS, "all"])
-    parser.add_argument(
-        "--seeds", help="17, or 0:1000 (without the last); default: as many as the fuzzer's row says"
-    )
-    parser.add_argument(
-        "--part", type=int, default=0, help="draw only this part of the seeds, of --parts many"
-    )
+    parser.add_argument("--seeds", help="17, or 0:1000 (without the last); default: as many as the fuzzer's row says")
+    parser.add_argument("--part", type=int, default=0, help="draw only this part of the seeds, of --parts many")
     parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -142,9 +142,7 @@ def _value(option: click.Option, name: str, rng: random.Random) -> str:
         return rng.choice(VALUES[name])
     if draw < 0.75 and isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
         return str(rng.choice((1, 2, 3, 7, 16, 0.5)))
-    return rng.choice(
-        FILES if draw < 0.85 or (isinstance(option.type, click.Path) and draw < 0.95) else HOSTILE
-    )
+    return rng.choice(FILES if draw < 0.85 or (isinstance(option.type, click.Path) and draw < 0.95) else HOSTILE)
 
 
 def _spoil(words: list[str], rng: random.Random) -> None:
@@ -171,9 +169,7 @@ def attempt(words: list[str], folder: Path) -> None:
     before = dict(_contents(folder))
     result = CliRunner().invoke(main, words, catch_exceptions=False)
     after = dict(_contents(folder))
-    pairs = dict.fromkeys(
-        zip(["", *words], words, strict=False)
-    )  # an option twice with one file names it once
+    pairs = dict.fromkeys(zip(["", *words], words, strict=False))  # an option twice with one file names it once
     named = [LINKS.get(word, word) for _, word in pairs]  # an output follows a link
     shown = [word[:80] for word in words]
     assert result.exit_code in (0, 1, 2), f"exit code {result.exit_code}: {shown}"
@@ -184,9 +180,7 @@ def attempt(words: list[str], folder: Path) -> None:
     lost = [
         name
         for name, content in before.items()
-        if after.get(name) != content
-        and not name.startswith(("old", "dangling", "report"))
-        and named.count(name) != 1
+        if after.get(name) != content and not name.startswith(("old", "dangling", "report")) and named.count(name) != 1
     ]
     assert not lost, f"{shown} changed {lost}"
     if result.exit_code == 2:

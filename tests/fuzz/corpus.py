@@ -30,9 +30,7 @@ def info(name: str, dims: Sequence[Any] | None, kind: int = TensorProto.FLOAT) -
     return helper.make_tensor_value_info(name, kind, dims)
 
 
-def graph(
-    nodes: Sequence[Node], inputs: Sequence[Any], outputs: Sequence[Any], constants: Mapping[str, Any]
-) -> Any:
+def graph(nodes: Sequence[Node], inputs: Sequence[Any], outputs: Sequence[Any], constants: Mapping[str, Any]) -> Any:
     """A GraphProto with its constants as initialisers."""
     values = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     return helper.make_graph(list(nodes), "g", list(inputs), list(outputs), values)
@@ -256,9 +254,7 @@ def loop() -> Model:
 def scan() -> Model:
     body = graph([node("Add", "s e", "t"), node("Identity", "t", "o")], [info("s", [3]), info("e", [3])],
                  [info("t", [3]), info("o", [3])], {})  # fmt: skip
-    return model(
-        [node("Scan", "i x", "z y", body=body, num_scan_inputs=1)], [info("x", [4, 3])], "z y", i=weights(3)
-    )
+    return model([node("Scan", "i x", "z y", body=body, num_scan_inputs=1)], [info("x", [4, 3])], "z y", i=weights(3))
 
 
 def functions() -> Model:
@@ -300,9 +296,7 @@ def contrib() -> Model:
 
 def typed_data() -> Model:
     """Initialisers in the typed fields instead of raw bytes."""
-    made = model(
-        [node("MatMul", "x w", "a"), node("Add", "a b", "c"), node("Gather", "c i", "y")], [info("x", [2, 3])]
-    )
+    made = model([node("MatMul", "x w", "a"), node("Add", "a b", "c"), node("Gather", "c i", "y")], [info("x", [2, 3])])
     made.graph.initializer.extend([
         helper.make_tensor("w", 1, [3, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
         helper.make_tensor("b", 1, [2], [1.0, 2.0]),
@@ -334,11 +328,7 @@ def matvec() -> Model:
 
 
 def sampled() -> Model:
-    nodes = [
-        node("AffineGrid", "th si", "g"),
-        node("GridSample", "x g", "s"),
-        node("RoiAlign", "s r ri", "y"),
-    ]
+    nodes = [node("AffineGrid", "th si", "g"), node("GridSample", "x g", "s"), node("RoiAlign", "s r ri", "y")]
     return model(nodes, [info(*X)], opset=20, th=weights(1, 2, 3), si=np.array([1, 2, 4, 4], np.int64),
                  r=np.array([[0, 0, 2, 2]], np.float32), ri=np.array([0], np.int64))  # fmt: skip
 

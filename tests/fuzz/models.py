@@ -75,13 +75,7 @@ def _few_options(path: Path, rng: random.Random) -> Request:
     batch, scheme = rng.choice((None, None, None, 1, 2)), rng.choice(("symmetric", "affine"))
     weights = rng.choice(("model", "model", "random:1"))
     return Request(
-        path,
-        _chip(chip),
-        dtype=rng.choice(formats),
-        values=values,
-        batch=batch,
-        scheme=scheme,
-        weights=weights,
+        path, _chip(chip), dtype=rng.choice(formats), values=values, batch=batch, scheme=scheme, weights=weights
     )
 
 

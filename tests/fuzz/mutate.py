@@ -12,20 +12,7 @@ import onnx
 INTEGERS = (0, 1, 2, 3, 5, 7, 16, 33, 64, 65, 1000, 2**15, 2**31 - 1, 2**31, 10**9, 2**40, 2**62, 2**63 - 1, -1, -2, -7,
             -(2**31), -(2**63))  # fmt: skip
 REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e38, -1e38, float("inf"), float("-inf"), float("nan"))
-TEXTS = (
-    "",
-    "x",
-    "y",
-    " ",
-    "../x",
-    "NOTSET",
-    "SAME_LOWER",
-    "é" * 40,
-    "a/b\x1b[31m",
-    "ai.onnx.ml",
-    "linear",
-    "name",
-)
+TEXTS = ("", "x", "y", " ", "../x", "NOTSET", "SAME_LOWER", "é" * 40, "a/b\x1b[31m", "ai.onnx.ml", "linear", "name")
 
 
 def mutate(model: onnx.ModelProto, rng: random.Random) -> onnx.ModelProto:
@@ -238,9 +225,7 @@ def _external(model: onnx.ModelProto, rng: random.Random) -> None:
         if rng.random() < 0.6:
             value = rng.choice(("data.bin", "data.bin", "../data.bin", "/etc/passwd", "", ".", "link.bin", "0", "4",
                                 "-1", "1e3", "99999999999999999999", "x", "16"))  # fmt: skip
-            tensor.external_data.add(
-                key=key, value="data.bin" if key == "location" and rng.random() < 0.5 else value
-            )
+            tensor.external_data.add(key=key, value="data.bin" if key == "location" and rng.random() < 0.5 else value)
 
 
 def _dimension(model: onnx.ModelProto, rng: random.Random) -> None:
@@ -258,15 +243,9 @@ def _attribute_number(model: onnx.ModelProto, rng: random.Random) -> None:
     """A number within an attribute or a small integer constant: axes, sizes, pads, indices."""
     from onnx import numpy_helper
 
-    attrs = [
-        each
-        for each in _messages(model)
-        if each.DESCRIPTOR.name == "AttributeProto" and (each.ints or each.i)
-    ]
+    attrs = [each for each in _messages(model) if each.DESCRIPTOR.name == "AttributeProto" and (each.ints or each.i)]
     small = [
-        each
-        for each in model.graph.initializer
-        if each.data_type == 7 and each.raw_data and not each.data_location
+        each for each in model.graph.initializer if each.data_type == 7 and each.raw_data and not each.data_location
     ]
     if small and rng.random() < 0.5:
         tensor = rng.choice(small)
@@ -370,11 +349,7 @@ def _function(model: onnx.ModelProto, rng: random.Random) -> None:
     node = onnx.NodeProto()
     node.CopyFrom(model.graph.node[at])
     domain = rng.choice(("own", "own", "", "ai.onnx.ml"))
-    inner = (
-        [node]
-        if rng.random() < 0.9
-        else [node, onnx.helper.make_node("F", node.input[:1], ["z"], domain=domain)]
-    )
+    inner = [node] if rng.random() < 0.9 else [node, onnx.helper.make_node("F", node.input[:1], ["z"], domain=domain)]
     sets = list(model.opset_import) if rng.random() < 0.9 else []
     made = onnx.helper.make_function(domain, "F", list(node.input), list(node.output), inner, sets)
     model.functions.append(made)
@@ -394,15 +369,11 @@ def _quantised(model: onnx.ModelProto, rng: random.Random) -> None:
     length = rng.choice((None, None, None, 1, 3, 0))
     dims, count = ([], 1) if length is None else ([length], length)
     model.graph.initializer.append(onnx.helper.make_tensor(f"{name}.s", 1, dims, [scale] * count))
-    model.graph.initializer.append(
-        onnx.helper.make_tensor(f"{name}.z", kind, dims, [rng.choice((0, 0, 3))] * count)
-    )
+    model.graph.initializer.append(onnx.helper.make_tensor(f"{name}.z", kind, dims, [rng.choice((0, 0, 3))] * count))
     ends = [f"{name}.s", f"{name}.z"][: rng.choice((1, 2, 2))]
     model.graph.node[at].input[0] = f"{name}.d"
     pair = [
-        onnx.helper.make_node(
-            "QuantizeLinear", [name, *ends], [f"{name}.q"], axis=rng.choice((1, 1, 0, -1, 7))
-        ),
+        onnx.helper.make_node("QuantizeLinear", [name, *ends], [f"{name}.q"], axis=rng.choice((1, 1, 0, -1, 7))),
         onnx.helper.make_node("DequantizeLinear", [f"{name}.q", *ends], [f"{name}.d"]),
     ]
     rest = list(model.graph.node)

@@ -60,11 +60,7 @@ class RandomGraph:
         return self.b.constant(self.fresh("w"), self.rng.standard_normal(shape) / max(1, depth) ** 0.5)
 
     def input(self) -> str:
-        rank = (
-            self.pick([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
-            if self.count
-            else self.pick([1, 2, 2, 3, 3, 4, 4, 4, 5])
-        )
+        rank = self.pick([0, 1, 2, 2, 3, 3, 4, 4, 4, 5]) if self.count else self.pick([1, 2, 2, 3, 3, 4, 4, 4, 5])
         return self.b.input(self.fresh("x"), [self.pick([1, 2, 3, 4, 5, 7]) for _ in range(rank)])
 
     def op(self, op: str, inputs: list[str], **attrs: Any) -> str:
@@ -120,9 +116,7 @@ class RandomGraph:
         return self.op("Where", [flags, *self.rng.permutation([x, self.side(self.shape(x))]).tolist()])
 
     def cast(self, x: str) -> str:
-        return self.op(
-            "Cast", [self.op("Cast", [x], to=self.pick(["fp16", "bf16", "int32", "int64"]))], to="fp32"
-        )
+        return self.op("Cast", [self.op("Cast", [x], to=self.pick(["fp16", "bf16", "int32", "int64"]))], to="fp32")
 
     def matmul(self, x: str) -> str:
         shape = self.shape(x)
@@ -180,9 +174,7 @@ class RandomGraph:
         op = self.pick(["MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"])
         if op.startswith("Global"):
             return self.op(op, [x])
-        extra = {"MaxPool": {}, "AveragePool": {"count_include_pad": self.pick([0, 1])}, "LpPool": {"p": 2}}[
-            op
-        ]
+        extra = {"MaxPool": {}, "AveragePool": {"count_include_pad": self.pick([0, 1])}, "LpPool": {"p": 2}}[op]
         window = self.window(self.shape(x)[2:])
         if op == "LpPool":
             window["pads"] = [0] * len(window["pads"])
@@ -229,14 +221,10 @@ class RandomGraph:
             names = [self.fresh("part"), self.fresh("part")]
             cut = int(self.rng.integers(1, shape[axis]))
             node = self.fresh("split")
-            return self.b.ops("Split", [x], names, node, axis=axis, split=[cut, shape[axis] - cut])[
-                self.pick([0, 1])
-            ]
+            return self.b.ops("Split", [x], names, node, axis=axis, split=[cut, shape[axis] - cut])[self.pick([0, 1])]
         if kind == "slice":
             begin = int(self.rng.integers(shape[axis]))
-            return self.op(
-                "Slice", [x], starts=[begin], ends=[shape[axis]], axes=[axis], steps=[self.pick([1, 2])]
-            )
+            return self.op("Slice", [x], starts=[begin], ends=[shape[axis]], axes=[axis], steps=[self.pick([1, 2])])
         if kind == "gather":
             places = self.rng.integers(0, shape[axis], self.pick([(), (2,), (2, 2)]))
             return self.op("Gather", [x, self._places(places)], axis=axis)
@@ -278,9 +266,7 @@ class RandomGraph:
             return self.op("GatherElements", [x, found], axis=axis)
         k = int(self.rng.integers(1, shape[axis] + 1))
         names = [self.fresh("best"), self.fresh("places")]
-        values, places = self.b.ops(
-            "TopK", [x], names, self.fresh("top"), k=k, axis=axis, largest=1, sorted=1
-        )
+        values, places = self.b.ops("TopK", [x], names, self.fresh("top"), k=k, axis=axis, largest=1, sorted=1)
         return values if self.flip() else self.op("GatherElements", [x, places], axis=axis)
 
 

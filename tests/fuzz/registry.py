@@ -36,22 +36,14 @@ class Fuzzer:
 
 
 FUZZERS: dict[str, Fuzzer] = {
-    "models": Fuzzer(
-        "models", "mutated ONNX models, through import, compilation and simulation", 30, 10_000, 120
-    ),
-    "nodes": Fuzzer(
-        "nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 120
-    ),
+    "models": Fuzzer("models", "mutated ONNX models, through import, compilation and simulation", 30, 10_000, 120),
+    "nodes": Fuzzer("nodes", "mutated models of the test suite of ONNX (1,884 of one node each)", 0, 10_000, 120),
     "command_lines": Fuzzer(
         "command_lines", "command lines, valid and hostile, with files of all kinds", 30, 10_000, 60
     ),
     "specs": Fuzzer("specs", "mutated spec files of every kind, shown, read back and run", 30, 20_000, 60),
-    "graphs": Fuzzer(
-        "graphs", "random graphs with all options of a run: values, laws, reports", 8, 2_000, limit_s=120
-    ),
+    "graphs": Fuzzer("graphs", "random graphs with all options of a run: values, laws, reports", 8, 2_000, limit_s=120),
     "saved": Fuzzer("saved", "saved runs with edited files, repeated and compared", 10, 2_000, 60),
-    "bad_cases": Fuzzer(
-        "bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB
-    ),
+    "bad_cases": Fuzzer("bad_cases", "cases of known fate, for the test of the harness", 0, 0, limit_s=1, limit_B=GIB),
 }
 """Name -> fuzzer."""

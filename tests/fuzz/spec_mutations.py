@@ -35,9 +35,7 @@ def mutate_tree(tree: Any, rng: random.Random) -> Any:
 
 def override(tree: Any, rng: random.Random) -> str:
     """``path=value`` for a field of a chip."""
-    path = rng.choice(
-        [path for path in _places(tree, ()) if path[-1] not in ("source", "note", "as_of", "title")]
-    )
+    path = rng.choice([path for path in _places(tree, ()) if path[-1] not in ("source", "note", "as_of", "title")])
     return f"{'.'.join(map(str, path))}={_text(_near(_at(tree, path), rng))}"
 
 
@@ -67,9 +65,7 @@ def mutate_text(text: str, rng: random.Random) -> str:
         elif kind == 6 and lines[at]:
             place = rng.randrange(len(lines[at]))
             lines[at] = (
-                lines[at][:place]
-                + rng.choice("{}[]:,&*!|>%@`'\"#-?~\t \x00\x07é\ufeff")
-                + lines[at][place + 1 :]
+                lines[at][:place] + rng.choice("{}[]:,&*!|>%@`'\"#-?~\t \x00\x07é\ufeff") + lines[at][place + 1 :]
             )
         else:
             lines[at] = re.sub(r":.*", lambda _: f": {rng.choice(TEXTS)}", lines[at], count=1)

@@ -39,11 +39,7 @@ INTO = {
 OVERRIDDEN, DERIVED, AS_TEXT, CLAIMING = 0.4, 0.1, 0.15, 0.5
 """Shares of the cases that change a chip by ``--set``, that state a chip by what differs from another; of files whose
 text is mutated and not its tree, and of chips that keep what contradicts the rest as soon as it changes."""
-WORKLOADS = ("mlp?hidden=16,layers=2",) * 5 + (
-    "cnn",
-    "gemm?M=5,N=7,K=9",
-    "gpt-decode?layers=1,hidden=32,heads=2,seq=5",
-)
+WORKLOADS = ("mlp?hidden=16,layers=2",) * 5 + ("cnn", "gemm?M=5,N=7,K=9", "gpt-decode?layers=1,hidden=32,heads=2,seq=5")
 
 
 ready = compile_loops
@@ -127,9 +123,7 @@ def _use(chip: Chip, rng: random.Random) -> None:
         file.write_text(show(chip), encoding="utf-8", errors="surrogatepass")
         assert load_chip(file).model_dump() == chip.model_dump(), "what is shown is another chip"
     followed = all(each.memory.dram is not None for each in chip.memories.values())
-    model = rng.choice(
-        ("bandwidth", "bandwidth", "ideal", "pattern", "bank") if followed else ("bandwidth", "ideal")
-    )
+    model = rng.choice(("bandwidth", "bandwidth", "ideal", "pattern", "bank") if followed else ("bandwidth", "ideal"))
     dataflow = rng.choice((None, None, None, "ws", "os", "is")) if chip.matrix else None
     asked, batch = rng.choice(WORKLOADS), rng.choice((None, None, 1, 3))
     job = prepare(Request(asked, chip, values="off", batch=batch, memory_model=model, dataflow=dataflow))

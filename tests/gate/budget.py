@@ -66,9 +66,7 @@ def _grown(spent: Spent, expected: Mapping[str, float]) -> Iterator[str]:
         yield f"  tests/{name} grew from {expected.get(name, 0.0):.1f} to {grown[name]:.1f}"
 
 
-def summary(
-    spent: Spent, skipped: Mapping[str, int], limits: Mapping[str, float], shard: int
-) -> Iterator[str]:
+def summary(spent: Spent, skipped: Mapping[str, int], limits: Mapping[str, float], shard: int) -> Iterator[str]:
     """Yield what a run cost, by part and module, what it skipped, and how much of its budget it used."""
     everything: Counter[str] = Counter()
     for functions in spent.tests_s.values():
@@ -94,7 +92,5 @@ def _by(part: Callable[[str], str], costs: Mapping[str, float]) -> dict[str, flo
 def _columns(costs: Mapping[str, float], count: int) -> str:
     cells = [f"{name} {cost:.0f} s" for name, cost in sorted(costs.items(), key=lambda each: -each[1])]
     width = max(map(len, cells), default=0) + 2
-    rows = [
-        "".join(f"{cell:{width}}" for cell in cells[at : at + count]) for at in range(0, len(cells), count)
-    ]
+    rows = ["".join(f"{cell:{width}}" for cell in cells[at : at + count]) for at in range(0, len(cells), count)]
     return "\n".join(f"  {row.rstrip()}" for row in rows)

@@ -88,15 +88,11 @@ def steps() -> Iterator[Step]:
         yield Step(f"tests, {tier.replace('-', ' ')}", tests, _counts)
     for at in range(SHARDS):
         part = str(at + SHARDS * turn())
-        yield Step(
-            f"fuzz, part {at}", ("tests.fuzz", "all", "--part", part, "--parts", str(FUZZ_PARTS)), _last_line
-        )
+        yield Step(f"fuzz, part {at}", ("tests.fuzz", "all", "--part", part, "--parts", str(FUZZ_PARTS)), _last_line)
     yield Step("checks against the outside", ("accelsim", "validate"), _last_line)
     covered = (*PYTEST, "--tier", "core", "--cov", "--cov-report=term:skip-covered")
     yield Step("line coverage by the gate", (*covered, f"--cov-fail-under={LEAST_COVERED}"), _coverage)
-    yield Step(
-        "planted faults, which test reaches which line", ("tests.mutants", "--only-measure"), _last_line
-    )
+    yield Step("planted faults, which test reaches which line", ("tests.mutants", "--only-measure"), _last_line)
     for at in range(SHARDS):
         planted = ("tests.mutants", "--seed", SAMPLE, "--part", str(at))
         yield Step(f"{PLANTED} {at}", planted, _killed)
@@ -184,9 +180,7 @@ def page(done: dict[str, Done]) -> str:
     ]  # fmt: skip
     for name, row in done.items():
         passed = "passed" if row.passed else "**failed**"
-        lines.append(
-            f"| {name} | {passed} | {row.said.replace('|', '')} | {row.cpu_s} | {row.commit} | {row.at} |"
-        )
+        lines.append(f"| {name} | {passed} | {row.said.replace('|', '')} | {row.cpu_s} | {row.commit} | {row.at} |")
     killed = faults(done)
     if killed:
         lines += ["", f"Planted faults, of which {LEAST_KILLED:.0%} must be killed:", ""]
@@ -207,9 +201,7 @@ def faults(done: dict[str, Done]) -> dict[str, tuple[int, int]]:
 
 def main() -> int:
     """Run what is left; return 1 if a step failed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.gate.evidence", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.gate.evidence", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", default="", help="only steps whose names contain this")
     parser.add_argument("--again", action="store_true", help="run steps again that passed")
     asked = parser.parse_args()

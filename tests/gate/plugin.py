@@ -15,20 +15,7 @@ from tests.gate.budget import CORE_LOOPS, SHARD_LOOPS, allowed_skips, overruns, 
 from tests.gate.costs import Costs, function
 from tests.gate.laws import choose_seed, draw_few, is_law, name_examples
 from tests.gate.meter import ROLE, Meter, Spent
-from tests.gate.tiers import (
-    CORE,
-    FULL,
-    SHARDS,
-    SHARE,
-    TIERS,
-    Case,
-    expected,
-    kinds,
-    measured,
-    roles,
-    shard_in,
-    turn,
-)
+from tests.gate.tiers import CORE, FULL, SHARDS, SHARE, TIERS, Case, expected, kinds, measured, roles, shard_in, turn
 from tests.helpers import doc_cache
 
 LIMITS = {
@@ -40,14 +27,10 @@ LIMITS = {
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options of the gate to pytest."""
-    parser.addoption(
-        "--tier", choices=TIERS, default="all", help="run the tests of a tier (tests/gate/tiers.py)"
-    )
+    parser.addoption("--tier", choices=TIERS, default="all", help="run the tests of a tier (tests/gate/tiers.py)")
     parser.addoption("--costs", action="store_true", help="write to tests/costs.txt what ran in full")
     parser.addoption("--result", type=Path, help="write counts of outcomes and costs to a JSON file")
-    parser.addoption(
-        "--shuffle", action="store_true", help="run modules, and tests of a module, in an order by seed"
-    )
+    parser.addoption("--shuffle", action="store_true", help="run modules, and tests of a module, in an order by seed")
 
 
 UNLISTED = 0.02
@@ -190,9 +173,7 @@ def in_full(item: pytest.Item) -> bool:
 
 
 def _case(item: pytest.Item) -> Case:
-    return Case(
-        item.nodeid, is_law(item), item.get_closest_marker("gate") is not None, _group(item) == COMPILED
-    )
+    return Case(item.nodeid, is_law(item), item.get_closest_marker("gate") is not None, _group(item) == COMPILED)
 
 
 def dearest_first(items: list[pytest.Item], cost: Callable[[str], float]) -> None:

@@ -60,9 +60,7 @@ TIERS = ("all", "core", "fast", "gate", "picked", *(f"shard-{at}" for at in rang
 def limit(costs: Costs) -> float:
     """Return the calibration loops that one function may take in the core, so that all take ``CORE_TESTS``."""
     rest = sum(
-        max(0.0, cost - listed)
-        for name, (cost, listed) in _listed(costs).items()
-        if directory(name) not in EVIDENCE
+        max(0.0, cost - listed) for name, (cost, listed) in _listed(costs).items() if directory(name) not in EVIDENCE
     )
     rows = [
         (_in_core(cost, name, costs), kind.cases)
@@ -92,9 +90,7 @@ def roles(cases: Sequence[Case], costs: Costs, tier: str, now: int) -> dict[str,
     shard = shard_in(tier, now)
     place, most = shards(costs), limit(costs)
     full = {
-        case.nodeid: FULL
-        for case in cases
-        if dear(case, costs, most) and shard_of(case.nodeid, place, costs) == shard
+        case.nodeid: FULL for case in cases if dear(case, costs, most) and shard_of(case.nodeid, place, costs) == shard
     }
     return found | full if tier == "gate" else full
 
@@ -116,9 +112,7 @@ def shards(costs: Costs) -> dict[str, int]:
     for name, cost in (costs.functions | costs.modules).items():
         if directory(name) in EVIDENCE:
             weights[module(name)] += cost if "::" not in name else 0.0
-        elif (
-            "::" in name and not _spreads(name, costs) and (cost > most or costs.kinds.get(name, Kind()).what)
-        ):
+        elif "::" in name and not _spreads(name, costs) and (cost > most or costs.kinds.get(name, Kind()).what):
             weights[_unit(name)] += cost
     loads, found = [0.0] * SHARDS, {}
     for unit in sorted(weights, key=lambda name: (-weights[name], name)):

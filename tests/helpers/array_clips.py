@@ -65,9 +65,7 @@ def words(indices: Array, matrix: str, a: Array, b: Array) -> Word:
 
 def unpacked(clip: dict[str, Any], edge: int) -> tuple[dict[str, Array], Array]:
     """Indices of every register behind an edge, from 1, and the work of the PEs."""
-    planes = [
-        np.array([clip["rows"][row] for row in clip["planes"][number]]) for number in clip["frames"][edge - 1]
-    ]
+    planes = [np.array([clip["rows"][row] for row in clip["planes"][number]]) for number in clip["frames"][edge - 1]]
     found, first = {}, 0
     for name, matrix in clip["registers"].items():
         last = first + (4 if matrix == "y" else 2)

@@ -32,9 +32,7 @@ def made(ranks: int = 1, channels: int = 1, groups: int = 2, **controller: Any) 
     base = device(load_dram("ddr4-2400"))
     sizes = {"channels": channels, "ranks": ranks, "groups": groups, "banks": 2, "rows": 16}
     settings = {"mapping": "rorabachcobg", "refresh": "none", **controller}
-    return replace(
-        base, geometry=replace(base.geometry, **sizes), controller=replace(base.controller, **settings)
-    )
+    return replace(base, geometry=replace(base.geometry, **sizes), controller=replace(base.controller, **settings))
 
 
 def go(dram: Device, *bursts: str, at: int = 0, model: Bank | None = None, **how: Any) -> Served:

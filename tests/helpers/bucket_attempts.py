@@ -10,9 +10,7 @@ from accelsim.cluster.buckets import Cost, Fusion, Gradient, overlap
 from accelsim.cluster.step.fusing import Attempt, Trial
 
 
-def attempts(
-    gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None
-) -> Attempt:
+def attempts(gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None) -> Attempt:
     def attempt(threshold_B: int | None, cycle_fs: int) -> Trial:
         tried = replace(fusion or Fusion(), threshold_B=threshold_B, cycle_fs=cycle_fs)
         found = overlap(gradients, backward_fs, cost, tried)

@@ -95,11 +95,7 @@ def closed_s(
 
 
 def hierarchical_s(
-    per_node: int,
-    nodes: int,
-    nbytes: int,
-    inside: tuple[Fraction, Fraction],
-    between: tuple[Fraction, Fraction],
+    per_node: int, nodes: int, nbytes: int, inside: tuple[Fraction, Fraction], between: tuple[Fraction, Fraction]
 ) -> Fraction:
     """Hierarchical all-reduce, s; ``inside`` and ``between`` nodes: alpha in s, bytes per second of a device's port."""
     (alpha, beta), (far, slow) = inside, between

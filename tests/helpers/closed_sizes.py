@@ -38,9 +38,7 @@ class Transformer:
         fields = ("layers", "hidden", "heads", "seq", "vocab")
         wrong = [name for name in fields if getattr(self, name) < 1]
         if wrong:
-            raise UsageError(
-                [Problem(f"{getattr(self, name)}", name, "a whole number from 1") for name in wrong]
-            )
+            raise UsageError([Problem(f"{getattr(self, name)}", name, "a whole number from 1") for name in wrong])
 
     @property
     def block_parameters(self) -> int:
@@ -61,9 +59,7 @@ def whole(value: Fraction) -> Exact:
 
 def checked_split(**counts: int) -> None:
     """UsageError for each count below 1, all at once."""
-    wrong = [
-        Problem(f"{count}", name, "a whole number from 1") for name, count in counts.items() if count < 1
-    ]
+    wrong = [Problem(f"{count}", name, "a whole number from 1") for name, count in counts.items() if count < 1]
     if wrong:
         raise UsageError(wrong)
 

@@ -58,13 +58,7 @@ def nodes(count: int, per_node: int, **given: Any) -> Topology:
     latency = [500 * NS] * len(inner) + [5000 * NS] * len(outer)
     groups = tuple(i // per_node for i in range(ranks))
     return topology(
-        f"nodes-{count}x{per_node}",
-        ranks,
-        inner + outer,
-        rate=rate,
-        latency_fs=latency,
-        groups=groups,
-        **given,
+        f"nodes-{count}x{per_node}", ranks, inner + outer, rate=rate, latency_fs=latency, groups=groups, **given
     )
 
 

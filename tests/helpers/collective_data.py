@@ -25,9 +25,7 @@ def run_collective(
     """
     shapes = {(each.shape, each.dtype.str) for each in arrays}
     if len(shapes) != 1:
-        raise UsageError(
-            Problem("buffers of different shapes or types", kind, "one array per device, all alike")
-        )
+        raise UsageError(Problem("buffers of different shapes or types", kind, "one array per device, all alike"))
     size, shape = arrays[0].size, arrays[0].shape
     if kind == "all_to_all" and size % len(arrays):
         raise UsageError(Problem(f"{size} elements", kind, f"as many in each of {len(arrays)} parts"))

@@ -85,9 +85,7 @@ def told(mapping: MappingOfProduct) -> str:
     tiles = f"{mapping.tg}x{mapping.tm}x{mapping.tn}x{mapping.tk}"
     flags = "".join(
         letter
-        for letter, flag in zip(
-            "ayk", (mapping.a_resident, mapping.y_resident, mapping.a_whole_k), strict=True
-        )
+        for letter, flag in zip("ayk", (mapping.a_resident, mapping.y_resident, mapping.a_whole_k), strict=True)
         if flag
     )
     return f"{mapping.order} {tiles} {flags or '-'} {mapping.a_slots}/{mapping.y_slots} {mapping.split}"
@@ -97,9 +95,7 @@ def main(words: Sequence[str]) -> int:
     """Compare; 1 where a whole run or a product alone is slower."""
     runs, mappings = read()
     wanted = [
-        case
-        for case in cases()
-        if case.options.get("values") == "off" and all(word in case.name for word in words)
+        case for case in cases() if case.options.get("values") == "off" and all(word in case.name for word in words)
     ]
     slow = faster = same = 0
     for case in wanted:

@@ -38,12 +38,7 @@ from tests.helpers.doc_cache import Shown, loaded, read, write
 from tests.helpers.pictures import unpainted
 
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-)
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 COLUMNS = "100"
 GAP = "..."
 ADVICE = "What would"
@@ -85,9 +80,7 @@ def blocks(text: str) -> Iterator[Block]:
             continue
         start, language = opened
         marker = re.fullmatch(r"<!-- (.*) -->", lines[start - 1]) if start else None
-        yield Block(
-            language, marker[1] if marker else "", start + 1, index, "\n".join(lines[start + 1 : index])
-        )
+        yield Block(language, marker[1] if marker else "", start + 1, index, "\n".join(lines[start + 1 : index]))
         opened = None
 
 
@@ -148,9 +141,7 @@ class Page:
             result = CliRunner(env={"COLUMNS": COLUMNS}).invoke(main, words[:target])
             crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
             if crashed or code not in (None, result.exit_code):
-                raise AssertionError(
-                    f"{self.path.name}: {command}\nexit code {result.exit_code}\n{result.output}"
-                )
+                raise AssertionError(f"{self.path.name}: {command}\nexit code {result.exit_code}\n{result.output}")
             if target < len(words):
                 Path(words[target + 1]).write_text(result.output, encoding="utf-8")
         return result.output
@@ -327,19 +318,14 @@ def rewrite(paths: Sequence[Path]) -> None:
         if page.text != path.read_text(encoding="utf-8"):
             path.write_text(page.text, encoding="utf-8")
             sys.stdout.write(f"{page_name(path)}\n")
-        write(
-            {each: line for each, line in read().items() if (ROOT / each).exists()}
-            | {page_name(path): page.shown}
-        )
+        write({each: line for each, line in read().items() if (ROOT / each).exists()} | {page_name(path): page.shown})
 
 
 def arguments_of_program() -> argparse.Namespace:
     """Return what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.helpers.doc_blocks", description=rewrite.__doc__)
     parser.add_argument("pages", nargs="*", type=Path, help="README.md, docs/timing.md; default: all pages")
-    parser.add_argument(
-        "--pictures", action="store_true", help="draw the pictures of the pages again as well"
-    )
+    parser.add_argument("--pictures", action="store_true", help="draw the pictures of the pages again as well")
     asked = parser.parse_args()
     asked.pages = [path.resolve() for path in asked.pages] or list(PAGES)
     unknown = [str(path) for path in asked.pages if path not in PAGES]

@@ -94,6 +94,4 @@ def _sources(folders: tuple[str, ...]) -> str:
 @cache
 def _texts(folder: str) -> tuple[str, ...]:
     files = sorted((ROOT / folder).glob("*.*"))
-    return tuple(
-        f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files if file.is_file()
-    )
+    return tuple(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files if file.is_file())

@@ -45,11 +45,7 @@ def to_output(value: Fraction, out: str, kept: int) -> float:
     if out == "fp32":
         quantum = Fraction(2) ** (exponent(value, -126) - kept)
         result = cut(value, quantum)
-        return (
-            math.copysign(math.inf, value)
-            if abs(result) >= Fraction(2) ** 128
-            else math.copysign(result, value)
-        )
+        return math.copysign(math.inf, value) if abs(result) >= Fraction(2) ** 128 else math.copysign(result, value)
     quantum = Fraction(2) ** (exponent(value, -14) - 10)
     rounded = round(value / quantum) * quantum
     return math.copysign(math.inf, value) if abs(rounded) >= 65536 else math.copysign(rounded, value)

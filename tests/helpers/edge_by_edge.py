@@ -39,9 +39,7 @@ class Fold:
 
 def execs_of(p: dict[str, Any]) -> list[Exec]:
     """All tiles in loop order."""
-    cut = {
-        x: [(i, min(i + p[f"T{x}"], p[x.upper()])) for i in range(0, p[x.upper()], p[f"T{x}"])] for x in "mnk"
-    }
+    cut = {x: [(i, min(i + p[f"T{x}"], p[x.upper()])) for i in range(0, p[x.upper()], p[f"T{x}"])] for x in "mnk"}
     found = []
     for place in product(*(range(len(cut[axis])) for axis in p["order"])):
         at = dict(zip(p["order"], place, strict=True))
@@ -49,10 +47,7 @@ def execs_of(p: dict[str, Any]) -> list[Exec]:
         size = {axis: cut[axis][at[axis]][1] - cut[axis][at[axis]][0] for axis in "mnk"}
         found.append(Exec(size["m"], size["n"], size["k"], (m, k), (n, k), k == 0, k == len(cut["k"]) - 1))
     for index, tile in enumerate(found):
-        before, after = (
-            found[index - 1] if index else None,
-            found[index + 1] if index + 1 < len(found) else None,
-        )
+        before, after = (found[index - 1] if index else None, found[index + 1] if index + 1 < len(found) else None)
         for kind, key in (("a", "key_a"), ("w", "key_w")):
             mine = getattr(tile, key)
             tile.takes[kind] = not (p["reuse"] and before is not None and getattr(before, key) == mine)

@@ -21,13 +21,9 @@ def device(energy: bool = True, access_B: int = 16) -> Device:
         act_J=8e-9, read_J=1e-9, write_J=2e-9, refresh_J=64e-9, refresh_bank_J=0.0, open_W=0.5, closed_W=0.25,
         io_read_J=3e-9, io_write_J=4e-9,
     )  # fmt: skip
-    geometry = Geometry(
-        channels=1, ranks=1, groups=1, banks=4, rows=256, columns=1024 // access_B, access_B=access_B
-    )
+    geometry = Geometry(channels=1, ranks=1, groups=1, banks=4, rows=256, columns=1024 // access_B, access_B=access_B)
     none = tuple(tuple((0,) * 6 for _ in range(6)) for _ in range(4))
-    return Device(
-        "toy", "toy", geometry, Controller("row"), 2 * 10**6, 2, TIMING, none, (), table if energy else None
-    )
+    return Device("toy", "toy", geometry, Controller("row"), 2 * 10**6, 2, TIMING, none, (), table if energy else None)
 
 
 class FakeDram:
@@ -46,6 +42,4 @@ class FakeDram:
         counts = dict.fromkeys(COUNTS, 0) | {
             "act": 1, "pre": 1, "rd": 0 if writes else n, "wr": n if writes else 0, "ref": 1, "misses": 1, "hits": n - 1,
         }  # fmt: skip
-        return Served(
-            at, self.free, counts, self.free - at, n * burst, np.full(n, at), done, first=int(done[0])
-        )
+        return Served(at, self.free, counts, self.free - at, n * burst, np.full(n, at), done, first=int(done[0]))

@@ -77,9 +77,7 @@ class Torch:
 
     def __init__(self, there: bool = True) -> None:
         self.calls: list[tuple[str, tuple[tuple[int, ...], ...]]] = []
-        event = SimpleNamespace(
-            record=lambda: None, elapsed_time=lambda other: EVENT_MS, synchronize=lambda: None
-        )
+        event = SimpleNamespace(record=lambda: None, elapsed_time=lambda other: EVENT_MS, synchronize=lambda: None)
         stream = SimpleNamespace(wait_stream=lambda other: None)
         within: Callable[[object], AbstractContextManager[None]] = lambda what: nullcontext()  # noqa: E731
         self.cuda = SimpleNamespace(

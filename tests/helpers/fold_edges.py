@@ -34,10 +34,7 @@ Ready = Callable[[int, str], int]
 
 
 def fold_edges(
-    clock: Clock,
-    pieces: Iterable[Slice],
-    histories: Mapping[int, History],
-    ready: Ready = lambda command, why: 0,
+    clock: Clock, pieces: Iterable[Slice], histories: Mapping[int, History], ready: Ready = lambda command, why: 0
 ) -> list[FoldEdges]:
     """Return the edges of the products of one array, in order."""
     found: list[FoldEdges] = []
@@ -66,6 +63,4 @@ def folds_of(run: Run) -> list[FoldEdges]:
         pieces = [piece for piece in run.slices if piece.engine == engine]
         return fold_edges(clock, pieces, dict(enumerate(run.histories)), ready)
 
-    return [
-        each for engine, kind in run.program.engines.items() if kind == "systolic" for each in found(engine)
-    ]
+    return [each for engine, kind in run.program.engines.items() if kind == "systolic" for each in found(engine)]

@@ -177,12 +177,7 @@ def _products(torch: Any) -> dict[str, Any]:
     """Products of wide-ranging numbers in every format of Tensor Cores, the sums in FP32: codes of the operands, and results."""
     found: dict[str, Any] = {}
     draw = np.random.default_rng(7)
-    for name, kind in (
-        ("fp16", "float16"),
-        ("bf16", "bfloat16"),
-        ("tf32", "float32"),
-        ("fp8_e4m3fn", "float8_e4m3fn"),
-    ):
+    for name, kind in (("fp16", "float16"), ("bf16", "bfloat16"), ("tf32", "float32"), ("fp8_e4m3fn", "float8_e4m3fn")):
         for k in (16, 32, 64, 256):
             a, b = (_wide(torch, draw, (64, k), kind) for _ in range(2))
             for way, result in _ways(torch, name, a, b):
@@ -203,9 +198,7 @@ def _ways(torch: Any, name: str, a: Any, b: Any) -> Iterator[tuple[str, Any]]:
     """Names of ways to multiply, and results; FP8 with all sums in Tensor Cores, and with FP32 lanes beside them."""
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     scales = dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=DEVICE))
-    ways: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-        "mm": (torch.mm, {"out_dtype": torch.float32})
-    }
+    ways: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {"mm": (torch.mm, {"out_dtype": torch.float32})}
     if name == "tf32":
         ways = {"mm": (torch.mm, {})}
     elif name.startswith("fp8"):
@@ -221,9 +214,7 @@ def _ways(torch: Any, name: str, a: Any, b: Any) -> Iterator[tuple[str, Any]]:
             print(f"{name} {way}: {error}", flush=True)
 
 
-def _part(
-    out: Path, name: str, rows: Iterator[Mapping[str, Any]], until: float, first: Sequence[str] = ()
-) -> None:
+def _part(out: Path, name: str, rows: Iterator[Mapping[str, Any]], until: float, first: Sequence[str] = ()) -> None:
     """One table; what was measured before an error, or before the time is over, is kept."""
     began, found = perf_counter(), []
     try:

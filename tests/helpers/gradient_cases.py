@@ -54,9 +54,7 @@ def graph_of(case: Case, dtype: str = "fp64") -> tuple[Graph, dict[str, Array], 
     return graph, feeds, wrt
 
 
-def append(
-    graph: Graph, name: str, op: str, inputs: list[str], outputs: list[str], **attrs: Any
-) -> list[str]:
+def append(graph: Graph, name: str, op: str, inputs: list[str], outputs: list[str], **attrs: Any) -> list[str]:
     node = Node(name, op, inputs, outputs, attrs)
     shapes = base.get(op).infer(node, [graph.tensors.get(given) for given in inputs])
     for out, (shape, dtype) in zip(outputs, shapes, strict=True):

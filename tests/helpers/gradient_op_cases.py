@@ -142,24 +142,11 @@ def _pools() -> list[Case]:
         ((1, 1, 6, 6, 7), (3, 3, 3), {"strides": [1, 2, 3], "pads": [1] * 6}),
         ((2, 1, 7, 6), (2, 3), {"strides": [3, 1], "pads": [1, 0, 0, 2]}),
     ]  # fmt: skip
-    whole_axes = [
-        (op, shape) for op in ("GlobalAveragePool", "GlobalMaxPool") for shape in ((2, 3, 4, 5), (2, 3, 6))
-    ]
+    whole_axes = [(op, shape) for op in ("GlobalAveragePool", "GlobalMaxPool") for shape in ((2, 3, 4, 5), (2, 3, 6))]
     return [
-        *(
-            _pool(op, shape, kernel, **attrs)
-            for op in ("MaxPool", "AveragePool")
-            for shape, kernel, attrs in shapes
-        ),
-        *(
-            _pool("AveragePool", shape, kernel, count_include_pad=1, **attrs)
-            for shape, kernel, attrs in shapes
-        ),
-        *(
-            _pool("LpPool", shape, kernel, p=p, **attrs)
-            for shape, kernel, attrs in shapes[:5]
-            for p in (1, 2, 3)
-        ),
+        *(_pool(op, shape, kernel, **attrs) for op in ("MaxPool", "AveragePool") for shape, kernel, attrs in shapes),
+        *(_pool("AveragePool", shape, kernel, count_include_pad=1, **attrs) for shape, kernel, attrs in shapes),
+        *(_pool("LpPool", shape, kernel, p=p, **attrs) for shape, kernel, attrs in shapes[:5] for p in (1, 2, 3)),
         *(Case(op, [distinct(*shape)], label=str(shape)) for op, shape in whole_axes),
     ]
 
@@ -182,16 +169,7 @@ def _normalisations() -> list[Case]:
 
 
 def _reductions() -> list[Case]:
-    ops = [
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceSumSquare",
-    ]
+    ops = ["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"]
     forms = [([1], 1), ([1], 0), ([0, 2], 0), ([0, 1, 2], 0)]
     return [
         Case(op, [apart(2, 3, 4)], {"axes": axes, "keepdims": keep}, label=f"{axes}{keep}")
@@ -201,9 +179,7 @@ def _reductions() -> list[Case]:
 
 
 def _moves() -> list[Case]:
-    def cut(
-        shape: Sequence[int], starts: list[int], ends: list[int], axes: list[int], steps: list[int]
-    ) -> Case:
+    def cut(shape: Sequence[int], starts: list[int], ends: list[int], axes: list[int], steps: list[int]) -> Case:
         attrs = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
         return Case("Slice", [normal(*shape)], attrs, label=f"{starts}{ends}{axes}{steps}")
 
@@ -256,10 +232,7 @@ def _indices() -> list[Case]:
         Case("GatherElements", [normal(5, 4), whole(5, 3, 4)], {"axis": 0}),
         Case("GatherND", [normal(5, 4, 2), np.array([[0, 3], [0, 3], [4, 1]])], {"batch_dims": 0}),
         Case("GatherND", [normal(2, 5, 3), whole(5, 2, 4, 1)], {"batch_dims": 1}, label="batch"),
-        *(
-            Case("ScatterND", [normal(5, 4), pairs, normal(3)], {"reduction": r}, label=r)
-            for r in ("none", "add")
-        ),
+        *(Case("ScatterND", [normal(5, 4), pairs, normal(3)], {"reduction": r}, label=r) for r in ("none", "add")),
         *(
             Case(
                 "ScatterElements",
@@ -271,10 +244,7 @@ def _indices() -> list[Case]:
         ),
         Case("OneHot", [whole(4, 3, 2), positive(2)], {"axis": 1, "depth": 4}),
         *(Case("Trilu", [normal(2, 4, 5)], {"upper": upper, "k": 1}, label=str(upper)) for upper in (0, 1)),
-        *(
-            Case("TopK", [apart(3, 6)], {"axis": 1, "k": 2, "largest": n}, outputs=2, label=str(n))
-            for n in (0, 1)
-        ),
+        *(Case("TopK", [apart(3, 6)], {"axis": 1, "k": 2, "largest": n}, outputs=2, label=str(n)) for n in (0, 1)),
         *(Case("CumSum", [normal(3, 5)], attrs, label=str(i)) for i, attrs in enumerate(scan)),
         *(Case("CumProd", [positive(3, 5)], attrs, label=str(i)) for i, attrs in enumerate(scan)),
     ]

@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.program.actions import READ, WRITE
-from accelsim.program.commands import (
-    Action,
-    Command,
-    Cycles,
-    Effect,
-    Program,
-    Region,
-    Step,
-    Transfer,
-    Use,
-    Wait,
-)
+from accelsim.program.commands import Action, Command, Cycles, Effect, Program, Region, Step, Transfer, Use, Wait
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -38,9 +27,7 @@ def region(
     return Region(index, memory, f"r{index}", offset, size_B, overlaps)
 
 
-def load(
-    index: int, target: int, nbytes: int = 16, waits: tuple[Wait, ...] = (), version: int = 1
-) -> Command:
+def load(index: int, target: int, nbytes: int = 16, waits: tuple[Wait, ...] = (), version: int = 1) -> Command:
     """A Load of region 0, a preset in the memory."""
     return Command(
         index, "Load", "dma_in", 0, f"load {index}", Transfer("dram", nbytes, False), Effect("none"), waits,

@@ -63,11 +63,7 @@ def _gradient(draw: Draw) -> Sizes:
 
 def _heads(draw: Draw) -> dict[str, int | str]:
     kv_heads = draw.size(16)
-    return {
-        "kv_heads": kv_heads,
-        "heads": kv_heads * draw.one_of(1, 2, 4, 8),
-        "head_dim": draw.one_of(64, 128, 256),
-    }
+    return {"kv_heads": kv_heads, "heads": kv_heads * draw.one_of(1, 2, 4, 8), "head_dim": draw.one_of(64, 128, 256)}
 
 
 def _attention(draw: Draw) -> Sizes:
@@ -100,12 +96,7 @@ def _query(draw: Draw) -> Sizes:
 
 
 def _layer(draw: Draw) -> Sizes:
-    return {
-        "M": draw.size(20_000),
-        "K": draw.size(60_000),
-        "N": draw.size(60_000),
-        "layers": draw.one_of(0, 1, 6),
-    }
+    return {"M": draw.size(20_000), "K": draw.size(60_000), "N": draw.size(60_000), "layers": draw.one_of(0, 1, 6)}
 
 
 def _experts(draw: Draw) -> Sizes:

@@ -63,9 +63,7 @@ class RandomGraph(Builder):
         self.made = 0
 
     def weight(self, name: str, shape: Any) -> str:
-        values = (
-            self.rng.standard_normal(tuple(shape)).astype(np.float32) / np.float32(max(1, shape[0])) ** 0.5
-        )
+        values = self.rng.standard_normal(tuple(shape)).astype(np.float32) / np.float32(max(1, shape[0])) ** 0.5
         return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
 
     def fresh(self, kind: str) -> str:
@@ -88,9 +86,7 @@ class RandomGraph(Builder):
 
     def transpose(self, x: str) -> str:
         rank = len(self.shape(x))
-        return self.op(
-            "Transpose", [x], self.fresh("transposed"), perm=[*range(rank - 2), rank - 1, rank - 2]
-        )
+        return self.op("Transpose", [x], self.fresh("transposed"), perm=[*range(rank - 2), rank - 1, rank - 2])
 
     def softmax(self, x: str) -> str:
         return self.op("Softmax", [x], self.fresh("softmax"), axis=len(self.shape(x)) - 1)
@@ -128,9 +124,7 @@ def _fork(draw: Draw, g: RandomGraph, x: str) -> str:
 def _pool(draw: Draw, g: RandomGraph, x: str) -> str:
     size = draw(st.sampled_from([size for size in (1, 2, 3) if size <= min(g.shape(x)[2:])]))
     stride = draw(st.integers(1, 2))
-    return g.pool(
-        x, draw(st.sampled_from(["MaxPool", "AveragePool"])), size, stride, draw(st.integers(0, size // 2))
-    )
+    return g.pool(x, draw(st.sampled_from(["MaxPool", "AveragePool"])), size, stride, draw(st.integers(0, size // 2)))
 
 
 def _dense(draw: Draw, g: RandomGraph, x: str) -> str:
@@ -163,8 +157,7 @@ def image_graphs(draw: Draw, most: int = 4) -> Graph:
     """Convolutional networks: a chain with residuals and branches, perhaps a classifier at its end."""
     g = RandomGraph(draw(st.integers(0, 99)))
     x = g.input(
-        "x",
-        (draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9))),
+        "x", (draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9)))
     )
     for _ in range(draw(st.integers(1, most))):
         x = draw(st.sampled_from(IMAGE_OPS))(draw, g, x)
@@ -178,9 +171,7 @@ def image_graphs(draw: Draw, most: int = 4) -> Graph:
 def _finish(draw: Draw, g: RandomGraph, x: str) -> Graph:
     """The graph; sometimes a tensor from within is an output too."""
     inside = [node.outputs[0] for node in g.graph.nodes]
-    return g.finish(
-        *dict.fromkeys([x, *([draw(st.sampled_from(inside))] if draw(st.integers(0, 3)) == 0 else [])])
-    )
+    return g.finish(*dict.fromkeys([x, *([draw(st.sampled_from(inside))] if draw(st.integers(0, 3)) == 0 else [])]))
 
 
 @st.composite
@@ -236,12 +227,7 @@ def lone_products(draw: Draw, convolutions: bool = True) -> Graph:
     """One product with weights and what can be fused behind it, in float: a program of one step."""
     g = RandomGraph(draw(st.integers(0, 99)))
     if convolutions and draw(st.booleans()):
-        shape = (
-            draw(st.integers(1, 2)),
-            draw(st.integers(1, 6)),
-            draw(st.integers(3, 9)),
-            draw(st.integers(3, 9)),
-        )
+        shape = (draw(st.integers(1, 2)), draw(st.integers(1, 6)), draw(st.integers(3, 9)), draw(st.integers(3, 9)))
         return g.finish(_conv(draw, g, g.input("x", shape)))
     x = g.input("x", (draw(st.integers(1, 40)), draw(st.integers(1, 40))))
     return g.finish(draw(st.sampled_from([_dense, _skip]))(draw, g, x))
@@ -260,9 +246,7 @@ def with_float(chip: Chip) -> Chip:
     """The chip, able to compute in float too: then a graph runs without quantisation steps on the host."""
     assert chip.matrix is not None
     formats = chip.matrix.formats
-    return changed(
-        chip, "matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))}
-    )
+    return changed(chip, "matrix", formats={**formats, "fp32": formats.get("fp32", MacFormat(accumulate="fp32"))})
 
 
 @st.composite
@@ -350,9 +334,7 @@ def _memories(draw: Draw, chip: Chip) -> Chip:
             beat=draw(st.sampled_from([1, 4, 8])), latency=draw(st.sampled_from([0.0, 10.0, 33.3])) / chip.clock,
             pipelined=draw(st.booleans()),
         )  # fmt: skip
-        chip = changed(
-            chip, f"memories.{name}", arbitration=draw(st.sampled_from(["loads_first", "stores_first"]))
-        )
+        chip = changed(chip, f"memories.{name}", arbitration=draw(st.sampled_from(["loads_first", "stores_first"])))
         if attached.link is not None:
             chip = changed(chip, f"memories.{name}.link", duplex=draw(st.sampled_from(["full", "half"])))
     return chip

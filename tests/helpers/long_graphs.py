@@ -69,10 +69,7 @@ def sums(count: int) -> Graph:
     """A long sum, each term of which is made just before."""
     nodes, name = list[Node](), "x"
     for i in range(count // 2):
-        nodes += [
-            Node(f"u{i}", "Sigmoid", ["x"], [f"u{i}"]),
-            Node(f"a{i}", "Add", [name, f"u{i}"], [f"t{i}"]),
-        ]
+        nodes += [Node(f"u{i}", "Sigmoid", ["x"], [f"u{i}"]), Node(f"a{i}", "Add", [name, f"u{i}"], [f"t{i}"])]
         name = f"t{i}"
     return _graph("sums", nodes, [name])
 
@@ -118,13 +115,7 @@ def joins(count: int) -> Graph:
 
 def convolutions(count: int) -> Graph:
     """Blocks of a convolution, a batch normalisation and a Relu, images of one row."""
-    window = {
-        "strides": [1, 1],
-        "pads": [0, 1, 0, 1],
-        "dilations": [1, 1],
-        "group": 1,
-        "kernel_shape": [1, 3],
-    }
+    window = {"strides": [1, 1], "pads": [0, 1, 0, 1], "dilations": [1, 1], "group": 1, "kernel_shape": [1, 3]}
     nodes, name = list[Node](), "x"
     for i in range(count // 3):
         parameters = [f"{what}{i}" for what in ("scale", "shift", "mean", "variance")]
@@ -197,9 +188,7 @@ class Codes:
         self.nodes: list[Node] = []
         self.tensors = {"x": Tensor("x", SHAPE), "w": Tensor("w", CODES.shape, "int8", CODES)}
 
-    def op(
-        self, op: str, inputs: list[str], shape: tuple[int, ...] = SHAPE, made: str = "fp32", **attrs: Any
-    ) -> str:
+    def op(self, op: str, inputs: list[str], shape: tuple[int, ...] = SHAPE, made: str = "fp32", **attrs: Any) -> str:
         """A node; its name is that of its output."""
         name = f"n{len(self.nodes)}"
         self.nodes.append(Node(name, op, inputs, [name], attrs))

@@ -42,20 +42,12 @@ def side_by_side(graphs: Sequence[MessageGraph]) -> MessageGraph:
     known = [graph.ready_fs is not None for graph in graphs]
     ready = [np.zeros(len(graph), np.int64) if graph.ready_fs is None else graph.ready_fs for graph in graphs]
     return MessageGraph(
-        **columns,
-        needs_start=starts(counts),
-        needs=needs,
-        ready_fs=np.concatenate(ready) if any(known) else None,
+        **columns, needs_start=starts(counts), needs=needs, ready_fs=np.concatenate(ready) if any(known) else None
     )
 
 
 def message_graph(
-    topology: Topology,
-    kind: str,
-    nbytes: int,
-    algorithm: str,
-    group: Sequence[int],
-    chunks: int | None = None,
+    topology: Topology, kind: str, nbytes: int, algorithm: str, group: Sequence[int], chunks: int | None = None
 ) -> MessageGraph:
     """The messages of a collective between devices of a topology, as ``collective`` plays them."""
     members = tuple(group)

@@ -70,10 +70,7 @@ def _matrix() -> list[Case]:
         Case("MatMul", [f32(7), f32(7)], label="dot"),
         Case("Gemm", [f32(5, 7), f32(7, 3), f32(3)], gemm),
         Case(
-            "Gemm",
-            [f32(7, 5), f32(3, 7), f32(5, 1)],
-            {"alpha": 0.5, "beta": 2.0, "transA": 1, "transB": 1},
-            label="T",
+            "Gemm", [f32(7, 5), f32(3, 7), f32(5, 1)], {"alpha": 0.5, "beta": 2.0, "transA": 1, "transB": 1}, label="T"
         ),
         Case("Gemm", [f32(5, 7), f32(7, 3)], {**gemm, "alpha": -1.5}, label="no C"),
     ]
@@ -155,27 +152,14 @@ def _normalise() -> list[Case]:
         Case("BatchNormalization", [x, f32(6), f32(6), f32(6), positive(6)], {"epsilon": 1e-3}),
         Case("LRN", [x], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
         Case("LRN", [x], {"size": 5, "alpha": 0.1, "beta": 0.5, "bias": 2.0}, label="5"),
-        *(
-            Case(op, [5 * x], {"axis": axis}, label=f"{axis}")
-            for op in ("Softmax", "LogSoftmax")
-            for axis in (1, 3)
-        ),
-        *(
-            Case(op, [x], {"flatten_from": 2}, {"axis": 2}, opset=11, label="2d")
-            for op in ("Softmax", "LogSoftmax")
-        ),
+        *(Case(op, [5 * x], {"axis": axis}, label=f"{axis}") for op in ("Softmax", "LogSoftmax") for axis in (1, 3)),
+        *(Case(op, [x], {"flatten_from": 2}, {"axis": 2}, opset=11, label="2d") for op in ("Softmax", "LogSoftmax")),
         Case("LayerNormalization", [x + 9, f32(4, 5), f32(4, 5)], {"axis": 2, "epsilon": 1e-5}),
         Case("LayerNormalization", [x, f32(5)], {"axis": 3, "epsilon": 1e-5}, label="no bias"),
         Case("RMSNormalization", [x, f32(5)], {"axis": 3, "epsilon": 1e-5}, opset=23),
         Case("InstanceNormalization", [x, f32(6), f32(6)], {"epsilon": 1e-5}),
         Case("GroupNormalization", [x, f32(6), f32(6)], {"num_groups": 3, "epsilon": 1e-5}, opset=21),
-        Case(
-            "GroupNormalization",
-            [x, f32(3), f32(3)],
-            {"num_groups": 3, "epsilon": 1e-5},
-            opset=18,
-            label="18",
-        ),
+        Case("GroupNormalization", [x, f32(3), f32(3)], {"num_groups": 3, "epsilon": 1e-5}, opset=18, label="18"),
     ]
 
 
@@ -186,9 +170,7 @@ def _reduce() -> list[Case]:
     for name in names:
         for axes, keep in (((1,), 1), ((0, 2), 0), ((0, 1, 2, 3), 0)):
             attrs = {"axes": list(axes), "keepdims": keep}
-            cases.append(
-                Case(f"Reduce{name}", [x], attrs, {"keepdims": keep}, [i64(*axes)], opset=18, label=f"{axes}")
-            )
+            cases.append(Case(f"Reduce{name}", [x], attrs, {"keepdims": keep}, [i64(*axes)], opset=18, label=f"{axes}"))
     ties = whole(0, 3, 4, 9, dtype=np.int32)
     for op in ("ArgMax", "ArgMin"):
         for axis, keep, last in ((0, 1, 0), (1, 0, 1), (1, 1, 0)):

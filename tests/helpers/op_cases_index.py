@@ -74,9 +74,7 @@ def _order() -> list[Case]:
     for largest, axis in ((1, 1), (0, 1), (1, 0)):
         given = {"axis": axis, "largest": largest}
         cases.append(
-            Case(
-                "TopK", [ties], {**given, "k": 2}, given, [np.array([2])], outputs=2, label=f"{largest}{axis}"
-            )
+            Case("TopK", [ties], {**given, "k": 2}, given, [np.array([2])], outputs=2, label=f"{largest}{axis}")
         )
     for exclusive, reverse in ((0, 0), (1, 0), (0, 1), (1, 1)):
         flags = {"exclusive": exclusive, "reverse": reverse}
@@ -86,13 +84,7 @@ def _order() -> list[Case]:
 
 
 def _pools() -> list[Case]:
-    base = {
-        "kernel_shape": [3, 2],
-        "strides": [2, 1],
-        "pads": [1, 0, 1, 1],
-        "dilations": [1, 1],
-        "ceil_mode": 0,
-    }
+    base = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 1], "ceil_mode": 0}
     return [Case("LpPool", [_f32(1, 2, 7, 6)], {**base, "p": p}, opset=18, label=f"{p}") for p in (1, 2, 3)]
 
 
@@ -100,13 +92,7 @@ def _resize(mode: str, scale: float, coordinate: str = "half_pixel", **more: Any
     scales, sizes = [1.0, 1.0, scale, scale], [1, 2, int(10 * scale), int(8 * scale)]
     same = {"mode": mode, "nearest_mode": "floor", **more}
     roi = same.pop("roi", None)
-    attrs = {
-        **same,
-        "sizes": sizes,
-        "scales": scales,
-        "coordinate": coordinate,
-        **({"roi": roi} if roi else {}),
-    }
+    attrs = {**same, "sizes": sizes, "scales": scales, "coordinate": coordinate, **({"roi": roi} if roi else {})}
     tail = [None if roi is None else np.asarray(roi, np.float32), np.asarray(scales, np.float32)]
     return Case("Resize", [_f32(1, 2, 10, 8)], attrs, {**same, "coordinate_transformation_mode": coordinate}, tail,
                 opset=19, rtol=1e-4, label=f"{mode}-{coordinate}-{scale}-{sorted(more.items())}")  # fmt: skip
@@ -115,18 +101,11 @@ def _resize(mode: str, scale: float, coordinate: str = "half_pixel", **more: Any
 def _resizes() -> list[Case]:
     roi = [0.0, 0.0, 0.2, 0.3, 1.0, 1.0, 0.9, 1.4]
     return [
-        *(
-            _resize("cubic", scale, coordinate)
-            for scale in (2.0, 0.5)
-            for coordinate in ("half_pixel", "asymmetric")
-        ),
+        *(_resize("cubic", scale, coordinate) for scale in (2.0, 0.5) for coordinate in ("half_pixel", "asymmetric")),
         _resize("cubic", 0.5, cubic_coeff_a=-0.5, exclude_outside=1),
         *(_resize(mode, 0.5, antialias=1) for mode in ("linear", "cubic")),
         _resize("linear", 0.5, "half_pixel_symmetric"),
-        *(
-            _resize(mode, 0.5, "tf_crop_and_resize", roi=roi, extrapolation_value=3.0)
-            for mode in ("linear", "nearest")
-        ),
+        *(_resize(mode, 0.5, "tf_crop_and_resize", roi=roi, extrapolation_value=3.0) for mode in ("linear", "nearest")),
     ]
 
 

@@ -72,9 +72,7 @@ def ort(case: Case) -> list[Array]:
     graph = helper.make_graph([node], "one", infos, results, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=10)
     model = onnx.shape_inference.infer_shapes(model)
-    return session(model).run(
-        None, {info.name: value for info, value in zip(infos, _present(case), strict=True)}
-    )
+    return session(model).run(None, {info.name: value for info, value in zip(infos, _present(case), strict=True)})
 
 
 def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
@@ -82,9 +80,7 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _present(case: Case) -> list[Array]:
@@ -111,9 +107,7 @@ def check(case: Case) -> None:
     before = [None if value is None else value.copy() for value in case.inputs]
     mine, theirs = own(case), ort(case)
     for value, copy in zip(case.inputs, before, strict=True):
-        assert value is None or np.array_equal(value, copy, equal_nan=value.dtype.kind == "f"), (
-            "input changed"
-        )
+        assert value is None or np.array_equal(value, copy, equal_nan=value.dtype.kind == "f"), "input changed"
     for y, want in zip(mine, theirs, strict=True):
         assert y.shape == want.shape
         assert y.dtype == want.dtype

@@ -44,15 +44,7 @@ class Graphs(Builder):
         return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
 
     def gemm(self, a: str, b: str, c: str | None, name: str, **attrs: Any) -> str:
-        given = {
-            "alpha": 1.0,
-            "beta": 1.0,
-            "transA": 0,
-            "transB": 0,
-            "a_zero_point": 0,
-            "b_zero_point": 0,
-            **attrs,
-        }
+        given = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, "a_zero_point": 0, "b_zero_point": 0, **attrs}
         return self.op("Gemm", [a, b] if c is None else [a, b, c], name, **(given | attrs))
 
 
@@ -79,17 +71,11 @@ def vector_without(base: Chip, *functions: str) -> Chip:
 
 
 def state_of(graph: Graph, chip_name: str | Chip = "edu-4x4", dtype: str = "fp32", **options: Any) -> State:
-    return State(
-        graph, chip(chip_name) if isinstance(chip_name, str) else chip_name, Options(**options), dtype
-    )
+    return State(graph, chip(chip_name) if isinstance(chip_name, str) else chip_name, Options(**options), dtype)
 
 
 def compiled(
-    graph: Graph,
-    chip_name: str | Chip = "edu-4x4",
-    dtype: str = "fp32",
-    upto: str = "quantise",
-    **options: Any,
+    graph: Graph, chip_name: str | Chip = "edu-4x4", dtype: str = "fp32", upto: str = "quantise", **options: Any
 ) -> State:
     """The state after the passes up to and including ``upto``."""
     state = state_of(graph, chip_name, dtype, **options)
@@ -123,13 +109,7 @@ def sqnr_dB(exact: Array, other: Array) -> float:
 def structure(graph: Graph) -> list[Any]:
     """Everything of a graph but its numbers."""
     tensors = [
-        (
-            t.name,
-            t.shape,
-            t.dtype,
-            t.is_constant,
-            None if t.quant is None else (np.shape(t.quant.scale), t.quant.axis),
-        )
+        (t.name, t.shape, t.dtype, t.is_constant, None if t.quant is None else (np.shape(t.quant.scale), t.quant.axis))
         for t in graph.tensors.values()
     ]
     parts = [

@@ -17,9 +17,7 @@ def problems(draw: st.DrawFn) -> tuple[Conv, Geometry, Mapping]:
 
     R, S = upto(4), upto(4)
     conv = Conv(upto(2), upto(6), upto(5), R + upto(4, 0), S + upto(3, 0), R, S, upto(4), upto(2))
-    array = Geometry(
-        rows=upto(8, R), cols=upto(7), ifmap_words=upto(3), filter_words=upto(4), psum_words=upto(4)
-    )
+    array = Geometry(rows=upto(8, R), cols=upto(7), ifmap_words=upto(3), filter_words=upto(4), psum_words=upto(4))
     return conv, array, draw(legal_mappings(conv, array))
 
 

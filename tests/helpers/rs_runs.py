@@ -14,15 +14,8 @@ def one_layer(conv: Conv, seed: int = 0, pad: int = 0) -> Graph:
     g = Graphs(seed)
     x = g.input("x", (conv.N, conv.G * conv.C, conv.H - 2 * pad, conv.W - 2 * pad))
     w = g.weight("conv.weight", (conv.G * conv.M, conv.C, conv.R, conv.S))
-    window = {
-        "kernel_shape": [conv.R, conv.S],
-        "strides": [conv.U] * 2,
-        "pads": [pad] * 4,
-        "dilations": [1, 1],
-    }
-    g.graph.outputs.append(
-        g.op("Conv", [x, w], "conv", **window, group=conv.G, a_zero_point=0, b_zero_point=0)
-    )
+    window = {"kernel_shape": [conv.R, conv.S], "strides": [conv.U] * 2, "pads": [pad] * 4, "dilations": [1, 1]}
+    g.graph.outputs.append(g.op("Conv", [x, w], "conv", **window, group=conv.G, a_zero_point=0, b_zero_point=0))
     return g.graph
 
 

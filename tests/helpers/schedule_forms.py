@@ -33,9 +33,7 @@ def gpipe_makespan(t: Times) -> Number:
     return (t.m + t.p - 1) * (t.f + t.b + t.w) + 2 * (t.p - 1) * t.c
 
 
-def gpipe_unequal_makespan(
-    forward: Sequence[Number], backward: Sequence[Number], microbatches: int
-) -> Number:
+def gpipe_unequal_makespan(forward: Sequence[Number], backward: Sequence[Number], microbatches: int) -> Number:
     """sum f + (m - 1) max f + sum b + (m - 1) max b. Exact for any stages, c = 0."""
     return sum(sum(times) + (microbatches - 1) * max(times) for times in (forward, backward))
 
@@ -102,16 +100,12 @@ CLOSED: dict[str, ClosedForm] = {
     "gpipe": ClosedForm(gpipe_makespan, lambda t: t.v == 1, _gpipe_peak),
     "1f1b": ClosedForm(one_f_one_b_makespan, lambda t: t.v == 1, _one_f_one_b_peak),
     "interleaved": ClosedForm(interleaved_makespan, lambda t: not t.c and t.m % t.p == 0, _interleaved_peak),
-    "zb-h1": ClosedForm(
-        zb_h1_makespan, lambda t: t.v == 1 and not t.c and t.w <= min(t.f, t.b), _one_f_one_b_peak
-    ),
+    "zb-h1": ClosedForm(zb_h1_makespan, lambda t: t.v == 1 and not t.c and t.w <= min(t.f, t.b), _one_f_one_b_peak),
 }
 """Name of a synchronous schedule -> its closed form; f, b and w are those of one op."""
 
 
-def asynchronous_period(
-    forward: Sequence[Number], backward: Sequence[Number], replicas: Sequence[int] = ()
-) -> Number:
+def asynchronous_period(forward: Sequence[Number], backward: Sequence[Number], replicas: Sequence[int] = ()) -> Number:
     """max over stages of (f_s + b_s)/r_s: time per minibatch of PipeDream in its steady state, if links do not bind."""
     counts = replicas or [1] * len(forward)
     return max(Fraction(f + b) / r for f, b, r in zip(forward, backward, counts, strict=True))

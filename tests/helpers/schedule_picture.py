@@ -72,9 +72,7 @@ def _panel(axes: Axes, panel: Panel, scale: float, end: float) -> None:
     span = float(played.makespan_fs) * scale
     room_px = (WIDTH_IN - 0.9) * DPI / (end * scale)
     for device, order in enumerate(played.orders):
-        axes.broken_barh(
-            [(0, span)], (device - 0.42, 0.84), facecolor="#eeeeee", hatch="////", edgecolor=FAINT, lw=0
-        )
+        axes.broken_barh([(0, span)], (device - 0.42, 0.84), facecolor="#eeeeee", hatch="////", edgecolor=FAINT, lw=0)
         spans = [
             (op, float(start) * scale, float(stop - start) * scale)
             for op, start, stop in zip(order, played.start_fs[device], played.end_fs[device], strict=True)

@@ -25,12 +25,7 @@ def reference_markdown() -> str:
     for model in KINDS.values():
         _collect(model, blocks)
     provenance = ", ".join(f"`{name}` ({info.description})" for name, info in Model.model_fields.items())
-    parts = [
-        _HEAD.format(provenance=provenance),
-        _ranges(),
-        *(_block(blocks[name]) for name in blocks),
-        _families(),
-    ]
+    parts = [_HEAD.format(provenance=provenance), _ranges(), *(_block(blocks[name]) for name in blocks), _families()]
     return "\n".join(parts)
 
 
@@ -100,9 +95,7 @@ def _block(model: type[Model]) -> str:
     where = f"A file in `hwspecs/{folder}/`, or a block.\n\n" if folder else ""
     base = _base(model)
     own = {name: info for name, info in model.model_fields.items() if not _inherited(name, info, base)}
-    where += (
-        "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()}).\n\n"
-    )
+    where += "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()}).\n\n"
     rows = [_row(name, info, model) for name, info in own.items()]
     table = "\n".join(rows)
     return f"## {model.__name__}\n\n{cleandoc(model.__doc__ or '')}\n\n{where}{table}\n"

@@ -138,9 +138,7 @@ class Builder:
         self.spans[op] = (min(first, start), max(last, end))
         return end
 
-    def transfer(
-        self, engine: str, op: int, memory: str, nbytes: int, write: bool, ready: int, tensor: str
-    ) -> int:
+    def transfer(self, engine: str, op: int, memory: str, nbytes: int, write: bool, ready: int, tensor: str) -> int:
         """A load or store at the bandwidth of its memory."""
         rate = 34 if memory == "weight_memory" else 12  # bytes per ns
         self.count(memory, "write" if write else "read", op, tensor, nbytes)
@@ -178,20 +176,14 @@ def make_run(layers: int = 5, tiles: int = 6, rows: int = 200, batch: int = 200,
         if layer % 4 == 3:
             op = len(steps)
             build.count("vector", "op.int8", op, activation, batch * 256 * 5)
-            ready = build.add(
-                "Vector", "vector", op, Cycles(7000), ready, 7000 * 10**15 // CLOCK_HZ, activation
-            )
+            ready = build.add("Vector", "vector", op, Cycles(7000), ready, 7000 * 10**15 // CLOCK_HZ, activation)
             name = f"/blocks/norm_{layer}"
-            steps.append(
-                Step(name, "LayerNormalization", "vector", (batch, 256), _node(name), 0, batch * 1280)
-            )
+            steps.append(Step(name, "LayerNormalization", "vector", (batch, 256), _node(name), 0, batch * 1280))
     steps.append(_host_step(build, len(steps), batch, ready, activation))
     return _finish(chip, build, steps, tensors, activation)
 
 
-def _matrix_layer(
-    build: Builder, op: int, tiles: int, rows: int, ready: int, activation: str, weight: str
-) -> int:
+def _matrix_layer(build: Builder, op: int, tiles: int, rows: int, ready: int, activation: str, weight: str) -> int:
     stream = rows * 10**15 // CLOCK_HZ
     shift = 256 * 10**15 // CLOCK_HZ
     end = ready
@@ -244,14 +236,7 @@ def _node(name: str) -> Node:
 
 
 def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Tensor], output: str) -> Run:
-    kinds = {
-        "dma_w": "dma",
-        "dma_in": "dma",
-        "dma_out": "dma",
-        "matrix": "systolic",
-        "vector": "simd",
-        "host": "cpu",
-    }
+    kinds = {"dma_w": "dma", "dma_in": "dma", "dma_out": "dma", "matrix": "systolic", "vector": "simd", "host": "cpu"}
     time_fs = max(end for _, end in build.spans.values())
     engines = []
     for name in kinds:

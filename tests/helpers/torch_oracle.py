@@ -30,9 +30,7 @@ def torch_says(key: str, inputs: Sequence[Array], compute: Callable[[Any], Seque
     except ImportError:
         return _recorded(key, inputs)
     torch.set_num_threads(1)  # beside other tests its threads wait for each other
-    found = [
-        np.asarray(each.detach().numpy() if hasattr(each, "detach") else each) for each in compute(torch)
-    ]
+    found = [np.asarray(each.detach().numpy() if hasattr(each, "detach") else each) for each in compute(torch)]
     if os.environ.get("ACCELSIM_RECORD"):
         _record(key, inputs, found)
     for now, then in zip(found, _recorded(key, inputs), strict=True):
@@ -56,9 +54,7 @@ def _record_of(file: Path) -> dict[str, Array]:
 def _record(key: str, inputs: Sequence[Array], found: Sequence[Array]) -> None:
     record = _record_of(FILE) if FILE.exists() else {}
     kept = {name: value for name, value in record.items() if not name.startswith(f"{key}|")}
-    new = {f"{key}|{at}": value for at, value in enumerate(found)} | {
-        f"{key}|inputs": np.asarray(_print(inputs))
-    }
+    new = {f"{key}|{at}": value for at, value in enumerate(found)} | {f"{key}|inputs": np.asarray(_print(inputs))}
     np.savez_compressed(FILE, **dict(sorted((kept | new).items())))
     _record_of.cache_clear()
 

@@ -26,9 +26,7 @@ def training_flops(model: Transformer, batch: int, recompute: Recompute = "none"
     return model.layers * layer + 6 * tokens * h * model.vocab
 
 
-def training_s(
-    parameters: int, tokens: int, devices: int, device_flops: float, recompute: Recompute = "full"
-) -> float:
+def training_s(parameters: int, tokens: int, devices: int, device_flops: float, recompute: Recompute = "full") -> float:
     """Seconds of a whole training in closed form: 8 T P / (n X) where all is computed again, else 6 T P / (n X).
 
     T tokens, P parameters, n devices of X operations per second that they keep up (Megatron-LM, SC 2021, equation 4;
@@ -58,8 +56,6 @@ def mfu(model: Transformer, batch: int, seconds: float, devices: int, peak_flops
     return utilisation(training_flops(model, batch), seconds, devices, peak_flops)
 
 
-def hfu(
-    model: Transformer, batch: int, seconds: float, devices: int, peak_flops: float, recompute: Recompute
-) -> float:
+def hfu(model: Transformer, batch: int, seconds: float, devices: int, peak_flops: float, recompute: Recompute) -> float:
     """Hardware FLOPs utilisation: whatever the devices do is counted."""
     return utilisation(training_flops(model, batch, recompute), seconds, devices, peak_flops)

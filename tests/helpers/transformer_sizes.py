@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tests.helpers.closed_sizes import (
-    Exact,
-    Recompute,
-    Transformer,
-    checked_split,
-    layer_activation_B,
-    whole,
-)
+from tests.helpers.closed_sizes import Exact, Recompute, Transformer, checked_split, layer_activation_B, whole
 
 
 def first_stage_activation_B(
@@ -52,13 +45,7 @@ def tensor_parallel_B(model: Transformer, microbatch: int = 1, element_B: int = 
 
 
 def kv_cache_B(
-    layers: int,
-    kv_heads: int,
-    head_size: int,
-    tokens: int,
-    batch: int = 1,
-    element_B: Fraction | int = 2,
-    tp: int = 1,
+    layers: int, kv_heads: int, head_size: int, tokens: int, batch: int = 1, element_B: Fraction | int = 2, tp: int = 1
 ) -> Exact:
     """Bytes of keys and values per device: 2 x layers x kv_heads x head_size x tokens x batch x element_B / tp.
 

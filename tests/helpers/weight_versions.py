@@ -27,9 +27,7 @@ def weight_versions(schedule: Schedule, stages: int, microbatches: int, per_upda
     """
     rule = schedule.weights
     forward, backward = (
-        np.array(
-            [[at(s, stages, i, per_update) for i in range(microbatches)] for s in range(stages)], np.int64
-        )
+        np.array([[at(s, stages, i, per_update) for i in range(microbatches)] for s in range(stages)], np.int64)
         for at in (rule.forward, rule.backward)
     )
     return Used(forward, backward)
@@ -69,9 +67,7 @@ def _walk(rule: WeightRule, ops: Sequence[Op], stage: int, stages: int, per_upda
             done += 1
 
 
-def version_problems(
-    schedule: Schedule, orders: Sequence[Sequence[Op]], per_update: int = 1
-) -> list[Problem]:
+def version_problems(schedule: Schedule, orders: Sequence[Sequence[Op]], per_update: int = 1) -> list[Problem]:
     """Where forward and backward of a microbatch use different versions, or one that is not made yet: one per stage.
 
     ``orders`` of a schedule without replicas. Empty for all schedules but 'pipedream-nostash'.
@@ -83,9 +79,7 @@ def version_problems(
             where = f"stage {stage}, {op}"
             if version > updates:
                 problems.append(
-                    Problem(
-                        f"uses version {version} after {updates} updates", where, "a version that is made"
-                    )
+                    Problem(f"uses version {version} after {updates} updates", where, "a version that is made")
                 )
                 break
             if version != forwards.setdefault((op.microbatch, op.chunk), version):

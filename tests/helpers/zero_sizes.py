@@ -34,12 +34,7 @@ class StateBytes(NamedTuple):
 
 
 def zero_B(
-    parameters: int,
-    devices: int,
-    stage: int = 0,
-    weight_B: int = 2,
-    gradient_B: int = 2,
-    optimiser_B: int = 12,
+    parameters: int, devices: int, stage: int = 0, weight_B: int = 2, gradient_B: int = 2, optimiser_B: int = 12
 ) -> StateBytes:
     """Bytes per device: 16P, stage 1: 4P + 12P/N, stage 2: 2P + 14P/N, stage 3: 16P/N.
 

@@ -27,9 +27,7 @@ def bytes_of(runs: tuple[Runs, ...]) -> list[int]:
     return found
 
 
-def the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(
-    case: Case, found: AddressMap
-) -> None:
+def the_bytes_of_the_runs_are_those_of_the_transfer_and_lie_in_its_tensor(case: Case, found: AddressMap) -> None:
     for command in transfers(case):
         runs, homes = found.runs(command), [found.span(region) for region in found.home(command)]
         assert sum(run.nbytes for run in runs) == command.work.nbytes  # type: ignore[union-attr]
@@ -95,6 +93,4 @@ def test_every_program_keeps_the_laws(case: Case) -> None:
 def addresses_are_a_function_of_the_program(case: Case, one: AddressMap) -> None:
     two = AddressMap(case.program)
     moves = transfers(case)
-    assert [one.runs(command) for command in moves] == [two.runs(command) for command in reversed(moves)][
-        ::-1
-    ]
+    assert [one.runs(command) for command in moves] == [two.runs(command) for command in reversed(moves)][::-1]

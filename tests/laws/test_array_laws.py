@@ -14,17 +14,7 @@ from accelsim.program.actions import MAC
 from accelsim.program.commands import Folds
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
-from tests.helpers.law_cases import (
-    Case,
-    changed,
-    chips,
-    compiled,
-    fitted,
-    formats,
-    lone_products,
-    pins,
-    products,
-)
+from tests.helpers.law_cases import Case, changed, chips, compiled, fitted, formats, lone_products, pins, products
 
 pytestmark = pytest.mark.shipped_search
 
@@ -36,9 +26,7 @@ def on_one_array(case: Case) -> Case:
     """The same tiles, all on one array."""
     chip = changed(case.chip, "engines.matrix", count=1)
     pinned = {
-        step.name: asdict(step.mapping) | {"split": "none"}
-        for step in case.program.steps
-        if step.mapping is not None
+        step.name: asdict(step.mapping) | {"split": "none"} for step in case.program.steps if step.mapping is not None
     }
     return compiled(case.graph, chip, case.program.dtype, pinned=pinned)
 
@@ -84,9 +72,7 @@ def test_each_array_takes_its_turn(chip: Chip, graph: Graph) -> None:
     assert unit is not None
     tiles = turns.get(step.mapping.split, 1)
     for index, queue in enumerate(unit.queues("matrix")):
-        mine = sum(
-            command.engine == queue for command in case.program.commands if isinstance(command.work, Folds)
-        )
+        mine = sum(command.engine == queue for command in case.program.commands if isinstance(command.work, Folds))
         share = -(-(tiles - index) // unit.count) if step.mapping.split != "none" else int(index == 0)
         assert mine == count // tiles * max(0, share)
 

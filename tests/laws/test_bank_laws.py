@@ -81,12 +81,7 @@ def test_conflicts_are_those_of_queues(pattern: Pattern, banking: Banking) -> No
 
 
 @given(
-    st.integers(1, 40),
-    st.integers(0, 100),
-    st.integers(1, 33),
-    st.integers(1, 4),
-    st.integers(0, 7),
-    st.integers(1, 5),
+    st.integers(1, 40), st.integers(0, 100), st.integers(1, 33), st.integers(1, 4), st.integers(0, 7), st.integers(1, 5)
 )
 def test_strided_accesses_follow_the_greatest_common_divisor(
     lanes: int, stride: int, banks: int, ports: int, step: int, clocks: int

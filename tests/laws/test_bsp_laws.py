@@ -28,9 +28,7 @@ FORMATS = st.sampled_from(["fp16", "fp32"])
 
 @settings(max_examples=80)
 @given(GRAPHS, chips(), FORMATS)
-def test_every_policy_gives_one_timeline_and_the_values_of_the_graph(
-    graph: Graph, chip: Chip, dtype: str
-) -> None:
+def test_every_policy_gives_one_timeline_and_the_values_of_the_graph(graph: Graph, chip: Chip, dtype: str) -> None:
     case = compiled(graph, chip, dtype)
     exact, fast, off = (case.run(values, keep=values != "off") for values in ("exact", "fast", "off"))
     check(exact, thorough=True)

@@ -176,9 +176,7 @@ def with_cache(chip: Chip, size: tuple[int, int, int], policy: str, latency: flo
                 "capacity": line * sets * ways, "bandwidth": pace * behind.rate_Bps, "latency": latency / chip.clock,
             })  # fmt: skip
             spec = entry.cache.model_copy(update={"line": line, "ways": ways, "policy": policy})
-            found[f"{name}_cache"] = entry.model_copy(
-                update={"memory": memory, "fed_by": name, "cache": spec}
-            )
+            found[f"{name}_cache"] = entry.model_copy(update={"memory": memory, "fed_by": name, "cache": spec})
     return changed(chip, "", memories=found)
 
 
@@ -186,9 +184,7 @@ def with_cache(chip: Chip, size: tuple[int, int, int], policy: str, latency: flo
 def cached(draw: Any) -> tuple[Case, Case]:
     """A random graph on a random chip with caches, and on the chip without."""
     plain, graph = draw(chips(tight=draw(st.booleans()))), draw(graphs())
-    line, sets, ways = (
-        draw(st.sampled_from(sizes)) for sizes in ([1, 16, 64, 100], [1, 3, 8, 64], [1, 2, 8])
-    )
+    line, sets, ways = (draw(st.sampled_from(sizes)) for sizes in ([1, 16, 64, 100], [1, 3, 8, 64], [1, 2, 8]))
     latency, pace = draw(st.sampled_from([0.0, 1.0, 7.5])), draw(st.sampled_from([1.0, 2.5]))
     policy = draw(st.sampled_from(["write_back", "write_through"]))
     chip = with_cache(plain, (line, sets, ways), policy, latency, pace)
@@ -208,12 +204,7 @@ def test_a_run_with_a_cache(drawn: tuple[Case, Case]) -> None:
     verdict = check_run(run, pruned(case))
     assert verdict.holds, verdict.wrong
     off = case.run()
-    assert (off.slices, off.ledger, off.engines, off.caches) == (
-        run.slices,
-        run.ledger,
-        run.engines,
-        run.caches,
-    )
+    assert (off.slices, off.ledger, off.engines, off.caches) == (run.slices, run.ledger, run.engines, run.caches)
 
 
 def _asked(case: Case) -> list[Any]:
@@ -288,9 +279,7 @@ def test_times_by_hand() -> None:
 def test_a_port_that_is_shared_turns_by_rank() -> None:
     """Of a load and a store that ask at one edge the one goes first that the memory prefers."""
     ends = {
-        first: accelsim.run(
-            "cnn", "edu-cache", values="off", set=[f"memories.dram.arbitration={first}"]
-        ).slices
+        first: accelsim.run("cnn", "edu-cache", values="off", set=[f"memories.dram.arbitration={first}"]).slices
         for first in ("loads_first", "stores_first")
     }
     assert ends["loads_first"] != ends["stores_first"]

@@ -55,9 +55,7 @@ def test_a_memory_of_just_that_size_is_enough_and_one_byte_less_is_not(case: Cas
         if name not in case.chip.memories or need.needed_B < 2:
             continue
         enough = changed(case.chip, f"memories.{name}.memory", capacity=need.needed_B)
-        assert (
-            compiled(case.graph.copy(), enough, case.program.dtype, **case.options).program.needs[name].fits
-        )
+        assert compiled(case.graph.copy(), enough, case.program.dtype, **case.options).program.needs[name].fits
         less = changed(case.chip, f"memories.{name}.memory", capacity=need.needed_B - 1)
         with pytest.raises(OverCapacity) as caught:
             compiled(case.graph.copy(), less, case.program.dtype, **case.options)

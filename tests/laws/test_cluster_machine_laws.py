@@ -46,9 +46,7 @@ def pipelines(draw: st.DrawFn) -> Plan:
     schedule = draw(st.sampled_from(FLUSHING))
     chunks = 2 if SCHEDULES[schedule].chunked else 1
     pp = draw(st.integers(2, 4 // chunks))
-    microbatches = draw(
-        st.sampled_from([m for m in (1, 2, 4) if not SCHEDULES[schedule].check(pp, m, chunks)])
-    )
+    microbatches = draw(st.sampled_from([m for m in (1, 2, 4) if not SCHEDULES[schedule].check(pp, m, chunks)]))
     return Plan(pp=pp, chunks=chunks, microbatches=microbatches, schedule=schedule)
 
 
@@ -62,10 +60,7 @@ def queued(run: Run) -> bool:
     )
 
 
-WIRES = (
-    st.tuples(*(st.integers(0, 150) for _ in PAIRS)),
-    st.tuples(*(st.sampled_from([1, 2, 8]) for _ in PAIRS)),
-)
+WIRES = (st.tuples(*(st.integers(0, 150) for _ in PAIRS)), st.tuples(*(st.sampled_from([1, 2, 8]) for _ in PAIRS)))
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -28,11 +28,7 @@ LIMIT = Fraction(1, 10**15)
 def networks(draw: st.DrawFn) -> Topology:
     """Rings, switches, full meshes and nodes, with wires of different latencies and rates."""
     shape = draw(st.sampled_from([ring, switch, full]))
-    net = (
-        shape(draw(st.integers(2, 6)))
-        if draw(st.booleans())
-        else draw(st.sampled_from([nodes(2, 3), rails(3, 2)]))
-    )
+    net = shape(draw(st.integers(2, 6))) if draw(st.booleans()) else draw(st.sampled_from([nodes(2, 3), rails(3, 2)]))
     odd = draw(st.lists(st.integers(1, 40), min_size=len(net.wires), max_size=len(net.wires)))
     if draw(st.booleans()):
         wires = [
@@ -50,9 +46,7 @@ def played(draw: st.DrawFn) -> tuple[Topology, MessageGraph, Played]:
     net, (kind, name) = draw(networks()), draw(st.sampled_from(CASES))
     members = Members(net.ranks, net.groups)
     assume(not COLLECTIVES[name].why_not(kind, members))
-    graph = message_graph(
-        net, kind, draw(st.integers(0, 10**6)), name, range(net.ranks), draw(st.integers(1, 3))
-    )
+    graph = message_graph(net, kind, draw(st.integers(0, 10**6)), name, range(net.ranks), draw(st.integers(1, 3)))
     return net, graph, play(net, graph)
 
 
@@ -91,15 +85,8 @@ def test_no_message_is_faster_than_alone_or_before_what_it_waits_for(
 
 
 @QUICK
-@given(
-    networks(),
-    st.sampled_from(["all_reduce", "reduce_scatter", "all_gather"]),
-    st.integers(0, 10**5),
-    st.data(),
-)
-def test_without_events_a_ring_takes_the_same(
-    net: Topology, kind: str, nbytes: int, data: st.DataObject
-) -> None:
+@given(networks(), st.sampled_from(["all_reduce", "reduce_scatter", "all_gather"]), st.integers(0, 10**5), st.data())
+def test_without_events_a_ring_takes_the_same(net: Topology, kind: str, nbytes: int, data: st.DataObject) -> None:
     group = data.draw(st.permutations(range(net.ranks)))[: data.draw(st.integers(1, net.ranks))]
     program = COLLECTIVES["ring"].rounds(kind, Members(len(group), (0,) * len(group)))
     fast = play_ring(net, program, group, nbytes)
@@ -118,9 +105,7 @@ def test_better_links_everywhere_never_slow_a_ring_or_a_message_down(
     """All links ``factor`` times as fast, or with so much less latency: no graph takes longer, none gains more."""
     net, graph, done = case
     wires = [
-        wire._replace(latency_fs=wire.latency_fs // factor)
-        if quicker
-        else wire._replace(rate=wire.rate * factor)
+        wire._replace(latency_fs=wire.latency_fs // factor) if quicker else wire._replace(rate=wire.rate * factor)
         for wire in net.wires
     ]
     better = play(replace(net, wires=tuple(wires)), graph)
@@ -144,14 +129,7 @@ def test_permuting_the_devices_of_a_symmetric_cluster_changes_nothing(
 
 
 @settings(max_examples=60)
-@given(
-    st.sampled_from(CASES),
-    st.integers(1, 9),
-    st.integers(1, 3),
-    st.integers(0, 60),
-    st.integers(1, 4),
-    st.data(),
-)
+@given(st.sampled_from(CASES), st.integers(1, 9), st.integers(1, 3), st.integers(0, 60), st.integers(1, 4), st.data())
 def test_data_of_every_collective(
     case: tuple[str, str], ranks: int, per_node: int, elements: int, chunks: int, data: st.DataObject
 ) -> None:

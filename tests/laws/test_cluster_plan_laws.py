@@ -98,9 +98,7 @@ def test_every_legal_plan_learns_what_one_device_learns(
 
 @settings(max_examples=30)
 @given(networks(), st.sampled_from([2, 3]), st.integers(0, 30), st.booleans())
-def test_a_planted_fault_is_found(
-    network: tuple[str, tuple[int, ...]], tp: int, which: int, shift: bool
-) -> None:
+def test_a_planted_fault_is_found(network: tuple[str, tuple[int, ...]], tp: int, which: int, shift: bool) -> None:
     """A collective that is left out, or a weight that lies along another axis."""
     sharded = shard_objective(objective(build(network, 6)), tp)
     verify_sharded(sharded)
@@ -117,9 +115,7 @@ def test_a_planted_fault_is_found(
         node = sums[which % len(sums)]
         for other in graph.nodes:
             if other is not node:
-                other.inputs = [
-                    node.inputs[0] if given == node.outputs[0] else given for given in other.inputs
-                ]
+                other.inputs = [node.inputs[0] if given == node.outputs[0] else given for given in other.inputs]
         graph.outputs = [node.inputs[0] if given == node.outputs[0] else given for given in graph.outputs]
         with pytest.raises(ModelError, match="partial"):
             verify_sharded(sharded)

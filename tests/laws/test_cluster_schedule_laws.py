@@ -55,9 +55,7 @@ def cases(draw: st.DrawFn, entries: st.SearchStrategy[Schedule] = ENTRIES) -> Ca
     replicas = tuple(draw(st.lists(st.integers(1, 3), min_size=p, max_size=p))) if entry.replicated else ()
     forward, backward, weight = (draw(st.lists(TIMES, min_size=p, max_size=p)) for _ in range(3))
     transfer = draw(TIMES)
-    return Case(
-        entry, p, m, chunks, replicas, forward, backward, weight, transfer, draw(st.integers(0, transfer))
-    )
+    return Case(entry, p, m, chunks, replicas, forward, backward, weight, transfer, draw(st.integers(0, transfer)))
 
 
 SYNCHRONOUS = st.sampled_from([entry for entry in SCHEDULES.values() if entry.synchronous])
@@ -92,9 +90,7 @@ def test_each_op_once_in_order_and_behind_what_it_needs(case: Case) -> None:
 @settings(max_examples=80, deadline=None)
 def test_no_schedule_is_shorter_than_what_a_device_computes(case: Case) -> None:
     played = case.play()
-    each = [
-        (f + b + w) * case.chunks for f, b, w in zip(case.forward, case.backward, case.weight, strict=True)
-    ]
+    each = [(f + b + w) * case.chunks for f, b, w in zip(case.forward, case.backward, case.weight, strict=True)]
     for device, stage in enumerate(played.stage_of):
         ops = sum(op.kind == "F" and not op.chunk for op in played.orders[device])
         assert played.busy_fs[device] == each[stage] * ops
@@ -150,10 +146,7 @@ def test_identities(p: int, m: int, f: int, b: int, c: int) -> None:
         if entry.synchronous:
             assert play_schedule(entry.orders(1, m), f, b, 0, c).makespan_fs == m * (f + b), name
     bubbles = [
-        max(
-            one.makespan_fs - one.ideal_fs
-            for one in [play_schedule(SCHEDULES[name].orders(p, m + p), f, f, f)]
-        )
+        max(one.makespan_fs - one.ideal_fs for one in [play_schedule(SCHEDULES[name].orders(p, m + p), f, f, f)])
         for name in ("zb-h1", "1f1b")
     ]
     assert bubbles[0] == Fraction(bubbles[1], 3)

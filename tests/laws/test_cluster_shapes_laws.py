@@ -59,9 +59,7 @@ def made(spec: Spec) -> Topology:
 
 
 def ways(topology: Topology) -> list[tuple[int, int, tuple[int, ...]]]:
-    return [
-        (a, b, topology.route(a, b)) for a in range(topology.ranks) for b in range(topology.ranks) if a != b
-    ]
+    return [(a, b, topology.route(a, b)) for a in range(topology.ranks) for b in range(topology.ranks) if a != b]
 
 
 @settings(max_examples=40)

@@ -25,23 +25,14 @@ def topology() -> Topology:
 
 
 def library(share: float, base: int, inside: int, between: int, fill: float = 0.0) -> Collectives:
-    protocol = Protocol(
-        share=share, base=f"{base} us", inside=f"{inside} us", between=f"{between} us", fill=fill
-    )
+    protocol = Protocol(share=share, base=f"{base} us", inside=f"{inside} us", between=f"{between} us", fill=fill)
     return Collectives(title="any", source="drawn", as_of="2026-11", protocols={"one": protocol})
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(list(KINDS)), RANKS, SIZES, SHARES, TIMES, TIMES, TIMES, st.floats(0, 4))
 def test_more_bytes_or_latency_are_never_faster_and_more_bandwidth_never_slower(
-    kind: str,
-    group: tuple[int, ...],
-    nbytes: int,
-    share: float,
-    base: int,
-    inside: int,
-    between: int,
-    fill: float,
+    kind: str, group: tuple[int, ...], nbytes: int, share: float, base: int, inside: int, between: int, fill: float
 ) -> None:
     group = group[:1] + group[-1:] if kind == "send_recv" else group
     now, more, wider, later = (

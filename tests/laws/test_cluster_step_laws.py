@@ -46,9 +46,7 @@ def stepped(plan: Plan, fusion: Fusion, speeds: tuple[float, ...] = ()) -> StepR
 def fusions(draw: st.DrawFn) -> Fusion:
     """Any policy, thresholds about the size of a layer, a cycle about the time of a pass."""
     limit, cycle = draw(st.sampled_from([None, 10**5, 10**6])), draw(st.sampled_from([0, 10**9, 10**11]))
-    return Fusion(
-        draw(st.sampled_from(list(POLICIES))), limit, cycle, draw(st.sampled_from(["none", "fp16"]))
-    )
+    return Fusion(draw(st.sampled_from(list(POLICIES))), limit, cycle, draw(st.sampled_from(["none", "fp16"])))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -70,9 +68,7 @@ def test_stragglers_links_and_sums(plan: Plan, fusion: Fusion, data: st.DataObje
         assert quick.by_link_B == result.by_link_B
 
 
-SETTINGS = [
-    Setting("bf16", overlap_tensor=on, offload=away) for on in (False, True) for away in (False, True)
-]
+SETTINGS = [Setting("bf16", overlap_tensor=on, offload=away) for on in (False, True) for away in (False, True)]
 """Collectives after or beside products, activations on devices or hosts."""
 KNOWN = {setting: Costs(CHIP, setting) for setting in SETTINGS}
 
@@ -83,9 +79,7 @@ def test_overlap_is_never_slower_and_moves_the_same(plan: Plan, rate: int) -> No
     """Whatever else overlaps or is offloaded, on slow and on quick links; and a quicker link is never slower."""
     found = {}
     for setting in SETTINGS:
-        for overlap in (
-            (False, True) if plan.shares_gradients else (True,)
-        ):  # others are copied into buckets first
+        for overlap in (False, True) if plan.shares_gradients else (True,):  # others are copied into buckets first
             for gather in (False, True) if plan.zero in (1, 2) else (False,):
                 options = replace(FREE, overlap=overlap, overlap_gather=gather, gradients=Fusion("whole"))
                 for times in (rate, 2 * rate):
@@ -111,9 +105,7 @@ def test_no_moves_around_the_best_plan_beat_it(full: bool) -> None:
     for seed in range(30 if full else 4):
         rng = Random(seed)
         layers, hidden = rng.choice([4, 7, 8]), rng.choice([256, 1024, 4096])
-        sizes = (
-            f"layers={layers},hidden={hidden},heads={hidden // 64},kv_heads={hidden // 64},ffn={4 * hidden}"
-        )
+        sizes = f"layers={layers},hidden={hidden},heads={hidden // 64},kv_heads={hidden // 64},ffn={4 * hidden}"
         model = transformer_of(f"llama2-7b?{sizes},seq=512,vocab=4096")
         assert model is not None
         work, devices = DecoderWork(model), fleet(rng.choice([4, 8]))

@@ -73,9 +73,7 @@ def test_so_it_does_on_every_chip_of_the_registry(name: str, edges: str) -> None
 
 @settings(QUICK, max_examples=40)
 @given(cases(bases=("tpu-v1",)), st.sampled_from(["bandwidth", "latency"]), st.integers(2, 4))
-def test_a_share_of_the_path_is_the_most_that_less_of_it_can_save(
-    case: Case, field: str, factor: int
-) -> None:
+def test_a_share_of_the_path_is_the_most_that_less_of_it_can_save(case: Case, field: str, factor: int) -> None:
     """The same commands with a faster memory: the old path still exists, and only its own part is shorter.
 
     Ports that both directions share may serve in another order then, so that they are left out.

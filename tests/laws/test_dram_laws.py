@@ -20,17 +20,7 @@ from accelsim.dram.served import Served
 from accelsim.dram.standards import STANDARDS
 from accelsim.types import Array
 from tests.helpers import protocol
-from tests.helpers.dram_cases import (
-    MEMORIES,
-    Case,
-    cases,
-    changed,
-    devices,
-    memory,
-    often_refreshed,
-    refreshes,
-    small,
-)
+from tests.helpers.dram_cases import MEMORIES, Case, cases, changed, devices, memory, often_refreshed, refreshes, small
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
@@ -112,9 +102,7 @@ def test_clocks_with_open_banks(case: Case) -> None:
         log = sorted(log + protocol.rows(found.commands), key=lambda row: row.clock)
         assert 0 <= found.open_clocks <= found.elapsed * ranks
         exact = protocol.open_clocks(case.device, log, at, found.end)
-        cycles = (
-            ranks + found.counts["ref"] + found.counts["refpb"]
-        )  # a row cycle may be on the wrong side of each
+        cycles = ranks + found.counts["ref"] + found.counts["refpb"]  # a row cycle may be on the wrong side of each
         assert abs(found.open_clocks - exact) <= share * exact + cycles * case.device.timing["tRC"]
 
 

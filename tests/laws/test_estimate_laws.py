@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from tests.helpers.estimates import ROUNDING, choice_of, clocks
-from tests.helpers.law_cases import (
-    changed,
-    chips,
-    compiled,
-    fitted,
-    lone_products,
-    pins,
-    products,
-    whole_tiles,
-)
+from tests.helpers.law_cases import changed, chips, compiled, fitted, lone_products, pins, products, whole_tiles
 
 QUICK = settings(max_examples=100)
 
@@ -28,9 +19,7 @@ QUICK = settings(max_examples=100)
 @settings(QUICK, max_examples=120)
 @given(chips(arrays=(1, 1, 2, 3, 4)), lone_products(), st.data())
 def test_the_estimate_is_never_above_the_machine(chip: Chip, graph: Graph, data: st.DataObject) -> None:
-    mapping = (
-        {name: data.draw(pins(arrays=True)) for name in products(graph)} if data.draw(st.booleans()) else {}
-    )
+    mapping = {name: data.draw(pins(arrays=True)) for name in products(graph)} if data.draw(st.booleans()) else {}
     case = fitted(graph, chip, "fp32", mapping)
     estimate, machine = choice_of(case), clocks(case)
     assert estimate.mapping == case.program.steps[0].mapping
@@ -47,9 +36,7 @@ def in_step(chip: Chip) -> Chip:
             latency=round(memory.latency * chip.clock) / chip.clock,
         )  # fmt: skip
         if attached.link is not None:
-            wide = attached.link.model_copy(
-                update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0, "pcie": None}
-            )
+            wide = attached.link.model_copy(update={"bandwidth": 1e3 * memory.bandwidth, "latency": 0.0, "pcie": None})
             chip = changed(chip, f"memories.{name}", link=wide)
     return whole_tiles(changed(changed(chip, "matrix", clock=None), "vector", clock=None))
 
@@ -75,11 +62,7 @@ def test_a_compute_bound_product_is_exact(chip: Chip, graph: Graph, data: st.Dat
     unit = chip.matrix
     assert unit is not None
     chip = changed(chip, "", token_delay=min(1, chip.token_delay))
-    sizes: dict[str, Any] = {
-        "tm": data.draw(st.sampled_from([16, 10**6])),
-        "a_resident": True,
-        "order": "nmk",
-    }
+    sizes: dict[str, Any] = {"tm": data.draw(st.sampled_from([16, 10**6])), "a_resident": True, "order": "nmk"}
     sizes |= {"tn": unit.cols * data.draw(st.integers(1, 3)), "tk": unit.rows * data.draw(st.integers(1, 3))}
     case = compiled(graph, chip, "fp32", pinned=dict.fromkeys(products(graph), sizes))
     estimate, machine = choice_of(case), clocks(case)

@@ -78,9 +78,7 @@ def networks(draw: Any) -> tuple[Graph, Chip, dict[str, Any]]:
     """A random graph, edu-mixed with an array of another size, and how its numbers are represented."""
     graph = draw(st.one_of(image_graphs(3), matrix_graphs(3)))
     size = draw(st.sampled_from([4, 8, 12, 64]))
-    layers = {
-        name: draw(st.sampled_from(FORMATS)) for name in products(graph) if draw(st.integers(0, 3)) == 0
-    }
+    layers = {name: draw(st.sampled_from(FORMATS)) for name in products(graph) if draw(st.integers(0, 3)) == 0}
     options = {
         "dtype": draw(st.sampled_from(FORMATS)), "layers": layers, "scheme": draw(st.sampled_from(["symmetric", "affine"])),
         "sparsity": draw(st.sampled_from(["", "", "2:4", "1:4"])), "per_channel": draw(st.booleans()),
@@ -130,9 +128,7 @@ def test_values_change_neither_time_nor_ledger(network: Any) -> None:
 
 @QUICK
 @given(networks(), st.sampled_from(list(METHODS)), st.booleans(), st.booleans())
-def test_every_tensor_is_that_of_the_reference(
-    network: Any, method: str, corrected: bool, emulated: bool
-) -> None:
+def test_every_tensor_is_that_of_the_reference(network: Any, method: str, corrected: bool, emulated: bool) -> None:
     """Any mix of formats, schemes, methods and patterns, computed by the unit itself or emulated."""
     graph, chip, options = network
     if emulated:
@@ -195,11 +191,7 @@ def test_energy_of_a_product_falls_with_the_format() -> None:
     order = ["fp32", "tf32", "fp16", "int8", "int4", "int1"]
     runs = [compiled(gemm(64, 256, 256), MIXED, dtype).run() for dtype in order]
     on_chip = [
-        fsum(
-            row.energy_J
-            for row in energy_table(run)
-            if row.component in ("matrix", "vector", *run.chip.buffers)
-        )
+        fsum(row.energy_J for row in energy_table(run) if row.component in ("matrix", "vector", *run.chip.buffers))
         for run in runs
     ]
     assert on_chip == sorted(on_chip, reverse=True) and len(set(on_chip)) == len(order)
@@ -231,9 +223,7 @@ def test_a_faster_format_never_takes_longer(dtype: str, less: int, m: int, n: in
     assert compiled(gemm(m, n, k), faster, dtype).run().time_fs <= 1.01 * before
 
 
-@pytest.mark.parametrize(
-    ("dtype", "share"), [("fp16", 9 / 16), ("bf16", 9 / 16), ("int8", 5 / 8), ("int4", 3 / 4)]
-)
+@pytest.mark.parametrize(("dtype", "share"), [("fp16", 9 / 16), ("bf16", 9 / 16), ("int8", 5 / 8), ("int4", 3 / 4)])
 def test_sparse_weights_take_the_published_share_of_bytes(dtype: str, share: float) -> None:
     """Half of the values and 2 bits of position for each (Mishra et al., arXiv:2104.08378)."""
     dense, sparse = (compiled(gemm(), MIXED, dtype, sparsity=text).run() for text in ("", "2:4"))
@@ -263,9 +253,7 @@ def test_a_sparse_unit_needs_fewer_clocks_and_a_plain_one_just_as_many(dtype: st
         assert energy(sparse) < energy(dense)
     else:
         assert sparse.slices == dense.slices
-        assert [(row.action, row.count) for row in sparse.ledger] == [
-            (row.action, row.count) for row in dense.ledger
-        ]
+        assert [(row.action, row.count) for row in sparse.ledger] == [(row.action, row.count) for row in dense.ledger]
         assert any("like any other" in note for note in cases[1].program.notes)
 
 
@@ -294,9 +282,7 @@ def test_the_estimate_of_a_sparse_step_is_never_above_the_machine(
     if tight:
         chip = changed(chip, "weight_sram", capacity=4096)
     g = gemm(m, n, 8 * groups)
-    pins = {
-        name: data.draw(st.integers(1, 40)) for name in ("tm", "tn", "tk") if data.draw(st.booleans(), name)
-    }
+    pins = {name: data.draw(st.integers(1, 40)) for name in ("tm", "tn", "tk") if data.draw(st.booleans(), name)}
     options = {"sparsity": "{}:{}".format(*sparse), "layers": {"y": dtype}}
     try:
         case = compiled(g, chip, "fp32", pinned={"y": pins}, **options)

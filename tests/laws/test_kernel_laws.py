@@ -65,9 +65,7 @@ def more_of(name: str, kind: str) -> Iterator[str]:
 @pytest.mark.parametrize("kind", KINDS)
 @QUICK
 @given(seed=seeds, name=st.sampled_from(GPUS), data=st.data())
-def test_no_kernel_is_faster_than_the_stated_peaks_allow(
-    kind: str, seed: int, name: str, data: st.DataObject
-) -> None:
+def test_no_kernel_is_faster_than_the_stated_peaks_allow(kind: str, seed: int, name: str, data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(formats(name, kind)))
     seconds, bound = times(name, kind, form, drawn(kind, seed, EACH))
     assert np.isfinite(seconds).all() and (bound >= 0).all()
@@ -83,60 +81,29 @@ def test_more_of_anything_is_never_slower(kind: str, seed: int, name: str, data:
     for override in more_of(name, kind):
         after, _ = times(name, kind, form, rows, "peak={}", override)
         worst = int(np.argmax(after / before))
-        assert after[worst] <= before[worst] * EQUAL, (
-            override,
-            form,
-            rows[worst],
-            after[worst] / before[worst],
-        )
+        assert after[worst] <= before[worst] * EQUAL, (override, form, rows[worst], after[worst] / before[worst])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @QUICK
 @given(seed=seeds, name=st.sampled_from(GPUS), share=st.sampled_from([0.5, 0.9, 0.99]), data=st.data())
-def test_a_smaller_batch_is_never_dearer(
-    kind: str, seed: int, name: str, share: float, data: st.DataObject
-) -> None:
-    form, rows, key = (
-        data.draw(st.sampled_from(formats(name, kind))),
-        drawn(kind, seed, EACH),
-        KINDS[kind].batch,
-    )
+def test_a_smaller_batch_is_never_dearer(kind: str, seed: int, name: str, share: float, data: st.DataObject) -> None:
+    form, rows, key = (data.draw(st.sampled_from(formats(name, kind))), drawn(kind, seed, EACH), KINDS[kind].batch)
     less = [{**row, key: str(max(1, int(int(row[key]) * share)))} for row in rows]
     (before, _), (after, _) = times(name, kind, form, rows), times(name, kind, form, less)
     worst = int(np.argmax(after / before))
-    assert after[worst] <= before[worst] * EQUAL, (
-        form,
-        rows[worst],
-        less[worst],
-        after[worst] / before[worst],
-    )
+    assert after[worst] <= before[worst] * EQUAL, (form, rows[worst], less[worst], after[worst] / before[worst])
 
 
 @settings(max_examples=40)
-@given(
-    st.integers(1, 900),
-    st.integers(1, 900),
-    st.integers(1, 900),
-    st.sampled_from([1, 2, 3]),
-    st.integers(0, 2),
-)
-def test_the_closed_form_for_tables_is_that_of_the_blocks(
-    m: int, n: int, k: int, splits: int, tile: int
-) -> None:
+@given(st.integers(1, 900), st.integers(1, 900), st.integers(1, 900), st.sampled_from([1, 2, 3]), st.integers(0, 2))
+def test_the_closed_form_for_tables_is_that_of_the_blocks(m: int, n: int, k: int, splits: int, tile: int) -> None:
     """Columns of floats against whole clocks of blocks: a clock for each of a multiprocessor's blocks, at the most."""
     p = product(m, n, k, "fp32")
-    found = next(
-        fitting_kernels(GPU, AROUND, p, cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits)),
-        None,
-    )
+    found = next(fitting_kernels(GPU, AROUND, p, cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits)), None)
     if found is None:
         return
-    shape = shapes(
-        GPU, AROUND, "fp32", columns(GPU, p), cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits)
-    )
+    shape = shapes(GPU, AROUND, "fp32", columns(GPU, p), cut(GPU, "fp32", columns(GPU, p), [GPU.tiles[tile]], splits))
     cost = timed(GPU, AROUND, "fp32", shape)
     blocks = -(-found.grid.blocks // GPU.multiprocessors)
-    assert found.clocks - found.adds == pytest.approx(
-        float(cost.computing[0]) * AROUND.clock_Hz, abs=blocks + 2
-    )
+    assert found.clocks - found.adds == pytest.approx(float(cost.computing[0]) * AROUND.clock_Hz, abs=blocks + 2)

@@ -29,9 +29,7 @@ from tests.helpers.replays import assert_equal, both
 QUICK = settings(max_examples=40)
 
 
-def with_level(
-    chip: Chip, name: str, feeder: str, capacity_B: int, latency: float = 2.0, pace: float = 1.0
-) -> Chip:
+def with_level(chip: Chip, name: str, feeder: str, capacity_B: int, latency: float = 2.0, pace: float = 1.0) -> Chip:
     """The chip with an SRAM that the compiler manages before ``feeder``, ``pace`` times as fast."""
     level = load_chip("edu-three-levels").memories["global_sram"]
     behind = chip.memories[feeder]
@@ -59,9 +57,7 @@ def leveled(draw: Any) -> Case:
     feeder = home(chip)
     for name in draw(st.sampled_from([["far"], ["far", "near"]])):
         capacity = draw(st.sampled_from([64, 500, 2000, 100_000]))
-        chip = with_level(
-            chip, name, feeder, capacity, draw(st.integers(0, 9)), draw(st.sampled_from([1, 3.7]))
-        )
+        chip = with_level(chip, name, feeder, capacity, draw(st.integers(0, 9)), draw(st.sampled_from([1, 3.7])))
         feeder = name
     dtype = draw(st.sampled_from(formats(chip)))
     mapping = {name: draw(pins()) for name in products(graph)} if draw(st.booleans()) else {}

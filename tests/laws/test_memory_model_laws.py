@@ -64,14 +64,8 @@ def test_commands_times_their_energy_is_the_energy(model: str, case: Case, dram:
     for name, stats in found.dram.items():
         joules = stats.energy
         assert joules is not None
-        mine = [
-            row
-            for row in rows
-            if row.component == name or row.action.endswith((f"open.{name}", f"closed.{name}"))
-        ]
-        assert fsum(row.energy_J for row in mine) == pytest.approx(
-            joules.die_J + joules.io_J, rel=1e-9, abs=0
-        )
+        mine = [row for row in rows if row.component == name or row.action.endswith((f"open.{name}", f"closed.{name}"))]
+        assert fsum(row.energy_J for row in mine) == pytest.approx(joules.die_J + joules.io_J, rel=1e-9, abs=0)
         assert all(not row.energy_J for row in mine if row.action in ("read", "write"))
 
 

@@ -37,9 +37,7 @@ def more_bandwidth(chip: Chip, factor: float) -> Chip:
     for name, attached in chip.memories.items():
         chip = changed(chip, f"memories.{name}.memory", bandwidth=attached.memory.bandwidth * factor)
         if attached.link is not None:
-            link = attached.link.model_copy(
-                update={"bandwidth": attached.link.bandwidth * factor, "pcie": None}
-            )
+            link = attached.link.model_copy(update={"bandwidth": attached.link.bandwidth * factor, "pcie": None})
             chip = changed(chip, f"memories.{name}", link=link)
     return chip
 
@@ -64,19 +62,14 @@ def one_requester_each(chip: Chip) -> Chip:
 
 @QUICK
 @given(chips(("tpu-v1",)), graphs(), st.data())
-def test_a_fixed_program_gains_from_clock_and_bandwidth(
-    chip: Chip, graph: Graph, data: st.DataObject
-) -> None:
+def test_a_fixed_program_gains_from_clock_and_bandwidth(chip: Chip, graph: Graph, data: st.DataObject) -> None:
     """The same commands on a chip of a multiple of the clock, or of more bandwidth: not a femtosecond slower."""
     mapping = {name: data.draw(pins()) for name in products(graph)}
     case = fitted(graph, one_requester_each(chip), data.draw(st.sampled_from(formats(chip))), mapping)
     before = case.run()
     factor = data.draw(st.sampled_from([1.1, 1.37, 2.0, 10.0]))
     rounding_fs = len(before.slices)
-    for better in (
-        more_bandwidth(case.program.chip, factor),
-        faster_clock(case.program.chip, round(factor + 1)),
-    ):
+    for better in (more_bandwidth(case.program.chip, factor), faster_clock(case.program.chip, round(factor + 1))):
         after = simulate(replace(case.program, chip=better))
         assert after.time_fs <= before.time_fs + rounding_fs
         assert after.ledger == before.ledger

@@ -84,9 +84,7 @@ def test_rates_are_fair_and_within_the_capacity(rates_Bps: dict[str, int], moves
     """Every path is held back by a channel that is full (up to rounding) and on which nobody has more."""
     paths = [path for path, _, _ in moves]
     rates = max_min_fair(rates_Bps, paths)
-    used = {
-        name: sum(rate for rate, path in zip(rates, paths, strict=True) if name in path) for name in CHANNELS
-    }
+    used = {name: sum(rate for rate, path in zip(rates, paths, strict=True) if name in path) for name in CHANNELS}
     assert all(used[name] <= rates_Bps[name] for name in CHANNELS)
     for rate, path in zip(rates, paths, strict=True):
         assert any(
@@ -133,13 +131,7 @@ networks = st.sampled_from(
 
 
 @settings(max_examples=30)
-@given(
-    networks,
-    st.sampled_from(sorted(TRAFFIC)),
-    st.sampled_from([1, 2, 4]),
-    st.floats(0.05, 1.0),
-    st.integers(0, 99),
-)
+@given(networks, st.sampled_from(sorted(TRAFFIC)), st.sampled_from([1, 2, 4]), st.floats(0.05, 1.0), st.integers(0, 99))
 def test_no_channel_carries_more_than_a_flit_per_clock(
     which: tuple, name: str, flits: int, load: float, seed: int
 ) -> None:
@@ -156,9 +148,7 @@ def test_no_channel_carries_more_than_a_flit_per_clock(
 
 @QUICK
 @given(networks, st.integers(0, 2**32 - 1), st.floats(0.05, 0.9), st.sampled_from([1, 4]))
-def test_the_formula_rises_with_load_up_to_the_bound(
-    which: tuple, seed: int, share: float, flits: int
-) -> None:
+def test_the_formula_rises_with_load_up_to_the_bound(which: tuple, seed: int, share: float, flits: int) -> None:
     network = named(which[0], *which[1])
     traffic = np.random.default_rng(seed).dirichlet(np.ones(network.nodes), network.nodes)
     limit = bound(network, traffic)

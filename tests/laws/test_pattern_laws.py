@@ -21,15 +21,7 @@ from accelsim.types import Array
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
 MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr4-3200", "hbm2-2000")
-MAPPINGS = (
-    "row-bank-column",
-    "column-lowest",
-    "bank-group-lowest",
-    "bank-xor",
-    "mop4",
-    "MOP4CLXOR",
-    "ChRaBaRoCo",
-)
+MAPPINGS = ("row-bank-column", "column-lowest", "bank-group-lowest", "bank-xor", "mop4", "MOP4CLXOR", "ChRaBaRoCo")
 
 
 def memory(name: str, **controller: Any) -> Device:
@@ -53,9 +45,7 @@ geometries = st.builds(
     columns=st.sampled_from([4, 16]),
     access_B=st.just(64),
 )
-stretches = st.tuples(
-    st.integers(0, 2**16), st.integers(1, 60), st.sampled_from([1, 1, 2, 3, 16, 100]), st.booleans()
-)
+stretches = st.tuples(st.integers(0, 2**16), st.integers(1, 60), st.sampled_from([1, 1, 2, 3, 16, 100]), st.booleans())
 
 
 def stream(parts: list[tuple[int, int, int, bool]]) -> tuple[Array, Array]:
@@ -80,9 +70,7 @@ def by_hand(dev: Device, addresses: Array) -> dict[str, int]:
     return counts
 
 
-@given(
-    geometries, st.sampled_from(MAPPINGS), streams, st.booleans(), st.lists(st.integers(1, 400), max_size=3)
-)
+@given(geometries, st.sampled_from(MAPPINGS), streams, st.booleans(), st.lists(st.integers(1, 400), max_size=3))
 @settings(max_examples=120)
 def test_in_order_counts_are_those_of_a_loop_over_bursts_however_the_stream_is_cut(
     geometry: Geometry, mapping: str, given_stream: tuple[Array, Array], written: bool, cuts: list[int]
@@ -113,9 +101,7 @@ def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
     geometry: Geometry, mapping: str, tiles: list[tuple[int, int, bool]]
 ) -> None:
     dev = small("ddr4-2400", geometry, mapping=mapping, refresh="none", page_policy="open")
-    tiles = [
-        (start, min(count, geometry.columns * geometry.channels), write) for start, count, write in tiles
-    ]
+    tiles = [(start, min(count, geometry.columns * geometry.channels), write) for start, count, write in tiles]
     addresses = [(start + np.arange(count)) * 64 for start, count, _ in tiles]
     places = decoder(mapping, geometry).decode
     pattern, wanted = Pattern(dev), by_hand(dev, np.concatenate(addresses))
@@ -131,12 +117,7 @@ def test_contiguous_tiles_find_the_rows_that_a_loop_over_bursts_finds(
     assert sum(total.values()) == sum(wanted.values())
 
 
-@given(
-    st.sampled_from(MEMORIES),
-    st.sampled_from(MAPPINGS[:5]),
-    st.sampled_from(["open", "closed", "capped"]),
-    streams,
-)
+@given(st.sampled_from(MEMORIES), st.sampled_from(MAPPINGS[:5]), st.sampled_from(["open", "closed", "capped"]), streams)
 @settings(max_examples=60)
 def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
     name: str, mapping: str, policy: str, given_stream: tuple[Array, Array]
@@ -162,11 +143,7 @@ def test_no_stream_is_faster_than_the_peak_and_each_burst_is_counted_once(
 def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more: int) -> None:
     dev = memory(name)
     bursts = np.arange(count + more)
-    places = {
-        "seq": bursts,
-        "stride": bursts * 37,
-        "random": np.random.default_rng(3).integers(0, 2**20, bursts.size),
-    }
+    places = {"seq": bursts, "stride": bursts * 37, "random": np.random.default_rng(3).integers(0, 2**20, bursts.size)}
     addresses = places[kind] * dev.geometry.access_B
     short, long = (Pattern(dev).serve(addresses[:size]).end for size in (count, count + more))
     assert short <= long
@@ -174,9 +151,7 @@ def test_more_data_never_takes_less_time(name: str, kind: str, count: int, more:
 
 @given(st.sampled_from(MEMORIES), streams, st.integers(0, 10**5))
 @settings(max_examples=30)
-def test_a_later_beginning_only_moves_the_first_batch(
-    name: str, given_stream: tuple[Array, Array], slots: int
-) -> None:
+def test_a_later_beginning_only_moves_the_first_batch(name: str, given_stream: tuple[Array, Array], slots: int) -> None:
     dev = memory(name, refresh="none")
     at = slots * dev.burst
     early, late = Pattern(dev).serve(*given_stream), Pattern(dev).serve(*given_stream, at=at)

@@ -22,16 +22,7 @@ from accelsim.workload import execute
 from accelsim.workload.graph import Array
 from accelsim.workload.ops import base
 from tests.fuzz.graphs import right_values
-from tests.helpers.law_cases import (
-    Case,
-    cases,
-    changed,
-    compiled,
-    graphs,
-    matrix_graphs,
-    scaled_energy,
-    small_chip,
-)
+from tests.helpers.law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip
 from tests.helpers.pruned import pruned
 
 QUICK = settings(max_examples=60)
@@ -72,9 +63,7 @@ def values_do_not_depend_on_the_tiling(case: Case, exact: Run, fast: Run) -> Non
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
     assert list(exact.outputs) == list(fast.outputs) == graph.outputs
     if {case.program.dtype, *case.options.get("layers", {}).values()} != {"int8"}:
-        right_values(
-            {"exact": exact, "fast": fast}, pruned(case)
-        )  # what errors of sums grow to, layer by layer
+        right_values({"exact": exact, "fast": fast}, pruned(case))  # what errors of sums grow to, layer by layer
         return
     plain = integer_reference(graph, case.feeds, kernel)
     for name, values in exact.tensors.items():
@@ -123,9 +112,7 @@ def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
     assert repr((first.slices, first.ledger, first.engines, first.step_stalls, occupancy(first))) == repr(
         (second.slices, second.ledger, second.engines, second.step_stalls, occupancy(second))
     )
-    assert {k: v.tobytes() for k, v in first.outputs.items()} == {
-        k: v.tobytes() for k, v in second.outputs.items()
-    }
+    assert {k: v.tobytes() for k, v in first.outputs.items()} == {k: v.tobytes() for k, v in second.outputs.items()}
 
 
 @settings(QUICK, max_examples=20)
@@ -133,9 +120,7 @@ def test_same_input_same_bytes(graph: Any, data: st.DataObject) -> None:
 def test_energy_tables_never_change_time(graph: Any, chip: Any, factor: float) -> None:
     one, two = compiled(graph, chip).run(), compiled(graph, scaled_energy(chip, factor)).run()
     assert one.slices == two.slices and one.ledger == two.ledger
-    dynamic = [
-        sum(row.energy_J for row in energy_table(run) if row.component == "matrix") for run in (one, two)
-    ]
+    dynamic = [sum(row.energy_J for row in energy_table(run) if row.component == "matrix") for run in (one, two)]
     assert dynamic[1] == pytest.approx(factor * dynamic[0])
 
 

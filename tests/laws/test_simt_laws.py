@@ -31,9 +31,7 @@ def test_blocks_go_round_the_multiprocessors(grid: Grid) -> None:
 @given(grids, st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_less_work_and_more_room_are_never_slower(grid: Grid, fewer: int, more: int, room: int) -> None:
     better = grid._replace(
-        blocks=max(1, grid.blocks - fewer),
-        multiprocessors=grid.multiprocessors + more,
-        residents=grid.residents + room,
+        blocks=max(1, grid.blocks - fewer), multiprocessors=grid.multiprocessors + more, residents=grid.residents + room
     )
     assert clocks(better) <= clocks(grid)
 

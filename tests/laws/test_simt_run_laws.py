@@ -68,23 +68,15 @@ def gpus(draw: Draw) -> Chip:
         },
     )  # fmt: skip
     chip = changed(chip, "l2", capacity=draw(st.sampled_from([3000, 20000, 1 << 22])))
-    memory = {
-        "bandwidth": draw(st.sampled_from([1e9, 50e9, 2e12])),
-        "latency": draw(st.sampled_from([0.0, 1e-7])),
-    }
-    return changed(
-        changed(chip, "memories.hbm.memory", **memory), "", peak={}, token_delay=draw(st.integers(0, 2))
-    )
+    memory = {"bandwidth": draw(st.sampled_from([1e9, 50e9, 2e12])), "latency": draw(st.sampled_from([0.0, 1e-7]))}
+    return changed(changed(chip, "memories.hbm.memory", **memory), "", peak={}, token_delay=draw(st.integers(0, 2)))
 
 
 @st.composite
 def cases(draw: Draw, models: Any = graphs) -> Case:
     """A compiled random graph on a random GPU, whose cache grows until it fits."""
     chip, graph, dtype = draw(gpus()), draw(models()), draw(st.sampled_from(["fp32", "fp16", "int8"]))
-    options = {
-        "fusion": draw(st.sampled_from(FUSIONS)),
-        "sparsity": draw(st.sampled_from(["", "", "2:4", "1:3"])),
-    }
+    options = {"fusion": draw(st.sampled_from(FUSIONS)), "sparsity": draw(st.sampled_from(["", "", "2:4", "1:3"]))}
     while True:
         try:
             return compiled(graph.copy(), chip, dtype, **options)
@@ -155,10 +147,7 @@ def test_streams_change_no_value_and_add_no_work(case: Case, streams: int) -> No
     for name, value in runs[0].outputs.items():  # parts of K are added in FP32, and may be cut elsewhere
         close = 0 if case.program.dtype == "int8" else 5e-3
         np.testing.assert_allclose(value, runs[1].outputs[name], rtol=close, atol=close, err_msg=name)
-    macs = [
-        sum(row.count for row in run.ledger if row.action.kind == MAC and row.action != PADDING)
-        for run in runs
-    ]
+    macs = [sum(row.count for row in run.ledger if row.action.kind == MAC and row.action != PADDING) for run in runs]
     assert macs[0] == macs[1]
 
 

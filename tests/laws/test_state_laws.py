@@ -69,9 +69,7 @@ def test_a_choice_of_experts_changes_values_and_not_time(case: Case) -> None:
 def of_a_state_only_the_new_rows_are_written(case: Case) -> None:
     """In the memory where it lies; and no other memory ever holds it, unless the host works with it."""
     graph, program = case.program.graph, case.program
-    new = {
-        node.outputs[0]: graph.tensors[node.inputs[1]].nbytes for node in graph.nodes if node.op == "Append"
-    }
+    new = {node.outputs[0]: graph.tensors[node.inputs[1]].nbytes for node in graph.nodes if node.op == "Append"}
     assert set(new) == set(graph.states.values())
     written: Counter[str] = Counter()
     for command in program.commands:
@@ -105,10 +103,7 @@ def every_byte_has_an_address_in_its_tensor(case: Case, found: AddressMap) -> No
             runs, homes = found.runs(command), [found.span(region) for region in found.home(command)]
             assert sum(run.nbytes for run in runs) == command.work.nbytes
             for run in runs:
-                assert any(first <= run.base and run.end <= first + size for first, size in homes), (
-                    command,
-                    run,
-                )
+                assert any(first <= run.base and run.end <= first + size for first, size in homes), (command, run)
 
 
 def test_the_cases_are_not_idle() -> None:
@@ -122,9 +117,7 @@ def test_the_cases_are_not_idle() -> None:
             if command.effect.what == "append":
                 seen["kind"].add(command.kind)
                 seen["format"].add(case.program.graph.tensors[command.effect.tensor].dtype)
-        seen["turned"] |= {
-            str(node.attrs.get("transB")) for node in case.program.graph.nodes if node.op == "MatMul"
-        }
+        seen["turned"] |= {str(node.attrs.get("transB")) for node in case.program.graph.nodes if node.op == "MatMul"}
 
     look()
     assert seen["format"] == {"int8", "fp32"} and "Store" in seen["kind"] and "1" in seen["turned"]

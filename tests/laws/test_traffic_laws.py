@@ -17,17 +17,7 @@ from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph
-from tests.helpers.law_cases import (
-    Case,
-    cases,
-    changed,
-    compiled,
-    formats,
-    graphs,
-    products,
-    small_chip,
-    whole_tiles,
-)
+from tests.helpers.law_cases import Case, cases, changed, compiled, formats, graphs, products, small_chip, whole_tiles
 
 QUICK = settings(max_examples=50)
 WHOLE = {"tm": 10**6, "tn": 10**6, "tk": 10**6, "tg": 10**6, "a_resident": True, "y_resident": True}
@@ -64,12 +54,7 @@ def expected_traffic(graph: Graph) -> tuple[Counter[str], Counter[str], int]:
     and the host (or the user) wants.
     """
     root, tensors = roots(graph), graph.tensors
-    made = {
-        root[name]
-        for node, mine in zip(graph.nodes, on_chip(graph), strict=True)
-        if mine
-        for name in node.writes
-    }
+    made = {root[name] for node, mine in zip(graph.nodes, on_chip(graph), strict=True) if mine for name in node.writes}
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
     parameters = 0
@@ -138,11 +123,7 @@ def rows_entered(run: Run, op: int, name: str) -> tuple[Fraction, Fraction]:
     several in a clock, or several in some clocks, the commands hold the clocks."""
     unit, gemm = run.chip.matrix, run.program.steps[op].gemm
     assert unit is not None and gemm is not None
-    folds = [
-        command.work
-        for command in run.program.commands
-        if command.op == op and isinstance(command.work, Folds)
-    ]
+    folds = [command.work for command in run.program.commands if command.op == op and isinstance(command.work, Folds)]
     pes, streamed = unit.rows * unit.cols, sum(work.n * work.rows for work in folds)
     pace = Fraction(pace_of(Roles(run.chip), name, run.program.graph.tensors[gemm.a].dtype).row)
     if pace.denominator == 1:
@@ -169,11 +150,7 @@ def no_run_beats_the_roofline(case: Case, run: Run) -> None:
 def test_every_run_keeps_the_laws_of_work_and_traffic(case: Case) -> None:
     """One run for all of them: to draw and compile it takes the most of the time."""
     run = case.run()
-    for law in (
-        traffic_is_at_least_the_distinct_bytes,
-        macs_are_those_of_the_products,
-        no_run_beats_the_roofline,
-    ):
+    for law in (traffic_is_at_least_the_distinct_bytes, macs_are_those_of_the_products, no_run_beats_the_roofline):
         law(case, run)
 
 

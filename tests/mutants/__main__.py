@@ -157,9 +157,7 @@ def warm() -> None:
 
 def arguments() -> argparse.Namespace:
     """Return what was asked for."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.mutants", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("packages", nargs="*", help=f"of accelsim; default: {' '.join(PACKAGES)}")
     parser.add_argument("--count", type=int, default=40, help="mutants of each package")
     parser.add_argument("--seed", type=int, default=0, help="another one draws another sample")
@@ -168,9 +166,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--part", type=int, help=f"only every {PARTS}th of the sample, from this one on, 0 to {PARTS - 1}"
     )
-    parser.add_argument(
-        "--only", nargs="*", metavar="FILE:NUMBER", help="these mutants again, as printed of survivors"
-    )
+    parser.add_argument("--only", nargs="*", metavar="FILE:NUMBER", help="these mutants again, as printed of survivors")
     parser.add_argument(
         "--map", type=Path, default=ROOT / ".mutants.json", help="where it is kept which test reaches what"
     )
@@ -201,9 +197,7 @@ def main() -> None:
         drawn = [mutant(file, int(number), reached, asked.budget) for file, _, number in given]
     else:
         drawn = [
-            each
-            for package in packages
-            for each in sample(package, asked.count, asked.seed, reached, asked.budget)
+            each for package in packages for each in sample(package, asked.count, asked.seed, reached, asked.budget)
         ]
     drawn = drawn if asked.part is None else drawn[asked.part :: PARTS]
     warm()

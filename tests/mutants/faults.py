@@ -84,9 +84,7 @@ def _header(statement: ast.stmt) -> ast.AST:
 
 def _within(statement: ast.stmt) -> Iterator[tuple[str, Callable[[], None]]]:
     """Changes of one statement, without those of the statements in it."""
-    if isinstance(statement, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom) or _of_types_alone(
-        statement
-    ):
+    if isinstance(statement, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom) or _of_types_alone(statement):
         return
     if isinstance(statement, ast.If | ast.While):
         yield "condition", _set(statement, "test", ast.UnaryOp(ast.Not(), statement.test))

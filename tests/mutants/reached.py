@@ -53,9 +53,7 @@ class Reached:
         names = sorted(self.seconds)
         number = {name: at for at, name in enumerate(names)}
         lines = {
-            file: {
-                str(line): [number[test] for test in tests if test in number] for line, tests in there.items()
-            }
+            file: {str(line): [number[test] for test in tests if test in number] for line, tests in there.items()}
             for file, there in self.lines.items()
         }
         tests = [[name, self.seconds[name]] for name in names]

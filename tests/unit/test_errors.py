@@ -34,7 +34,4 @@ def test_what_a_name_begins() -> None:
 
 def test_nouns_and_verbs_agree_with_their_number() -> None:
     assert (count_of(1, "layer", "is"), count_of(1000, "layer", "is")) == ("1 layer is", "1,000 layers are")
-    assert (count_of(1, "node", "runs", 3), count_of(0, "node", "runs", 1)) == (
-        "1 of 3 nodes runs",
-        "0 of 1 node run",
-    )
+    assert (count_of(1, "node", "runs", 3), count_of(0, "node", "runs", 1)) == ("1 of 3 nodes runs", "0 of 1 node run")

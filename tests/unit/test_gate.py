@@ -41,12 +41,7 @@ MOST = LIMITS[0]
 """The limit of a function where all fit into the core."""
 COSTS = Costs(
     {DEAR: 2.5 * MOST, MANY: 10 * MOST, LAW: 3 * MOST},
-    {
-        "unit/test_a.py": 1.0,
-        "unit/test_b.py": 2.5 * MOST,
-        "unit/test_c.py": 10 * MOST,
-        "laws/test_d.py": 3 * MOST,
-    },
+    {"unit/test_a.py": 1.0, "unit/test_b.py": 2.5 * MOST, "unit/test_c.py": 10 * MOST, "laws/test_d.py": 3 * MOST},
     {MANY: Kind(100), LAW: Kind(1, "law")},
 )
 CASES = [
@@ -57,9 +52,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def chosen(
-    tier: str, now: int = 0, cases: list[Case] = CASES, costs: Costs = COSTS
-) -> Counter[tuple[str, str]]:
+def chosen(tier: str, now: int = 0, cases: list[Case] = CASES, costs: Costs = COSTS) -> Counter[tuple[str, str]]:
     return Counter((function(case), role) for case, role in roles(cases, costs, tier, now).items())
 
 
@@ -79,21 +72,15 @@ def test_the_core_has_what_is_cheap_some_cases_of_what_has_many_and_laws() -> No
 def test_the_limit_of_a_function_is_such_that_the_core_takes_what_it_may() -> None:
     assert limit(COSTS) == MOST
     names = [f"unit/test_{at}.py::test" for at in range(1000)]
-    costs = Costs(
-        dict.fromkeys(names, 2.0), dict.fromkeys(map(module, names), 2.0), dict.fromkeys(names, Kind(100))
-    )
+    costs = Costs(dict.fromkeys(names, 2.0), dict.fromkeys(map(module, names), 2.0), dict.fromkeys(names, Kind(100)))
     cases = [Case(f"tests/{name}[{at}]") for name in names for at in range(100)]
-    assert (
-        0.85 * CORE_TESTS < sum(expected(cases, roles(cases, costs, "core", 0), costs).values()) <= CORE_TESTS
-    )
+    assert 0.85 * CORE_TESTS < sum(expected(cases, roles(cases, costs, "core", 0), costs).values()) <= CORE_TESTS
 
 
 def test_what_compiles_loops_is_evidence() -> None:
     cases = [Case(f"tests/{CHEAP}", late=True)]
     assert not chosen("core", cases=cases)
-    assert sum((chosen(f"shard-{at}", cases=cases) for at in range(SHARDS)), Counter()) == {
-        (CHEAP, "evidence"): 1
-    }
+    assert sum((chosen(f"shard-{at}", cases=cases) for at in range(SHARDS)), Counter()) == {(CHEAP, "evidence"): 1}
 
 
 def test_ten_commits_try_every_case_in_the_core() -> None:
@@ -143,9 +130,7 @@ def test_fast_is_the_cheapest_of_the_core() -> None:
     cases = [Case(f"tests/{name}") for name in functions]
     names = {function(case) for case in roles(cases, costs, "fast", 0)}
     assert 0.8 * FAST < sum(functions[name] for name in names) <= FAST
-    assert max(functions[name] for name in names) < min(
-        cost for name, cost in functions.items() if name not in names
-    )
+    assert max(functions[name] for name in names) < min(cost for name, cost in functions.items() if name not in names)
 
 
 def test_modules_with_a_test_too_dear_for_the_core_are_not_in_fast() -> None:
@@ -192,9 +177,7 @@ def spent(**tests_s: dict[str, float]) -> Spent:
     """A run on a machine on which the loop takes two seconds, with 20 s of start."""
     parts = [2 / PARTS] * 3
     total_s = sum(sum(each.values()) for each in tests_s.values()) + 20 + sum(parts)
-    return Spent(
-        tests_s, {}, total_s, parts, {role: dict.fromkeys(each, 1) for role, each in tests_s.items()}
-    )
+    return Spent(tests_s, {}, total_s, parts, {role: dict.fromkeys(each, 1) for role, each in tests_s.items()})
 
 
 def test_costs_are_in_loops_and_add_up_over_processes() -> None:
@@ -238,9 +221,7 @@ def test_the_summary_has_directories_modules_skips_and_budget() -> None:
 
 
 def test_only_listed_reasons_may_skip(tmp_path: Path) -> None:
-    (tmp_path / "skips.txt").write_text(
-        "^no Chromium  # a browser is not part of the set-up\n", encoding="utf-8"
-    )
+    (tmp_path / "skips.txt").write_text("^no Chromium  # a browser is not part of the set-up\n", encoding="utf-8")
     allowed = allowed_skips(tmp_path / "skips.txt")
     assert unknown_skips({"no Chromium on the PATH": 2}, allowed) == []
     assert "no torch" in unknown_skips({"no torch": 2, "no Chromium": 1}, allowed)[0]
@@ -320,9 +301,7 @@ def test_costs_are_written_once_all_tests_ran_with_the_same_sources(
     assert path.read_text(encoding="utf-8") == repr([("test_tiny.py", 0.5), ("unit/test_units.py", 50.0)])
 
 
-def test_a_step_says_what_its_command_printed_and_whether_it_failed(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_step_says_what_its_command_printed_and_whether_it_failed(capfd: pytest.CaptureFixture[str]) -> None:
     step = evidence.Step("a", ("tests.fuzz", "bad_cases"), lambda output, _: output.strip().splitlines()[-1])
     done = step.run()
     assert done.passed and done.said == "0 seeds drawn, failures in: none"
@@ -333,12 +312,7 @@ def test_evidence_has_every_shard_fault_and_seed_once() -> None:
     found = [" ".join(step.command) for step in evidence.steps()]
     for at in range(SHARDS):
         assert sum(f"--tier shard-{at} " in command for command in found) == 1
-        assert (
-            sum(
-                command.startswith("tests.mutants") and command.endswith(f" --part {at}") for command in found
-            )
-            == 1
-        )
+        assert sum(command.startswith("tests.mutants") and command.endswith(f" --part {at}") for command in found) == 1
     assert sum("--cov-fail-under=95" in command for command in found) == 1
 
 

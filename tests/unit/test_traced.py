@@ -102,9 +102,7 @@ def test_nothing_is_traced_any_more_behind_the_beginning(tmp_path: Path, workers
     )
     (tmp_path / "test_it.py").write_text(CASE, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "--cov=.", f"-n{workers}", "."]
-    told = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=_without_coverage()
-    )
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=_without_coverage())
     assert told.returncode == 0 and "7 passed" in told.stdout, told.stdout
 
 

@@ -60,10 +60,7 @@ def test_prefixes_keep_their_case() -> None:
     assert units.parse("1 mW", "W") * 10**9 == units.parse("1 MW", "W")
 
 
-@given(
-    st.floats(min_value=1e-20, max_value=1e20),
-    st.sampled_from([unit for unit in units.DIMENSIONS if unit != "B"]),
-)
+@given(st.floats(min_value=1e-20, max_value=1e20), st.sampled_from([unit for unit in units.DIMENSIONS if unit != "B"]))
 def test_spelling_reads_back_exactly(value: float, unit: str) -> None:
     assert units.parse(units.spell(value, unit), unit) == value
 
@@ -80,9 +77,7 @@ def test_showing_rounds_to_the_digits_asked_for(value: float, unit: str, digits:
 
 
 @given(
-    st.floats(allow_nan=False, allow_infinity=False).filter(
-        lambda value: not value or 1e-250 < abs(value) < 1e250
-    ),
+    st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: not value or 1e-250 < abs(value) < 1e250),
     st.sampled_from(["", "B", "op/s"]),
     st.integers(1, 9),
 )

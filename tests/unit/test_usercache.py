@@ -49,9 +49,7 @@ def test_an_answer_is_computed_once_for_the_same_contents(ask: Ask, source: Path
     assert ask() == ask() == [2, "a: 2\n", [0.1, None]]
 
 
-def test_another_version_of_the_sources_asks_again(
-    ask: Ask, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_the_sources_asks_again(ask: Ask, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ask()
     monkeypatch.setattr(usercache, "_sources", lambda: "of tomorrow")
     assert ask() == [2, "a: 1\n", [0.1, None]]

@@ -97,9 +97,7 @@ def run_shapes(
 def slices_of(run: Run, kind: str, step: int | None = None) -> list[Slice]:
     """Slices of all commands of one kind (of one step), in program order."""
     commands = run.program.commands
-    return [
-        piece for piece in run.slices if commands[piece.command].kind == kind and step in (None, piece.op)
-    ]
+    return [piece for piece in run.slices if commands[piece.command].kind == kind and step in (None, piece.op)]
 
 
 def matrix_steps(run: Run) -> list[int]:

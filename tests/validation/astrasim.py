@@ -76,8 +76,7 @@ def _unaware(kind: str, nbytes: int, dimension: Dimension, settings: Settings) -
     """One phase: its steps, each as if alone."""
     steps = _steps(kind, nbytes, dimension)
     moving = sum(
-        dimension.message_ns(size, hops) + (settings.adding_ns(size) if adds else 0)
-        for size, hops, adds in steps
+        dimension.message_ns(size, hops) + (settings.adding_ns(size) if adds else 0) for size, hops, adds in steps
     )
     return moving + (len(steps) + 1) * settings.endpoint_ns
 
@@ -140,9 +139,4 @@ def by_astrasim(
     )
     how = "aware" if aware else "unaware"
     said = f"By ASTRA-sim's conventions, {how} of congestion: {time_ns:,} ns ({shown})."
-    return {
-        "time_s": time_ns * 1e-9,
-        "dimensions": [vars(each) for each in along],
-        "aware": aware,
-        "said": said,
-    }
+    return {"time_s": time_ns * 1e-9, "dimensions": [vars(each) for each in along], "aware": aware, "said": said}

@@ -29,16 +29,12 @@ def dimensions(cluster: ClusterSpec, topology: Topology, algorithm: str = "") ->
     network = cluster.networks.get(cluster.network_of(node))
     fabrics += [network] if network is not None and len(set(topology.groups)) > 1 else []
     problems = [
-        Problem(
-            f"a fabric of shape {each.shape!r}", cluster.name, f"one of {', '.join(SHAPES)} for ASTRA-sim"
-        )
+        Problem(f"a fabric of shape {each.shape!r}", cluster.name, f"one of {', '.join(SHAPES)} for ASTRA-sim")
         for each in fabrics
         if each.shape not in SHAPES
     ]
     if len(cluster.nodes) > 1 or len(counts) > 1 or cluster.wide_area is not None or not fabrics:
-        problems.append(
-            Problem("nodes that differ, several sites or a single device", cluster.name, "equal nodes")
-        )
+        problems.append(Problem("nodes that differ, several sites or a single device", cluster.name, "equal nodes"))
     if algorithm and algorithm not in NAMED:
         problems.append(Problem(f"{algorithm} by ASTRA-sim's conventions", "", f"one of {', '.join(NAMED)}"))
     if problems:

@@ -49,10 +49,7 @@ def _program(kind: str, nbytes: int, dimension: Dimension) -> tuple[Program, int
         following = rounds(range(many), np.roll(np.arange(many), -1), 0)
         return Program(many, many, tuple(following for _ in turns), blocking=True), size
     if how == "halvingDoubling" and kind != "all_to_all":
-        scatter, gather = (
-            halving(_near_first(many)),
-            doubling(_near_first(many)),
-        )
+        scatter, gather = (halving(_near_first(many)), doubling(_near_first(many)))
         parts = {"all_reduce": scatter + gather, "reduce_scatter": scatter, "all_gather": gather}
         return Program(many, many, tuple(parts[kind])), size
     name = "ring" if how == "ring" else "direct"
@@ -70,8 +67,7 @@ def _tree(many: int) -> list[Rounds]:
     edges = [(rank, parent, rank & -rank) for rank, parent in enumerate(parents) if parent is not None]
     bits = sorted({bit for _, _, bit in edges})
     up = [
-        rounds([r for r, _, b in edges if b == bit], [p for _, p, b in edges if b == bit], 0, 1, True)
-        for bit in bits
+        rounds([r for r, _, b in edges if b == bit], [p for _, p, b in edges if b == bit], 0, 1, True) for bit in bits
     ]
     return [*up, *(rounds(each.target, each.source) for each in reversed(up))]
 
@@ -120,14 +116,7 @@ def _network(dimension: Dimension, endpoint_ns: int) -> Topology:
     wires = tuple(Wire(a, b, 0, Fraction(1), 0.0, "link") for a, b in ends)
     router = partial(_around, many) if dimension.shape == "Ring" else None
     return Topology(
-        dimension.shape,
-        2 * many,
-        labels,
-        wires,
-        (0,) * 2 * many,
-        "store-and-forward",
-        endpoint_ns * NS,
-        router,
+        dimension.shape, 2 * many, labels, wires, (0,) * 2 * many, "store-and-forward", endpoint_ns * NS, router
     )
 
 

@@ -107,9 +107,7 @@ def rule(name: str, policy: str) -> Rule:
     row = get(name)
     if policy not in POLICIES:
         near = nearest(policy, POLICIES)
-        raise UsageError(
-            Problem(f"no conversion policy {policy!r}", "", "one of " + ", ".join(POLICIES), near)
-        )
+        raise UsageError(Problem(f"no conversion policy {policy!r}", "", "one of " + ", ".join(POLICIES), near))
     found = POLICIES[policy].get(row.name)
     if found is None:
         having = [each for each, rules in POLICIES.items() if row.name in rules]

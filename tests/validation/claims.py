@@ -36,10 +36,7 @@ OTHER_KINDS = 20
 """Kinds of intervals that are not of whole things: of kernels and of collectives."""
 CLAIMS = {
     "collectives": Claim(
-        "all-reduce and messages of communication libraries against measured times",
-        22,
-        "median error as claimed",
-        5.2,
+        "all-reduce and messages of communication libraries against measured times", 22, "median error as claimed", 5.2
     ),
     "collectives-served": Claim(
         "collectives of NCCL and vLLM on GPU servers against measured times, by the constants that ship",
@@ -53,23 +50,12 @@ CLAIMS = {
         "85 to 95 %, left out 80 %",
         estimate=LONG,
     ),
-    "dram-dramsim3": Claim(
-        "traces on the bank and the pattern model against DRAMsim3",
-        44,
-        "within 0.1-5 %",
-        28.8,
-    ),
+    "dram-dramsim3": Claim("traces on the bank and the pattern model against DRAMsim3", 44, "within 0.1-5 %", 28.8),
     "dram-energy": Claim(
-        "energies of DRAM commands and standby against DRAMsim3, from its own counts",
-        438,
-        "within 1e-06",
-        1.0,
+        "energies of DRAM commands and standby against DRAMsim3, from its own counts", 438, "within 1e-06", 1.0
     ),
     "dram-ramulator2": Claim(
-        "traces on the bank and the pattern model against Ramulator 2.1",
-        54,
-        "within 0.2-5 %",
-        21.9,
+        "traces on the bank and the pattern model against Ramulator 2.1", 54, "within 0.2-5 %", 21.9
     ),
     "dram-ranks": Claim(
         "random mixes of reads and writes on one and two ranks against the rules of DRAMsim3",
@@ -78,16 +64,10 @@ CLAIMS = {
         34.1,
     ),
     "eyeriss-hierarchy": Claim(
-        "AlexNet with the relative energies of Eyeriss (ISCA 2016)",
-        26,
-        "within 1e-12-5 %",
-        33.5,
+        "AlexNet with the relative energies of Eyeriss (ISCA 2016)", 26, "within 1e-12-5 %", 33.5
     ),
     "gpu-attention": Claim(
-        "attention in one kernel on an H100 against measured times",
-        1,
-        "mean error as claimed",
-        estimate=AT_ONCE,
+        "attention in one kernel on an H100 against measured times", 1, "mean error as claimed", estimate=AT_ONCE
     ),
     "gpu-conv": Claim(
         "convolutions on GPUs as they ship against measured times, rows without part in the fit",
@@ -107,12 +87,7 @@ CLAIMS = {
         "80% within their intervals",
         estimate=SHORT,
     ),
-    "gpu-models": Claim(
-        "whole networks on GPUs against measured times",
-        6,
-        "mean error as claimed",
-        estimate=LONG,
-    ),
+    "gpu-models": Claim("whole networks on GPUs against measured times", 6, "mean error as claimed", estimate=LONG),
     "gpu-own": Claim(
         "kernels of an H200 and an H100 that were measured for this project",
         46,
@@ -126,10 +101,7 @@ CLAIMS = {
         estimate=SHORT,
     ),
     "gpu-power": Claim(
-        "joules at the wall of servers of GPUs (MLPerf)",
-        2,
-        "mean 11%, 90% within 30% of the wall",
-        estimate=LONG,
+        "joules at the wall of servers of GPUs (MLPerf)", 2, "mean 11%, 90% within 30% of the wall", estimate=LONG
     ),
     "gpu-watts": Claim(
         "watts of kernels on an H200 and an H100 that were measured for this project",
@@ -174,95 +146,34 @@ CLAIMS = {
         99.1,
     ),
     "neuroncore-v2": Claim(
-        "initiation intervals and peak rates against the rules that AWS publishes",
-        1_028,
-        "within 0.1 %",
-        42.7,
+        "initiation intervals and peak rates against the rules that AWS publishes", 1_028, "within 0.1 %", 42.7
     ),
-    "noc-load": Claim(
-        "latency of loaded networks on a chip against BookSim 2",
-        16,
-        "within 5 %",
-        5.1,
-    ),
+    "noc-load": Claim("latency of loaded networks on a chip against BookSim 2", 16, "within 5 %", 5.1),
     "noc-zero-load": Claim(
-        "latency and bounds of empty networks on a chip against BookSim 2",
-        16,
-        "within 0.05 clocks",
-        1.0,
+        "latency and bounds of empty networks on a chip against BookSim 2", 16, "within 0.05 clocks", 1.0
     ),
     "onnx-backend": Claim(
-        "every case of the backend test suite of ONNX that is not refused",
-        1_974,
-        "tolerances of the suite",
-        13.2,
+        "every case of the backend test suite of ONNX that is not refused", 1_974, "tolerances of the suite", 13.2
     ),
-    "onnxruntime": Claim(
-        "every tensor of the listed models against ONNX Runtime",
-        1_719,
-        "within 0.01 %",
-        17.8,
-    ),
-    "pcie": Claim(
-        "packets and rates of PCIe against the public pcie-model",
-        192,
-        "within 0.01 %",
-        1.0,
-    ),
+    "onnxruntime": Claim("every tensor of the listed models against ONNX Runtime", 1_719, "within 0.01 %", 17.8),
+    "pcie": Claim("packets and rates of PCIe against the public pcie-model", 192, "within 0.01 %", 1.0),
     "row-stationary": Claim(
-        "AlexNet on the simulated Eyeriss against the table of JSSC 2017",
-        52,
-        "within 0.5-17 %",
-        2.4,
+        "AlexNet on the simulated Eyeriss against the table of JSSC 2017", 52, "within 0.5-17 %", 2.4
     ),
-    "rtl-machine": Claim(
-        "the whole machine against RTL, counter by counter",
-        60,
-        "exact",
-        2.9,
-    ),
-    "scalesim": Claim(
-        "cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0",
-        529,
-        "exact",
-        1.1,
-    ),
-    "serving": Claim(
-        "layers of language models on several GPUs against measured times",
-        8,
-        "each row as claimed",
-        7.3,
-    ),
+    "rtl-machine": Claim("the whole machine against RTL, counter by counter", 60, "exact", 2.9),
+    "scalesim": Claim("cycles, utilisation, SRAM words against SCALE-Sim 2.0.2 and 3.0.0", 529, "exact", 1.1),
+    "serving": Claim("layers of language models on several GPUs against measured times", 8, "each row as claimed", 7.3),
     "sram-fit": Claim(
-        "energy, time and area of SRAM against the CACTI runs that they were fitted to",
-        36,
-        "median within 8-30 %",
-        1.2,
+        "energy, time and area of SRAM against the CACTI runs that they were fitted to", 36, "median within 8-30 %", 1.2
     ),
     "systolic": Claim(
-        "closed forms of the array against the register-level model on random products",
-        40_000,
-        "exact",
-        161.2,
+        "closed forms of the array against the register-level model on random products", 40_000, "exact", 161.2
     ),
-    "tensor-cores": Claim(
-        "dot products of GPUs against outputs of the hardware, bit by bit",
-        89_120,
-        "exact",
-        6.0,
-    ),
+    "tensor-cores": Claim("dot products of GPUs against outputs of the hardware, bit by bit", 89_120, "exact", 6.0),
     "training": Claim(
-        "training steps on clusters of A100 and H100 against measured times",
-        11,
-        "errors as claimed",
-        estimate=LONG,
+        "training steps on clusters of A100 and H100 against measured times", 11, "errors as claimed", estimate=LONG
     ),
-    "tpu-v1": Claim(
-        "TPU v1 against Table 3 and the roofline of Jouppi et al. (ISCA 2017)",
-        34,
-        "within 0.1-40 %",
-        6.0,
-    ),
+    "tpu-v1": Claim("TPU v1 against Table 3 and the roofline of Jouppi et al. (ISCA 2017)", 34, "within 0.1-40 %", 6.0),
 }
 """Name of a check -> its claim."""
 

@@ -61,11 +61,7 @@ class System(NamedTuple):
                 and sort.kind in self.kinds
             ]
         )
-        return (
-            chosen._replace(sorts=[each._replace(per_node=1) for each in chosen.sorts])
-            if self.alone
-            else chosen
-        )
+        return chosen._replace(sorts=[each._replace(per_node=1) for each in chosen.sorts]) if self.alone else chosen
 
 
 _RING: Groups = (("ll128.base", "simple.base"), ("ll128.share",), ("ll128.inside",), ("ll128.fill", "simple.fill"),
@@ -122,10 +118,7 @@ class Outcome(NamedTuple):
             yield f"{self.system.title}, all_reduce", list(range(len(self.rows.nbytes)))
             return
         for sort in sorted(set(self.rows.sorts), key=lambda each: (each.kind, each.nodes, each.ranks)):
-            yield (
-                f"{self.system.title}, {sort}",
-                [row for row, each in enumerate(self.rows.sorts) if each == sort],
-            )
+            yield (f"{self.system.title}, {sort}", [row for row, each in enumerate(self.rows.sorts) if each == sort])
 
 
 def outcome(system: System, data: Path) -> Outcome:

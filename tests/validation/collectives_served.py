@@ -96,20 +96,14 @@ def outcome(machine: Machine, case: Case, data: Path) -> Outcome:
     kind = "vllm" if case.library else "nccl"
     where = f"libraries.{case.library}" if case.library else "collectives"
     other = (f"{where}=collectives/{kind}-{machine.other}", f"{where}.chips=[another]")
-    return Outcome(
-        machine, case, found, *_answers(machine, case, found), *_answers(machine, case, found, other)
-    )
+    return Outcome(machine, case, found, *_answers(machine, case, found), *_answers(machine, case, found, other))
 
 
-def _answers(
-    machine: Machine, case: Case, found: Measured, more: tuple[str, ...] = ()
-) -> tuple[Floats, Floats]:
+def _answers(machine: Machine, case: Case, found: Measured, more: tuple[str, ...] = ()) -> tuple[Floats, Floats]:
     cluster = load_cluster(machine.cluster, more)
     topology, library = build(cluster), library_of(cluster, case.library)
     times, inside = [], []
-    for sort, nbytes, measured in zip(
-        found.sorts, found.nbytes.tolist(), found.seconds.tolist(), strict=True
-    ):
+    for sort, nbytes, measured in zip(found.sorts, found.nbytes.tolist(), found.seconds.tolist(), strict=True):
         called = Called(sort.dtype, sort.eager)
         one = answer(topology, library, sort.kind, nbytes, "", group_of(topology, sort), None, called)
         assert one.interval_s is not None

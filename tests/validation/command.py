@@ -46,9 +46,7 @@ def validate(
         with gather.also():
             if unknown:
                 expected = "one of " + ", ".join(checks)
-                raise UsageError(
-                    Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown
-                )
+                raise UsageError(Problem(f"no check {name!r}", "", expected, nearest(name, checks)) for name in unknown)
         gather.done()
         if only_list:
             return _list(checks)
@@ -68,9 +66,7 @@ def _measured(data: Path) -> None:
         raise UsageError(Problem("no such folder", f"--data {data}", "a folder with " + ", ".join(FILES)))
     lacking = missing(data)
     if lacking:
-        raise UsageError(
-            Problem(f"not there: {', '.join(lacking)}", f"--data {data}", "the folder of measured rows")
-        )
+        raise UsageError(Problem(f"not there: {', '.join(lacking)}", f"--data {data}", "the folder of measured rows"))
     os.environ[VARIABLE] = str(data)
 
 
@@ -81,9 +77,7 @@ def _pictures(outcomes: Sequence[Check], folder: Path) -> None:
     from tests.validation.kernel_plot import against_measured
 
     makers = {
-        f"{outcome.name}.png": picture(
-            against_measured(f"{outcome.name}: {outcome.what}", outcome.compared), ".png"
-        )
+        f"{outcome.name}.png": picture(against_measured(f"{outcome.name}: {outcome.what}", outcome.compared), ".png")
         for outcome in outcomes
         if outcome.compared
     }
@@ -171,9 +165,7 @@ def _shown(outcomes: Sequence[Check], details: bool) -> list[Part]:
         shown.append(Table(FIELDS, rows))
     for each in outcomes:
         if details or broken(each):
-            lines = (
-                [broken(each), *each.details] if each.equal == each.rows and broken(each) else each.details
-            )
+            lines = [broken(each), *each.details] if each.equal == each.rows and broken(each) else each.details
             told = (click.wrap_text(line, width(), "  ", "    ") for line in lines)
             shown.append(Lines("\n".join([f"\n{each.name}: {each.what}", *told])))
     return shown

@@ -89,8 +89,7 @@ def _by_parts(own: Sequence[Row]) -> float | None:
     part, inside = generator(0).permutation(len(own)) % FIFTHS, list[Floats]()
     for number in range(FIFTHS):
         out, rest = (
-            [row for row, p in zip(own, part, strict=True) if bool(p == number) is mine]
-            for mine in (True, False)
+            [row for row, p in zip(own, part, strict=True) if bool(p == number) is mine] for mine in (True, False)
         )
         inside.append(held(out, factors(rest)))
     return float(np.concatenate(inside).mean())
@@ -163,17 +162,11 @@ def collectives(data: Path) -> Iterator[Kind]:
     """Kinds of intervals of collectives: libraries as they are called."""
 
     for case in collectives_served.CASES:
-        outcomes = [
-            collectives_served.outcome(machine, case, data) for machine in collectives_served.MACHINES
-        ]
+        outcomes = [collectives_served.outcome(machine, case, data) for machine in collectives_served.MACHINES]
         many = sum(len(each.inside) for each in outcomes)
         out = _mean([each.inside_other for each in outcomes])
         yield Kind(
-            f"collective: {case.title}",
-            many,
-            _mean([each.inside for each in outcomes]),
-            None,
-            (None, None, out),
+            f"collective: {case.title}", many, _mean([each.inside for each in outcomes]), None, (None, None, out)
         )
 
 

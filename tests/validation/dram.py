@@ -32,9 +32,7 @@ PATTERN_BOUND = 0.05
 
 ENERGY_BOUND = 1e-6
 
-WITHOUT_NUMBA = (
-    "numba (extra 'fast') is not installed: only the short traces, chase and conflict, were replayed"
-)
+WITHOUT_NUMBA = "numba (extra 'fast') is not installed: only the short traces, chase and conflict, were replayed"
 
 ENERGY_COLUMNS = {
     "activate": "act_energy_pJ",
@@ -81,12 +79,8 @@ class Statement(NamedTuple):
 def summary(found: Sequence[Replay], bars: Bars) -> Iterator[Statement]:
     """Median and mean of the errors of the clocks; of the pattern model the largest of each of its traces."""
     errors = np.abs([each.error for each in found])
-    yield Statement(
-        f"clocks of the bank model, median of {len(errors)} runs", float(np.median(errors)), bars.median
-    )
-    yield Statement(
-        f"clocks of the bank model, mean of {len(errors)} runs", float(np.mean(errors)), bars.mean
-    )
+    yield Statement(f"clocks of the bank model, median of {len(errors)} runs", float(np.median(errors)), bars.median)
+    yield Statement(f"clocks of the bank model, mean of {len(errors)} runs", float(np.mean(errors)), bars.mean)
     for trace in PATTERN_TRACES:
         errors = np.abs([each.pattern_error or 0.0 for each in of_traces(found, trace)])
         if errors.size:
@@ -149,9 +143,7 @@ def energies() -> Check:
     errors = np.array([claim.error for claim in claims])
     what = "energy of commands and standby that DRAMsim3 charges for its own counts"
     broken = [str(claim) for claim in claims if not claim.holds]
-    return Check(
-        "dram-energy", what, len(claims), len(claims) - len(broken), errors, broken, within([ENERGY_BOUND])
-    )
+    return Check("dram-energy", what, len(claims), len(claims) - len(broken), errors, broken, within([ENERGY_BOUND]))
 
 
 def energy_statements(row: Golden) -> Iterator[Statement]:

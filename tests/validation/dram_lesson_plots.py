@@ -68,9 +68,7 @@ def _bars(axes: Axes, lesson: Lesson, points: Sequence[Point]) -> None:
     for index, (name, look) in enumerate(zip(series, LOOKS, strict=False)):
         places = np.arange(len(categories)) + (index - (len(series) - 1) / 2) * wide
         values = [value(points, category, name) for category in categories]
-        axes.bar(
-            places, values, wide * 0.92, color=look.color, hatch=look.hatch, edgecolor="white", label=name
-        )
+        axes.bar(places, values, wide * 0.92, color=look.color, hatch=look.hatch, edgecolor="white", label=name)
         for x, height in zip(places, values, strict=True):
             axes.annotate(_number(height), (x, height), xytext=(0, 2), textcoords="offset points", ha="center",
                           fontsize=7)  # fmt: skip
@@ -121,11 +119,7 @@ def _lines(axes: Axes, lesson: Lesson, points: Sequence[Point]) -> None:
     axes.set_xlabel(lesson.axis)
 
 
-CHARTS: dict[str, Callable[[Axes, Lesson, Sequence[Point]], None]] = {
-    "bars": _bars,
-    "stack": _stack,
-    "lines": _lines,
-}
+CHARTS: dict[str, Callable[[Axes, Lesson, Sequence[Point]], None]] = {"bars": _bars, "stack": _stack, "lines": _lines}
 """Kind of chart -> how it is drawn."""
 
 
@@ -144,8 +138,7 @@ def _table(lesson: Lesson, points: Sequence[Point]) -> str:
     series = _series(points)
     head = [f"{lesson.unit} at {lesson.axis}" if lesson.axis else lesson.unit, *series]
     rows = [
-        [category, *(f"{value(points, category, name):.4g}" for name in series)]
-        for category in _categories(points)
+        [category, *(f"{value(points, category, name):.4g}" for name in series)] for category in _categories(points)
     ]
     lines = [head, ["---", *["---:"] * len(series)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -157,9 +150,7 @@ def write_lessons(found: dict[str, list[Point]], folder: Path, command: str) -> 
     return write_folder(folder, {"summary.md": text(page(found, command)), **pictures})
 
 
-def measure_and_write(
-    folder: Path, command: str, limit: int | None, progress: Callable[[float], None]
-) -> list[Path]:
+def measure_and_write(folder: Path, command: str, limit: int | None, progress: Callable[[float], None]) -> list[Path]:
     """Measure every lesson on at most ``limit`` accesses of each trace, and write page and pictures.
 
     ``progress`` is called with the share of the lessons that are done. UsageError when nothing can be written.

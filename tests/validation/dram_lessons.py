@@ -222,9 +222,7 @@ def _conflict(limit: int | None) -> list[Point]:
 
 
 def _conflict_told(points: list[Point]) -> str:
-    off = max(
-        abs(value(points, name, PER_ACCESS) / value(points, name, EXPECTED) - 1) for name in CONFLICT_OF
-    )
+    off = max(abs(value(points, name, PER_ACCESS) / value(points, name, EXPECTED) - 1) for name in CONFLICT_OF)
     return f"Every access takes one row cycle, on every standard. The largest difference is {off:.1%}."
 
 
@@ -243,9 +241,7 @@ def _t32AW(limit: int | None) -> list[Point]:
 
 def _t32AW_told(points: list[Point]) -> str:
     names = dict.fromkeys(point.category for point in points)
-    off = ", ".join(
-        f"{name} {value(points, name, WITHOUT) / value(points, name, WITH) - 1:.0%}" for name in names
-    )
+    off = ", ".join(f"{name} {value(points, name, WITHOUT) / value(points, name, WITH) - 1:.0%}" for name in names)
     return f"Without the window of 32 activations random reads come out too fast by: {off}."
 
 

@@ -72,9 +72,7 @@ def with_scheduler(device: Device, scheduler: str) -> Device:
     if scheduler == "queues":
         return device
     c = device.controller
-    whole = (
-        c.window + c.depth
-    )  # a row that others wait for gives way when its requests in its queue are served
+    whole = c.window + c.depth  # a row that others wait for gives way when its requests in its queue are served
     share = c.window / whole
     one = replace(c, scheduler=scheduler, window=whole, cap=c.depth, high=c.high * share, low=c.low * share)
     return replace(device, controller=one)
@@ -124,9 +122,7 @@ def mixes() -> Check:
     details = [*few, *map(str, claims[:1]), *(str(each) for each in claims[1:] if not each.holds), *others]
     what = "random mixes by DRAMsim3's rules, replayed on the bank model with its scheduler 'queues'"
     errors: np.ndarray[Any, Any] = np.array([each.error for each in found])
-    return Check(
-        "dram-ranks", what, len(claims), held, errors, details, within([MEDIAN, LARGEST, ACTIVATIONS])
-    )
+    return Check("dram-ranks", what, len(claims), held, errors, details, within([MEDIAN, LARGEST, ACTIVATIONS]))
 
 
 def spread(scheduler: str) -> str:

@@ -157,12 +157,7 @@ def replay(row: Golden) -> Replay:
     trace = made(row.trace, row.access_B, row.row_lsb)
     outstanding = NAMED[row.trace].outstanding
     found = bank.serve(
-        one,
-        trace.addresses,
-        trace.writes,
-        injection=one.geometry.channels,
-        outstanding=outstanding,
-        record=True,
+        one, trace.addresses, trace.writes, injection=one.geometry.channels, outstanding=outstanding, record=True
     )
     closed = None if outstanding else Pattern(one).serve(trace.addresses, trace.writes).elapsed
     return Replay(

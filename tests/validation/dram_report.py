@@ -107,9 +107,7 @@ def claims_text(claims: dict[str, list[Statement]]) -> str:
         lines += [f"  - {each}\n" for each in broken]
     parts = energies()
     largest = f"largest error {parts.max:.1e}" if parts.max else "no error beyond the file's digits"
-    lines.append(
-        f"- Energy from DRAMsim3's own counts: {parts.equal} of {parts.rows} parts within 1e-6, {largest}.\n"
-    )
+    lines.append(f"- Energy from DRAMsim3's own counts: {parts.equal} of {parts.rows} parts within 1e-6, {largest}.\n")
     return "".join([*lines, "\n"])
 
 

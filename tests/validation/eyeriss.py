@@ -171,9 +171,7 @@ def anchors(facts: dict[str, Any], found: Sequence[Split], run: Run) -> list[Anc
     for split in found:
         if split.kind == "FC":
             weights = split.macs / BATCH
-            rows.append(
-                relative(f"{split.name}: DRAM words per weight", 1.0, split.dram_words / weights, 0.05)
-            )
+            rows.append(relative(f"{split.name}: DRAM words per weight", 1.0, split.dram_words / weights, 0.05))
     return rows
 
 

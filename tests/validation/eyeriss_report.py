@@ -96,10 +96,7 @@ def write(folder: Path, command: str) -> list[str]:
     """Write the report into ``folder``; returns the names of its files. ``command`` is what made it."""
     found = splits(alexnet_run(BATCH))
     header = ["layer", "macs", *(f"{level}_energy" for level in LEVELS), "dram_words"]
-    rows = [
-        [split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words]
-        for split in found
-    ]
+    rows = [[split.name, split.macs, *(split.energy[level] for level in LEVELS), split.dram_words] for split in found]
     drawn = draw(found, fc_shares())
     files = {
         PAGE: text(page(found, command)),
@@ -112,9 +109,7 @@ def write(folder: Path, command: str) -> list[str]:
 
 def page(found: Sequence[Split], command: str) -> str:
     """The page in Markdown."""
-    said = "\n".join(
-        f"- {text}: {'holds' if holds else '**does not hold**'}" for text, holds, _ in statements(found)
-    )
+    said = "\n".join(f"- {text}: {'holds' if holds else '**does not hold**'}" for text, holds, _ in statements(found))
     notes = "\n".join(f"- {remark}" for remark in remarks(published("eyeriss")))
     return (
         f"# AlexNet under the energy hierarchy of Eyeriss\n\nMade by `{command}`. Do not edit.\n\n"

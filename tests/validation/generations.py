@@ -37,11 +37,7 @@ CHIPS: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 """GPU of the tables -> the chip, and the node of several of them."""
 STACK = "tensorrt-llm"
-CLAIMED: Mapping[str, tuple[float, float]] = {
-    "A100-SXM-80": (0.08, 0.8),
-    "L40S": (0.06, 0.8),
-    "H100": (0.12, 0.8),
-}
+CLAIMED: Mapping[str, tuple[float, float]] = {"A100-SXM-80": (0.08, 0.8), "L40S": (0.06, 0.8), "H100": (0.12, 0.8)}
 """GPU -> mean error that is claimed of rows without part in the constants, and share of them within their intervals."""
 
 
@@ -153,9 +149,7 @@ class Outcome(NamedTuple):
         """A line for the GPU, and one for each row."""
         most, least = CLAIMED[self.gpu]
         test, fit = self.only(fitted=False), self.only(fitted=True)
-        also = (
-            f"; {len(fit.rows)} that told constants: {fit.mean:.1%}, {fit.inside} within" if fit.rows else ""
-        )
+        also = f"; {len(fit.rows)} that told constants: {fit.mean:.1%}, {fit.inside} within" if fit.rows else ""
         yield (
             f"{self.gpu}: {len(test.rows)} rows, mean error {test.mean:.1%} (claimed: {most:.0%}, {least:.0%} within "
             f"intervals), {test.inside} within their intervals{also}"

@@ -54,9 +54,7 @@ class Rows(NamedTuple):
     @property
     def name(self) -> str:
         """In tables."""
-        return " ".join(
-            part for part in (self.source.file.split("_")[0], self.chip, self.source.precision[:4]) if part
-        )
+        return " ".join(part for part in (self.source.file.split("_")[0], self.chip, self.source.precision[:4]) if part)
 
 
 PRODUCTS, FUNCTIONS, CONVOLUTIONS = EAGER
@@ -179,9 +177,7 @@ def outcomes(data: Path, sets: Sequence[Rows]) -> list[Outcome]:
         refit = residuals(calibrate(rows, chip, each.name, "2026-11").left_out, rows.measured).mean
         plain = residuals(roofline(Kernels(rows, chip)), rows.measured).mean
         unseen = split(rows)[1] if load_chip(each.chip).calibration is not None else rows
-        found.append(
-            Outcome(each, shipped(unseen, in_its_lab(each)), refit, plain, shared, _by_defaults(rows, each))
-        )
+        found.append(Outcome(each, shipped(unseen, in_its_lab(each)), refit, plain, shared, _by_defaults(rows, each)))
     return found
 
 
@@ -201,12 +197,9 @@ def _by_others(tables: Sequence[Table], sets: Sequence[Rows]) -> list[Shared | N
         places = [index for index, each in enumerate(sets) if each.group == group]
         of_kernels = group == "convolution"
         chips = [
-            in_its_lab(sets[index], plain=True) if of_kernels else plain_chip(sets[index].chip)
-            for index in places
+            in_its_lab(sets[index], plain=True) if of_kernels else plain_chip(sets[index].chip) for index in places
         ]
-        devices = [
-            Measured(chip, Kernels(tables[index], chip)) for index, chip in zip(places, chips, strict=True)
-        ]
+        devices = [Measured(chip, Kernels(tables[index], chip)) for index, chip in zip(places, chips, strict=True)]
         others = by_others(devices, KEPT[group], EVEN if of_kernels else ROBUST, dies=of_kernels)
         for index, device, seconds in zip(places, devices, others, strict=True):
             found[index] = _shared(seconds, device.kernels.table.measured, uncalibrated(KIND[group]))
@@ -250,9 +243,7 @@ def compared(name: str, found: Shipped) -> Compared:
 
 def covered(found: Shipped, most: float = MOST) -> bool:
     """Return whether about nine of ten rows lie within their intervals."""
-    low, high = (
-        SPREADS * float(np.sqrt(share * (1 - share) / len(found.measured))) for share in (LEAST, most)
-    )
+    low, high = (SPREADS * float(np.sqrt(share * (1 - share) / len(found.measured))) for share in (LEAST, most))
     return LEAST - low <= float(found.inside.mean()) <= most + high
 
 

@@ -51,11 +51,7 @@ def frameworks(data: Path) -> Iterator[Row]:
     found = list(_measured(data))
     for index, row in enumerate(found):
         same = [other for other in found if other.site == row.site]
-        here = [
-            other
-            for at, other in enumerate(found)
-            if at != index and other in same and other.chip == row.chip
-        ]
+        here = [other for at, other in enumerate(found) if at != index and other in same and other.chip == row.chip]
         away = [other for other in same if other.chip != row.chip]
         name = f"{row.framework}, {row.network}, batch {row.batch}, on {row.chip}"
         yield Row(name, row.seconds, _pass_s(row, here), _pass_s(row, away))

@@ -32,17 +32,7 @@ from accelsim.spec.yaml.load import load_chip
 from tests.validation.base import Check, check
 from tests.validation.gpu import Shipped, compared, shipped
 from tests.validation.measured import ABSENT, folder
-from tests.validation.shipped import (
-    BENCH,
-    EAGER,
-    GOLDEN,
-    Source,
-    in_graph,
-    plain_chip,
-    selected,
-    table,
-    with_fitted,
-)
+from tests.validation.shipped import BENCH, EAGER, GOLDEN, Source, in_graph, plain_chip, selected, table, with_fitted
 
 KEPT = 0.8
 """Share of the kernels of other labs that intervals should hold at least."""
@@ -62,9 +52,7 @@ class Place(NamedTuple):
 
 def linear_layers(data: Path, system: str) -> Table:
     """Products in BF16 of vLLM, replayed from a CUDA graph."""
-    with gzip.open(
-        data / "serving" / "kernels" / "gemm_public.csv.gz", "rt", encoding="utf-8", newline=""
-    ) as file:
+    with gzip.open(data / "serving" / "kernels" / "gemm_public.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = [r for r in csv.DictReader(file) if r["system"] == system and r["gemm_dtype"] == "bfloat16"]
     seconds = np.array([float(row["latency"]) * 1e-3 for row in rows])
     cells = [{"M": row["m"], "K": row["k"], "N": row["n"]} for row in rows]
@@ -77,11 +65,7 @@ def places(data: Path) -> Iterator[Place]:
         yield Place(f"vLLM's layers on {name}, bf16", linear_layers(data, system), in_graph(load_chip(name)))
     golden, h100 = table(GOLDEN / "h100" / "kernels.csv"), load_chip("h100-sxm")
     for dtype in ("fp16", "fp32"):
-        rows = [
-            row
-            for row, cells in enumerate(golden.cells)
-            if (golden.ops[row], cells["dtype"]) == ("gemm", dtype)
-        ]
+        rows = [row for row, cells in enumerate(golden.cells) if (golden.ops[row], cells["dtype"]) == ("gemm", dtype)]
         yield Place(f"own products on h100-sxm, {dtype}", golden.only(rows), in_graph(h100))
     of_h200 = in_graph(borrowed("h100-sxm", "h200-sxm"))
     for op in FUNCTIONS:
@@ -196,10 +180,7 @@ def spreads(data: Path) -> list[Kind]:
 @check("gpu-labs")
 def gpu_labs() -> Check:
     """Coverage at every place, and what the spreads would be by the other places alone."""
-    what, data = (
-        "kernels of GPUs in other labs than that of their constants, by intervals that ship",
-        folder(),
-    )
+    what, data = ("kernels of GPUs in other labs than that of their constants, by intervals that ship", folder())
     if data is None:
         return Check("gpu-labs", what, 0, 0, np.zeros(0), [ABSENT])
     every, found, narrow = _elsewhere(data)

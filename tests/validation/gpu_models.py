@@ -98,11 +98,7 @@ def mlperf(data: Path) -> Iterator[Row]:
         assert interval is not None
         ratio = run.seconds / predicted * measured
         yield Row(
-            f"{workload} offline on {chip}",
-            measured,
-            predicted,
-            None,
-            interval.low_s <= ratio <= interval.high_s,
+            f"{workload} offline on {chip}", measured, predicted, None, interval.low_s <= ratio <= interval.high_s
         )
 
 
@@ -131,9 +127,7 @@ def compass(data: Path) -> Iterator[Row]:
     """Kernels alone, each by a fit to the others of its kind."""
     for file in ("matmul", "softmax", "layernorm", "gelu"):
         found = _fitted(plain_chip(CHIP), data, file)
-        for cells, measured, predicted in zip(
-            found.table.cells, found.table.measured, found.left_out, strict=True
-        ):
+        for cells, measured, predicted in zip(found.table.cells, found.table.measured, found.left_out, strict=True):
             size = f"{cells['M']} x {cells['N']}" if cells["M"] else f"{cells['elements']} elements"
             yield Row(f"{file} of {size}", float(measured), float(predicted))
 
@@ -173,18 +167,14 @@ def gpu_models() -> Check:
         worst = rows[int(np.argmax(sizes))]
         kept += bool(sizes.mean() <= claimed)
         errors += [row.error for row in rows]
-        measured, times = (
-            np.array([getattr(row, field) for row in rows]) for field in ("measured", "predicted")
-        )
+        measured, times = (np.array([getattr(row, field) for row in rows]) for field in ("measured", "predicted"))
         compared.append(Compared(name, measured, times, np.full(len(rows), "", dtype=object)))
         told.append(
             f"{name}: {len(rows)} rows, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, 90th percentile "
             f"{np.quantile(sizes, 0.9):.1%} (claimed: mean {claimed:.1%}){_by_others(rows)}; "
             f"worst {worst.name}: {worst.error:+.1%}"
         )
-    return Check(
-        "gpu-models", what, len(SETS), kept, np.array(errors), told, "mean error as claimed", 0, compared
-    )
+    return Check("gpu-models", what, len(SETS), kept, np.array(errors), told, "mean error as claimed", 0, compared)
 
 
 def _by_others(rows: Sequence[Row]) -> str:

@@ -170,9 +170,7 @@ def on_the_board_J(run: Run) -> float:
     share = without_link_s(run) / run.seconds
     rows = energy_table(run)
     drawn = sum(row.energy_J for row in rows if row.component in near - far)
-    return drawn + share * sum(
-        row.energy_J for row in rows if row.component == STATIC and row.action != HOST_IDLE
-    )
+    return drawn + share * sum(row.energy_J for row in rows if row.component == STATIC and row.action != HOST_IDLE)
 
 
 @check("gpu-own")

@@ -33,11 +33,7 @@ CLAIMED = 0.11
 """Mean error that is claimed."""
 SERVER, DEVICES = "dgx-a100", 8
 """The cluster whose node all servers are taken to be, and its devices: a host is as large in a server of fewer."""
-POWERED: Mapping[str, str] = {
-    **CHIPS,
-    "nvidia-a100-40-sxm": "a100-40-sxm",
-    "nvidia-a100-40-pcie": "a100-40-pcie",
-}
+POWERED: Mapping[str, str] = {**CHIPS, "nvidia-a100-40-sxm": "a100-40-sxm", "nvidia-a100-40-pcie": "a100-40-pcie"}
 CLOCKS = (0.85, 0.7, 0.6)
 """Clocks that are tried besides the one that a GPU keeps without a limit, as shares of its highest. At these it has
 power to spare, so that its clock does not fall further."""
@@ -120,9 +116,7 @@ def gpu_power() -> Check:
     unseen = [row for row in every if not row.fitted]
     told = [
         _summed(unseen, wall, "submissions without part in a fit"),
-        _summed(
-            [row for row in every if row.fitted], wall, "submissions that what a host draws is fitted to"
-        ),
+        _summed([row for row in every if row.fitted], wall, "submissions that what a host draws is fitted to"),
         *(f"{row.name}: {row.wall_J:.3g} J at the wall, {row.error(wall):+.0%}" for row in unseen),
     ]
     errors = np.array([row.error(wall) for row in unseen])

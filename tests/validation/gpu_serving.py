@@ -179,9 +179,7 @@ def without(chip: str, kind: str) -> Measured:
     del families[FAMILY.get(chip, chip)]
     values: dict[str, float] = {}
     for name in constants_of(KINDS[kind]):
-        stated = [
-            [getattr(row, name) for row in own if name in row.model_fields_set] for own in families.values()
-        ]
+        stated = [[getattr(row, name) for row in own if name in row.model_fields_set] for own in families.values()]
         values[name] = median(median(own) for own in stated if own)
     return KINDS[kind].model.model_construct(None, **values)
 
@@ -190,9 +188,7 @@ def _by_parts(chip: str, kind: str, key: str, each: Set) -> Floats:
     """Seconds of each row by constants fitted to the other parts, from those that are shipped."""
     shipped = row(device_of(load_chip(chip)), KINDS[kind], key)
     chosen = {name: getattr(shipped, name) for name in CHOICES[kind]}
-    turned = [
-        knob._replace(start=float(getattr(shipped, knob.names[0]))) for knob in knobs_of(each, kind, chosen)
-    ]
+    turned = [knob._replace(start=float(getattr(shipped, knob.names[0]))) for knob in knobs_of(each, kind, chosen)]
     return left_out(
         lambda now, at: each.seconds(model(each, {**chosen, **now}), at), each.measured, turned, PARTS, 0, ROBUST,
         near=True,

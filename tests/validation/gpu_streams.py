@@ -110,10 +110,7 @@ def _span_us(run: Run) -> float:
 @check("gpu-streams")
 def gpu_streams() -> Check:
     """Times and gains, by device and op."""
-    what, devices = (
-        f"{KERNELS} kernels side by side on an H200 and an H100, measured for this project",
-        there(),
-    )
+    what, devices = (f"{KERNELS} kernels side by side on an H200 and an H100, measured for this project", there())
     if not devices:
         return Check("gpu-streams", what, 0, 0, np.zeros(0), [ABSENT])
     sets = [each for device in devices for each in kernels_of(device)]

@@ -109,10 +109,7 @@ def by_others() -> list[Floats]:
     for falls, small_J, above in GRID:
         clock = table.clock.model_copy(update={"falls": falls, "above": above})
         newest = drawn.nodes()[5]
-        nodes = {
-            **drawn.nodes(),
-            5: newest.model_copy(update={"sizes": newest.sizes | {"512": small_J}}),
-        }
+        nodes = {**drawn.nodes(), 5: newest.model_copy(update={"sizes": newest.sizes | {"512": small_J}})}
         other = table.model_copy(update={"clock": clock})
         with (
             patch.object(products, "shipped", lambda other=other: other),
@@ -147,6 +144,4 @@ def gpu_uncalibrated() -> Check:
     ]
     kept = [own[row] <= claimed for row, claimed in CLAIMED.items()]
     what = "products of boards without constants of their own against measured times"
-    return Check(
-        "gpu-uncalibrated", what, len(kept), sum(kept), np.concatenate(errors), told, "mean error as claimed"
-    )
+    return Check("gpu-uncalibrated", what, len(kept), sum(kept), np.concatenate(errors), told, "mean error as claimed")

@@ -78,10 +78,7 @@ def _unlimited(chip: Chip) -> Chip:
 
 
 def _metered(device: str, chip: Chip, cells: Cells, fitted: bool) -> Metered:
-    run, seconds = (
-        simulated(graph_of(cells), chip, cells["dtype"], fusion="eager"),
-        float(cells["time_us"]) * 1e-6,
-    )
+    run, seconds = (simulated(graph_of(cells), chip, cells["dtype"], fusion="eager"), float(cells["time_us"]) * 1e-6)
     joules, rest_J, static_W = dict.fromkeys(GROUPS, 0.0), 0.0, 0.0
     # What copies from and to the host move in the memory of the chip was not measured.
     copied_J = float(chip.memories["hbm"].memory.read_energy or 0.0)

@@ -56,11 +56,7 @@ def against_measured(title: str, sets: Sequence[Compared]) -> Figure:
         for axes in panels[len(sets) :]:
             axes.set_visible(False)
         fig.suptitle(title, fontsize=11, x=0.01, ha="left")
-        seen = {
-            text: line
-            for axes in panels
-            for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
+        seen = {text: line for axes in panels for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
         if seen:
             fig.legend(seen.values(), seen.keys(), loc="outside lower center", ncols=5, markerscale=2.5)
         return fig

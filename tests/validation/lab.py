@@ -39,8 +39,7 @@ Parts = Sequence[tuple[str, int, Mapping[str, int]]]
 def by_kind(data: Path) -> dict[str, Calibrated]:
     """Op -> the chip as the lab has it for that kind of kernel."""
     found = {
-        op: calibrate(_table(data, op), plain_chip(CHIP), op, "2026-11")
-        for op in ("softmax", "layernorm", "gelu")
+        op: calibrate(_table(data, op), plain_chip(CHIP), op, "2026-11") for op in ("softmax", "layernorm", "gelu")
     }
     products = calibrate(_table(data, "matmul"), _of_the_chip(), "matmul", "2026-11", OF_THE_LAB)
     return found | {"gemm": products, "bmm": products}
@@ -56,9 +55,7 @@ def _of_the_chip() -> Chip:
     assert block is not None
     known = constants(plain)
     own = {
-        name: known[name].read(text)
-        for name, text in block.values.items()
-        if name.rsplit(".", 1)[-1] in OF_THE_CHIP
+        name: known[name].read(text) for name, text in block.values.items() if name.rsplit(".", 1)[-1] in OF_THE_CHIP
     }
     return with_values(plain, own)
 

@@ -9,9 +9,7 @@ VARIABLE = "ACCELSIM_MEASURED"
 """Environment variable that names the folder; ``accelsim validate --data`` sets it."""
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured"
 """Beside a checkout."""
-ABSENT = (
-    "no measured rows here: name their folder with --data DIR (or the environment variable ACCELSIM_MEASURED)"
-)
+ABSENT = "no measured rows here: name their folder with --data DIR (or the environment variable ACCELSIM_MEASURED)"
 
 FILES = (
     "neusight_gemm.csv", "neusight_conv.csv", "neusight_vector.csv", "neusight_model_e2e.csv",

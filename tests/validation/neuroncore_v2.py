@@ -53,9 +53,7 @@ def multiply(N: int, dtype: str) -> Run:
 def interval(run: Run) -> float:
     """Cycles from one multiplication to the next: what one command takes longer than the other, per multiplication."""
     clock, (long, short) = Clock(run.chip.clock), slices_of(run, "MatMul")
-    folds = {
-        command.id: command.work.n for command in run.program.commands if isinstance(command.work, Folds)
-    }
+    folds = {command.id: command.work.n for command in run.program.commands if isinstance(command.work, Folds)}
     spans = [clock.edge(piece.end) - clock.edge(piece.data) for piece in (long, short)]
     return (spans[0] - spans[1]) / (folds[long.command] - folds[short.command])
 
@@ -83,16 +81,12 @@ def peak(facts: dict[str, Any]) -> Iterator[Anchor]:
     run = multiply(N, "bf16")
     dense = 2e-12 * N * ARRAY * ARRAY / interval(run) * run.chip.clock
     yield relative("peak rate in bf16", stated, summary(run)["peak_TOPS"], 0.001, " TFLOPS")
-    yield relative(
-        f"rate of multiplications of {N} columns, one behind the other", stated, dense, 0.001, " TFLOPS"
-    )
+    yield relative(f"rate of multiplications of {N} columns, one behind the other", stated, dense, 0.001, " TFLOPS")
 
 
 def sustained() -> str:
     """Return what a large product reaches; no figure is published for it."""
-    run = run_shapes(
-        load_model("gemm", params=dict.fromkeys("MNK", SIZE)), load_chip("neuroncore-v2"), "bf16"
-    )
+    run = run_shapes(load_model("gemm", params=dict.fromkeys("MNK", SIZE)), load_chip("neuroncore-v2"), "bf16")
     rate = 2e-12 * SIZE**3
     at_work = rate / sum(array_seconds(run.step_stalls).values())
     return (

@@ -108,9 +108,7 @@ def specialised(model: Any, feeds: Mapping[str, Array]) -> Outcome:
         bound |= {name: feeds[name] for name in sorted(more)}
 
 
-def _wanted(
-    names: set[str], trace: Trace, feeds: Mapping[str, Array], bound: Mapping[str, Array]
-) -> set[str]:
+def _wanted(names: set[str], trace: Trace, feeds: Mapping[str, Array], bound: Mapping[str, Array]) -> set[str]:
     """Inputs that ``names`` depend on, that are small and no constants yet."""
     return {name for name in trace.sources(names, feeds) - set(bound) if feeds[name].size <= MAX_BOUND}
 
@@ -143,28 +141,17 @@ class AccelsimBackend(Backend):
 
     @classmethod
     def run_node(
-        cls,
-        node: Any,
-        inputs: Any,
-        device: str = "CPU",
-        outputs_info: Sequence[Any] | None = None,
-        **kwargs: Any,
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Sequence[Any] | None = None, **kwargs: Any
     ) -> tuple[Any, ...]:
         """Outputs of a model of that one node, of the newest operator set."""
         from onnx import TensorProto, helper
 
         names = [name for name in node.input if name]
         given = dict(zip(names, inputs, strict=True))
-        kinds = {
-            name: helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype) for name, value in given.items()
-        }
+        kinds = {name: helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype) for name, value in given.items()}
         infos = [helper.make_tensor_value_info(name, kinds[name], np.shape(given[name])) for name in names]
-        made = [
-            helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.output if name
-        ]
-        return cls.run_model(
-            helper.make_model(helper.make_graph([node], "node", infos, made)), inputs, device
-        )
+        made = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.output if name]
+        return cls.run_model(helper.make_model(helper.make_graph([node], "node", infos, made)), inputs, device)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

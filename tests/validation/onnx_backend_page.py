@@ -83,14 +83,7 @@ def _row(title: str, cases: Sequence[Result]) -> list[object]:
     counts = Counter(each.verdict for each in cases)
     own = [each for each in cases if each.verdict == "own"]
     special, evaluated = sum(each.bound for each in own), sum(each.evaluated for each in own)
-    return [
-        title,
-        len(cases),
-        counts["own"],
-        special,
-        evaluated,
-        *(counts[verdict] for verdict in VERDICTS[1:]),
-    ]
+    return [title, len(cases), counts["own"], special, evaluated, *(counts[verdict] for verdict in VERDICTS[1:])]
 
 
 def _by_op(found: Sequence[Result]) -> dict[str, Counter[str]]:

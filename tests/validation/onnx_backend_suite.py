@@ -91,8 +91,7 @@ def loaded(case: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
 
     if case.model_dir is None:
         return case.model, [
-            ([_value(item) for item in inputs], [_value(item) for item in wanted])
-            for inputs, wanted in case.data_sets
+            ([_value(item) for item in inputs], [_value(item) for item in wanted]) for inputs, wanted in case.data_sets
         ]
     folder = Path(case.model_dir)
     model = onnx.load(folder / "model.onnx")

@@ -32,9 +32,7 @@ def normal_feeds(graph: Graph, seed: int) -> dict[str, Array]:
     for name in graph.inputs:
         tensor = graph.tensors[name]
         floating = tensor.dtype.startswith(("fp", "bf"))
-        feeds[name] = (
-            rng.standard_normal(tensor.shape, np.float32) if floating else np.zeros(tensor.shape, np.int64)
-        )
+        feeds[name] = rng.standard_normal(tensor.shape, np.float32) if floating else np.zeros(tensor.shape, np.int64)
     return feeds
 
 
@@ -61,12 +59,8 @@ def onnxruntime(models: Sequence[str] = tuple(LIGHT), seed: int = 0) -> Check:
     for name in models:
         found, by = tensor_differences(name, seed)
         worst = max(found, key=lambda row: row.relative)
-        details.append(
-            f"{name}: {len(found)} tensors, largest relative error {worst.relative:.1e} at {worst.tensor}"
-        )
-        details += [f"{name}: {row.tensor} {row.relative:.1e}" for row in found if row.relative > TOLERANCE][
-            :5
-        ]
+        details.append(f"{name}: {len(found)} tensors, largest relative error {worst.relative:.1e} at {worst.tensor}")
+        details += [f"{name}: {row.tensor} {row.relative:.1e}" for row in found if row.relative > TOLERANCE][:5]
         rows += found
     held = sum(row.relative <= TOLERANCE for row in rows)
     what = f"every tensor of {len(models)} models against {by}, relative error at most {TOLERANCE:g}"

@@ -31,9 +31,7 @@ def pcie() -> Check:
         rows, equal = rows + 1, equal + good
         errors.append(found[worst])
         if not good:
-            details.append(
-                f"{row['generation']} {row['lanes']}, {row['transfer_B']} B: {worst} {found[worst]:+.1e}"
-            )
+            details.append(f"{row['generation']} {row['lanes']}, {row['transfer_B']} B: {worst} {found[worst]:+.1e}")
     what = f"raw, packet and payload rates of PCIe within {TOLERANCE:g}; the error of a row is its largest"
     return Check("pcie", what, rows, equal, np.array(errors), details, within([TOLERANCE]))
 

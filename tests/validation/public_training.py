@@ -62,9 +62,7 @@ class Published(NamedTuple):
     def compared(self) -> Row:
         """Return seconds of a step beside simulated ones. Raises OutOfMemory."""
         row, found = self.row, step(self.asked())
-        name = ", ".join(
-            f"{row[key]} {key}" for key in ("model", "tokens", "gpus", "microbatch", "recompute")
-        )
+        name = ", ".join(f"{row[key]} {key}" for key in ("model", "tokens", "gpus", "microbatch", "recompute"))
         tokens = found.batch * found.sample_tokens / int(row["gpus"])
         return Row(f"{row['gpu']}: {name}", tokens / float(row["tokens_per_s_gpu"]), found.time_s)
 

@@ -161,11 +161,7 @@ def light_models_page(found: Sequence[Outcome]) -> str:
     """The table over the light models."""
     headers = ["model", "chip", "format", "latency", "energy per inference", "off-chip read", "written", "tensors",
                "within bound", "bit-equal", "worst error, exact", "fast", "SQNR of the output"]  # fmt: skip
-    return (
-        _head("Light models")
-        + LIGHT.format(by=_reference())
-        + markdown(headers, map(_light_row, found), left=3)
-    )
+    return _head("Light models") + LIGHT.format(by=_reference()) + markdown(headers, map(_light_row, found), left=3)
 
 
 def _reference() -> str:

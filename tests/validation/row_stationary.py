@@ -24,15 +24,7 @@ from accelsim.workload.zoo.build import Builder
 from tests.validation.anchors import Anchor, outcome, published, relative, run_shapes
 from tests.validation.base import Check, check
 from tests.validation.eyeriss import LEVELS
-from tests.validation.eyeriss_jssc2017 import (
-    ALEXNET,
-    ALEXNET_TOTAL_MS,
-    CLOCK_HZ,
-    EYERISS,
-    WORD_B,
-    Layer,
-    dram_MB,
-)
+from tests.validation.eyeriss_jssc2017 import ALEXNET, ALEXNET_TOTAL_MS, CLOCK_HZ, EYERISS, WORD_B, Layer, dram_MB
 
 CHIP, FORMAT = "eyeriss", "int16"
 MS_PER_FS = 1e-12
@@ -137,9 +129,7 @@ def equalities(row: Row) -> Iterator[tuple[str, bool]]:
     layer, found = row.layer, measured_words(row.run)
     assert layer.mapping is not None
     closed = counts(layer.conv, layer.mapping).as_dict()
-    expected = {name: closed[name] for name in found if name != "glb"} | {
-        "glb": sum(closed[n] for n in BUFFERED)
-    }
+    expected = {name: closed[name] for name in found if name != "glb"} | {"glb": sum(closed[n] for n in BUFFERED)}
     pairs = [(f"words of {name}", expected[name], found[name]) for name in found]
     pairs.append(("clocks", clocks(layer.conv, EYERISS, layer.mapping), round(row.ms * CLOCK_HZ / 1e3)))
     for what, formula, simulated in pairs:
@@ -173,8 +163,7 @@ def _said(name: str, what: str, level: str, shares: dict[str, float]) -> tuple[s
 def mean_errors(anchors: Sequence[Anchor]) -> dict[str, float]:
     """Mean size of the errors of each figure over the layers."""
     return {
-        what: float(np.mean([abs(each.error) for each in anchors if each.what.endswith(f" {what}")]))
-        for what in BOUNDS
+        what: float(np.mean([abs(each.error) for each in anchors if each.what.endswith(f" {what}")])) for what in BOUNDS
     }
 
 
@@ -203,9 +192,7 @@ def _remarks(told: Sequence[Anchor]) -> list[str]:
     moved = sum(sum(row.dram_MB) / 2 for row in rows()) * 1e6 / WORD_B
     per_mac = moved / sum(row.layer.conv.macs for row in rows())
     known = published("eyeriss")["dram_words_per_mac"]["value"]
-    waits = ", ".join(
-        f"{row.layer.name} {sum(row.waits.values()):.2f} ms of {row.latency_ms:.2f} ms" for row in rows()
-    )
+    waits = ", ".join(f"{row.layer.name} {sum(row.waits.values()):.2f} ms of {row.latency_ms:.2f} ms" for row in rows())
     return [
         f"Mean size of errors over the layers, {UNEXPLAINED[0]}'s {UNEXPLAINED[1]} among them: {means}.",
         f"All layers: {latency:.1f} ms with what the array waits for, {all_ms:.1f} ms published. It waits {waits}.",

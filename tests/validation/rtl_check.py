@@ -58,9 +58,7 @@ def rtl_machine() -> Check:
         errors.append(int(found[CLOCKS]) / int(row[CLOCKS]) - 1)
         details += [f"row {row['id']}: {', '.join(wrong)}"] if wrong else []
     what = f"{len(names)} columns of each run of a Verilog machine, hashes of results and trace included"
-    return Check(
-        "rtl-machine", what, len(rows), equal, np.array(errors), [*details[:MOST_DETAILS], *_simpler(rows)]
-    )
+    return Check("rtl-machine", what, len(rows), equal, np.array(errors), [*details[:MOST_DETAILS], *_simpler(rows)])
 
 
 def simpler_errors(rows: list[dict[str, str]]) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -77,10 +77,7 @@ def _array(records: Sequence[FoldEdges]) -> dict[str, Any]:
     for record in records:
         for free, start, load in _folds(record):
             first = start == record.stream_first
-            limits = {
-                "stall_w": load + record.stream.load,
-                "stall_wtok": min(load, record.ready["w"]) if first else 0,
-            }
+            limits = {"stall_w": load + record.stream.load, "stall_wtok": min(load, record.ready["w"]) if first else 0}
             if first:
                 limits |= {"stall_a": record.ready["a"], "stall_acc": record.ready["acc"]}
             for name, limit in limits.items():
@@ -104,10 +101,7 @@ def _values(run: Run) -> dict[str, Any]:
     if epilogue:
         shift = int(epilogue[0].attrs["shift"])
         plain = np.clip((plain + ((1 << shift) >> 1)) >> shift, -128, 127)
-    return {
-        "numerics": "ok" if np.array_equal(y, plain) else "wrong",
-        "out_fnv": fnv(int(v) for v in y.reshape(-1)),
-    }
+    return {"numerics": "ok" if np.array_equal(y, plain) else "wrong", "out_fnv": fnv(int(v) for v in y.reshape(-1))}
 
 
 def _events(run: Run, edge: Callable[[int], int]) -> Iterator[int]:

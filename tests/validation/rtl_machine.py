@@ -57,9 +57,7 @@ def chip_for(row: Mapping[str, Any]) -> Chip:
         "memories.dram.memory.pipelined": "true" if int(row["pipelined"]) else "false",
         "peak": "{}",
         **{f"{name}.slots": slots for name in BUFFERS},
-        **{
-            f"{name}.capacity": "1 GiB" for name in BUFFERS
-        },  # the test bench makes slots as large as its tiles
+        **{f"{name}.capacity": "1 GiB" for name in BUFFERS},  # the test bench makes slots as large as its tiles
         "a_spad.read_width": f"{row['R']} B",
         "w_spad.read_width": f"{row['C']} B",
         "acc.read_width": f"{4 * int(row['C'])} B",

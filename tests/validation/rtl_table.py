@@ -113,8 +113,7 @@ def joined(lines: Sequence[Line], found: Sequence[dict[str, Any]]) -> list[dict[
     """The input columns of each row, then every result in the order of the golden file."""
     names = results()
     return [
-        {name: cell for name, cell in line.cells.items() if name not in names}
-        | {name: row[name] for name in names}
+        {name: cell for name, cell in line.cells.items() if name not in names} | {name: row[name] for name in names}
         for line, row in zip(lines, found, strict=True)
     ]
 

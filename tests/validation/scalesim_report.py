@@ -30,9 +30,7 @@ class ScalesimReport(Generic[Int]):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def scalesim_report(
-    rows: Int | int, cols: Int | int, dataflow: str, M: Int, N: Int, K: Int
-) -> ScalesimReport[Int]:
+def scalesim_report(rows: Int | int, cols: Int | int, dataflow: str, M: Int, N: Int, K: Int) -> ScalesimReport[Int]:
     """The figures that SCALE-Sim reports for one GEMM with unlimited bandwidth (so without stalls).
 
     Partial sums that a later fold reads again are never counted by it; :func:`counts` does.

@@ -73,10 +73,7 @@ def profile(data: Path, device: str) -> dict[str, dict[int, float]]:
     for row in rows_of(data / PRODUCTS):
         if row["device"] == device and row["tp"] == str(TP) and row["model"] in CALLED:
             found.setdefault(row["op"], {}).setdefault(int(row["M"]), []).append(float(row["time_us"]) * 1e-6)
-    return {
-        op: {tokens: float(np.median(times)) for tokens, times in sorted(of.items())}
-        for op, of in found.items()
-    }
+    return {op: {tokens: float(np.median(times)) for tokens, times in sorted(of.items())} for op, of in found.items()}
 
 
 def between(of: Mapping[int, float], size: int) -> float:
@@ -114,9 +111,7 @@ def llama(data: Path, cluster: str) -> Iterator[Compared]:
     reduced = _reduced(data, network)
     for title, call in calls.items():
         timed = [op for ops in OPS.values() for op in ops]
-        seconds = sum(
-            devices.piece(call, piece, 0).products_s for piece in (attention(call), feed_forward(call))
-        )
+        seconds = sum(devices.piece(call, piece, 0).products_s for piece in (attention(call), feed_forward(call)))
         seconds += len(timed) * _alone_s(fleet.chips[0])
         measured = sum(between(products[op], call.rows) for op in timed)
         yield Compared(f"{MODEL} on {cluster}, products of a layer, {title}", measured, seconds, PRODUCTS_OFF)

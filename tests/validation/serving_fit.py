@@ -150,9 +150,7 @@ def row_of(each: Set, kind: str) -> tuple[dict[str, Any], Residuals]:
     unseen = residuals(each.seconds(made, rest), each.measured[rest])
     known = intervals(out, each.measured[at], each.regimes(made)[at])
     texts = {name: _text(each.kind, name, value) for name, value in best.values.items()}
-    factors = {
-        name: {"factor": float(f"{one.factor:.3g}"), "rows": one.rows} for name, one in sorted(known.items())
-    }
+    factors = {name: {"factor": float(f"{one.factor:.3g}"), "rows": one.rows} for name, one in sorted(known.items())}
     about = {"rows": len(at), "unseen": len(rest), "mean": round(unseen.mean, 3), "intervals": factors}
     return {**texts, **about}, unseen
 

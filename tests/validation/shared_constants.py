@@ -27,15 +27,11 @@ class Measured(NamedTuple):
     kernels: Kernels
 
 
-def shared(
-    devices: Sequence[Measured], kept: Sequence[int], misfit: Misfit = ROBUST, seed: int = 0
-) -> list[float]:
+def shared(devices: Sequence[Measured], kept: Sequence[int], misfit: Misfit = ROBUST, seed: int = 0) -> list[float]:
     """Values of the constants at these places of ``Kernels.constants`` that all devices share."""
     draw = generator(seed)
     rows = [_drawn(each, draw) for each in devices]
-    measured = np.concatenate(
-        [each.kernels.table.measured[own] for each, own in zip(devices, rows, strict=True)]
-    )
+    measured = np.concatenate([each.kernels.table.measured[own] for each, own in zip(devices, rows, strict=True)])
     few = [each.kernels.likely(each.chip, LIKELY) for each in devices]
     first = knobs(devices[0].chip, [devices[0].kernels.constants[place] for place in kept])
     turned = [Knob((str(place),), *knob[1:]) for place, knob in zip(kept, first, strict=True)]

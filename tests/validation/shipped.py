@@ -63,9 +63,7 @@ class Source(NamedTuple):
 
 EAGER = [Source(f"neusight_{kind}.csv", NEUSIGHT, "eager") for kind in ("gemm", "vector", "conv")]
 BENCH = [
-    Source(f"deepbench_{kind}.csv", DEEPBENCH, precision=name)
-    for kind in ("gemm", "conv")
-    for name in ("fp32", TENSOR)
+    Source(f"deepbench_{kind}.csv", DEEPBENCH, precision=name) for kind in ("gemm", "conv") for name in ("fp32", TENSOR)
 ]
 VIDUR_GEMM = Source("vidur_llm_gemm_fp16.csv", VIDUR)
 """What several chips were measured by: products, functions and convolutions of NeuSight; products and convolutions of
@@ -271,16 +269,13 @@ class Fit:
             spec = next(unit for unit in self.chip.engines.values() if isinstance(unit, Simt))
             short = float(spec.follow)
             found = [
-                each._replace(high=short, start=short) if each.names[0].endswith(".launch") else each
-                for each in found
+                each._replace(high=short, start=short) if each.names[0].endswith(".launch") else each for each in found
             ]
         return [*found, HOST] if "eager" in hosts else found
 
     def at(self, values: Values) -> Chip:
         """The chip with these constants."""
-        return with_values(
-            self.chip, {name: value for name, value in values.items() if name != "host"}, self.known
-        )
+        return with_values(self.chip, {name: value for name, value in values.items() if name != "host"}, self.known)
 
     def seconds(self, kernels: Sequence[Kernels], values: Values) -> Floats:
         """Predict all rows."""
@@ -297,9 +292,7 @@ class Fit:
     def names(self, values: Values) -> Array:
         """Kind and regime of each row."""
         chip, host = self.at(values), values.get("host", 0.0)
-        return np.concatenate(
-            [regimes(each.kernels.predicted(each.at(chip, host, self.known))) for each in self.sets]
-        )
+        return np.concatenate([regimes(each.kernels.predicted(each.at(chip, host, self.known))) for each in self.sets])
 
 
 class Found(NamedTuple):
@@ -314,9 +307,7 @@ def fitted(what: Fit) -> Found:
     what was found, in whole and with each fifth of the rows left out."""
     turned = what.knobs
     few = what.likely({})
-    first = fit(
-        lambda values: what.seconds(few, values), what.measured, turned, 0, ROBUST, weights=what.weights
-    )
+    first = fit(lambda values: what.seconds(few, values), what.measured, turned, 0, ROBUST, weights=what.weights)
     few = what.likely(first)
     near = [knob._replace(start=first[knob.names[0]]) for knob in turned]
     values = fit(lambda found: what.seconds(few, found), what.measured, near, 0, ROBUST, True, what.weights)
@@ -325,9 +316,7 @@ def fitted(what: Fit) -> Found:
     def model(found: Values, rows: Ints) -> Floats:
         return what.seconds(few, found)[rows]
 
-    return Found(
-        values, left_out(model, what.measured, near, PARTS, 0, ROBUST, near=True, weights=what.weights)
-    )
+    return Found(values, left_out(model, what.measured, near, PARTS, 0, ROBUST, near=True, weights=what.weights))
 
 
 def prepared(data: Path, name: str, sources: Sequence[Source]) -> Fit:
@@ -359,15 +348,11 @@ def with_fitted(data: Path, name: str, sources: Sequence[Source]) -> Chip:
     what, block = prepared(data, name, sources), load_chip(name).calibration
     assert block is not None
     few = what.likely({})
-    values = fit(
-        lambda found: what.seconds(few, found), what.measured, what.knobs, 0, ROBUST, True, what.weights
-    )
+    values = fit(lambda found: what.seconds(few, found), what.measured, what.knobs, 0, ROBUST, True, what.weights)
     texts = {each: what.known[each].spell(value) for each, value in values.items() if each != "host"}
     host = units.spell(values["host"], "s") if "host" in values else None
     blocks = {"calibration": Calibration(**{**block.model_dump(), "values": texts, "host": host})}
-    return what.at({each: what.known[each].read(text) for each, text in texts.items()}).model_copy(
-        update=blocks
-    )
+    return what.at({each: what.known[each].read(text) for each, text in texts.items()}).model_copy(update=blocks)
 
 
 def regimes_of(rows: Table) -> list[str]:
@@ -382,8 +367,7 @@ def regimes_of(rows: Table) -> list[str]:
 def _residual(out: Floats, measured: Floats, kinds: Array) -> Residual:
     left = residuals(out, measured)
     means = "; ".join(
-        f"{kind}s mean {residuals(out[kinds == kind], measured[kinds == kind]).mean:.3f}"
-        for kind in sorted(set(kinds))
+        f"{kind}s mean {residuals(out[kinds == kind], measured[kinds == kind]).mean:.3f}" for kind in sorted(set(kinds))
     )
     note = f"rows left out of their fit, in {PARTS} parts: {means}"
     return Residual(rows=left.rows, median=round(left.median, 4), p90=round(left.p90, 4), note=note)
@@ -394,9 +378,7 @@ def _basis(what: Fit) -> str:
     labs: dict[str, list[str]] = {}
     for each in what.sets:
         for group in each.rows.groups:
-            labs.setdefault(each.source.lab, []).append(
-                f"{len(group.rows):,} {group.family}s in {group.format}"
-            )
+            labs.setdefault(each.source.lab, []).append(f"{len(group.rows):,} {group.family}s in {group.format}")
     told = "; ".join(f"{lab}: {', '.join(parts)}" for lab, parts in labs.items())
     return f"{told}, two thirds of the rows of each table, by a hash of their sizes (tests/validation/shipped.py)"
 
@@ -420,8 +402,7 @@ def _lines(block: Calibration) -> Iterator[str]:
     yield f"  kinds: [{', '.join(block.kinds)}]"
     yield "  intervals:"
     yield from (
-        f"    '{name}': {{factor: {each.factor:g}, rows: {each.rows}}}"
-        for name, each in block.intervals.items()
+        f"    '{name}': {{factor: {each.factor:g}, rows: {each.rows}}}" for name, each in block.intervals.items()
     )
     yield "  values:"
     yield from (f"    {name}: {text}" for name, text in block.values.items())
@@ -454,14 +435,12 @@ def of_die(data: Path, name: str) -> Calibration:
     other = load_chip(die.chip).calibration
     assert other is not None
     own = block_of(data, name) if name in SOURCES else None
-    said = f"Products in {', '.join(die.formats)} as fitted on the {load_chip(die.chip).title}, which has the same die: "
+    said = (
+        f"Products in {', '.join(die.formats)} as fitted on the {load_chip(die.chip).title}, which has the same die: "
+    )
     if own is None:
         return other.model_copy(update={"fitted_on": f"{said}{other.fitted_on}"})
-    taken = {
-        key: text
-        for key, text in other.values.items()
-        if any(f".formats.{each}." in key for each in die.formats)
-    }
+    taken = {key: text for key, text in other.values.items() if any(f".formats.{each}." in key for each in die.formats)}
     return own.model_copy(update={
         "fitted_on": f"{own.fitted_on}. {said}{other.fitted_on}", "values": {**own.values, **taken},
     })  # fmt: skip

@@ -35,9 +35,7 @@ def fit_cell(points: Sequence[Point], wide: Fit | None = None) -> Fit:
         columns = design(quantity.terms, capacity, word)
         mix = _mix(name, wide) if wide is not None and len(set(word)) == 1 else np.eye(len(quantity.terms))
         x = mix @ robust(columns @ mix, target)
-        found[name] = {
-            term: float(f"{value:.{DIGITS}g}") for term, value in zip(quantity.terms, x, strict=True)
-        }
+        found[name] = {term: float(f"{value:.{DIGITS}g}") for term, value in zip(quantity.terms, x, strict=True)}
     return found
 
 

@@ -59,9 +59,7 @@ def systolic(cases: int = 5000, seed: int = 20240601) -> Check:
     return Check("systolic", what, cases * len(machines), equal, np.zeros(0), details)
 
 
-def prove(
-    flow: str, schedule: str, shadow: str, cases: int, rng: np.random.Generator
-) -> tuple[int, list[str]]:
+def prove(flow: str, schedule: str, shadow: str, cases: int, rng: np.random.Generator) -> tuple[int, list[str]]:
     """Equal cases, and a line for each other one, of one machine. Raises what ``simulate`` raises."""
     equal, details = 0, []
     for setup, sizes in _random(flow, schedule, shadow, cases, rng):
@@ -135,9 +133,7 @@ def scalesim() -> Check:
                 rows, equal = rows + 1, equal + (not wrong)
                 total = int(row["total_cycles"])
                 errors.append(_report(row)["total_cycles"] / total - 1)
-                details += (
-                    [f"{name}, {row['workload']} {row['layer_name']}: {', '.join(wrong)}"] if wrong else []
-                )
+                details += [f"{name}, {row['workload']} {row['layer_name']}: {', '.join(wrong)}"] if wrong else []
     what = "cycles, percentages, SRAM words and MACs that SCALE-Sim 2.0.2 and 3.0.0 report"
     return Check("scalesim", what, rows, equal, np.array(errors), details[:MOST_DETAILS])
 
@@ -153,7 +149,5 @@ def scalesim_differences(row: dict[str, str]) -> list[str]:
 
 def _report(row: dict[str, str]) -> dict[str, Any]:
     sizes = [int(row[f"gemm_{name}"]) for name in "MNK"]
-    report = scalesim_report(
-        int(row["array_rows"]), int(row["array_cols"]), row["dataflow"], *sizes
-    ).as_dict()
+    report = scalesim_report(int(row["array_rows"]), int(row["array_cols"]), row["dataflow"], *sizes).as_dict()
     return report | {"total_cycles": report["total_cycles"] + int(row["stall_cycles"])}

@@ -18,9 +18,7 @@ from accelsim.types import Array
 from tests.validation.base import Check, check
 from tests.validation.golden import golden
 
-GPU_DOTS = (
-    Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "tensorcore" / "gpu_dots.npz"
-)
+GPU_DOTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "tensorcore" / "gpu_dots.npz"
 PRODUCTS = "tensor_cores/products.npz"
 FORMATS = {"E4M3": "fp8_e4m3fn", "E5M2": "fp8_e5m2"}
 WHAT = "dot products of real Tensor Cores, bit for bit"
@@ -104,12 +102,7 @@ def difference(key: str, rule: str = "") -> int:
     gpu, fmt, out = key.split("_")
     a, b, c, measured = (_data()[f"{key}_{name}"] for name in ("a", "b", "c", "d_gpu"))
     result = product(
-        a[:, None, :],
-        b[:, :, None],
-        rule or f"tensor-core-{gpu.lower()}",
-        FORMATS.get(fmt, fmt),
-        out,
-        c[:, None, None],
+        a[:, None, :], b[:, :, None], rule or f"tensor-core-{gpu.lower()}", FORMATS.get(fmt, fmt), out, c[:, None, None]
     )
     return int(np.count_nonzero(result[:, 0, 0].view(np.uint32) != measured.view(np.uint32)))
 

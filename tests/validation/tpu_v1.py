@@ -16,15 +16,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S, Clock
 from accelsim.workload.sources.load import load_model
-from tests.validation.anchors import (
-    Anchor,
-    matrix_steps,
-    outcome,
-    published,
-    relative,
-    run_shapes,
-    slices_of,
-)
+from tests.validation.anchors import Anchor, matrix_steps, outcome, published, relative, run_shapes, slices_of
 from tests.validation.base import Check, check
 from tests.validation.tpu_v1_table3 import REMARKS, bound_by_weights, paper_run, table3
 

@@ -91,11 +91,7 @@ def bound_by_weights(facts: dict[str, Any]) -> Anchor:
 def column(facts: dict[str, Any], name: str, edges: str = "host") -> Iterator[Anchor]:
     """One column of Table 3: how matrix cycles split, all kinds of cycles, useful MACs, and the achieved rate."""
     published = {line: row[name] for line, row in facts["table3"].items()}
-    run, claimed, title = (
-        paper_run(name, edges),
-        CLAIMED.get((name, edges), Bounds()),
-        f"{name}, {EDGES[edges]}",
-    )
+    run, claimed, title = (paper_run(name, edges), CLAIMED.get((name, edges), Bounds()), f"{name}, {EDGES[edges]}")
     whole, split = sum(published[line] for line in SPLIT), array_split(run.step_stalls)
     for line, key in SPLIT.items():
         what = f"{title}: {key} cycles, of active + shift + stall"

@@ -82,9 +82,7 @@ def fleet(devices: int, changes: tuple[str, ...] = (), host_s: float = 0.0) -> F
 
 @cache
 def _nodes(nodes: int, changes: tuple[str, ...], host_s: float) -> Fleet:
-    made = fleet_of(
-        load_cluster(f"{nodes}x-dgx-a100", changes), Setting("fp16", host_s=host_s, attention="plain")
-    )
+    made = fleet_of(load_cluster(f"{nodes}x-dgx-a100", changes), Setting("fp16", host_s=host_s, attention="plain"))
     if nodes > 1:  # what pieces cost is known of all nodes or of none
         vars(made)["_costs"] = {id(chip): _nodes(1, changes, host_s).costs(0) for chip in made.chips}
     return made
@@ -98,16 +96,12 @@ def work(model: Transformer) -> DecoderWork:
 
 def gpt(layers: int, hidden: int, heads: int, seq: int = SEQ) -> Transformer:
     """A GPT with the vocabulary of Megatron-LM, and its dropout."""
-    return Transformer(
-        "gpt", layers, hidden, heads, heads, 4 * hidden, VOCAB, seq, positions=seq, dropout=True
-    )
+    return Transformer("gpt", layers, hidden, heads, heads, 4 * hidden, VOCAB, seq, positions=seq, dropout=True)
 
 
 def predicted(case: Case, changes: tuple[str, ...] = (), host_s: float = 0.0) -> Row:
     """A case beside its simulated step."""
-    step = train_step(
-        work(case.model), fleet(case.plan.devices, changes, host_s), case.plan, case.batch, OPTIONS
-    )
+    step = train_step(work(case.model), fleet(case.plan.devices, changes, host_s), case.plan, case.batch, OPTIONS)
     return Row(case.name, case.seconds, step.time_s)
 
 
@@ -117,9 +111,7 @@ def vtrain(path: Path, recompute: Recompute = "full") -> Iterator[Case]:
         rows = list(csv.reader(file))
     first = rows[0].index("# GPUs")
     for row in rows[1:]:
-        gpus, batch, micro, hidden, heads, layers, seq, tp, dp, pp = (
-            int(float(x)) for x in row[first : first + 10]
-        )
+        gpus, batch, micro, hidden, heads, layers, seq, tp, dp, pp = (int(float(x)) for x in row[first : first + 10])
         plan = Plan(dp=dp, tp=tp, pp=pp, microbatches=batch // dp // micro, recompute=recompute)
         name = f"hidden {hidden}, {layers} layers on {gpus} GPUs, batch {batch}, {plan}"
         yield Case(name, gpt(layers, hidden, heads, seq), plan, batch, float(row[first + 10]) / 1e3)
@@ -182,9 +174,7 @@ def weak_scaling_cases() -> Iterator[Case]:
     """Ten models of Megatron-LM; seconds follow from TFLOP/s by the paper's own count of operations."""
     for billions, hidden, layers, gpus, batch, rate, heads, tp, pp in WEAK_SCALING:
         dp = gpus // tp // pp
-        flops = (
-            96 * batch * SEQ * layers * hidden**2 * (1 + SEQ / (6 * hidden) + VOCAB / (16 * layers * hidden))
-        )
+        flops = 96 * batch * SEQ * layers * hidden**2 * (1 + SEQ / (6 * hidden) + VOCAB / (16 * layers * hidden))
         plan = Plan(dp=dp, tp=tp, pp=pp, microbatches=batch // dp, recompute="full")
         seconds = flops / (rate * 1e12 * gpus)
         yield Case(f"{billions}B on {gpus} GPUs", gpt(layers, hidden, heads), plan, batch, seconds)
@@ -282,9 +272,7 @@ def training() -> Check:
         kept += FIGURES[figure](rows) <= claimed
         errors += [row.error for row in rows]
         worst = rows[int(np.argmax(sizes))]
-        measured, times = (
-            np.array([getattr(row, each) for row in rows]) for each in ("measured", "predicted")
-        )
+        measured, times = (np.array([getattr(row, each) for row in rows]) for each in ("measured", "predicted"))
         compared.append(Compared(name, measured, times, np.full(len(rows), "", dtype=object)))
         told.append(
             f"{name}: {count_of(len(rows), 'row')}, mean {sizes.mean():.1%}, median {np.median(sizes):.1%}, "

@@ -113,9 +113,7 @@ def frameworks(data: Path) -> Iterator[Row]:
             continue
         framework, network, chip, batch, seconds = told
         if (network, chip, batch) not in known:
-            known[network, chip, batch] = simulated(
-                network, chip, "fp16", batch=batch, fusion="eager", site=EAGER
-            )
+            known[network, chip, batch] = simulated(network, chip, "fp16", batch=batch, fusion="eager", site=EAGER)
         who = (f"DeepLearningExamples, {framework}", family(network), chip)
         yield _passed(known[network, chip, batch], who, f"{network}, batch {batch}, {chip}", seconds)
 

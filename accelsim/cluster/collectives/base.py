@@ -233,13 +233,7 @@ class Collective:
         return chunked(self.program(kind, members, 1), chunks)
 
     def build(
-        self,
-        kind: str,
-        ranks: int,
-        elements: int,
-        chunks: int = 1,
-        groups: Sequence[int] = (),
-        itemsize: int = 1,
+        self, kind: str, ranks: int, elements: int, chunks: int = 1, groups: Sequence[int] = (), itemsize: int = 1
     ) -> MessageGraph:
         """The messages of a kind on buffers of so many elements. ``groups``: node of each device; one without."""
         members = Members(ranks, tuple(groups) or (0,) * ranks)

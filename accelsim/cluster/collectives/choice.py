@@ -69,9 +69,15 @@ def regime(nbytes: int) -> str:
 
 
 def answer(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, algorithm: str = "",
-    group: Sequence[int] | None = None, chunks: int | None = None, called: Called = IN_GRAPH,
-) -> CollectiveTime:  # fmt: skip
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    algorithm: str = "",
+    group: Sequence[int] | None = None,
+    chunks: int | None = None,
+    called: Called = IN_GRAPH,
+) -> CollectiveTime:
     """A collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'.
 
     ``called``: what a library is asked besides. UsageError for all that cannot be.
@@ -91,9 +97,15 @@ def answer(
 
 
 def fastest_first(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None, chunks: int | None,
-    called: Called, most: int = MOST_TRIED,
-) -> list[CollectiveTime]:  # fmt: skip
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int] | None,
+    chunks: int | None,
+    called: Called,
+    most: int = MOST_TRIED,
+) -> list[CollectiveTime]:
     """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch where it does
     not add up the format of the call."""
     found = ranked(topology, kind, nbytes, group, chunks, most)
@@ -130,12 +142,7 @@ def stated(software: Collectives) -> bool:
 
 
 def by_library(
-    topology: Topology,
-    software: Collectives,
-    kind: str,
-    nbytes: int,
-    group: Sequence[int],
-    called: Called = IN_GRAPH,
+    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
 ) -> CollectiveTime:
     """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
     for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""

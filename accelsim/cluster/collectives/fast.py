@@ -74,9 +74,7 @@ def _before(program: Program) -> Ints | None:
     place = np.full(program.ranks, -1, np.int64)
     place[target] = np.arange(len(target))
     before = place[source]
-    alike = all(
-        np.array_equal(each.source, source) and np.array_equal(each.target, target) for each in blocks
-    )
+    alike = all(np.array_equal(each.source, source) and np.array_equal(each.target, target) for each in blocks)
     once = len(np.unique(source)) == len(np.unique(target)) == len(source)
     if not alike or not once or (before < 0).any() or (source == target).any():
         return None

@@ -126,6 +126,4 @@ def _direct_Bps(topology: Topology, members: Sequence[int]) -> float | None:
 def _paced(topology: Topology, edges: Sequence[Edge], channels: int) -> float:
     """Bytes per second that edges pass on together, each ``1 / channels`` of them, by the wire that is loaded most."""
     uses = Counter(wire for a, b in edges for wire in topology.route(a, b))
-    return min(
-        (float(topology.wires[wire].rate) * channels / count for wire, count in uses.items()), default=UNBOUND
-    )
+    return min((float(topology.wires[wire].rate) * channels / count for wire, count in uses.items()), default=UNBOUND)

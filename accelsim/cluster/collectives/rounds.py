@@ -45,9 +45,13 @@ class Rounds:
 
 
 def rounds(
-    source: Iterable[int] | Ints, target: Iterable[int] | Ints, first: Iterable[int] | Ints | int = 0,
-    width: Iterable[int] | Ints | int = 1, reduces: Iterable[bool] | Bools | bool = False, into: Ints | None = None,
-) -> Rounds:  # fmt: skip
+    source: Iterable[int] | Ints,
+    target: Iterable[int] | Ints,
+    first: Iterable[int] | Ints | int = 0,
+    width: Iterable[int] | Ints | int = 1,
+    reduces: Iterable[bool] | Bools | bool = False,
+    into: Ints | None = None,
+) -> Rounds:
     """One round, of lists, arrays or (for all messages) one value each."""
     sources = _ints(source)
     many = len(sources)
@@ -98,10 +102,15 @@ def _chunked(block: Rounds, cells: int, chunks: int) -> Rounds:
     if names is not None:
         names = np.concatenate([names + chunk * cells for chunk in range(chunks)])
     return replace(
-        block, source=np.tile(block.source, chunks), target=np.tile(block.target, chunks),
-        first=area * cells * chunks + shift + inside, width=np.tile(block.width, chunks),
-        reduces=np.tile(block.reduces, chunks), into=into, names=names,
-    )  # fmt: skip
+        block,
+        source=np.tile(block.source, chunks),
+        target=np.tile(block.target, chunks),
+        first=area * cells * chunks + shift + inside,
+        width=np.tile(block.width, chunks),
+        reduces=np.tile(block.reduces, chunks),
+        into=into,
+        names=names,
+    )
 
 
 def whole(ranks: int) -> Ints:

@@ -71,10 +71,14 @@ def _ring(rounds: int, whole: bool = False) -> Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "all_reduce": _ring(2), "reduce_scatter": _ring(1), "all_gather": _ring(1), "all_to_all": _ring(1),
-    "broadcast": _ring(1, whole=True), "reduce": _ring(1, whole=True),
+    "all_reduce": _ring(2),
+    "reduce_scatter": _ring(1),
+    "all_gather": _ring(1),
+    "all_to_all": _ring(1),
+    "broadcast": _ring(1, whole=True),
+    "reduce": _ring(1, whole=True),
     "send_recv": Kind(lambda n: 1, lambda k: int(k > 1), lambda n: 1.0, lambda n: 1.0),
-}  # fmt: skip
+}
 """Kind of collective -> what its ring does. Bytes are those of the full result (all-gather) or operand (the others)."""
 
 
@@ -101,9 +105,7 @@ TREES = ("all_reduce",)
 def serving(software: Collectives, kind: str, nbytes: int, dtype: str = "") -> list[tuple[str, Protocol]]:
     """Protocols that run a kind of so many bytes: those that name it, else those that name none; of these, where all
     are for smaller ones, the one for the largest. ``dtype``: the number format, where it is known."""
-    known = [
-        item for item in software.protocols.items() if not dtype or dtype in (item[1].formats or (dtype,))
-    ]
+    known = [item for item in software.protocols.items() if not dtype or dtype in (item[1].formats or (dtype,))]
     named = [item for item in known if kind in (item[1].kinds or ())]
     open_to = named or [item for item in known if item[1].kinds is None]
     fitting = [item for item in open_to if item[1].largest is None or nbytes <= item[1].largest]
@@ -111,9 +113,13 @@ def serving(software: Collectives, kind: str, nbytes: int, dtype: str = "") -> l
 
 
 def estimates(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int] | None = None,
+    topology: Topology,
+    software: Collectives,
+    kind: str,
+    nbytes: int,
+    group: Sequence[int] | None = None,
     dtype: str = "",
-) -> list[Estimate]:  # fmt: skip
+) -> list[Estimate]:
     """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None): first what the
     library takes, then the others of its algorithm, then the rest, each by time.
 
@@ -183,9 +189,7 @@ def planned(rings: Reach, software: Collectives, kind: str, nbytes: Sizes) -> Ar
 def _check(kind: str, members: Sequence[int]) -> None:
     problems = []
     if kind not in KINDS:
-        problems.append(
-            Problem(f"no collective {kind!r}", "", "one of " + ", ".join(KINDS), nearest(kind, KINDS))
-        )
+        problems.append(Problem(f"no collective {kind!r}", "", "one of " + ", ".join(KINDS), nearest(kind, KINDS)))
     if len(members) < 2 or len(set(members)) < len(members):
         problems.append(Problem(f"a group of {list(members)}", "", "two devices or more, none twice"))
     if problems:
@@ -234,9 +238,7 @@ def _exchanged(rings: Reach, nbytes: Sizes, protocol: Protocol) -> Floats:
     inside_Bps = min(rings.inside_Bps * protocol.share, _lanes_Bps(protocol, members))
     inside = sizes * (members - 1) / ranks / inside_Bps
     share = protocol.share_between or protocol.share
-    found: Floats = np.maximum(
-        inside, sizes * members * (ranks - members) / ranks / (rings.between_Bps * share)
-    )
+    found: Floats = np.maximum(inside, sizes * members * (ranks - members) / ranks / (rings.between_Bps * share))
     return found
 
 
@@ -244,9 +246,7 @@ def _lanes_Bps(protocol: Protocol, ranks: int) -> float:
     return float("inf") if protocol.lane is None else protocol.lane * max(1, ranks - 1)
 
 
-def _by(
-    rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol: Protocol
-) -> Iterator[Estimate]:
+def _by(rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol: Protocol) -> Iterator[Estimate]:
     """The ways of one protocol for one size."""
     passed = nbytes * KINDS[kind].passes(rings.ranks)
     for algorithm, latency, times in protocol_times(rings, launch, kind, nbytes, protocol):

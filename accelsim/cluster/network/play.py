@@ -117,10 +117,7 @@ def rules(topology: Topology, sizes_B: Ints) -> Rules:
     kinds = list(dict.fromkeys((wire.latency_fs, wire.rate) for wire in topology.wires))
     number = {kind: index for index, kind in enumerate(kinds)}
     kind_of = np.array([number[wire.latency_fs, wire.rate] for wire in topology.wires], np.int64)
-    exact = [
-        [size * FS_PER_S * rate.denominator // rate.numerator for size in sizes_B.tolist()]
-        for _, rate in kinds
-    ]
+    exact = [[size * FS_PER_S * rate.denominator // rate.numerator for size in sizes_B.tolist()] for _, rate in kinds]
     if any(each > LONGEST_FS for row in exact for each in row):
         raise UsageError("a message that takes longer than 1,153 s", topology.name, "fewer bytes")
     busy = np.array(exact, np.int64).reshape(len(kinds), len(sizes_B))
@@ -173,9 +170,14 @@ def _compiled() -> Any:
 
 
 def play(
-    topology: Topology, graph: MessageGraph, starts_fs: Sequence[int] | None = None, *,
-    hops: Rules | None = None, classes: Ints | None = None, kind: str = "",
-) -> Played:  # fmt: skip
+    topology: Topology,
+    graph: MessageGraph,
+    starts_fs: Sequence[int] | None = None,
+    *,
+    hops: Rules | None = None,
+    classes: Ints | None = None,
+    kind: str = "",
+) -> Played:
     """Play the messages of a graph on a network, event by event.
 
     Each wire is a FIFO resource; events are taken by (time, message number), as

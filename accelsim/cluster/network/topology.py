@@ -25,9 +25,7 @@ class Routes:
     competed for a route so far.
     """
 
-    def __init__(
-        self, vertices: int, ends: Sequence[tuple[int, int]], rates: Sequence[Fraction | int] = ()
-    ) -> None:
+    def __init__(self, vertices: int, ends: Sequence[tuple[int, int]], rates: Sequence[Fraction | int] = ()) -> None:
         self._rates = rates
         self._wires: dict[tuple[int, int], list[int]] = {}
         after: list[set[int]] = [set() for _ in range(vertices)]
@@ -187,9 +185,7 @@ class Topology:
 
         Routes that are known stay known unless wires of several links competed for one by their rates.
         """
-        wires = tuple(
-            wire._replace(rate=wire.rate * times) if wire.link == link else wire for wire in self.wires
-        )
+        wires = tuple(wire._replace(rate=wire.rate * times) if wire.link == link else wire for wire in self.wires)
         made = replace(self, wires=wires)
         ties = () if self.router else self._routes.ties
         if all(len({self.wires[wire].link for wire in tie}) == 1 for tie in ties):
@@ -247,9 +243,7 @@ class Topology:
     def _path(self, a: int, b: int) -> tuple[int, ...]:
         gather = Gather()
         for rank in (a, b):
-            gather.refuse(
-                not 0 <= rank < self.ranks, f"no device {rank}", self.name, f"0 to {self.ranks - 1}"
-            )
+            gather.refuse(not 0 <= rank < self.ranks, f"no device {rank}", self.name, f"0 to {self.ranks - 1}")
         gather.done()
         path = tuple(self.router(a, b)) if self.router and a != b else self._routes.path(a, b)
         if path is None:

@@ -44,9 +44,7 @@ class Assigned:
         """Return the stages in order: first and last layer, replicas of each, seconds of a minibatch on one device."""
         levels = self.partition.levels
         for number, stage in enumerate(self.partition.stages):
-            of_levels = (
-                [each for each in level.stages if each.start <= stage.start < each.end] for level in levels
-            )
+            of_levels = ([each for each in level.stages if each.start <= stage.start < each.end] for level in levels)
             layers = {"first_layer": stage.start, "last_layer": stage.end - 1}
             replicas = prod(found[0].replicas for found in of_levels)
             yield {"stage": number, **layers, "replicas": replicas, "compute_s": stage.compute_s}

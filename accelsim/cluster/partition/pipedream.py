@@ -133,9 +133,7 @@ def data_parallel_s(states: States, machines: Sequence[int], bandwidths_Bps: Seq
     return time_s
 
 
-def solve_levels(
-    states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float], rules: Rules
-) -> list[Level]:
+def solve_levels(states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float], rules: Rules) -> list[Level]:
     """The tables of each level: all starts below the outermost level, there the start of the model alone."""
     compute_s, within, levels = states.between(states.compute_s, np.inf), 1, []
     for number, (count, rate) in enumerate(zip(machines, bandwidths_Bps, strict=True), 1):
@@ -150,14 +148,7 @@ class Level:
     """One level: ``best[i, j, m]``, the least time of states i to j on m + 1 machines, inf where there is none."""
 
     def __init__(
-        self,
-        states: States,
-        compute_s: Floats,
-        machines: int,
-        rate: float,
-        within: int,
-        rules: Rules,
-        starts: Ints,
+        self, states: States, compute_s: Floats, machines: int, rate: float, within: int, rules: Rules, starts: Ints
     ) -> None:
         self.states, self.compute_s, self.machines, self.rules = states, compute_s, machines, rules
         self.rate, self.within, self.starts = rate, within, starts
@@ -175,9 +166,7 @@ class Level:
     def _whole(self) -> Floats:
         """[i, j, m]: states i to j as one stage on m + 1 machines."""
         counts, compute = self.counts, self.compute_s[self.starts][:, :, None]
-        shared = (
-            4 * (counts - 1) * self.parameter_B[self.starts][:, :, None] / (self.rate * counts) / self.within
-        )
+        shared = 4 * (counts - 1) * self.parameter_B[self.starts][:, :, None] / (self.rate * counts) / self.within
         time_s: Floats = (compute + shared) / counts
         if self.rules.memory_B is not None:
             flying = np.maximum(self.rules.least, np.ceil((self.machines - counts) / counts))

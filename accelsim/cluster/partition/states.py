@@ -142,9 +142,7 @@ def _grown(needs: Sequence[int], fed: Sequence[Sequence[int]]) -> list[int]:
         marked.add(grown)
         stack.append((grown, next_of(grown)))
         if len(marked) > MOST_STATES:
-            expected = (
-                f"at most {MOST_STATES:,}: fewer parallel branches; merge the layers of a branch into one"
-            )
+            expected = f"at most {MOST_STATES:,}: fewer parallel branches; merge the layers of a branch into one"
             raise UsageError("too many ways to cut the graph", "profile", expected)
     return order[::-1]
 

@@ -32,18 +32,27 @@ def sizes_of(model: str | Path) -> dict[str, int]:
 
 
 def check(
-    plan: Plan, graph: Graph, batch: int, devices: int | None = None, sizes: Mapping[str, int] | None = None,
+    plan: Plan,
+    graph: Graph,
+    batch: int,
+    devices: int | None = None,
+    sizes: Mapping[str, int] | None = None,
     precision: str = "fp32",
-) -> None:  # fmt: skip
+) -> None:
     """Raises UsageError with all that makes ``plan`` impossible.
 
     ``graph``: the model with a batch of 1; ``batch``: samples of a step, of all replicas; ``devices``: how many the
     cluster has; ``sizes``: see ``sizes_of``.
     """
     found = [
-        *_sizes(plan, graph, devices, sizes or {}), *batch_problems(plan, batch), *schedule_problems(plan),
-        *_replicas(plan), *_asynchronous(plan, graph), *_precision(precision), *_samples(plan, graph),
-    ]  # fmt: skip
+        *_sizes(plan, graph, devices, sizes or {}),
+        *batch_problems(plan, batch),
+        *schedule_problems(plan),
+        *_replicas(plan),
+        *_asynchronous(plan, graph),
+        *_precision(precision),
+        *_samples(plan, graph),
+    ]
     if found:
         raise UsageError(found)
 

@@ -160,9 +160,7 @@ BESIDE: dict[str, Busy] = {
     "Pad": _padded,
     "Softmax": _softmax_axes,
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalised),
-    **dict.fromkeys(
-        ("LRN", "InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth"), _behind(1)
-    ),
+    **dict.fromkeys(("LRN", "InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth"), _behind(1)),
     **dict.fromkeys(("pool", "MaxPoolGrad"), lambda ask: (range(2, len(ask.shape())), 0)),
     "TopKGating": lambda ask: ([len(ask.shape()) - 1], 0),
     "OneHot": lambda ask: (range(len(ask.shape())), 0),

@@ -141,9 +141,7 @@ def parse_plan(text: str) -> Plan:
                 problems.append(Problem(f"{name}={brief(value)[1:-1]}", "--plan", str(error)))
     if FSDP in found:
         twice = [name for name in ("dp", "zero") if name in found]
-        problems += [
-            Problem(f"{name} beside {FSDP}", "--plan", f"{FSDP}=N, which is dp=N,zero=3") for name in twice
-        ]
+        problems += [Problem(f"{name} beside {FSDP}", "--plan", f"{FSDP}=N, which is dp=N,zero=3") for name in twice]
         found |= {"dp": found.pop(FSDP), "zero": 3}
     if problems:
         raise UsageError(problems)

@@ -68,10 +68,15 @@ class _Pass:
     output -> the tensor as which it must lie; ``copies``: tensors that must lie alike."""
 
     def __init__(
-        self, graph: Graph, ranks: int, sp: bool, free: Iterable[str], block: Mapping[str, int],
+        self,
+        graph: Graph,
+        ranks: int,
+        sp: bool,
+        free: Iterable[str],
+        block: Mapping[str, int],
         same: Mapping[str, str] | None = None,
         copies: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.old, self.ranks, self.sp = graph, ranks, sp
         self.weights, self.free = frozenset(free), set(free)
         self.same, self.block = dict(same or {}), dict(block)
@@ -100,8 +105,12 @@ class _Pass:
 
     def _place(self, node: Node) -> None:
         """Append a node, with what its inputs need before."""
-        ask = Ask(node, [self.shapes[name] if name else None for name in node.inputs],
-                  [self.shapes[name] for name in node.outputs if name], self.ranks)  # fmt: skip
+        ask = Ask(
+            node,
+            [self.shapes[name] if name else None for name in node.inputs],
+            [self.shapes[name] for name in node.outputs if name],
+            self.ranks,
+        )
         choice = self._chosen(ask)
         if choice.form in ("bias", "log_softmax"):
             (self._bias_apart if choice.form == "bias" else self._log_softmax)(node)
@@ -151,9 +160,7 @@ class _Pass:
             if through:
                 return through[0]
         priced = [
-            (self._price(ask, choice), index)
-            for index, choice in enumerate(found)
-            if self._eligible(ask, choice)
+            (self._price(ask, choice), index) for index, choice in enumerate(found) if self._eligible(ask, choice)
         ]
         best = found[min(priced)[1]]
         if set(best.ins) == {WHOLE}:
@@ -173,9 +180,7 @@ class _Pass:
             return False
         if set(choice.ins) <= {WHOLE}:
             return True
-        given = [
-            (name, place) for name, place in zip(ask.node.inputs, choice.ins, strict=True) if place != WHOLE
-        ]
+        given = [(name, place) for name, place in zip(ask.node.inputs, choice.ins, strict=True) if place != WHOLE]
         ready = [place in self._available(name) for name, place in given if name not in self.free]
         led = any(name in self.free and self._leads(ask, name) for name, _ in given)
         if led:
@@ -267,9 +272,7 @@ class _Pass:
             if place == WHOLE:
                 forms[place] = self._spmd("AllReduce", name, f"{name}.total", place, owner, reduce=reduce)
             else:
-                forms[place] = self._spmd(
-                    "ReduceScatter", name, f"{name}.total", place, owner, axis=place.axis
-                )
+                forms[place] = self._spmd("ReduceScatter", name, f"{name}.total", place, owner, axis=place.axis)
         return forms[place]
 
     def _spmd(self, op: str, x: str, name: str, place: Place, owner: Node, **attrs: int | str) -> str:
@@ -313,8 +316,9 @@ class _Pass:
         x, out, axis = node.inputs[0], node.outputs[0], node.attrs["axis"]
         top = self._emit("ReduceMax", [x], f"{out}.top", node, axes=[axis], keepdims=1)
         low = self._emit("Sub", [x, top], f"{out}.low", node)
-        total = self._emit("ReduceSum", [self._emit("Exp", [low], f"{out}.exp", node)], f"{out}.sum", node,
-                           axes=[axis], keepdims=1)  # fmt: skip
+        total = self._emit(
+            "ReduceSum", [self._emit("Exp", [low], f"{out}.exp", node)], f"{out}.sum", node, axes=[axis], keepdims=1
+        )
         self._emit("Sub", [low, self._emit("Log", [total], f"{out}.log", node)], out, node)
 
     # Outputs
@@ -338,9 +342,7 @@ class _Pass:
         own = f"{name}.own"
         for node in self.nodes:
             node.inputs = [own if given == name else given for given in node.inputs]
-            node.outputs = [
-                own if given == name else name if given == made else given for given in node.outputs
-            ]
+            node.outputs = [own if given == name else name if given == made else given for given in node.outputs]
             node.inputs = [name if given == made else given for given in node.inputs]
         tensors = self.new.tensors
         tensors[own], tensors[name] = replace(tensors[name], name=own), replace(tensors.pop(made), name=name)

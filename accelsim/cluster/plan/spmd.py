@@ -63,13 +63,11 @@ SPMD: dict[str, Spmd] = {
     "Part": Spmd("", _part, _nothing, "the rank's own part along an axis of what every rank has whole"),
     "GatherPart": Spmd("", _rows, _nothing, "Gather from a table split along the axis: 0 where another rank has it"),
     "GatherGradPart": Spmd("", _table, _nothing, "GatherGrad for a table split along the axis: the rank's own rows"),
-}  # fmt: skip
+}
 """Op -> what it is."""
 
 
-def add(
-    graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: Any
-) -> str:
+def add(graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: Any) -> str:
     """Append a node of ``SPMD`` with its result ``name`` to ``nodes``; its tensor to ``graph``. Returns the name."""
     node = Node(name, op, inputs, [name], attrs)
     shape = SPMD[op].shape(node, [graph.tensors[given].shape for given in inputs], ranks)

@@ -43,9 +43,12 @@ class Stage:
 
 
 def cut(
-    made: Objective, graph: Graph | None = None, block: Mapping[str, int] | None = None,
-    recompute: Recompute = "none", split: bool = False,
-) -> list[Stage]:  # fmt: skip
+    made: Objective,
+    graph: Graph | None = None,
+    block: Mapping[str, int] | None = None,
+    recompute: Recompute = "none",
+    split: bool = False,
+) -> list[Stage]:
     """The stages of ``made``. ``graph`` and ``block``: a rank's form of its graph (``shard``) and the blocks of its
     nodes, by default its own. ``recompute``: what is not kept; ``split``: gradients of weights apart.
     """
@@ -86,9 +89,7 @@ class _Cut:
         late = self._late(index, back) if self.split else set()
         backward = [*again, *(node for node in back if node.name not in late)]
         weight = [node for node in back if node.name in late]
-        weights = tuple(
-            name for name in self.made.weights if any(name in node.inputs for node in (*forward, *back))
-        )
+        weights = tuple(name for name in self.made.weights if any(name in node.inputs for node in (*forward, *back)))
         grads = {name: self.made.grads[name] for name in weights}
         made_back, made_again = _outputs(back), _outputs(again)
         before = {name for name in _reads([*backward, *weight]) if self._forward(name)}
@@ -205,6 +206,4 @@ def piece(graph: Graph, nodes: Sequence[Node], name: str, outputs: Sequence[str]
     read = dict.fromkeys(given for node in nodes for given in node.inputs if given)
     tensors = {given: graph.tensors[given] for given in (*read, *_ordered(nodes))}
     inputs = [given for given in read if given not in made and not graph.tensors[given].is_constant]
-    return Graph(
-        f"{graph.name}.{name}", list(nodes), tensors, inputs, list(outputs), graph.opset, trains=True
-    )
+    return Graph(f"{graph.name}.{name}", list(nodes), tensors, inputs, list(outputs), graph.opset, trains=True)

@@ -75,9 +75,7 @@ def update_graph(
 class _Write:
     """Writes one update."""
 
-    def __init__(
-        self, weights: Mapping[str, Shape], rule: Optimiser, master: str, replicas: int, padded: int
-    ) -> None:
+    def __init__(self, weights: Mapping[str, Shape], rule: Optimiser, master: str, replicas: int, padded: int) -> None:
         self.weights, self.rule, self.master = weights, rule, master
         self.replicas, self.padded = replicas, padded
         self.e = Emitter("update")
@@ -122,9 +120,7 @@ class _Write:
 
     def _joined(self, e: Emitter, parts: Mapping[str, str], name: str) -> str:
         """All arrays behind one another, filled up with zeros."""
-        rows = [
-            e.reshaped(tensor, (prod(self.weights[key]),), f"{tensor}.row") for key, tensor in parts.items()
-        ]
+        rows = [e.reshaped(tensor, (prod(self.weights[key]),), f"{tensor}.row") for key, tensor in parts.items()]
         fill = self.padded - sum(prod(shape) for shape in self.weights.values())
         if fill:
             dtype = e.graph.tensors[rows[0]].dtype

@@ -26,9 +26,13 @@ from accelsim.workload.ops.base import Shape
 
 
 def verify(
-    graph: Graph, ranks: int, placed: Mapping[str, Place], wanted: Mapping[str, Place] | None = None,
-    group: str = "tp", alike: Collection[str] = (),
-) -> dict[str, tuple[Place, ...]]:  # fmt: skip
+    graph: Graph,
+    ranks: int,
+    placed: Mapping[str, Place],
+    wanted: Mapping[str, Place] | None = None,
+    group: str = "tp",
+    alike: Collection[str] = (),
+) -> dict[str, tuple[Place, ...]]:
     """The placement of every tensor of the graph of one rank, in ``group`` of ``ranks``: nearly always one.
 
     ``placed``: inputs and constants that are not whole on every rank; ``wanted``: outputs, by default whole; ``alike``:
@@ -128,9 +132,7 @@ class _Check:
             return
         have = [self.graph.tensors[name].shape for name in node.outputs if name]
         if shapes[: len(have)] != have:
-            self._wrong(
-                node, f"gives the shapes {[list(s) for s in shapes]}", str([list(shape) for shape in have])
-            )
+            self._wrong(node, f"gives the shapes {[list(s) for s in shapes]}", str([list(shape) for shape in have]))
             return
         ways = [*product(*(self.places[name] if name else (WHOLE,) for name in node.inputs))]
         found = [choice.outs for now in ways for choice in self._matching(node, have, now)]
@@ -161,8 +163,7 @@ class _Check:
         which is that of a rank, from each way in which the result may be split."""
         tensors = [self.graph.tensors[name] if name else None for name in node.inputs]
         ins = [
-            None if each is None else self._whole(each.shape, place)
-            for each, place in zip(tensors, now, strict=True)
+            None if each is None else self._whole(each.shape, place) for each, place in zip(tensors, now, strict=True)
         ]
         if "shape" in node.attrs:
             for out in (have[0], *(self._whole(have[0], split(axis)) for axis in range(len(have[0])))):
@@ -170,10 +171,7 @@ class _Check:
                     yield Ask(node, ins, [out], self.ranks)
             return
         whole = node
-        if node.op == "Conv" and now[:2] == (
-            split(1),
-            split(0),
-        ):  # its weights say that groups are shared out
+        if node.op == "Conv" and now[:2] == (split(1), split(0)):  # its weights say that groups are shared out
             whole = replace(node, attrs={**node.attrs, "group": node.attrs["group"] * self.ranks})
         operands = [
             None if shape is None or each is None else Tensor("", shape, each.dtype)

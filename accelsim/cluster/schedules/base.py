@@ -59,9 +59,14 @@ def of_batch(stage: int, stages: int, microbatch: int, per_update: int) -> int:
 
 
 FLUSH = WeightRule(
-    "flush", "one version: the pipeline is empty at each update", "W(t+1) = W(t) - lr grad(W(t))",
-    "batch", of_batch, of_batch, lambda stage, stages: 1,
-)  # fmt: skip
+    "flush",
+    "one version: the pipeline is empty at each update",
+    "W(t+1) = W(t) - lr grad(W(t))",
+    "batch",
+    of_batch,
+    of_batch,
+    lambda stage, stages: 1,
+)
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,7 @@ class Schedule:
     replicated: bool = False
     splits: bool = False
 
-    def check(
-        self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()
-    ) -> list[Problem]:
+    def check(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> list[Problem]:
         """All that is wrong with a shape, as data; of PipeDream-2BW ``microbatches`` are those of one update."""
         shape = Shape(stages, microbatches, chunks, tuple(replicas))
         problems = _positive(shape)
@@ -115,9 +118,7 @@ class Schedule:
         if replicas and not self.replicated:
             what = f"{self.name} has no replicas of single stages"
             problems.append(Problem(what, "replicas", "none: replicate the whole pipeline (dp)"))
-        return (
-            problems or _too_many(shape, self.splits) or [found for law in self.laws if (found := law(shape))]
-        )
+        return problems or _too_many(shape, self.splits) or [found for law in self.laws if (found := law(shape))]
 
     def orders(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> Orders:
         """The ops of each device; devices are stages, or their replicas one after the other.
@@ -134,9 +135,7 @@ class Schedule:
 def _positive(shape: Shape) -> list[Problem]:
     counts = {"stages": shape.stages, "microbatches": shape.microbatches, "chunks": shape.chunks}
     problems = [
-        Problem(f"{value} {name}", name, "a whole number from 1")
-        for name, value in counts.items()
-        if value < 1
+        Problem(f"{value} {name}", name, "a whole number from 1") for name, value in counts.items() if value < 1
     ]
     if shape.replicas and (len(shape.replicas) != shape.stages or min(shape.replicas) < 1):
         expected = f"{shape.stages} whole numbers from 1, one per stage"

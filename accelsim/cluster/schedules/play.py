@@ -131,9 +131,7 @@ class _Game:
         ]
         expected = "an order in which no devices wait for each other in a circle"
         if stuck:
-            raise UsageError(
-                Problem(f"{op} waits for ever", f"device {where}", expected) for where, op in stuck
-            )
+            raise UsageError(Problem(f"{op} waits for ever", f"device {where}", expected) for where, op in stuck)
 
     def _lanes(
         self, tables: Sequence[list[list[list[Number]]]], hops: list[tuple[Number, Number]]

@@ -29,9 +29,7 @@ def spread(name: str, cost: Cost, sizes: Sequence[int], problems: list[Problem])
         elif len(cost) != sizes[0]:
             problems.append(Problem(f"{len(cost)} entries", name, f"{sizes[0]}, one per {LEVELS[level]}"))
         else:
-            return [
-                spread(f"{name}[{index}]", entry, sizes[1:], problems) for index, entry in enumerate(cost)
-            ]
+            return [spread(f"{name}[{index}]", entry, sizes[1:], problems) for index, entry in enumerate(cost)]
         return []
     if not isinstance(cost, int | Fraction) or cost < 0:
         expected = "an int or a Fraction from 0: simulated time holds no floats"
@@ -149,9 +147,7 @@ class MemoryTrace:
         return {**self.static_B, "stash": self.peak_stash_B}
 
 
-def memory_traces(
-    played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]]
-) -> list[MemoryTrace]:
+def memory_traces(played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]]) -> list[MemoryTrace]:
     """Memory of each device over time.
 
     ``stash_B``: what a forward of one microbatch leaves for its backward (by stage and chunk), freed at the end of B.

@@ -6,13 +6,15 @@ from accelsim.cluster.schedules.base import Kind, Op, Orders, Schedule, Shape, W
 from accelsim.errors import Problem, count_of, known
 
 GPIPE = Schedule(
-    "gpipe", "GPipe: all forwards, then all backwards", True,
+    "gpipe",
+    "GPipe: all forwards, then all backwards",
+    True,
     lambda shape: [
         ops_of("F", range(shape.microbatches)) + ops_of("B", range(shape.microbatches)[::-1])
         for _ in range(shape.stages)
     ],
     source="Huang et al., GPipe, NeurIPS 2019, section 2.3 and figure 2c",
-)  # fmt: skip
+)
 
 
 def one_f_one_b(shape: Shape) -> Orders:
@@ -25,9 +27,12 @@ def one_f_one_b(shape: Shape) -> Orders:
 
 
 ONE_F_ONE_B = Schedule(
-    "1f1b", "1F1B: one forward, one backward in turn, with a flush", True, one_f_one_b,
+    "1f1b",
+    "1F1B: one forward, one backward in turn, with a flush",
+    True,
+    one_f_one_b,
     source="Narayanan et al., PipeDream-Flush, ICML 2021, section 3; Megatron-LM, SC 2021, section 2.2.1",
-)  # fmt: skip
+)
 
 
 def _ops(kind: Kind, shape: Shape) -> list[Op]:
@@ -58,10 +63,14 @@ def _whole_groups(shape: Shape) -> Problem | None:
 
 
 INTERLEAVED = Schedule(
-    "interleaved", "interleaved 1F1B: several model chunks per device", True, _interleaved,
+    "interleaved",
+    "interleaved 1F1B: several model chunks per device",
+    True,
+    _interleaved,
     source="Narayanan et al., Megatron-LM, SC 2021, section 2.2.2 and figure 4",
-    laws=(_whole_groups,), chunked=True,
-)  # fmt: skip
+    laws=(_whole_groups,),
+    chunked=True,
+)
 
 
 def _with_weights(ops: list[Op], stage: int, microbatches: int) -> list[Op]:
@@ -75,10 +84,13 @@ def _with_weights(ops: list[Op], stage: int, microbatches: int) -> list[Op]:
 
 
 ZB_H1 = Schedule(
-    "zb-h1", "ZB-H1: 1F1B with gradients of the weights in the bubble", True,
+    "zb-h1",
+    "ZB-H1: 1F1B with gradients of the weights in the bubble",
+    True,
     lambda shape: [_with_weights(ops, s, shape.microbatches) for s, ops in enumerate(one_f_one_b(shape))],
-    source="Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 3.1", splits=True,
-)  # fmt: skip
+    source="Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 3.1",
+    splits=True,
+)
 
 
 def asynchronous(shape: Shape) -> Orders:
@@ -113,40 +125,66 @@ def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
 
 
 STASHING = WeightRule(
-    "stashing", "weight stashing: the backward uses the version of its forward",
+    "stashing",
+    "weight stashing: the backward uses the version of its forward",
     "W_s(t+1) = W_s(t) - lr dL/dW_s(W_0(t-p+1), W_1(t-p+2), ..., W_{p-1}(t))",
-    "microbatch", stashed, stashed, lambda stage, stages: stages - stage,
-)  # fmt: skip
+    "microbatch",
+    stashed,
+    stashed,
+    lambda stage, stages: stages - stage,
+)
 
 PIPEDREAM = Schedule(
-    "pipedream", "PipeDream: asynchronous 1F1B with weight stashing", False, asynchronous,
-    source="Narayanan et al., PipeDream, SOSP 2019, sections 3.2 and 3.3", weights=STASHING, replicated=True,
-)  # fmt: skip
+    "pipedream",
+    "PipeDream: asynchronous 1F1B with weight stashing",
+    False,
+    asynchronous,
+    source="Narayanan et al., PipeDream, SOSP 2019, sections 3.2 and 3.3",
+    weights=STASHING,
+    replicated=True,
+)
 
 
 VERTICAL = WeightRule(
-    "vertical", "vertical sync: one version for a minibatch on all stages",
+    "vertical",
+    "vertical sync: one version for a minibatch on all stages",
     "W(t+1) = W(t) - lr grad(W(t-p+1))",
-    "microbatch", entered, entered, lambda stage, stages: stages,
-)  # fmt: skip
+    "microbatch",
+    entered,
+    entered,
+    lambda stage, stages: stages,
+)
 
 PIPEDREAM_VERTICAL = Schedule(
-    "pipedream-vertical", "PipeDream with vertical sync", False, asynchronous,
-    source="Narayanan et al., PipeDream, SOSP 2019, section 3.3", weights=VERTICAL, replicated=True,
-)  # fmt: skip
+    "pipedream-vertical",
+    "PipeDream with vertical sync",
+    False,
+    asynchronous,
+    source="Narayanan et al., PipeDream, SOSP 2019, section 3.3",
+    weights=VERTICAL,
+    replicated=True,
+)
 
 
 NONE = WeightRule(
-    "none", "one version that changes under the minibatches in flight",
+    "none",
+    "one version that changes under the minibatches in flight",
     "no gradient of any weights: forward and backward see different ones",
-    "microbatch", stashed, lambda stage, stages, microbatch, per_update: microbatch, lambda stage, stages: 1,
-)  # fmt: skip
+    "microbatch",
+    stashed,
+    lambda stage, stages, microbatch, per_update: microbatch,
+    lambda stage, stages: 1,
+)
 
 PIPEDREAM_NOSTASH = Schedule(
-    "pipedream-nostash", "PipeDream without weight stashing", False, asynchronous,
+    "pipedream-nostash",
+    "PipeDream without weight stashing",
+    False,
+    asynchronous,
     source="Narayanan et al., PipeDream, SOSP 2019, section 3.3 (the naive pipeline)",
-    weights=NONE, replicated=True,
-)  # fmt: skip
+    weights=NONE,
+    replicated=True,
+)
 
 
 def _enough(shape: Shape) -> Problem | None:
@@ -157,16 +195,24 @@ def _enough(shape: Shape) -> Problem | None:
 
 
 DOUBLE = WeightRule(
-    "2bw", "double-buffered weights: a delay of one update on every stage",
+    "2bw",
+    "double-buffered weights: a delay of one update on every stage",
     "W(t+1) = W(t) - lr grad(W(t-1))",
-    "batch", delayed, delayed, lambda stage, stages: 2,
-)  # fmt: skip
+    "batch",
+    delayed,
+    delayed,
+    lambda stage, stages: 2,
+)
 
 PIPEDREAM_2BW = Schedule(
-    "pipedream-2bw", "PipeDream-2BW: asynchronous 1F1B with two versions of the weights", False, asynchronous,
+    "pipedream-2bw",
+    "PipeDream-2BW: asynchronous 1F1B with two versions of the weights",
+    False,
+    asynchronous,
     source="Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021, section 3.1",
-    weights=DOUBLE, laws=(_enough,),
-)  # fmt: skip
+    weights=DOUBLE,
+    laws=(_enough,),
+)
 
 
 SCHEDULES: dict[str, Schedule] = {each.name: each for each in (

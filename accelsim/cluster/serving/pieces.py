@@ -89,9 +89,15 @@ def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
     """Return what writes the share of one device."""
     model, b = call.model, Builder(name)
     params = {
-        "hidden": model.hidden, "heads": model.heads, "kv_heads": model.kv_heads, "ffn": model.ffn,
-        "vocab": model.vocab, "bias": int(model.bias), "seq": call.seq, "past": call.past,
-    }  # fmt: skip
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "kv_heads": model.kv_heads,
+        "ffn": model.ffn,
+        "vocab": model.vocab,
+        "bias": int(model.bias),
+        "seq": call.seq,
+        "past": call.past,
+    }
     style = Style(model.gated, context=model.positions, tied=model.tied)
     return b, Decoder(b, call.batch, params, style, call.tp)
 
@@ -226,10 +232,7 @@ class Devices:
     def _kernels(self) -> dict[int, tuple[Chip, float]]:
         """Each chip with the kernels of the stack and a host that takes no time; the time of that for each kernel."""
         chips, stack = {id(chip): chip for chip in self.fleet.chips}, self.setting.stack
-        return {
-            key: without_host(with_stack(each, stack)) if stack else (each, 0.0)
-            for key, each in chips.items()
-        }
+        return {key: without_host(with_stack(each, stack)) if stack else (each, 0.0) for key, each in chips.items()}
 
     @cached_property
     def chips(self) -> tuple[Chip, ...]:
@@ -270,10 +273,15 @@ def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
     caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * widths.cache)
     kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
     return PieceCost(
-        run.time_fs * FS, cost.energy_J, cost.moved_B, cost.macs, products_s(run),
-        max(0, held - weights - kept), None if found is None else tuple(found),
+        run.time_fs * FS,
+        cost.energy_J,
+        cost.moved_B,
+        cost.macs,
+        products_s(run),
+        max(0, held - weights - kept),
+        None if found is None else tuple(found),
         sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps),
-    )  # fmt: skip
+    )
 
 
 def products_s(run: Run) -> float:

@@ -226,14 +226,10 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
             yield Problem(f"{name} in a plan for serving", where, "dp, tp and pp: the rest is for training")
     total = asked.prompt + asked.new - 1
     if model.positions and total > model.positions:
-        yield Problem(
-            f"{total:,} tokens", model.name, f"at most {model.positions:,}, which have a learnt position"
-        )
+        yield Problem(f"{total:,} tokens", model.name, f"at most {model.positions:,}, which have a learnt position")
 
 
-def needs(
-    devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False
-) -> list[dict[str, int]]:
+def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> list[dict[str, int]]:
     """Kind -> bytes of one device of each stage, when all tokens are there. ``permanent``: only what stays, for which
     nothing need be simulated."""
     plan, call = layout.plan, layout.call(prompt, 0)

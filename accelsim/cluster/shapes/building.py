@@ -21,9 +21,7 @@ from accelsim.spec.yaml.chips import load_chip
 class Torus:
     """A torus of devices: its dimensions, the ranks at its places, its wires by (place, dimension, direction)."""
 
-    def __init__(
-        self, dims: tuple[int, ...], ranks: tuple[int, ...], wires: dict[tuple[int, int, int], int]
-    ) -> None:
+    def __init__(self, dims: tuple[int, ...], ranks: tuple[int, ...], wires: dict[tuple[int, int, int], int]) -> None:
         self.dims, self.wires = dims, wires
         self.places = {rank: place for place, rank in enumerate(ranks)}
 
@@ -35,9 +33,7 @@ class Torus:
 class ClusterRouter:
     """The router of a cluster with tori, or with cards that devices share (see ``Topology.router``)."""
 
-    def __init__(
-        self, tori: Iterable[Torus], vertices: int, wires: Iterable[Wire], cards: Iterable[int]
-    ) -> None:
+    def __init__(self, tori: Iterable[Torus], vertices: int, wires: Iterable[Wire], cards: Iterable[int]) -> None:
         self.tori = tuple(tori)
         self._of = {rank: torus for torus in self.tori for rank in torus.places}
         self._vertices, self._wires, self._cards = vertices, tuple(wires), frozenset(cards)
@@ -67,9 +63,7 @@ class ClusterRouter:
     def _inside(self) -> Routes:
         """Ways without cards; wires of these lead from nowhere to nowhere, so that the others keep their numbers."""
         nowhere = self._vertices
-        kept = [
-            (nowhere, nowhere) if self._cards.intersection(wire[:2]) else wire[:2] for wire in self._wires
-        ]
+        kept = [(nowhere, nowhere) if self._cards.intersection(wire[:2]) else wire[:2] for wire in self._wires]
         return Routes(self._vertices + 1, kept, self._rates)
 
 
@@ -108,9 +102,7 @@ def build(cluster: ClusterSpec) -> Topology:
     return _topology(cluster, draft, groups, tori, cards)
 
 
-def _wire(
-    draft: Draft, fabric: Fabric, ends: Sequence[End], label: str, name: str, tori: list[Torus]
-) -> Built:
+def _wire(draft: Draft, fabric: Fabric, ends: Sequence[End], label: str, name: str, tori: list[Torus]) -> Built:
     """Wire the ends of one fabric; note its torus, if it is one of devices."""
     first = len(draft.wires)
     built = SHAPES[fabric.shape](draft, fabric, ends, label)

@@ -49,8 +49,9 @@ class Draft:
         self.labels.append(label)
         return len(self.labels) - 1
 
-    def join(self, a: int, b: int, name: str, link: Link, *, rate: Fraction | None = None,
-             latency_fs: int | None = None) -> tuple[int, int]:  # fmt: skip
+    def join(
+        self, a: int, b: int, name: str, link: Link, *, rate: Fraction | None = None, latency_fs: int | None = None
+    ) -> tuple[int, int]:
         """A wire in each direction; ``rate`` and ``latency_fs`` where they are not those of the link. Their numbers."""
         Bps = self.rate(link) if rate is None else rate
         delay_fs = latency_of(link) if latency_fs is None else latency_fs

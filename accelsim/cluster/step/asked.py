@@ -86,9 +86,7 @@ class Ready(NamedTuple):
             return self._sized()
         except OutOfMemory as refused:
             lacked = Refused(refused.rank, refused.needed_B, refused.available_B)
-            for recompute in (
-                recomputes(self.work, self.fleet.flash)[1:] if self.options.open_recompute else ()
-            ):
+            for recompute in recomputes(self.work, self.fleet.flash)[1:] if self.options.open_recompute else ():
                 with suppress(OutOfMemory):
                     made, result = self._replace(plan=replace(self.plan, recompute=recompute))._sized()
                     return made, replace(result, refused=lacked)
@@ -148,9 +146,7 @@ def ready(asked: Asked) -> Ready:
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
     adds = f"--overlap-tensor with {plan}, whose tensor-parallel group only adds up"
-    gather.refuse(
-        asked.overlap_tensor and asked.plan and not plan.sp, adds, "--plan", "sp, beside tp=2 or more"
-    )
+    gather.refuse(asked.overlap_tensor and asked.plan and not plan.sp, adds, "--plan", "sp, beside tp=2 or more")
     if asked.offload and work is not None and fleet is not None:
         for problem in offload_problems(fleet, work.sample_tokens, work.name):
             gather.refuse(True, problem.what, problem.where, problem.expected)

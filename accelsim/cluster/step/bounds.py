@@ -80,9 +80,12 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
 
     def cost(a: Cost, b: Cost) -> Cost:
         return Cost(
-            at(a.time_fs, b.time_fs), a.energy_J + (b.energy_J - a.energy_J) * (samples - 1), b.kernels,
-            at(a.macs, b.macs), at(a.moved_B, b.moved_B),
-        )  # fmt: skip
+            at(a.time_fs, b.time_fs),
+            a.energy_J + (b.energy_J - a.energy_J) * (samples - 1),
+            b.kernels,
+            at(a.macs, b.macs),
+            at(a.moved_B, b.moved_B),
+        )
 
     passes = PassCosts(*(cost(a, b) for a, b in zip(one.costs, two.costs, strict=True)))
     calls = tuple(
@@ -97,10 +100,14 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
         for a, b in zip(one.calls, two.calls, strict=True)
     )
     return Piece(
-        passes, (calls[0], calls[1], calls[2]), at(one.result_B, two.result_B),
-        one.parameters, at(one.stash_B, two.stash_B), at(one.working_B, two.working_B),
+        passes,
+        (calls[0], calls[1], calls[2]),
+        at(one.result_B, two.result_B),
+        one.parameters,
+        at(one.stash_B, two.stash_B),
+        at(one.working_B, two.working_B),
         at(one.offloaded_B, two.offloaded_B),
-    )  # fmt: skip
+    )
 
 
 class _Ops(NamedTuple):
@@ -131,9 +138,7 @@ class Bounds:
         ops = self._ops(plan)
         parts = self._pipeline(plan, ops) | self._end(plan, ops)
         seconds = {name: fs * FS for name, fs in parts.items()}
-        return Bound(
-            seconds, self._energy_J(plan, ops, sum(seconds.values())), self._peak_B(plan, ops), self.room_B
-        )
+        return Bound(seconds, self._energy_J(plan, ops, sum(seconds.values())), self._peak_B(plan, ops), self.room_B)
 
     def _ops(self, plan: Plan) -> _Ops:
         key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, max(1, plan.zero))

@@ -48,17 +48,25 @@ class Cost(NamedTuple):
         """One after the other."""
         assert isinstance(other, Cost)
         return Cost(
-            self.time_fs + other.time_fs, self.energy_J + other.energy_J, self.kernels + other.kernels,
-            self.macs + other.macs, self.moved_B + other.moved_B, self.parts + other.parts,
-        )  # fmt: skip
+            self.time_fs + other.time_fs,
+            self.energy_J + other.energy_J,
+            self.kernels + other.kernels,
+            self.macs + other.macs,
+            self.moved_B + other.moved_B,
+            self.parts + other.parts,
+        )
 
     def __mul__(self, times: object) -> Cost:
         """Return so many of it."""
         assert isinstance(times, int)
         return Cost(
-            self.time_fs * times, self.energy_J * times, self.kernels * times, self.macs * times,
-            self.moved_B * times, scaled(self.parts, times),
-        )  # fmt: skip
+            self.time_fs * times,
+            self.energy_J * times,
+            self.kernels * times,
+            self.macs * times,
+            self.moved_B * times,
+            scaled(self.parts, times),
+        )
 
     def slower(self, times: float) -> Cost:
         """Return the same work by kernels that take so many times as long."""
@@ -68,9 +76,13 @@ class Cost(NamedTuple):
         """Return what it takes longer than another, never less than nothing."""
         rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
         return Cost(
-            max(0, rest.time_fs), max(0.0, rest.energy_J), max(0, rest.kernels), max(0, rest.macs),
-            max(0, rest.moved_B), scaled(self.parts, max(0, rest.time_fs) / self.time_fs if self.time_fs else 0),
-        )  # fmt: skip
+            max(0, rest.time_fs),
+            max(0.0, rest.energy_J),
+            max(0, rest.kernels),
+            max(0, rest.macs),
+            max(0, rest.moved_B),
+            scaled(self.parts, max(0, rest.time_fs) / self.time_fs if self.time_fs else 0),
+        )
 
 
 def scaled(parts: tuple[Part, ...], times: float) -> tuple[Part, ...]:
@@ -157,9 +169,7 @@ class Costs:
     @cached_property
     def multiprocessors(self) -> int:
         """The multiprocessors of a GPU, 0 for other chips."""
-        return max(
-            (getattr(unit.spec, "multiprocessors", 0) for unit in units(self.chip).values()), default=0
-        )
+        return max((getattr(unit.spec, "multiprocessors", 0) for unit in units(self.chip).values()), default=0)
 
     @property
     def flash(self) -> bool:
@@ -185,8 +195,11 @@ class Costs:
     def at_site(self) -> Chip:
         """The chip with the clock and the host of its site, under the load of hours."""
         chip = self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
-        loaded = {f"{name}.droop": value for name, spec in chip.engines.items()
-                  if (value := getattr(spec, "loaded", None)) is not None}  # fmt: skip
+        loaded = {
+            f"{name}.droop": value
+            for name, spec in chip.engines.items()
+            if (value := getattr(spec, "loaded", None)) is not None
+        }
         return with_values(chip, loaded) if loaded else chip
 
     def block(self, split: Split, apart: bool = False) -> PassCosts:
@@ -259,9 +272,13 @@ class Costs:
         cores = self.working.core_count
         fusion = "compiled" if graph.name.startswith(FLASH) else self.setting.fusion
         options = Options(
-            dtype=self.dtype, values="off", fusion=fusion, edges="outside", cores=cores,
+            dtype=self.dtype,
+            values="off",
+            fusion=fusion,
+            edges="outside",
+            cores=cores,
             share="layer" if cores > 1 else "batch",
-        )  # fmt: skip
+        )
         with limited(ignore_capacity=True):
             return compile(graph, self.at_site, options)
 
@@ -269,8 +286,7 @@ class Costs:
 def _kind(graph: Graph) -> Hashable:
     """Equal for graphs that cost the same: nodes, and shapes and formats of tensors."""
     nodes = tuple(
-        (node.op, tuple(node.inputs), tuple(node.outputs), repr(node.attrs), node.part_of)
-        for node in graph.nodes
+        (node.op, tuple(node.inputs), tuple(node.outputs), repr(node.attrs), node.part_of) for node in graph.nodes
     )
     tensors = tuple((name, each.shape, each.dtype, each.is_constant) for name, each in graph.tensors.items())
     return nodes, tensors, tuple(graph.outputs)
@@ -302,10 +318,13 @@ def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
     joules = fsum(row.energy_J for row in work_rows(run, limited) if row.component not in off_chip)
     moved = sum(sum(ways.values()) for ways in traffic_by_memory(run).values()) if loads else 0
     return Cost(
-        run.time_fs if loads else _worked_fs(run), joules,
+        run.time_fs if loads else _worked_fs(run),
+        joules,
         sum(step.node.engine != "alias" for step in run.program.steps),
-        sum(step.macs for step in run.program.steps), moved, tuple(parts(run) or ()) if loads else (),
-    )  # fmt: skip
+        sum(step.macs for step in run.program.steps),
+        moved,
+        tuple(parts(run) or ()) if loads else (),
+    )
 
 
 def _worked_fs(run: Run) -> int:

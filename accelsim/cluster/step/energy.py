@@ -21,11 +21,7 @@ from accelsim.types import Floats
 
 
 def energies(
-    planned: Planned,
-    replicas: Sequence[Sequence[int]],
-    transfers: Sequence[Comm],
-    sync: Sequence[Synced],
-    time_fs: int,
+    planned: Planned, replicas: Sequence[Sequence[int]], transfers: Sequence[Comm], sync: Sequence[Synced], time_fs: int
 ) -> tuple[dict[str, float], dict[str, int]]:
     """(joules of devices and links by what draws them, bytes over all wires by link) of a whole step."""
     plan, m = planned.plan, planned.plan.microbatches

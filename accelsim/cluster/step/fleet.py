@@ -180,9 +180,7 @@ class Fleet:
             if likeness not in known:
                 one = estimate(self.topology, self.software, kind, nbytes, group)
                 moving = (one.time_s - one.latency_s) * crowd
-                known[likeness] = (
-                    _fs(one.latency_s + moving), _fs(moving), one.energy_J, one.bus_Bps * one.time_s,
-                )  # fmt: skip
+                known[likeness] = (_fs(one.latency_s + moving), _fs(moving), one.energy_J, one.bus_Bps * one.time_s)
             own, busy, energy, passed = known[likeness]
             time, taken, joules = max(time, own), max(taken, busy), joules + energy
             for wire, share in load.items():

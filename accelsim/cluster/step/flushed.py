@@ -50,9 +50,7 @@ class FlushedStep:
         return self.planned.ops(d, even)
 
     def _play(self, ops: ReplicaOps, transfers: Sequence[Comm]) -> PlayedSchedule:
-        forward, backward, weight = (
-            [[op[kind].time_fs for op in stage] for stage in ops] for kind in range(3)
-        )
+        forward, backward, weight = ([[op[kind].time_fs for op in stage] for stage in ops] for kind in range(3))
         times, taken = [one.time_fs for one in transfers], [one.taken_fs for one in transfers]
         return play_schedule(self.orders, forward, backward, weight, times, taken)
 
@@ -147,11 +145,7 @@ class FlushedStep:
         return devices
 
     def _check_capacity(self, devices: Sequence[Device]) -> None:
-        needs = [
-            (device.ranks, device.memory.parts_B(), device.capacity_B)
-            for device in devices
-            if not device.fits
-        ]
+        needs = [(device.ranks, device.memory.parts_B(), device.capacity_B) for device in devices if not device.fits]
         for device in devices:
             path = to_host(self.fleet, device.ranks[0]) if device.host_B else None
             if path is not None and device.host_B > path.capacity_B:
@@ -163,10 +157,7 @@ class FlushedStep:
         """Return the interval of the step: the kernels of the stage that computes most are as far off as alone, or all
         as steps are."""
         spent = [
-            [
-                each.forward + each.inputs + each.weights + each.again
-                for each in (piece.costs for piece in stage)
-            ]
+            [each.forward + each.inputs + each.weights + each.again for each in (piece.costs for piece in stage)]
             for stage in self.planned.pieces
         ]
         busiest = max(spent, key=lambda stage: sum(cost.time_fs for cost in stage))

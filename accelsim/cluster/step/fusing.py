@@ -48,9 +48,7 @@ Attempt = Callable[[int | None, int], Trial]
 """(threshold in bytes, cycle time in fs) -> what comes of that choice."""
 
 
-def grid(
-    attempt: Attempt, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS
-) -> Tuned:
+def grid(attempt: Attempt, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
     """All pairs, thresholds outermost. UsageError: nothing to try."""
     if not thresholds_B or not cycles_fs:
         raise UsageError("nothing to try", "tune", "at least one threshold and one cycle time")
@@ -71,9 +69,7 @@ def search(attempt: Attempt, trials: int = 60, seed: int = 0, cycles_fs: Sequenc
     done: list[Trial] = []
 
     def objective(asked: OptunaTrial) -> float:
-        threshold_KiB = asked.suggest_int(
-            "threshold_KiB", THRESHOLDS_B[0] // KIB, THRESHOLDS_B[-1] // KIB, log=True
-        )
+        threshold_KiB = asked.suggest_int("threshold_KiB", THRESHOLDS_B[0] // KIB, THRESHOLDS_B[-1] // KIB, log=True)
         first_us, last_us = (cycles_fs[place] // MICROSECOND_FS for place in (0, -1))
         cycle_us = asked.suggest_int("cycle_us", first_us, last_us, log=True)
         done.append(attempt(threshold_KiB * KIB, cycle_us * MICROSECOND_FS))

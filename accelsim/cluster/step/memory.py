@@ -27,9 +27,7 @@ def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> 
     ``UNITS`` units of layers whole: one at work, one on its way."""
     counts = [sum(sum(piece.parameters) for piece in stage) for stage in pieces]
     shares = [plan.dp if plan.zero > level else 1 for level in range(3)]
-    units = [
-        max((max(units_of(piece.parameters), default=0) for piece in stage), default=0) for stage in pieces
-    ]
+    units = [max((max(units_of(piece.parameters), default=0) for piece in stage), default=0) for stage in pieces]
     flying = gradient_B * plan.shares_gradients + SHORT_B * (plan.zero == 3 and plan.dp > 1)
     return {
         "weights": [-(-SHORT_B * count // shares[2]) for count in counts],
@@ -55,9 +53,7 @@ def bandwidth_Bps(chip: Chip) -> int:
     """Rate of the slowest of these memories, one way."""
     rates = [float(each.bandwidth) for each in _attached(chip)]
     if not rates:
-        widths = (
-            (view, min(each.read_width, each.write_width)) for view in chip.views() for each in _buffers(view)
-        )
+        widths = ((view, min(each.read_width, each.write_width)) for view in chip.views() for each in _buffers(view))
         rates = [view.core.count * width * float(chip.clock) for view, width in widths]
     return max(1, int(min(rates, default=0)))
 
@@ -137,9 +133,7 @@ def to_host(fleet: Fleet, rank: int) -> ToHost | None:
         if attached.link is not None and HOST in attached.holds:
             own = Share(float(attached.memory.rate_Bps), attached.memory.capacity)
             share = (fleet.hosts[rank] if fleet.hosts else None) or own
-            return ToHost(
-                attached.link, min(float(attached.link.bandwidth), share.rate_Bps), share.capacity_B
-            )
+            return ToHost(attached.link, min(float(attached.link.bandwidth), share.rate_Bps), share.capacity_B)
     return None
 
 

@@ -183,21 +183,26 @@ class OneMachine:
     def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON, in seconds."""
         return {
-            "machine_s": self.time_fs * FS, "played_s": self.played_fs * FS, "difference": self.difference,
-            "copies": self.copies, "commands": self.commands, "messages": self.messages,
+            "machine_s": self.time_fs * FS,
+            "played_s": self.played_fs * FS,
+            "difference": self.difference,
+            "copies": self.copies,
+            "commands": self.commands,
+            "messages": self.messages,
             "ends_s": [end * FS for end in self.ends_fs],
-        }  # fmt: skip
+        }
 
 
 def machines(
-    work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options | None = None,
+    work: Work,
+    fleet: Fleet,
+    plan: Plan,
+    batch: int,
+    options: Options | None = None,
     ways: Sequence[bool] = (False, True),
-) -> list[OneMachine]:  # fmt: skip
+) -> list[OneMachine]:
     """Return the same for several ways to treat copies, compiled once."""
-    found = [
-        *problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)),
-        *_beyond(work, fleet, plan),
-    ]
+    found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)), *_beyond(work, fleet, plan)]
     if found:
         raise UsageError(found)
     given = options or Options()
@@ -244,9 +249,15 @@ def _link(fleet: Fleet, number: int) -> Link:
     """A wire of the network as a link of the machine, which is crossed one way only."""
     wire = fleet.topology.wires[number]
     return Link.model_construct(
-        kind=wire.link, bandwidth=float(wire.rate), pcie=None, packets=None, latency=wire.latency_fs / FS_PER_S,
-        duplex="full", energy=wire.energy_J_per_B, energy_status=None,
-    )  # fmt: skip
+        kind=wire.link,
+        bandwidth=float(wire.rate),
+        pcie=None,
+        packets=None,
+        latency=wire.latency_fs / FS_PER_S,
+        duplex="full",
+        energy=wire.energy_J_per_B,
+        energy_status=None,
+    )
 
 
 def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:

@@ -122,9 +122,7 @@ class Planned:
         self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
         self.options = options
         self._known: dict[object, Ops] = {}
-        self.pieces = [
-            [self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)
-        ]
+        self.pieces = [[self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)]
 
     def piece(self, stage: int, chunk: int, rank: int) -> Piece:
         """The piece of a stage as a device computes it."""
@@ -155,18 +153,14 @@ class Planned:
         """Return the ops of one replica; ``even``: as if all devices kept the pace of their chips."""
         plan = self.plan
         return tuple(
-            tuple(
-                self._once(p, chunk, plan.tp_group(plan.rank(p, d, 0)), even) for chunk in range(plan.chunks)
-            )
+            tuple(self._once(p, chunk, plan.tp_group(plan.rank(p, d, 0)), even) for chunk in range(plan.chunks))
             for p in range(plan.pp)
         )
 
     def _once(self, stage: int, chunk: int, group: Group, even: bool) -> Ops:
         """Return the ops of a chunk, worked out once for all that are alike."""
         data = self.fleet.likeness(self.plan.dp_group(group[0])) if self.plan.shares_gradients else 0
-        key = (
-            id(self.pieces[stage][chunk]), self.fleet.likeness(group), tuple(map(self.kind, group)), data, even,
-        )  # fmt: skip
+        key = (id(self.pieces[stage][chunk]), self.fleet.likeness(group), tuple(map(self.kind, group)), data, even)
         if key not in self._known:
             self._known[key] = self._ops(stage, chunk, group, even)
         return self._known[key]
@@ -185,9 +179,7 @@ class Planned:
         the pass gets shorter by it: what they hide takes the wires from gathers of ZeRO."""
         compute, piece = self.compute(stage, chunk, group, even), self.piece(stage, chunk, group[0])
         able = any(call.product_fs for calls in piece.calls for call in calls)
-        tried = [
-            self._passes(stage, piece, group, compute, hide) for hide in ((True, False) if able else (False,))
-        ]
+        tried = [self._passes(stage, piece, group, compute, hide) for hide in ((True, False) if able else (False,))]
         passes = [min(ops, key=lambda op: op.time_fs) for ops in zip(*tried, strict=True)]
         costs, each_s, found = piece.costs, self.fleet.setting.host_s, []
         parts = ((costs.forward,), (costs.inputs, costs.weights, costs.again))

@@ -65,9 +65,7 @@ def local(graph: Graph) -> Graph:
     return graph
 
 
-def _backward(
-    graph: Graph, activations: tuple[str, ...], weights: list[str], residual: bool, library: bool
-) -> Graph:
+def _backward(graph: Graph, activations: tuple[str, ...], weights: list[str], residual: bool, library: bool) -> Graph:
     made, result = graph.copy(), graph.outputs[0]
     b = Builder(f"{graph.name}-backward")
     b.graph = made
@@ -111,9 +109,13 @@ def _closed(graph: Graph, outputs: list[str]) -> Graph:
 
 
 MERGED: Mapping[str, bool] = {
-    "LayerNormalization": False, "RMSNormalization": False, "Softmax": True, "LogSoftmax": True, "Gelu": False,
+    "LayerNormalization": False,
+    "RMSNormalization": False,
+    "Softmax": True,
+    "LogSoftmax": True,
+    "Gelu": False,
     "Silu": False,
-}  # fmt: skip
+}
 """Ops whose gradient is one kernel for the activations, which reads the gradient and the result (True) or the input
 (False) and writes as much, and one for the parameters, which reads both again."""
 

@@ -243,11 +243,15 @@ class StepResult:
 def device_facts(device: Device) -> dict[str, Any]:
     """Return what a kind of device did and held, for JSON."""
     return {
-        "stage": device.stage, "ranks": list(device.ranks), "chip": device.chip,
-        "memory_B": device.memory.parts_B(), "peak_B": device.memory.peak_B, "capacity_B": device.capacity_B,
+        "stage": device.stage,
+        "ranks": list(device.ranks),
+        "chip": device.chip,
+        "memory_B": device.memory.parts_B(),
+        "peak_B": device.memory.peak_B,
+        "capacity_B": device.capacity_B,
         **({"host_B": device.host_B} if device.host_B else {}),
         "spent_s": {kind: fs * FS for kind, fs in device.spent_fs.items()},
-    }  # fmt: skip
+    }
 
 
 HOUR, DAY = 3600.0, 86400.0
@@ -291,7 +295,11 @@ def lasting(step: StepResult, tokens: int) -> Lasting:
         raise UsageError(f"samples of {step.model} have no tokens", "tokens", "a language model")
     steps, interval = ceil(tokens / each), step.interval
     return Lasting(
-        tokens, steps, steps * step.time_s,
-        None if interval is None else steps * interval.low_s, None if interval is None else steps * interval.high_s,
-        steps * step.total_J, None if step.wall_J is None else steps * step.wall_J,
-    )  # fmt: skip
+        tokens,
+        steps,
+        steps * step.time_s,
+        None if interval is None else steps * interval.low_s,
+        None if interval is None else steps * interval.high_s,
+        steps * step.total_J,
+        None if step.wall_J is None else steps * step.wall_J,
+    )

@@ -116,8 +116,13 @@ def _chunks(work: Work, stages: int) -> list[int]:
 def _variants(work: Work, devices: int, batch: int, plan: Plan, again: Sequence[Recompute]) -> Iterator[Plan]:
     """Schedules with their chunks, sequence parallelism, ZeRO, recomputation."""
     chunks_of = _chunks(work, plan.pp)
-    shapes = [(name, v) for name, entry in SCHEDULES.items() if entry.synchronous
-              for v in (chunks_of if entry.chunked else (1,)) if plan.pp > 1 or name == "1f1b"]  # fmt: skip
+    shapes = [
+        (name, v)
+        for name, entry in SCHEDULES.items()
+        if entry.synchronous
+        for v in (chunks_of if entry.chunked else (1,))
+        if plan.pp > 1 or name == "1f1b"
+    ]
     for name, chunks in shapes:
         for sp in (False, True) if plan.tp > 1 else (False,):
             for zero in ZEROS if plan.dp > 1 else (0,):
@@ -142,9 +147,7 @@ def search(
         raise UsageError(what, expected="a batch that more counts of replicas divide")
     bounds = Bounds(work, fleet, batch, options)
     looked = [Looked(plan, bounds.estimate(plan)) for plan in plans]
-    fitting = sorted(
-        (each for each in looked if each.bound.fits), key=lambda each: each.bound.value(objective)
-    )
+    fitting = sorted((each for each in looked if each.bound.fits), key=lambda each: each.bound.value(objective))
     if not fitting and not options.ignore_capacity:
         least = min(looked, key=lambda each: each.bound.peak_B)
         parts = {f"{work.name} by {least.plan}, which needs least,": least.bound.peak_B}
@@ -194,10 +197,12 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
     recomputation; the next smaller or larger microbatch or number of chunks; a factor of two from one kind of
     parallelism to another."""
     fields: list[tuple[str, Iterable[object]]] = [
-        ("sp", (not plan.sp,)), ("zero", ZEROS), ("recompute", recomputes(work, fleet.flash)),
+        ("sp", (not plan.sp,)),
+        ("zero", ZEROS),
+        ("recompute", recomputes(work, fleet.flash)),
         ("microbatches", _beside(plan.microbatches, batch // plan.dp)),
         ("chunks", (max(1, plan.chunks - 1), plan.chunks + 1, *_chunks(work, plan.pp))),
-    ]  # fmt: skip
+    ]
     moves: list[dict[str, object]] = [{name: value} for name, values in fields for value in values]
     for name, entry in SCHEDULES.items():
         if entry.synchronous:
@@ -205,8 +210,11 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
     kinds = ("dp", "tp", "pp")
     for one, other in ((a, b) for a in kinds for b in kinds if a != b and getattr(plan, a) % 2 == 0):
         shape: dict[str, object] = {one: getattr(plan, one) // 2, other: 2 * getattr(plan, other)}
-        moves += [shape | {"microbatches": count} for count in (plan.microbatches, 2 * plan.microbatches,
-                                                                plan.microbatches // 2) if count]  # fmt: skip
+        moves += [
+            shape | {"microbatches": count}
+            for count in (plan.microbatches, 2 * plan.microbatches, plan.microbatches // 2)
+            if count
+        ]
     for move in moves:
         made = replace(plan, **move)  # type: ignore[arg-type]
         made = replace(made, sp=made.sp and made.tp > 1, zero=made.zero if made.dp > 1 else 0)
@@ -218,8 +226,10 @@ def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Pla
 
 def _beside(count: int, whole: int) -> list[int]:
     found = _divisors(whole)
-    return [max((each for each in found if each < count), default=count),
-            min((each for each in found if each > count), default=count)]  # fmt: skip
+    return [
+        max((each for each in found if each < count), default=count),
+        min((each for each in found if each > count), default=count),
+    ]
 
 
 def _found(looked: Sequence[Looked], best: Sequence[StepResult]) -> Found:
@@ -278,9 +288,7 @@ def changes(asked: Ready, found: StepResult) -> Iterator[tuple[str, str, Ready]]
         yield text, f"--plan {changed}", asked._replace(plan=changed)
 
 
-def what_ifs(
-    asked: Ready, found: StepResult, progress: Callable[[float], None] = lambda share: None
-) -> list[WhatIf]:
+def what_ifs(asked: Ready, found: StepResult, progress: Callable[[float], None] = lambda share: None) -> list[WhatIf]:
     """Return those that can be done and fit, the one that saves most first."""
     made, tried = [], list(changes(asked, found))
     for number, (text, option, ready) in enumerate(tried):

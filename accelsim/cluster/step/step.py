@@ -57,9 +57,7 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
         yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
     widths = work.widths()
     if plan.tp > 1 and not widths:
-        yield Problem(
-            f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here"
-        )
+        yield Problem(f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here")
     for name, size in widths.items():
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
@@ -122,9 +120,7 @@ class Window(NamedTuple):
         first = max(index for index, time in enumerate(times) if time == 0)
         inside = [index for index in range(first, len(times)) if times[index] < self.took_fs]
         return MemoryTrace(
-            tuple(times[index] for index in inside),
-            tuple(trace.stash_B[index] for index in inside),
-            trace.static_B,
+            tuple(times[index] for index in inside), tuple(trace.stash_B[index] for index in inside), trace.static_B
         )
 
 

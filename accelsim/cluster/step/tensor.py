@@ -74,8 +74,7 @@ def calls_of(
     back = (*through, *([Call("all_gather", x_B, 2 * blocks)] if split.sp else []))
     if split.sp and costs.setting.overlap_tensor:
         through, back = (
-            tuple(each._replace(nbytes=x_B, times=blocks) for each in one)
-            for one in overlapping(split, costs)
+            tuple(each._replace(nbytes=x_B, times=blocks) for each in one) for one in overlapping(split, costs)
         )
     forward = (*through, *([Call(pairs[-1], x_B)] if first else []))
     backward = (*back, *([Call(pairs[0], x_B)] if first and split.sp else []))

@@ -136,11 +136,7 @@ class DecoderWork:
 
     def shared_B(self, plan: Plan) -> int:
         """The embedding, where it is the output projection of another device as well."""
-        return (
-            SHORT_B * self.model.vocab * self.model.hidden // plan.tp
-            if self.model.tied and plan.pp > 1
-            else 0
-        )
+        return SHORT_B * self.model.vocab * self.model.hidden // plan.tp if self.model.tied and plan.pp > 1 else 0
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
         """See ``Work``."""

@@ -63,9 +63,7 @@ def reduce_scatter(arrays: Sequence[Array], axis: int) -> Arrays:
     ranks, size = len(arrays), arrays[0].size // len(arrays)
     shape = (first[0].shape[0] // ranks, *first[0].shape[1:])
     done = _run("reduce_scatter", [np.ascontiguousarray(array) for array in first])
-    return [
-        _back(flat[rank * size : (rank + 1) * size].reshape(shape), axis) for rank, flat in enumerate(done)
-    ]
+    return [_back(flat[rank * size : (rank + 1) * size].reshape(shape), axis) for rank, flat in enumerate(done)]
 
 
 def _back(array: Array, axis: int) -> Array:
@@ -82,8 +80,7 @@ def run_data(graph: MessageGraph, arrays: Sequence[Array]) -> list[Array]:
     buffers = [np.array(each) for each in arrays]
     edges = np.flatnonzero(np.diff(graph.round)) + 1
     source, target, begin, end, into, adds = (
-        column.tolist()
-        for column in (graph.source, graph.target, graph.begin, graph.end, graph.into, graph.reduces)
+        column.tolist() for column in (graph.source, graph.target, graph.begin, graph.end, graph.into, graph.reduces)
     )
     for first, last in zip([0, *edges.tolist()], [*edges.tolist(), len(graph)], strict=True):
         sent = [buffers[source[m]][begin[m] : end[m]].copy() for m in range(first, last)]
@@ -162,9 +159,7 @@ class Lockstep:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.constants: Values = {
-            tensor.name: contain(tensor.value(), tensor.dtype) for tensor in graph.constants()
-        }
+        self.constants: Values = {tensor.name: contain(tensor.value(), tensor.dtype) for tensor in graph.constants()}
         self._steps = [_step(graph, node) for node in graph.nodes]
 
     def run(self, ranks: Sequence[Mapping[str, Array]], keep: bool = False) -> list[Values]:

@@ -67,9 +67,7 @@ class Parallel:
         wide = np.float64 if made.precision.master == "fp64" else np.float32
         self.lr = np.asarray(np.float32(lr), wide)
         stages = cut(made, self.sharded.graph, self.sharded.block, plan.recompute, self.schedule.splits)
-        self._passes = [
-            {"F": Lockstep(s.forward), "B": Lockstep(s.backward), "W": Lockstep(s.weight)} for s in stages
-        ]
+        self._passes = [{"F": Lockstep(s.forward), "B": Lockstep(s.backward), "W": Lockstep(s.weight)} for s in stages]
         self.held = [self._begin(stage, rule) for stage in stages]
         self._updates = [Lockstep(held.update.graph) for held in self.held]
         self._gathers = [Lockstep(held.update.gather) for held in self.held]
@@ -181,9 +179,7 @@ class Parallel:
         batch, index = divmod(microbatch, self.plan.microbatches)
         place, tensors, found = d * self.plan.microbatches + index, self.made.graph.tensors, {}
         counts = (self.made.samples, tensors[LABELS].shape[0])
-        for name, array, rows in zip(
-            (self.made.model.inputs[0], LABELS), batches[batch], counts, strict=True
-        ):
+        for name, array, rows in zip((self.made.model.inputs[0], LABELS), batches[batch], counts, strict=True):
             found[name] = contain(array[place * rows : (place + 1) * rows], tensors[name].dtype)
         return found
 

@@ -103,8 +103,7 @@ class GraphWork:
             for graph in (stage.forward, stage.backward, _added(stage), again)
         ]
         calls = [
-            _calls(graphs, plan.tp, width)
-            for graphs in ((stage.forward,), (again,), (stage.backward, stage.weight))
+            _calls(graphs, plan.tp, width) for graphs in ((stage.forward,), (again,), (stage.backward, stage.weight))
         ]
         onward = {name for later in stages[index + 1 : index + 2] for name in later.receives}
         elements = {name: tensor.elements for name, tensor in sharded.graph.tensors.items()}

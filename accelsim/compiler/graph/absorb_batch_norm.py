@@ -39,9 +39,7 @@ def absorb_batch_norm(state: State) -> None:
     split = _split_batch_norms(state)
     edit.prune(graph)
     if absorbed:
-        state.notes.append(
-            f"absorb_batch_norm: {absorbed} per-channel nodes absorbed into weights and biases"
-        )
+        state.notes.append(f"absorb_batch_norm: {absorbed} per-channel nodes absorbed into weights and biases")
     if split:
         state.notes.append(
             f"absorb_batch_norm: {split} batch normalisations have no matrix op before them: Mul and Add"

@@ -70,9 +70,7 @@ class Baked:
         # most weights: in one pass, nothing of it kept in float64
         if self.scale is not None and self.shift is None:
             scaled = np.empty(values.shape, np.float32)
-            np.multiply(
-                values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind"
-            )
+            np.multiply(values, self.scale().reshape(along), out=scaled, dtype=np.float64, casting="same_kind")
             return scaled
         values = values.astype(np.float64)
         if self.scale is not None:
@@ -87,9 +85,7 @@ def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -
     if len(constant) > len(shape):
         return False
     aligned = (1,) * (len(shape) - len(constant)) + constant
-    return all(
-        n == 1 or (n == size and i == axis) for i, (n, size) in enumerate(zip(aligned, shape, strict=True))
-    )
+    return all(n == 1 or (n == size and i == axis) for i, (n, size) in enumerate(zip(aligned, shape, strict=True)))
 
 
 def _channels(tensor: Tensor, count: int, sign: float) -> Array:
@@ -103,9 +99,7 @@ def _batch_norm(graph: Graph, node: Node) -> Affine | None:
         return None
     scale, bias, mean, var = tensors
     epsilon = float(node.attrs["epsilon"])
-    return Affine(
-        partial(_bn_scale, scale, var, epsilon), partial(_bn_shift, scale, bias, mean, var, epsilon)
-    )
+    return Affine(partial(_bn_scale, scale, var, epsilon), partial(_bn_shift, scale, bias, mean, var, epsilon))
 
 
 def _bn_scale(scale: Tensor, var: Tensor, epsilon: float) -> Array:
@@ -114,6 +108,4 @@ def _bn_scale(scale: Tensor, var: Tensor, epsilon: float) -> Array:
 
 
 def _bn_shift(scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: float) -> Array:
-    return edit.peek(bias).astype(np.float64) - edit.peek(mean).astype(np.float64) * _bn_scale(
-        scale, var, epsilon
-    )
+    return edit.peek(bias).astype(np.float64) - edit.peek(mean).astype(np.float64) * _bn_scale(scale, var, epsilon)

@@ -54,9 +54,13 @@ def drop(graph: Graph, gone: list[Node]) -> None:
 
 
 def derive_constant(
-    graph: Graph, name: str, shape: tuple[int, ...], make: Callable[[], Array], dtype: str = "fp32",
+    graph: Graph,
+    name: str,
+    shape: tuple[int, ...],
+    make: Callable[[], Array],
+    dtype: str = "fp32",
     counts: Counter[str] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """A constant whose values ``make`` computes on first use.
 
     It takes over the name ``name`` when at most one place reads that tensor, else it gets a new one; returns

@@ -90,9 +90,7 @@ class _Absorbing:
         self.state, self.graph = state, state.graph
         self.outputs = frozenset(self.graph.outputs)
         self.readers = self.graph.consumers()
-        self.times = Counter(
-            name for node in self.graph.nodes for part in edit.parts(node) for name in part.inputs
-        )
+        self.times = Counter(name for node in self.graph.nodes for part in edit.parts(node) for name in part.inputs)
         self.taken: dict[int, Node] = {}
         """Node that was absorbed -> the one that absorbed it."""
         self.followers: dict[int, list[Node]] = {}

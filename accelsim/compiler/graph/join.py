@@ -38,9 +38,7 @@ def join(state: State) -> None:
     for node in reversed(state.graph.nodes):
         joining.before(node)
     if joined := joining.finish():
-        state.notes.append(
-            f"join: {count_of(joined, 'node')} joined into the kernel that reads what they give"
-        )
+        state.notes.append(f"join: {count_of(joined, 'node')} joined into the kernel that reads what they give")
 
 
 class _Joining:

@@ -182,13 +182,7 @@ def _scaled_view(tensor: Tensor, factor: float, transposed: bool) -> Array:
 
 
 def _behind(
-    graph: Graph,
-    node: Node,
-    slot: int,
-    op: str,
-    others: list[str],
-    attrs: dict[str, Any],
-    shape: tuple[int, ...],
+    graph: Graph, node: Node, slot: int, op: str, others: list[str], attrs: dict[str, Any], shape: tuple[int, ...]
 ) -> Node:
     """A new node between input ``slot`` of ``node`` and what it reads now."""
     source = node.inputs[slot]
@@ -211,11 +205,7 @@ def _plain_bias(graph: Graph, node: Node, beta: float, counts: Counter[str]) -> 
         return []
     bias, out = graph.tensors[node.inputs[2]], graph.tensors[node.outputs[0]]
     columns = out.shape[1]
-    if (
-        bias.is_constant
-        and bias.elements in (1, columns)
-        and (not bias.shape or bias.shape[-1] == bias.elements)
-    ):
+    if bias.is_constant and bias.elements in (1, columns) and (not bias.shape or bias.shape[-1] == bias.elements):
         if bias.shape != (columns,) or beta != 1.0:
             make = partial(_row, bias, beta, columns)
             name = edit.derive_constant(graph, bias.name, (columns,), make, bias.dtype, counts)

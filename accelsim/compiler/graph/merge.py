@@ -50,9 +50,7 @@ def _own(graph: Graph, node: Node, uses: Counter[str]) -> bool:
     """Return whether a product of an activation has weights that nothing else reads, and only nodes read its result."""
     x, weight = (graph.tensors[name] for name in node.inputs[:2])
     kept = node.outputs[0] in graph.outputs
-    plain = (
-        weight.is_constant and len(weight.shape) == 2 and not node.attrs.get("transB") and not node.epilogue
-    )
+    plain = weight.is_constant and len(weight.shape) == 2 and not node.attrs.get("transB") and not node.epilogue
     return plain and uses[weight.name] == 1 and not x.is_constant and not kept
 
 
@@ -63,9 +61,12 @@ def _put_together(graph: Graph, products: Sequence[Node]) -> None:
     name = "+".join(node.name for node in products)
     shape = graph.tensors[first.outputs[0]].shape
     weight = edit.derive_constant(
-        graph, f"{name}.weight", (weights[0].shape[0], sum(widths)),
-        lambda: np.concatenate([edit.peek(each) for each in weights], axis=1), weights[0].dtype,
-    )  # fmt: skip
+        graph,
+        f"{name}.weight",
+        (weights[0].shape[0], sum(widths)),
+        lambda: np.concatenate([edit.peek(each) for each in weights], axis=1),
+        weights[0].dtype,
+    )
     whole = edit.add_tensor(graph, name, (*shape[:-1], sum(widths)), graph.tensors[first.outputs[0]].dtype)
     both = Node(name, "MatMul", [x, weight], [whole], dict(first.attrs), engine=first.engine)
     edit.drop(graph, list(products))
@@ -76,7 +77,5 @@ def _columns(both: Node, products: Sequence[Node], widths: Iterable[int], axis: 
     start = 0
     for node, width in zip(products, widths, strict=True):
         place = {"starts": [start], "ends": [start + width], "axes": [axis], "steps": [1]}
-        yield Node(
-            f"{node.name}.columns", "Slice", list(both.outputs), list(node.outputs), place, engine=both.engine
-        )
+        yield Node(f"{node.name}.columns", "Slice", list(both.outputs), list(node.outputs), place, engine=both.engine)
         start += width

@@ -35,9 +35,7 @@ def place(state: State) -> None:
     host = [node for node in graph.nodes if node.engine == HOST]
     if host and units(state.chip):
         ops = ", ".join(dict.fromkeys(node.op for node in host))
-        state.notes.append(
-            f"place: {count_of(len(host), 'node', 'runs', len(graph.nodes))} on the host ({ops})"
-        )
+        state.notes.append(f"place: {count_of(len(host), 'node', 'runs', len(graph.nodes))} on the host ({ops})")
     _tell_routing(state)
 
 
@@ -48,7 +46,7 @@ def _tell_routing(state: State) -> None:
     spreads = Counter(
         (spread(tensors[node.inputs[2]].elements, tensors[node.inputs[1]].shape[0]), tensors[node.inputs[1]].shape[0])
         for node in products
-    )  # fmt: skip
+    )
     for (even, experts), count in spreads.items():
         state.notes.append(
             f"route: time, traffic and energy of {count_of(count, 'product')} are those of an even routing, "

@@ -66,9 +66,7 @@ def _sizes(kinds: Ints) -> list[int]:
 
 def _row(graph: Graph, kinds: Ints, size: int) -> Blocks | None:
     """The longest row of blocks of ``size`` nodes."""
-    same = np.flatnonzero(
-        np.diff(np.concatenate([[False], kinds[size:] == kinds[:-size], [False]]).astype(int))
-    )
+    same = np.flatnonzero(np.diff(np.concatenate([[False], kinds[size:] == kinds[:-size], [False]]).astype(int)))
     best: tuple[int, int, dict[str, str]] = (0, 0, {})
     for start, end in same.reshape(-1, 2).tolist():
         at = start
@@ -103,11 +101,7 @@ def _wired(graph: Graph, start: int, end: int, size: int) -> tuple[int, dict[str
 def _names(node: Node) -> list[str]:
     """Names of a node and of all tensors that it or its epilogue names, each once."""
     parts = (node, *node.epilogue)
-    return list(
-        dict.fromkeys(
-            [node.name, *(name for part in parts for name in (*part.inputs, *part.outputs) if name)]
-        )
-    )
+    return list(dict.fromkeys([node.name, *(name for part in parts for name in (*part.inputs, *part.outputs) if name)]))
 
 
 def _kinds(graph: Graph, pinned: Mapping[str, Any]) -> Ints:

@@ -74,9 +74,7 @@ def needs(program: Program) -> dict[str, MemoryNeed]:
     """Off-chip memory -> what must be in it at one time."""
     rooms = capacities(program.chip)
     changes: dict[str, list[Change]] = {name: [] for name in rooms}
-    weights = {
-        key: size_B for key, size_B in _constants(program.graph, program.chip).items() if key[0] in rooms
-    }
+    weights = {key: size_B for key, size_B in _constants(program.graph, program.chip).items() if key[0] in rooms}
     tiles, staying = tiles_B(program), program.graph.staying
     for region, (born, gone) in _lives(program, rooms).items():
         entry = program.regions[region]
@@ -90,18 +88,13 @@ def needs(program: Program) -> dict[str, MemoryNeed]:
     constant: Counter[str] = Counter()
     for (memory, _), size_B in weights.items():
         constant[memory] += size_B
-    found = {
-        name: _at_peak(name, constant[name], changes[name], program.steps, room)
-        for name, room in rooms.items()
-    }
+    found = {name: _at_peak(name, constant[name], changes[name], program.steps, room) for name, room in rooms.items()}
     # what leaves a level during a step makes room for what comes in the same one: never more than there is
     levels = {name: min(found[name].activations_B, rooms[name]) for name in managed(program.chip)}
     return found | {name: replace(found[name], activations_B=held) for name, held in levels.items()}
 
 
-def _at_peak(
-    memory: str, weights_B: int, changes: Iterable[Change], steps: list[Step], available_B: int
-) -> MemoryNeed:
+def _at_peak(memory: str, weights_B: int, changes: Iterable[Change], steps: list[Step], available_B: int) -> MemoryNeed:
     when, held = _peak(changes)
     layer = steps[when].name if 0 <= when < len(steps) else ""
     return MemoryNeed(memory, weights_B, held[STATES], held[ACTIVATIONS], layer, available_B)
@@ -141,9 +134,13 @@ def _lives(program: Program, rooms: Iterable[str]) -> dict[int, tuple[int, int]]
 
 
 def _touch(
-    program: Program, commands: Iterable[Command], memories: set[str], now: int, lives: dict[int, tuple[int, int]],
+    program: Program,
+    commands: Iterable[Command],
+    memories: set[str],
+    now: int,
+    lives: dict[int, tuple[int, int]],
     inside: set[int],
-) -> int:  # fmt: skip
+) -> int:
     """Let regions live as long as ``commands`` need them; returns the last step, from ``now`` on."""
     regions = program.regions
     for command in commands:

@@ -97,8 +97,9 @@ def _least_fs(state: State) -> int:
     least = [
         spent[name] * FS_PER_S / (max(rates.values()) * Fraction(unit.spec.clock or state.chip.clock))
         for view in state.chip.views()
-        for name, unit in units(view).items() if (rates := unit.spec.rates())
-    ]  # fmt: skip
+        for name, unit in units(view).items()
+        if (rates := unit.spec.rates())
+    ]
     return int(max(least, default=0) * state.copies / state.chip.core_count)
 
 
@@ -162,9 +163,7 @@ class _Uses:
         for node in graph.nodes:
             if node.engine == "alias":
                 self._root[node.writes[0]] = self.root(node.reads[0])
-        self._left = Counter(
-            self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads
-        )
+        self._left = Counter(self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads)
         self._ends = Counter(self.root(name) for name in graph.outputs)
         self._left.update(self._ends)
 

@@ -74,8 +74,7 @@ class Snapshot:
         """Return whether each name is the one that was there before, or its image in the blocks in between."""
         ahead = self.block - before.block
         return all(
-            old == new or chains.follows(old, new, ahead)
-            for old, new in zip(before.names, self.names, strict=True)
+            old == new or chains.follows(old, new, ahead) for old, new in zip(before.names, self.names, strict=True)
         )
 
 
@@ -99,9 +98,7 @@ class Recorder:
         """The state before block ``block``; ``steps``: how many there are so far."""
         builder = self._builder
         found = Snapshot(
-            Counts(len(builder.regions), len(builder.commands), steps),
-            block,
-            sum(layout.spills for layout in layouts),
+            Counts(len(builder.regions), len(builder.commands), steps), block, sum(layout.spills for layout in layouts)
         )
         for layout, wanted in zip(layouts, needed, strict=True):
             self._places(found, layout, wanted)

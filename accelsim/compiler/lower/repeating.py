@@ -176,18 +176,13 @@ class Repeating:
         now, before = self._seen[block], self._seen[block - self._found]
         if now.spills == before.spills:
             return True
-        names, size, end = (
-            self._blocks.names,
-            self._blocks.size,
-            self._blocks.first + block * self._blocks.size,
-        )
+        names, size, end = (self._blocks.names, self._blocks.size, self._blocks.first + block * self._blocks.size)
         nodes, tensors = self._graph.nodes[end - self._found * size : end], self._graph.tensors
         held = {*now.names, *(name for node in nodes for name in (*node.reads, *node.writes))}
         order = sorted((tensors[name].nbytes, name) for name in held)
         for copy in range(1, times + 1):
             images = [
-                (size_B, name if name in fixed else names.image(name, copy * self._found))
-                for size_B, name in order
+                (size_B, name if name in fixed else names.image(name, copy * self._found)) for size_B, name in order
             ]
             if any(one > other for one, other in pairwise(images)):
                 return False
@@ -200,15 +195,7 @@ class Repeating:
         builder = self._builder
         assert isinstance(builder.commands, list)
         repeat = Repeat(
-            UNITS,
-            times,
-            self._found,
-            spans[1],
-            spans[0],
-            spans[2],
-            self._blocks.names,
-            fixed.commands,
-            fixed.regions,
+            UNITS, times, self._found, spans[1], spans[0], spans[2], self._blocks.names, fixed.commands, fixed.regions
         )
         self.repeat, builder.commands = repeat, Commands(builder.commands, [], repeat)
         self._add_steps(block, repeat)
@@ -221,15 +208,14 @@ class Repeating:
         span, at = repeat.steps, self._blocks.first + block * self._blocks.size
         unit = self._steps[span.end - span.size : span.end]
         working = [
-            node for node in self._graph.nodes[at : at + repeat.times * self._found * self._blocks.size]
+            node
+            for node in self._graph.nodes[at : at + repeat.times * self._found * self._blocks.size]
             if node.engine != "alias"
-        ]  # fmt: skip
+        ]
         for index, node in enumerate(working):
             like = unit[index % span.size]
             gemm = gemm_view(self._graph, node) if like.gemm is not None else None
-            self._steps.append(
-                replace(like, name=node.name, label=node.label(), node=node, gemm=gemm, note=node.note)
-            )
+            self._steps.append(replace(like, name=node.name, label=node.label(), node=node, gemm=gemm, note=node.note))
 
 
 def _works_alike(one: Command, other: Command, first: int, later: int) -> bool:
@@ -267,18 +253,14 @@ def _add_regions(builder: Builder, repeat: Repeat) -> None:
 def _later(history: History, repeat: Repeat, copy: int) -> History:
     """Return what a region has been through, in a copy."""
     writer = history.writer if history.writer is None else repeat.command_id(history.writer, copy)
-    readers = {
-        key: (repeat.command_id(reader, copy), phase) for key, (reader, phase) in history.readers.items()
-    }
+    readers = {key: (repeat.command_id(reader, copy), phase) for key, (reader, phase) in history.readers.items()}
     return History(history.version, writer, readers)
 
 
 def _move(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
     """Places, rings and rooms of one core behind the copies."""
     names, span, times = repeat.names, repeat.regions, repeat.times
-    unit = {
-        region: entry for region, entry in layout.presets.items() if span.end - span.size <= region < span.end
-    }
+    unit = {region: entry for region, entry in layout.presets.items() if span.end - span.size <= region < span.end}
     for copy in range(1, times + 1):
         for region, (tensor, core) in unit.items():
             image = names.image(tensor, copy * repeat.blocks)
@@ -301,9 +283,7 @@ def _move_places(layout: Layout, repeat: Repeat, fixed: frozenset[str]) -> None:
         if id(place) in staying:
             return place
         if (id(place), copies) not in made:
-            home, chip = (
-                at if at is None else repeat.region_id(at, copies) for at in (place.home, place.chip)
-            )
+            home, chip = (at if at is None else repeat.region_id(at, copies) for at in (place.home, place.chip))
             made[id(place), copies] = Place(home, chip)
         return made[id(place), copies]
 

@@ -109,9 +109,7 @@ class CodedWeights:
 
     def _codes(self, tensor: Tensor, how: _Make) -> Array:
         values = edit.peek(tensor)
-        return integer.quantise(
-            values, self._scale(tensor.name, values, how), how.operands.weights, axis=how.axis
-        )
+        return integer.quantise(values, self._scale(tensor.name, values, how), how.operands.weights, axis=how.axis)
 
     def _scale(self, name: str, values: Array, how: _Make) -> Array:
         given = self.options.scales.get(name)

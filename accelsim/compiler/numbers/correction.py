@@ -32,7 +32,5 @@ def input_means(state: State) -> dict[str, Array]:
     """Mean per channel, over the data for ranges, of what every matrix node streams."""
     tensors = state.graph.tensors
     nodes = [node for node in state.graph.nodes if is_product(node)]
-    axes = {
-        node.inputs[0]: 1 if node.op == "Conv" else len(tensors[node.inputs[0]].shape) - 1 for node in nodes
-    }
+    axes = {node.inputs[0]: 1 if node.op == "Conv" else len(tensors[node.inputs[0]].shape) - 1 for node in nodes}
     return ranges.channel_means(state.graph, state.options, axes)

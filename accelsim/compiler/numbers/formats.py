@@ -107,12 +107,7 @@ def check_formats(state: State) -> None:
     """UsageError, all problems at once, for formats that the chip cannot compute in and layers that do not exist."""
     names = [node.name for node in state.graph.nodes if (op := base.find(node.op)) and op.kind == "matrix"]
     problems = [
-        Problem(
-            f"no matrix product {name!r} in the model",
-            "layers",
-            "a Conv, MatMul or Gemm",
-            nearest(name, names),
-        )
+        Problem(f"no matrix product {name!r} in the model", "layers", "a Conv, MatMul or Gemm", nearest(name, names))
         for name in state.options.layers
         if name not in names
     ]
@@ -173,9 +168,7 @@ def resolve(chip: Chip, asked: str, emulate: bool = False) -> Operands:
         hint = (f"; chips that have it: {others}" if others else "") + hint
         raise UsageError(what, "dtype", expected + hint, begun(request, known))
     stored_weights, stored_activations = pair(mac)
-    return Operands(
-        mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations)
-    )
+    return Operands(mac, weights, activations, memory_format(stored_weights), memory_format(stored_activations))
 
 
 def _of_weights_alone(chip: Chip, weights: str, activations: str) -> bool:
@@ -230,11 +223,7 @@ def operands_of(state: State, node: Node) -> Operands:
         return resolve(state.chip, _taken(state.chip, stated), emulate=True)
     request = request_of(state.options, state.dtype, node)
     between = not any(state.graph.tensors[name].is_constant for name in node.inputs[:2])
-    if (
-        between
-        and node.name not in state.options.layers
-        and serves_narrow(state.chip, state.options.fusion, request)
-    ):
+    if between and node.name not in state.options.layers and serves_narrow(state.chip, state.options.fusion, request):
         request = short_float(state.chip)
     return resolve(state.chip, request, state.options.emulate)
 
@@ -242,9 +231,7 @@ def operands_of(state: State, node: Node) -> Operands:
 def serves_narrow(chip: Chip, fusion: str, request: str) -> bool:
     """Return whether layers in a narrow format stand beside others in 16 bits, as in serving stacks: products of two
     activations, as in attention, and what no layer reads, on an engine that has attention in one kernel."""
-    return (
-        fusion == SERVING and attends(chip) and is_code(pair(multiplied(request))[1]) and bool(short_float(chip))
-    )  # fmt: skip
+    return fusion == SERVING and attends(chip) and is_code(pair(multiplied(request))[1]) and bool(short_float(chip))
 
 
 def attends(chip: Chip) -> bool:

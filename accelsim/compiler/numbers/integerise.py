@@ -267,15 +267,11 @@ class Rise:
 
     def _can_rise(self, before: Node, name: str) -> bool:
         """Return whether a Quantize of ``name``, made by ``before``, may go above ``before`` and gains by that."""
-        return self._passes(before, name) and any(
-            self._absorbs(before.inputs[slot]) for slot in data_of(before)
-        )
+        return self._passes(before, name) and any(self._absorbs(before.inputs[slot]) for slot in data_of(before))
 
     def _passes(self, before: Node, name: str) -> bool:
         """Return whether a Quantize of ``name``, made by ``before``, may go above ``before``."""
-        return (
-            (moves(before) or before.op in BOUNDS) and len(before.outputs) == 1 and self.wires.uses(name) == 1
-        )
+        return (moves(before) or before.op in BOUNDS) and len(before.outputs) == 1 and self.wires.uses(name) == 1
 
     def _absorbs(self, name: str) -> bool:
         """Return whether the tensor comes, perhaps through moves, from codes or from a product that can give some.
@@ -315,11 +311,7 @@ class Rise:
 
     def _useful(self, node: Node) -> list[Node]:
         """The node, or nothing when it is a Clip to all codes: its readers then read its input."""
-        if (
-            node.op != "Clip"
-            or node.attrs != {"min": None, "max": None}
-            or node.outputs[0] in self.wires.outputs
-        ):
+        if node.op != "Clip" or node.attrs != {"min": None, "max": None} or node.outputs[0] in self.wires.outputs:
             return [node]
         self.wires.rewire(node.outputs[0], node.inputs[0])
         return []

@@ -103,9 +103,7 @@ class Matcher:
     def source(self, name: str) -> str:
         """The codes behind a constant that is dequantised, else the name itself."""
         node = self.wires.maker(name)
-        constant = (
-            node is not None and node.op == "Dequantize" and self.graph.tensors[node.inputs[0]].is_constant
-        )
+        constant = node is not None and node.op == "Dequantize" and self.graph.tensors[node.inputs[0]].is_constant
         return node.inputs[0] if node is not None and constant else name
 
     def channels(self, node: Node) -> tuple[int, int]:
@@ -133,9 +131,7 @@ class Matcher:
         b = self.graph.tensors[product.b.name]
         axis = channels_of(product.node, b)
         others = tuple(index for index in range(len(b.shape)) if index != axis)
-        depth = (
-            b.elements // b.shape[axis] if b.is_constant else b.shape[-1 if is_turned(product.node) else -2]
-        )
+        depth = b.elements // b.shape[axis] if b.is_constant else b.shape[-1 if is_turned(product.node) else -2]
         bias = 0
         if product.bias:
             bias = int(np.max(np.abs(self.bias_codes(product).astype(np.int64)), initial=0))

@@ -149,9 +149,7 @@ class Moves:
 
     def _constant(self, node: Node, made: dict[str, Node]) -> list[Node]:
         """A move of constants that are dequantised otherwise is a float constant; any other node is left."""
-        before = (
-            made.get(node.inputs[0]) if moves(node) and len(node.inputs) == len(node.outputs) == 1 else None
-        )
+        before = made.get(node.inputs[0]) if moves(node) and len(node.inputs) == len(node.outputs) == 1 else None
         if before is None or before.op != "Dequantize" or node.outputs[0] in self._outputs:
             return [node]
         source = self.graph.tensors[before.inputs[0]]
@@ -162,16 +160,20 @@ class Moves:
 
     def _coded(self, node: Node, codes: list[Codes]) -> list[Node]:
         """The move on codes, and a Dequantize behind each output."""
-        outs = [edit.add_tensor(self.graph, f"{out}.{codes[0].dtype}", self.graph.tensors[out].shape,
-                                codes[0].dtype) for out in node.outputs]  # fmt: skip
+        outs = [
+            edit.add_tensor(self.graph, f"{out}.{codes[0].dtype}", self.graph.tensors[out].shape, codes[0].dtype)
+            for out in node.outputs
+        ]
         axis = codes[0].axis
-        after = Codes("", codes[0].dtype, codes[0].scale, codes[0].zero,
-                      None if axis is None else list(node.attrs["perm"]).index(axis))  # fmt: skip
+        after = Codes(
+            "",
+            codes[0].dtype,
+            codes[0].scale,
+            codes[0].zero,
+            None if axis is None else list(node.attrs["perm"]).index(axis),
+        )
         moved = on_codes(self.graph, node, [given.name for given in codes], outs, codes[0])
-        if (
-            self.graph.tensors[codes[0].name].is_constant
-            and len(outs) == len(codes) == len(moved.inputs) == 1
-        ):
+        if self.graph.tensors[codes[0].name].is_constant and len(outs) == len(codes) == len(moved.inputs) == 1:
             self.graph.tensors[outs[0]].source = partial(_moved, moved, self.graph.tensors[codes[0].name])
             new = []
         else:

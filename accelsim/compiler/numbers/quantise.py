@@ -70,11 +70,7 @@ def quantise(state: State) -> None:
     _store(state)
     weights = CodedWeights(state)
     for node in graph.nodes:
-        if (
-            node.name in operands
-            and operands[node.name].weights_alone
-            and graph.tensors[node.inputs[1]].is_constant
-        ):
+        if node.name in operands and operands[node.name].weights_alone and graph.tensors[node.inputs[1]].is_constant:
             weights.round_alone(node, operands[node.name])
     _in_blocks(state)
     _narrow_caches(state)
@@ -89,9 +85,7 @@ def _settle(state: State, settled: Mapping[str, Operands]) -> None:
         if node.name in settled and unit is not None:
             operands = settled[node.name]
             node.format = operands.mac
-            if (
-                memory_format(operands.activations) != operands.activations
-            ):  # TF32, which memory holds as FP32
+            if memory_format(operands.activations) != operands.activations:  # TF32, which memory holds as FP32
                 node.attrs["emulates"] = operands.activations
             entry = unit.spec.formats[node.format]
             rule = entry.dot or ROUNDING_SUMS.get(entry.accumulate)
@@ -120,13 +114,9 @@ def _note(state: State, formats: Plan) -> str:
                 f"{' and '.join(others)}{where}; products are computed as {' and '.join(kinds)}"
             )
         if emulated:
-            return (
-                f"quantise: values are rounded to {state.dtype}, kept and computed as {' and '.join(kinds)}"
-            )
+            return f"quantise: values are rounded to {state.dtype}, kept and computed as {' and '.join(kinds)}"
         held = _common(formats)
-        rounded = (
-            "" if held == state.dtype else f"; operands are rounded to {state.dtype} as they are multiplied"
-        )
+        rounded = "" if held == state.dtype else f"; operands are rounded to {state.dtype} as they are multiplied"
         return f"quantise: tensors are {held} in every memory, fp32 inside a fused node{rounded}"
     data = "one random batch" if options.ranges_from is None else "the data for ranges"
     method = {"absmax": "max |x|"}.get(options.ranges, options.ranges)
@@ -158,9 +148,7 @@ def _narrow(state: State, formats: Plan) -> None:
             weights = node.inputs[1]
             if graph.tensors[weights].is_constant:
                 own = formats.operands[node.name]
-                chosen.setdefault(
-                    weights, own.stored_weights if own.weights_alone else memory_format(own.weights)
-                )
+                chosen.setdefault(weights, own.stored_weights if own.weights_alone else memory_format(own.weights))
     default = short_float(chip) if serves_narrow(chip, fusion, dtype) else _common(formats)
     names = {*graph.inputs, *(name for node in graph.nodes for name in (*node.inputs, *node.writes) if name)}
     coded = {node.inputs[1] for node in graph.nodes if _has_codes(formats, node)}
@@ -200,9 +188,7 @@ def _narrow_caches(state: State) -> None:
     for past, late in graph.states.items():
         if late in found:
             graph.tensors[past].stored = get(kept).name
-    state.notes.append(
-        f"quantise: {count_of(len(found), 'tensor')} of keys and values kept as {get(kept).name}"
-    )
+    state.notes.append(f"quantise: {count_of(len(found), 'tensor')} of keys and values kept as {get(kept).name}")
 
 
 def _in_blocks(state: State) -> None:

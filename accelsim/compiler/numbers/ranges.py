@@ -46,9 +46,7 @@ UNKNOWN = Range(-1.0, 1.0, 1.0)
 def union(spans: Iterable[Range]) -> Range:
     """The range over several tensors; the mean magnitude is the largest."""
     every = list(spans)
-    return Range(
-        min(span.low for span in every), max(span.high for span in every), max(span.mean for span in every)
-    )
+    return Range(min(span.low for span in every), max(span.high for span in every), max(span.mean for span in every))
 
 
 def affine(span: Range, dtype: str) -> tuple[Array, int]:
@@ -196,9 +194,7 @@ def _count(graph: Graph, data: Mapping[str, Array]) -> int:
         else:
             counts[name] = whole
     if len(set(counts.values()) - {1}) > 1:
-        problems.append(
-            Problem(f"numbers of batches differ: {counts}", "ranges_from", "the same for all inputs")
-        )
+        problems.append(Problem(f"numbers of batches differ: {counts}", "ranges_from", "the same for all inputs"))
     if problems:
         raise UsageError(problems)
     return max(counts.values(), default=1)

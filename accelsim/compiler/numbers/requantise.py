@@ -150,8 +150,9 @@ class Rewriter:
         ]
         single = len(node.writes) == 1
         first, *rest = [*parts, *behind] if single else parts
-        fused = Node(node.name, first.op, first.inputs, first.outputs, first.attrs, rest, node.engine, node.note,
-                     node.format)  # fmt: skip
+        fused = Node(
+            node.name, first.op, first.inputs, first.outputs, first.attrs, rest, node.engine, node.note, node.format
+        )
         for part in (*rest, *behind):
             part.engine = self._functions if multiplied else node.engine
         return [*front, fused] if single else [*front, fused, *behind]
@@ -187,9 +188,7 @@ class Rewriter:
                 if name in self.codes and name not in renamed:
                     renamed[name] = self._real_twin(name)
                     label = f"{part.name}.dequantize.{name}"
-                    result.append(
-                        Node(label, "Dequantize", [name], [renamed[name]], to_real(self.codes[name]))
-                    )
+                    result.append(Node(label, "Dequantize", [name], [renamed[name]], to_real(self.codes[name])))
             part.inputs = [renamed.get(name, name) for name in part.inputs]
             part.outputs = [renamed.get(name, name) for name in part.outputs]
             result.append(part)
@@ -217,9 +216,7 @@ class Rewriter:
         for part in (*bias, *tail):
             part.engine = self._functions
         inputs = [x_name, w_name, *node.inputs[2:]]
-        fused = Node(
-            node.name, node.op, inputs, [product], attrs, [*bias, *tail], node.engine, node.note, node.format
-        )
+        fused = Node(node.name, node.op, inputs, [product], attrs, [*bias, *tail], node.engine, node.note, node.format)
         return [*front, fused]
 
     def _operand(self, node: Node, name: str, dtype: str) -> tuple[list[Node], str, Codes]:
@@ -267,22 +264,13 @@ class Rewriter:
     def _tail(self, node: Node, total: str, rest: list[Node], scale: Array, axis: int | None) -> list[Node]:
         """Return what follows the sums: on codes where only ops that keep their scale follow, else on real numbers."""
         final = self.codes.get(node.writes[0])
-        integers = (
-            self.graph.tensors[total].dtype == "int32" and final is not None and is_integer(final.dtype)
-        )
-        if (
-            final is not None
-            and integers
-            and final.dtype != "int1"
-            and all(self._keeps(part) for part in rest)
-        ):
+        integers = self.graph.tensors[total].dtype == "int32" and final is not None and is_integer(final.dtype)
+        if final is not None and integers and final.dtype != "int1" and all(self._keeps(part) for part in rest):
             multiplier = integer.multiplier_of(scale, 1.0, final.scale)
             return self._requantised(node, total, rest, final, {"multiplier": multiplier, "axis": axis})
         return self._dequantised(node, total, rest, {"scale": scale, "zero_point": 0, "axis": axis})
 
-    def _requantised(
-        self, node: Node, total: str, rest: list[Node], final: Codes, attrs: dict[str, Any]
-    ) -> list[Node]:
+    def _requantised(self, node: Node, total: str, rest: list[Node], final: Codes, attrs: dict[str, Any]) -> list[Node]:
         """Requantize, then the rest on codes."""
         out = node.writes[0]
         if rest:
@@ -301,9 +289,7 @@ class Rewriter:
         """Dequantize, the rest in fp32, Quantize if the result is codes."""
         final, held = node.writes[0], self.codes.get(node.writes[0])
         shape = self.graph.tensors[total].shape
-        real = final if not rest and held is None else edit.add_tensor(
-            self.graph, f"{node.name}.dequantized", shape
-        )  # fmt: skip
+        real = final if not rest and held is None else edit.add_tensor(self.graph, f"{node.name}.dequantized", shape)
         first = Node(f"{node.name}.dequantize", "Dequantize", [total], [real], attrs)
         renamed = {} if held is None else {final: self._real_twin(final) if rest else real}
         if rest:

@@ -134,11 +134,7 @@ def keeps_scale(graph: Graph, part: Node, dtype: str = "int8") -> bool:
 def real_tensors(graph: Graph, node: Node) -> list[str]:
     """Tensors of real numbers, weights and constants aside, that the fused node reads and writes."""
     names = [*node.reads, *node.writes]
-    return [
-        name
-        for name in names
-        if not graph.tensors[name].is_constant and graph.tensors[name].dtype in edit.FLOATS
-    ]
+    return [name for name in names if not graph.tensors[name].is_constant and graph.tensors[name].dtype in edit.FLOATS]
 
 
 def plan(state: State, operands: dict[str, Operands]) -> Plan:
@@ -155,12 +151,7 @@ def plan(state: State, operands: dict[str, Operands]) -> Plan:
     for group in _groups(state.graph, operands):
         if group.on_chip:
             chosen.append((group, _widest(group.wanted) or others))
-    bits = {
-        name: group.code_bits(dtype)
-        for group, dtype in chosen
-        if group.needs_range(dtype)
-        for name in group.names
-    }
+    bits = {name: group.code_bits(dtype) for group, dtype in chosen if group.needs_range(dtype) for name in group.names}
     spans = spans_of.ranges(state.graph, state.options, bits) if bits else {}
     for group, dtype in chosen:
         _settle(result, group, dtype, spans)

@@ -35,11 +35,7 @@ def sparsify(state: State) -> None:
     made: dict[Hashable, str] = {}
     counts = edit.use_counts(state.graph)
     for node in state.graph.nodes:
-        if (
-            node.name not in asked
-            or not is_product(node)
-            or not state.graph.tensors[node.inputs[1]].is_constant
-        ):
+        if node.name not in asked or not is_product(node) or not state.graph.tensors[node.inputs[1]].is_constant:
             continue
         n, m = asked[node.name]
         gemm = gemm_view(state.graph, node)
@@ -132,9 +128,7 @@ def prune(graph: Graph, text: str) -> Graph:
 
 
 def _tell(state: State, whole: int, skipping: Counter[tuple[int, int]], dense: list[str]) -> None:
-    texts = dict.fromkeys(
-        [state.options.sparsity] if state.options.sparsity else state.graph.sparsity.values()
-    )
+    texts = dict.fromkeys([state.options.sparsity] if state.options.sparsity else state.graph.sparsity.values())
     pattern_text, chip = " or ".join(texts), state.chip.name
     note = f"sparsify: {count_of(whole, 'layer', 'is')} {pattern_text} sparse"
     for (n, m), count in skipping.items():

@@ -96,14 +96,11 @@ def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
         resident = f"{unit.name}.weights=resident"
         yield Improvement("weights on the tiles before the run begins", (resident,), ("weights",), 1.0)
     widths = tuple(
-        f"{unit.name}.{way}_width={spell(2 * getattr(spec, f'{way}_width'), 'B')}"
-        for way in ("send", "receive")
+        f"{unit.name}.{way}_width={spell(2 * getattr(spec, f'{way}_width'), 'B')}" for way in ("send", "receive")
     )
     yield Improvement("twice the width of the exchange", widths, ("exchange",), 0.5)
     yield Improvement("half the sync of the tiles", (f"{unit.name}.sync={spec.sync // 2}",), ("sync",), 0.5)
-    overheads = tuple(
-        f"{unit.name}.{name}={getattr(spec, name) // 2}" for name in ("pass_overhead", "thread_overhead")
-    )
+    overheads = tuple(f"{unit.name}.{name}={getattr(spec, name) // 2}" for name in ("pass_overhead", "thread_overhead"))
     yield Improvement("half the overhead of passes and threads", overheads, ("tiles",), REMAPPED)
     for name, buffer in chip.buffers.items():
         twice = (

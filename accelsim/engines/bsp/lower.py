@@ -39,9 +39,7 @@ class StepWriter:
         self.unit: BspUnit = lowering.unit.spec
         self.buffer, self.engine = roles.activations, roles.engine(lowering.unit.name)
         self.memory, self.plan = self._plan()
-        self.memory.keep(
-            region for region in self.memory.live if self.layout.spaces[self.buffer].holds(region)
-        )
+        self.memory.keep(region for region in self.memory.live if self.layout.spaces[self.buffer].holds(region))
 
     def _plan(self) -> tuple[TileMemory, Plan]:
         """The tiles of the core and the plan for them; with the first step all constants get their places, so that no
@@ -55,9 +53,7 @@ class StepWriter:
             found = plan(self.graph, self.memory, self.unit, name, self.lowering.dtype, self.lowering.pins)
             memo[key] = [self.memory, found]
             mine = [node for node in self.graph.nodes if node.engine == name]
-            for constant in dict.fromkeys(
-                each for node in mine for each in self.layout.facts.constants(node)
-            ):
+            for constant in dict.fromkeys(each for node in mine for each in self.layout.facts.constants(node)):
                 region = found.rooms[constant] = self._region(self.graph.tensors[constant])
                 if self.unit.weights == "resident":
                     self.layout.presets[region] = (constant, self.layout.core)
@@ -70,9 +66,7 @@ class StepWriter:
         """
         region = self.layout.on_chip(self.buffer, tensor.name, tensor.nbytes)
         if region is None:
-            self.memory.check(
-                self.node.name, np.arange(self.unit.tiles), -(-tensor.nbytes // self.unit.tiles)
-            )
+            self.memory.check(self.node.name, np.arange(self.unit.tiles), -(-tensor.nbytes // self.unit.tiles))
             free = self.layout.spaces[self.buffer].free_B()
             raise Infeasible(self.node.name, self.buffer, tensor.nbytes, free, f"all of {tensor.name}")
         return region
@@ -148,9 +142,7 @@ class StepWriter:
         reads = {name: self._operand(name, int(shares.sum())) for name in sides}
         tail = Figures()
         if node.epilogue:
-            tail = functions(
-                self.unit, shares, product.out_B, self._jobs(node.epilogue), list(reads.values())
-            )
+            tail = functions(self.unit, shares, product.out_B, self._jobs(node.epilogue), list(reads.values()))
         most_B = int(shares.max()) * product.out_B
         copies_B = max(0, tail.held - most_B)  # of what the tail reads; its results take the place of sums
         last = choice.reduce if choice.partition.k > 1 else choice.multiply
@@ -192,9 +184,14 @@ class StepWriter:
         return [Action(self.engine, op(known), "", node_work(self.graph, self.node).ops)]
 
     def _emit(
-        self, kind: CommandKind, figures: Figures, reads: Sequence[tuple[str, int]], operands: dict[str, int],
-        targets: Sequence[int], actions: Sequence[Action],
-    ) -> None:  # fmt: skip
+        self,
+        kind: CommandKind,
+        figures: Figures,
+        reads: Sequence[tuple[str, int]],
+        operands: dict[str, int],
+        targets: Sequence[int],
+        actions: Sequence[Action],
+    ) -> None:
         """One superstep; the one that writes the results computes the values of the node."""
         layout, node, memory = self.layout, self.node, self.layout.roles.engine(self.buffer)
         activations = tuple((name, operands[name]) for name in layout.facts.activations(node))
@@ -209,11 +206,16 @@ class StepWriter:
             Action(memory, WRITE, out, figures.written),
         ]
         layout.builder.emit(
-            kind, self.engine, self.lowering.index, node.name,
-            Stages(tuple(zip(STAGES, figures, strict=False))), effect,
-            [(region, "src") for region in operands.values()], [(region, "whole") for region in targets],
+            kind,
+            self.engine,
+            self.lowering.index,
+            node.name,
+            Stages(tuple(zip(STAGES, figures, strict=False))),
+            effect,
+            [(region, "src") for region in operands.values()],
+            [(region, "whole") for region in targets],
             [entry for entry in entries if entry.count],
-        )  # fmt: skip
+        )
 
 
 def _kind(node: Node) -> str:
@@ -285,7 +287,12 @@ def _statistics(unit: BspUnit, shares: Ints, row: int) -> Figures:
         return Figures()
     vectors = over(received.max(), unit.vector_width)
     return Figures(
-        unit.sync, int(phase(unit, sent.max(), received.max())), int(in_turn(unit, vectors, 1)),
-        int(sent.sum()), int(received.sum()), int((sent + received).sum()), int(sent.sum()),
+        unit.sync,
+        int(phase(unit, sent.max(), received.max())),
+        int(in_turn(unit, vectors, 1)),
+        int(sent.sum()),
+        int(received.sum()),
+        int((sent + received).sum()),
+        int(sent.sum()),
         int((sent + received).max()),
-    )  # fmt: skip
+    )

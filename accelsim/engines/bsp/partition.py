@@ -50,9 +50,7 @@ class TooSmall(NamedTuple):
     needed_B: int
 
 
-def choose(
-    unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
-) -> Choice | TooSmall:
+def choose(unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()) -> Choice | TooSmall:
     """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
     exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.
 
@@ -77,9 +75,7 @@ class Listed:
     """The partitions of a product as a listing of ``mapping.listed``: rows of parts along ``AXES``. ``least``: of those
     that do not fit the one that needs least."""
 
-    def __init__(
-        self, unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
-    ) -> None:
+    def __init__(self, unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()) -> None:
         self._unit, self._format, self._product = unit, number_format, product
         self._room_B, self._pinned = room_B, pinned
         self.least: TooSmall | None = None

@@ -115,12 +115,7 @@ class Plan:
 
 
 def plan(
-    graph: Graph,
-    memory: TileMemory,
-    unit: BspUnit,
-    engine: str,
-    dtype: str,
-    pins: Mapping[str, Mapping[str, Any]],
+    graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str, pins: Mapping[str, Mapping[str, Any]]
 ) -> Plan:
     """The products of an engine, on tiles that are still empty; ``pins``: fields of ``Parts`` by node. Raises
     OverCapacity where constants, or a product beside them, do not fit, UsageError for pins that cut it into nothing.
@@ -147,9 +142,7 @@ def plan(
         pinned = tuple(sorted(pins.get(node.name, {}).items()))
         own_B = constants.pop(gemm.b, 0)
         sides_B = sum(
-            graph.tensors[name].nbytes
-            for name in activations(graph, node.reads)
-            if name not in (gemm.a, gemm.b)
+            graph.tensors[name].nbytes for name in activations(graph, node.reads) if name not in (gemm.a, gemm.b)
         )
         beside_B = even(alive[node.name]) + even(sides_B) - even(own_B)  # its part of B is counted with it
         turns, choice = alike_turns(number_format, whole, memory.room_B - even_B - beside_B, pinned)

@@ -31,10 +31,7 @@ class TileFormat(Model):
     n: Side = Field(description="weights along the outputs")
     cycles_per_row: Pace = Field(description="issue slots per streamed row")
     accumulate: str = Field("fp32", description="partial sum format")
-    dot: str | None = Field(
-        None,
-        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
-    )
+    dot: str | None = Field(None, description="[rule of sums](mixed-precision.md); absent: exact, or FP32")
 
     @property
     def macs_per_clock(self) -> Fraction:
@@ -50,10 +47,7 @@ class BspUnit(EngineSpec):
     type: Literal["bsp"] = Field(description="type of the engine")
     tiles: Parts = Field(description="processors with a memory each")
     threads: Parts = Field(description="threads of a tile, which issue in turn")
-    reserve: Bytes | None = Field(
-        None,
-        description="tile memory for code, stacks, exchange programs; absent: nothing",
-    )
+    reserve: Bytes | None = Field(None, description="tile memory for code, stacks, exchange programs; absent: nothing")
     load_width: Width = Field(description="weight bytes per clock into the product unit")
     vector_width: Width = Field(description="bytes of a vector, computed side by side")
     send_width: Width = Field(description="bytes per clock that a tile sends")
@@ -64,8 +58,7 @@ class BspUnit(EngineSpec):
     pass_overhead: Clocks = Field(0, description="clocks per pass beside weights and threads")
     thread_overhead: Clocks = Field(0, description="issue slots per thread and pass beside its rows")
     weights: Literal["loaded", "resident"] = Field(
-        "loaded",
-        description="constants: loaded once during the run, or on the tiles before",
+        "loaded", description="constants: loaded once during the run, or on the tiles before"
     )
     formats: dict[str, TileFormat] = Field(min_length=1, description="operand formats, preferred first")
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
@@ -92,9 +85,7 @@ def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> 
     buffer = chip.buffers[holders[0]]
     if buffer.parts != unit.tiles:
         what = f"{buffer.parts or 1} parts for {unit.tiles} tiles"
-        yield Finding(
-            chip.path_to("memories", holders[0], "parts"), what, f"{unit.tiles}, the memory of each"
-        )
+        yield Finding(chip.path_to("memories", holders[0], "parts"), what, f"{unit.tiles}, the memory of each")
     elif unit.room_B(buffer) <= 0:
         most = show(buffer.part_B, "B", binary=True)
         yield Finding((*path, "reserve"), "leaves nothing of a tile for data", f"less than {most}")

@@ -182,9 +182,7 @@ def in_turn(unit: BspUnit, items: Ints, slots: Ints | int, overhead: int = 0) ->
     return unit.threads * (overhead + ceil(items, unit.threads) * slots)
 
 
-def supersteps(
-    unit: BspUnit, number_format: str, product: Product, parts: Partitions
-) -> tuple[Superstep, Superstep]:
+def supersteps(unit: BspUnit, number_format: str, product: Product, parts: Partitions) -> tuple[Superstep, Superstep]:
     """Multiply and reduce of a product under each of many partitions."""
     row = unit.formats[number_format]
     part = largest_part(row, product, parts)
@@ -233,9 +231,7 @@ def _multiply(unit: BspUnit, row: TileFormat, product: Product, parts: Partition
         compute=part.g * part.n_blocks * part.k_blocks * one_pass,
         sent=a.there * product.a_B + b_sent * product.b_B,
         received=a.received * product.a_B + b_received * product.b_B,
-        read=groups * M * K * blocks[0] * product.a_B
-        + b_all * parts.m * product.b_B
-        + sums * (blocks[1] - parts.k),
+        read=groups * M * K * blocks[0] * product.a_B + b_all * parts.m * product.b_B + sums * (blocks[1] - parts.k),
         written=sums * blocks[1] + 0 * parts.k,
         held=a.most * product.a_B + b_part * product.b_B + part.g * part.m * part.n * product.sum_B,
     )

@@ -51,9 +51,7 @@ def needed(operand: Operand, shares: Ints) -> Ints:
     return mine * operand.element_B
 
 
-def functions(
-    unit: BspUnit, shares: Ints, element_B: int, jobs: Sequence[Job], operands: Sequence[Operand]
-) -> Figures:
+def functions(unit: BspUnit, shares: Ints, element_B: int, jobs: Sequence[Job], operands: Sequence[Operand]) -> Figures:
     """Exchange and computation of one function after the other, on tiles with such shares of the results; no sync.
     ``held``: results, and copies of the operands that are not there.
     """

@@ -18,15 +18,7 @@ SEND = ActionName("exchange", "send")
 """Ledger action: bytes that tiles send into the exchange."""
 REASONS = (
     Reason("tiles", "tiles", "computing in the slowest tile", "tiles", "#225ea8", computing=True),
-    Reason(
-        "exchange",
-        "exchange",
-        "the exchange between tiles",
-        "exchange between tiles",
-        "#41b6c4",
-        "////",
-        True,
-    ),
+    Reason("exchange", "exchange", "the exchange between tiles", "exchange between tiles", "#41b6c4", "////", True),
     Reason("sync", "sync", "tiles waiting for each other", "sync of tiles", "#253494", "....", True),
 )
 CATEGORIES = (Category("MAC", "#0072b2"), Category("exchange", "#41b6c4", "////"))

@@ -47,9 +47,7 @@ def lower_host(layout: Layout, op: int, node: Node) -> None:
 def _state_of(layout: Layout, node: Node) -> str:
     """The next value of the state that a conversion before or after the run makes codes or numbers, '' for no state."""
     graph = layout.graph
-    return graph.states.get(node.outputs[0]) or (
-        node.inputs[0] if node.inputs[0] in layout.facts.staying else ""
-    )
+    return graph.states.get(node.outputs[0]) or (node.inputs[0] if node.inputs[0] in layout.facts.staying else "")
 
 
 def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:

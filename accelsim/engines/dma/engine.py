@@ -21,10 +21,16 @@ class Dma(EngineType):
     rank = 4
     reasons = (
         Reason("transfer", "{resource} ({operand})", "moving {operand} ({resource})", "", ""),
-        Reason("latency", "{resource} latency", "the latency of {resource}", "latency of memories and links", "#e7298a",
-               "xxxx"),
+        Reason(
+            "latency",
+            "{resource} latency",
+            "the latency of {resource}",
+            "latency of memories and links",
+            "#e7298a",
+            "xxxx",
+        ),
         Reason("requests", "requests ({resource})", "issuing requests ({resource})", "requests", "#bdb76b", "++++"),
-    )  # fmt: skip
+    )
     pieces = (
         ("transfer", "data move, as fast as the memory or the link before it allows"),
         ("latency", "a request is under way, no data yet"),
@@ -97,11 +103,11 @@ def _route(chip: Chip, engine: str, memory: str, by_link: bool, by_cache: bool) 
     before = link_name(link) or memory
     asked = (Activity("requests", memory),)
     moving = (
-        Activity("latency", before), Activity("latency", memory), Activity("transfer", before if by_link else memory)
-    )  # fmt: skip
-    return _Route(
-        (Activity("requests", engine), *asked), asked, moving, int(link.latency * FS_PER_S) if link else 0
+        Activity("latency", before),
+        Activity("latency", memory),
+        Activity("transfer", before if by_link else memory),
     )
+    return _Route((Activity("requests", engine), *asked), asked, moving, int(link.latency * FS_PER_S) if link else 0)
 
 
 def _history(route: _Route, cause: Cause, queued: int, asked: int, served: Served) -> History:

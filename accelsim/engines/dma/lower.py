@@ -29,7 +29,5 @@ def lower_append(layout: Layout, op: int, node: Node) -> None:
         effect = Effect("append", operands=((name, source),), tensor=out, last=True)
         fs = host_fs(layout.roles.chip.host, graph, node, 2 * new.nbytes)
         actions = [Action(HOST_OWN_MEMORY, way, out, new.nbytes) for way in WAYS]
-        builder.emit(
-            "Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions
-        )
+        builder.emit("Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions)
     layout.places[out] = Place(home=home)

@@ -47,14 +47,10 @@ def side_B(conv: Conv, mapping: Mapping, sides: list[Tensor]) -> int:
     return sum(side.size_B(min(words, side.elements)) for side in sides)
 
 
-def _chosen(
-    step: Lowering, conv: Conv, array: Geometry, sides: list[Tensor], write: Writer[Mapping]
-) -> Chosen:
+def _chosen(step: Lowering, conv: Conv, array: Geometry, sides: list[Tensor], write: Writer[Mapping]) -> Chosen:
     """The best mapping whose psums and ifmaps leave room for a tile of each side; alike steps choose once."""
     pins = tuple(sorted(step.pinned.items()))
-    key: Hashable = (
-        type(step.unit.spec).__name__, conv, array, tuple(side.size_B(1) for side in sides), pins,
-    )  # fmt: skip
+    key: Hashable = (type(step.unit.spec).__name__, conv, array, tuple(side.size_B(1) for side in sides), pins)
     known: list[Chosen] = step.memo.setdefault(key, [])
     if not known:
         best = _best(step, conv, array, sides)
@@ -108,9 +104,7 @@ def choose(
         return np.maximum(found.clocks, memory), found.clocks, found.counts.dram
 
     few = None if pinned else candidates
-    return least(
-        conv, array, Legal(conv, array, Objective(slower, least_clocks), pinned, few), effort, leaders
-    )
+    return least(conv, array, Legal(conv, array, Objective(slower, least_clocks), pinned, few), effort, leaders)
 
 
 def candidates(conv: Conv, array: Geometry) -> Iterator[Mappings]:

@@ -82,9 +82,7 @@ class Costing:
 
     def _actions(self, kind: Passes, loads: bool) -> tuple[Action, ...]:
         """Entries of a part; only the one that ``loads`` has those of the filters."""
-        found = {
-            name: int(words[0]) for name, words in pass_counts(self.conv, self.mapping.many(), kind).items()
-        }
+        found = {name: int(words[0]) for name, words in pass_counts(self.conv, self.mapping.many(), kind).items()}
         if not loads:
             found |= dict.fromkeys(FILTERS, 0)
         a, b, out = self.a, self.b, self.out

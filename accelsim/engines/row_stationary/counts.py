@@ -65,9 +65,7 @@ class Counts(Generic[Number]):
     @property
     def glb(self) -> Number:
         """Accesses of the global buffer."""
-        reads: Number = (
-            self.glb_ifmap_reads + self.glb_filter_reads + self.glb_psum_reads + self.glb_ofmap_reads
-        )
+        reads: Number = self.glb_ifmap_reads + self.glb_filter_reads + self.glb_psum_reads + self.glb_ofmap_reads
         writes: Number = self.glb_ifmap_writes + self.glb_filter_writes + self.glb_psum_writes
         return reads + writes
 
@@ -119,6 +117,4 @@ def layer_counts(conv: Conv, maps: Mappings) -> Counts[Ints]:
 
 def counts(conv: Conv, mapping: Mapping) -> Counts[int]:
     """Accesses of a layer under one legal mapping."""
-    return Counts(
-        **{name: int(words[0]) for name, words in layer_counts(conv, mapping.many()).as_dict().items()}
-    )
+    return Counts(**{name: int(words[0]) for name, words in layer_counts(conv, mapping.many()).as_dict().items()})

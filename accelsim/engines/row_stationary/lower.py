@@ -113,9 +113,7 @@ class Passes:
         self.sides = {name: self._home(name) for name in reads.sides}
         while layout.spill(self.op, ()):
             pass
-        self.room: Room = take_room(
-            layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides]
-        )
+        self.room: Room = take_room(layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides])
         self._load_parameters(reads.parameters)
         self.result = layout.result(self.out.name)
         layout.places[self.out.name] = Place(home=self.result)
@@ -136,9 +134,7 @@ class Passes:
         size_B = sum(self._tensor(name).nbytes for name in constants)
         self.parameters = [layout.off_chip(unit, f"{self.node.name} parameters", size_B)]
         sources = [home for name in constants if (home := layout.place(name).home) is not None]
-        layout.transfers.load_parameters(
-            self.op, sources, self.parameters[0], layout.roles.weights_home, size_B
-        )
+        layout.transfers.load_parameters(self.op, sources, self.parameters[0], layout.roles.weights_home, size_B)
 
     def _check_size(self) -> None:
         """TooLarge before the first pass is written, when all of them are more commands than the limits allow."""
@@ -200,10 +196,16 @@ class Passes:
         self, tile: Tile, a: int, b: int, acc: int, role: str, work: Cycles, actions: tuple[Action, ...]
     ) -> None:
         self.layout.builder.emit(
-            "MatMul", self.layout.roles.products, self.op, self.node.name, work,
+            "MatMul",
+            self.layout.roles.products,
+            self.op,
+            self.node.name,
+            work,
             Effect("product", tile, ((self.a.name, a), (self.b.name, b))),
-            [(b, "w"), (a, "a")], [(acc, role)], actions,
-        )  # fmt: skip
+            [(b, "w"), (a, "a")],
+            [(acc, role)],
+            actions,
+        )
 
     def _finish(self, tile: Tile, acc: int) -> None:
         """The psums of a tile leave through the functions that follow, at the pace of the memory."""
@@ -215,17 +217,20 @@ class Passes:
         sides = {name: self._side(name, tile, count) for name in self.sides}
         memory, size_B = layout.builder.regions[self.result].memory, self.out.size_B(count)
         entries = transfer_actions(roles, memory, self.out.name, size_B, True)
-        entries.append(
-            Action(roles.engine(roles.activations), READ, self.out.name, self.costing.sums_B(count))
-        )
+        entries.append(Action(roles.engine(roles.activations), READ, self.out.name, self.costing.sums_B(count)))
         if self._functions():
             entries.append(Action(self._functions(), op("fp32"), "", count * len(self.node.epilogue)))
         layout.builder.emit(
-            "Store", roles.store_engine(memory), self.op, f"store {self.out.name}", Transfer(memory, size_B, True),
+            "Store",
+            roles.store_engine(memory),
+            self.op,
+            f"store {self.out.name}",
+            Transfer(memory, size_B, True),
             Effect("epilogue", tile, tuple(sides.items()), self.out.name, last),
             [(acc, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
-            [(self.result, PIECE[first, last])], entries,
-        )  # fmt: skip
+            [(self.result, PIECE[first, last])],
+            entries,
+        )
 
     def _side(self, name: str, tile: Tile, count: int) -> int:
         """The Load of the part of another operand of these functions that meets a tile of psums."""
@@ -256,9 +261,7 @@ class Room:
 
     def ring(self, buffer: str, name: str, size_B: int, count: int = 1) -> Ring:
         """Return so many new slots. Raises Infeasible where there is no room."""
-        ring, regions = self.layout.slots.ring(
-            buffer, self.step, name, size_B, count, self.tile, parted=False
-        )
+        ring, regions = self.layout.slots.ring(buffer, self.step, name, size_B, count, self.tile, parted=False)
         self.taken.append((buffer, regions))
         return ring
 
@@ -291,7 +294,5 @@ def take_room(layout: Layout, step: str, costing: Costing, sides: list[Tensor]) 
     for side in sides:
         room.sides[side.name] = room.ring(glb, f"side {side.name}", side_B(conv, maps, [side]))
     size_B = costing.b.size_B(of_pass * channels * conv.R * conv.S)
-    room.filters = room.ring(
-        weights, "filters", size_B, max(1, min(2, roles.buffer(weights).capacity // size_B))
-    )
+    room.filters = room.ring(weights, "filters", size_B, max(1, min(2, roles.buffer(weights).capacity // size_B)))
     return room

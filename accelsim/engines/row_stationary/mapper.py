@@ -69,8 +69,14 @@ class Legal:
     """Legal mappings as a listing of ``mapping.listed``: rows of the fields of ``Mapping``. ``few`` gives those that
     are likely, all where there are none."""
 
-    def __init__(self, conv: Conv, array: Geometry, objective: Objective, pinned: Table[str, Any] | None = None,
-                 few: Callable[[Conv, Geometry], Iterator[Mappings]] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        conv: Conv,
+        array: Geometry,
+        objective: Objective,
+        pinned: Table[str, Any] | None = None,
+        few: Callable[[Conv, Geometry], Iterator[Mappings]] | None = None,
+    ) -> None:
         self._conv, self._array, self._objective = conv, array, objective
         self._pinned, self._few = pinned, few
 
@@ -142,9 +148,7 @@ def mappings(conv: Conv, array: Geometry, pinned: Table[str, Any] | None = None)
             yield chunk
 
 
-def _with_blocks(
-    conv: Conv, n: int, q: int, r: int, e: Ints, p: Ints, t: Ints, filters: int | None
-) -> Mappings:
+def _with_blocks(conv: Conv, n: int, q: int, r: int, e: Ints, p: Ints, t: Ints, filters: int | None) -> Mappings:
     """Each of many (e, p, t) with each size of the blocks of filters, or with so many ``filters``."""
     sizes = {
         taken: _blocks(conv.M, taken) if filters is None else np.array([filters], np.int64)
@@ -157,16 +161,12 @@ def _with_blocks(
     return Mappings(m, np.full_like(m, n), e, p, np.full_like(m, q), np.full_like(m, r), t)
 
 
-def least(
-    conv: Conv, array: Geometry, legal_ones: Legal, effort: str | float = "best", leaders: int = 1
-) -> Least:
+def least(conv: Conv, array: Geometry, legal_ones: Legal, effort: str | float = "best", leaders: int = 1) -> Least:
     """Return the legal mappings with the lowest objective, so many; the first of equals. ``effort``: see
     ``mapping.listed.solve_listed``. Raises Infeasible where there is none."""
     solved = solve_listed(legal_ones, effort, leaders=leaders)
     if not solved.leaders:
-        raise Infeasible(
-            f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array)
-        )
+        raise Infeasible(f"a convolution of {conv.R} x {conv.S}", "the array", 0, 0, "of one row", _why(conv, array))
     return Least([Mapping(*leader.choices) for leader in solved.leaders], solved.tried)
 
 

@@ -80,9 +80,7 @@ class Conv:
     def __post_init__(self) -> None:
         _positive(self, tuple(field.name for field in fields(self)))
         if self.R > self.H or self.S > self.W:
-            raise UsageError(
-                f"a filter of {self.R} x {self.S} is larger than the ifmap of {self.H} x {self.W}"
-            )
+            raise UsageError(f"a filter of {self.R} x {self.S} is larger than the ifmap of {self.H} x {self.W}")
 
     @property
     def E(self) -> int:

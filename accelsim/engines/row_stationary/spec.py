@@ -24,10 +24,7 @@ class RowFormat(Model):
     """One operand format of the PEs: one multiply-accumulate per clock each."""
 
     accumulate: str = Field("int32", description="partial sum format")
-    dot: str | None = Field(
-        None,
-        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
-    )
+    dot: str | None = Field(None, description="[rule of sums](mixed-precision.md); absent: exact, or FP32")
 
 
 class RowStationary(EngineSpec):
@@ -68,15 +65,11 @@ def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) ->
         yield Finding(chip.path_to("memories", sums, "holds"), what, "one buffer for both")
     if filters in (shared, sums):
         yield Finding(
-            chip.path_to("memories", filters, "holds"),
-            "weights live beside activations",
-            "a buffer of their own",
+            chip.path_to("memories", filters, "holds"), "weights live beside activations", "a buffer of their own"
         )
     for name in {shared: None, filters: None}:
         if chip.buffers[name].slots is not None:
-            yield Finding(
-                chip.path_to("memories", name, "slots"), "fixed slots, and tiles of any size", "no slots"
-            )
+            yield Finding(chip.path_to("memories", name, "slots"), "fixed slots, and tiles of any size", "no slots")
 
 
 SPEC = RowStationary

@@ -12,22 +12,27 @@ LOAD, STEPS = "pass_load", "pass_steps"
 HOP = ActionName("pe_network", "hop")
 REASONS = (
     Reason(STEPS, "compute", "computing in the PE array", "steps of passes", "#2a6f97", computing=True),
-    Reason(LOAD, "loading PEs", "loading filters and first windows into the PEs", "loading PEs", "#89c2d9", "////",
-           True),
-)  # fmt: skip
+    Reason(
+        LOAD, "loading PEs", "loading filters and first windows into the PEs", "loading PEs", "#89c2d9", "////", True
+    ),
+)
 PIECES = (
     (STEPS, "the PEs multiply, or wait for the networks of the array"),
     (LOAD, "filters and first windows of a processing pass go into the PEs"),
 )
 CATEGORIES = (
-    Category("MAC", "#0072b2"), Category("PE registers", "#56b4e9", "////"), Category("PE network", "#003f63", "----")
-)  # fmt: skip
+    Category("MAC", "#0072b2"),
+    Category("PE registers", "#56b4e9", "////"),
+    Category("PE network", "#003f63", "----"),
+)
 REGISTERS = {"ifmap": "ifmap registers", "filter": "filter registers", "psum": "psum registers"}
 """Registers of a PE: prefix of their actions -> what they are called."""
 NETWORKS = {
-    ActionName("bus", "ifmap"): "the bus of ifmaps", ActionName("bus", "filter"): "the bus of filters",
-    ActionName("bus", "psum"): "the buses of psums", HOP: "psums from PE to PE",
-}  # fmt: skip
+    ActionName("bus", "ifmap"): "the bus of ifmaps",
+    ActionName("bus", "filter"): "the bus of filters",
+    ActionName("bus", "psum"): "the buses of psums",
+    HOP: "psums from PE to PE",
+}
 
 
 def register(kind: str, way: str) -> ActionName:

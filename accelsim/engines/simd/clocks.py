@@ -10,13 +10,7 @@ from accelsim.spec.chip import Chip
 
 
 def vector_clocks(
-    chip: Chip,
-    unit: VectorUnit,
-    functions: list[tuple[str, int]],
-    read_B: int,
-    write_B: int,
-    source: str,
-    target: str,
+    chip: Chip, unit: VectorUnit, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str
 ) -> int:
     """Clocks of the vector unit for functions on so many elements each, or what the two buffers can move in that time.
 

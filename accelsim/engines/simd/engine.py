@@ -18,9 +18,7 @@ class Simd(Clocked):
     type = "simd"
     title = "the vector unit"
     rank = 2
-    reasons = (
-        Reason("vector", "{resource} unit", "the {resource} unit", "vector unit", "#cc79a7", "....", True),
-    )
+    reasons = (Reason("vector", "{resource} unit", "the {resource} unit", "vector unit", "#cc79a7", "....", True),)
     categories = (Category("vector unit", "#cc79a7", "...."),)
     pieces = (("vector", "the vector unit works"),)
     hue = "purple"
@@ -47,10 +45,7 @@ class Simd(Clocked):
         """More lanes, fused functions that follow each other within a clock."""
         keys = ("vector",)
         yield Improvement(
-            f"twice the lanes of {self.called(unit)}",
-            (f"{unit.name}.lanes={2 * unit.spec.lanes}",),
-            keys,
-            0.5,
+            f"twice the lanes of {self.called(unit)}", (f"{unit.name}.lanes={2 * unit.spec.lanes}",), keys, 0.5
         )
         if not unit.spec.chained:
             chained = f"fused functions of {self.called(unit)} in one pass"

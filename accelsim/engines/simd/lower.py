@@ -61,9 +61,7 @@ def _load_parameters(layout: Layout, op: int, node: Node, unit: Unit) -> list[tu
     if not constants:
         return []
     tensors = layout.graph.tensors
-    used = sum(
-        tensor.elements for tensor in layout.graph.outs(node)
-    )  # of a table, only the rows that are gathered
+    used = sum(tensor.elements for tensor in layout.graph.outs(node))  # of a table, only the rows that are gathered
     size = sum(min(tensors[name].nbytes, tensors[name].size_B(used)) for name in constants)
     homes = [home for name in constants if (home := layout.place(name).home) is not None]
     memory = layout.builder.regions[homes[0]].memory
@@ -80,9 +78,7 @@ def _at_once(
     for name in names:
         if not layout.load_whole(op, name):
             tensor = layout.graph.tensors[name]
-            raise Infeasible(
-                node.name, buffer, tensor.nbytes, layout.spaces[buffer].free_B(), f"all of {name}"
-            )
+            raise Infeasible(node.name, buffer, tensor.nbytes, layout.spaces[buffer].free_B(), f"all of {name}")
         chip = layout.place(name).chip
         assert chip is not None
         operands.append((name, chip))
@@ -161,20 +157,22 @@ class ChunkedStep:
         reads = [(self.rings[name][chunk % 2], "src") for name in streamed]
         reads += [(region, "src") for region in sources.values()]
         layout.builder.emit(
-            "Vector", layout.roles.engine(self.unit.name), self.op, self.node.name,
+            "Vector",
+            layout.roles.engine(self.unit.name),
+            self.op,
+            self.node.name,
             node_clocks(layout, self.node, self.names, self.unit, chunks),
             Effect("node" if last else "none", operands=tuple(sources.items()), last=last),
-            [*reads, *self.parameters], [(self.rings[out.name][chunk % 2], "whole") for out in outs],
+            [*reads, *self.parameters],
+            [(self.rings[out.name][chunk % 2], "whole") for out in outs],
             node_actions(layout, self.node, self.names, self.unit, chunks),
-        )  # fmt: skip
+        )
 
     def _store(self, chunk: int, chunks: int, out: Tensor, target: int) -> None:
         slot, last = self.rings[out.name][chunk % 2], chunk == chunks - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         size, offset = _chunk_B(out.nbytes, chunk, chunks), _chunk_from(out.nbytes, chunk, chunks)
-        self.layout.transfers.store(
-            self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset
-        )
+        self.layout.transfers.store(self.op, slot, target, out.name, size, effect, PIECE[chunk == 0, last], offset)
 
 
 def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunks: int) -> list[Action]:
@@ -183,9 +181,7 @@ def node_actions(layout: Layout, node: Node, names: list[str], unit: Unit, chunk
     buffer = roles.engine(roles.activations)
     entries = [Action(buffer, READ, name, round(graph.tensors[name].nbytes / chunks)) for name in names]
     entries += [Action(buffer, WRITE, out.name, round(out.nbytes / chunks)) for out in graph.outs(node)]
-    entries.append(
-        Action(roles.engine(unit.name), op("fp32"), "", round(node_work(graph, node).ops / chunks))
-    )
+    entries.append(Action(roles.engine(unit.name), op("fp32"), "", round(node_work(graph, node).ops / chunks)))
     return [entry for entry in entries if entry.count]
 
 

@@ -24,9 +24,7 @@ class VectorUnit(EngineSpec):
     latency: Clocks = Field(0, description="clocks from the first operand to the first result")
     chained: bool = Field(False, description="fused functions follow each other within a clock")
     requantisation: Literal["fp32", "fixed_point"] = Field(
-        "fp32",
-        description="how sums become codes: times an FP32 number, or integer multiplication and rounding "
-        "shift",
+        "fp32", description="how sums become codes: times an FP32 number, or integer multiplication and rounding shift"
     )
     functions: Annotated[dict[str, Pace], FUNCTIONS] = Field(
         description="op or [family](#families) -> clocks per element and lane; `none`: not this op. An op "

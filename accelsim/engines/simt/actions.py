@@ -59,23 +59,26 @@ def product_actions(spec: Simt, units: Units, product: Product, kernel: Kernel, 
     sums = ceil(blocks * steps * sums_B(spec, shape, product.format))
     multiplied = max(macs, int(blocks * shape.m * shape.n * computed * kernel.multiplied))
     counts = {
-        mac(product.format): macs, SKIPPED: dense - macs, PADDING: multiplied - macs,
-        ActionName(AROUND, product.format): multiplied, **near_actions(a + b, shared, shared + sums),
-    }  # fmt: skip
+        mac(product.format): macs,
+        SKIPPED: dense - macs,
+        PADDING: multiplied - macs,
+        ActionName(AROUND, product.format): multiplied,
+        **near_actions(a + b, shared, shared + sums),
+    }
     return _entries(units, product, counts, a, b)
 
 
 def near_actions(written_B: int, read_B: int, registers_B: int) -> dict[ActionName, int]:
     """Return the bytes of shared memory, and of registers, which are written and read."""
     return {
-        ActionName("shared", WRITE): written_B, ActionName("shared", READ): read_B,
-        ActionName("register", WRITE): registers_B, ActionName("register", READ): registers_B,
-    }  # fmt: skip
+        ActionName("shared", WRITE): written_B,
+        ActionName("shared", READ): read_B,
+        ActionName("register", WRITE): registers_B,
+        ActionName("register", READ): registers_B,
+    }
 
 
-def _entries(
-    units: Units, product: Product, counts: Mapping[ActionName, int], a: int, b: int
-) -> list[Action]:
+def _entries(units: Units, product: Product, counts: Mapping[ActionName, int], a: int, b: int) -> list[Action]:
     """Entries of the multiprocessors, and of so many bytes of both operands that come from L2."""
     entries = [Action(units.engine, name, "", count) for name, count in counts.items()]
     entries += [Action(units.cache, READ, product.a.name, a), Action(units.cache, READ, product.b.name, b)]
@@ -88,11 +91,7 @@ def _direct_actions(units: Units, product: Product, tile: Tile) -> list[Action]:
     macs = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
     a, b = (ceil(Fraction(tensor.nbytes * macs, product.gemm.macs)) for tensor in (product.a, product.b))
     read = ceil(macs * sum(operands_B(product.format)))
-    counts = {
-        mac(product.format): macs,
-        ActionName(AROUND, OPERATION): macs,
-        **near_actions(a + b, read, read),
-    }
+    counts = {mac(product.format): macs, ActionName(AROUND, OPERATION): macs, **near_actions(a + b, read, read)}
     return _entries(units, product, counts, a, b)
 
 

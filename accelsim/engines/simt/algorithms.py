@@ -67,9 +67,7 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
     share = (seconds[way] - (launch + called(device.spec))) / (times[0][0] - launch)
     name = found.algorithms[way].name
     return [
-        kernel._replace(
-            clocks=ceil(float(share) * kernel.clocks), adds=0, algorithm=name, multiplied=MULTIPLIED[name]
-        )
+        kernel._replace(clocks=ceil(float(share) * kernel.clocks), adds=0, algorithm=name, multiplied=MULTIPLIED[name])
         for kernel in kernels
     ]
 
@@ -84,13 +82,15 @@ def _as_direct(step: Lowering, product: Product, kernels: list[Kernel]) -> list[
     clocks = lanes_clocks(spec, rates, [(DIRECT, multiplied)], moved_B) + fused
     return [
         kernel._replace(
-            clocks=clocks, adds=0, algorithm=DIRECT,
+            clocks=clocks,
+            adds=0,
+            algorithm=DIRECT,
             grid=kernel.grid._replace(times=kernel.grid.times._replace(epilogue=fused)),
         )
         if clocks < kernel.clocks
         else kernel
         for kernel in kernels
-    ]  # fmt: skip
+    ]
 
 
 def _is_thin(gemm: Gemm) -> bool:

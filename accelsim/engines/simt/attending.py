@@ -117,6 +117,9 @@ def _products(spec: Simt, algorithmic: int, name: str, found: Attended) -> dict[
     tiles_B = round(float(found.loaded[0]) * element_B)
     registers_B = WARPS * tiles_B
     return {
-        mac(name): done, SKIPPED: algorithmic - done, PADDING: multiplied - done,
-        ActionName(AROUND, name): multiplied, **near_actions(tiles_B, registers_B, registers_B),
-    }  # fmt: skip
+        mac(name): done,
+        SKIPPED: algorithmic - done,
+        PADDING: multiplied - done,
+        ActionName(AROUND, name): multiplied,
+        **near_actions(tiles_B, registers_B, registers_B),
+    }

@@ -86,12 +86,18 @@ def _backward(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Attended:
     element_B = max(map(float, operands_B(name)))
     queries, keys = batch * tokens * heads * dim, batch * kv * kv_heads * dim
     return Attended(
-        blocks, scores * 5 * dim / float(spec.formats[name].rate),
-        scores * (1 / spec.special + BACKWARD_OPERATIONS / spec.lanes), np.ceil(tokens / KEYS) / steps,
-        np.ones(len(batch)), 5 * batch * kv * heads * seen * dim, element_B * (4 * queries + 4 * keys),
-        AROUND_BACKWARD_B * queries, blocks * 2 * seen * dim + 2 * keys, np.ones(len(batch), bool),
+        blocks,
+        scores * 5 * dim / float(spec.formats[name].rate),
+        scores * (1 / spec.special + BACKWARD_OPERATIONS / spec.lanes),
+        np.ceil(tokens / KEYS) / steps,
+        np.ones(len(batch)),
+        5 * batch * kv * heads * seen * dim,
+        element_B * (4 * queries + 4 * keys),
+        AROUND_BACKWARD_B * queries,
+        blocks * 2 * seen * dim + 2 * keys,
+        np.ones(len(batch), bool),
         np.full(len(batch), BEFORE_AND_AFTER),
-    )  # fmt: skip
+    )
 
 
 def _cut(spec: Simt, rates: ChipRates, name: str, columns: Mapping[str, Floats]) -> Attended:
@@ -102,10 +108,13 @@ def _cut(spec: Simt, rates: ChipRates, name: str, columns: Mapping[str, Floats])
     for parts in PARTS:
         share = np.ceil(steps / parts) / steps
         found = whole._replace(
-            blocks=whole.blocks * parts, multiplying=whole.multiplying * share, softmax=whole.softmax * share,
-            parts=whole.parts * parts, joined_B=2 * parts * queries * 4 * float(parts > 1),
+            blocks=whole.blocks * parts,
+            multiplying=whole.multiplying * share,
+            softmax=whole.softmax * share,
+            parts=whole.parts * parts,
+            joined_B=2 * parts * queries * 4 * float(parts > 1),
             others=np.where(columns["tokens"] < LEAST_ROWS, 1.0, float(parts > 1)),
-        )  # fmt: skip
+        )
         fits = parts <= np.minimum(spec.multiprocessors, steps)
         tried.append(found)
         seconds.append(np.where(fits, attention_times(spec, rates, name, found).seconds, np.inf))

@@ -151,28 +151,33 @@ def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Pr
     way = sizes["backward"].astype(int)
     x, weights, y = (size * element_B for size in (n * c * h * w, k * c * r * s, n * k * p * q))
     found = _products(
-        np.choose(way, (n * p * q, n * h * w, k)), np.choose(way, (k, c, deep * r * s)),
+        np.choose(way, (n * p * q, n * h * w, k)),
+        np.choose(way, (k, c, deep * r * s)),
         np.ceil(np.choose(way, (deep * r * s, k * r * s / stride**2, n * p * q))),
-        np.choose(way, (x, y, x)), np.choose(way, (weights, weights, y)), np.choose(way, (y, x, weights)),
-    )  # fmt: skip
+        np.choose(way, (x, y, x)),
+        np.choose(way, (weights, weights, y)),
+        np.choose(way, (y, x, weights)),
+    )
     beyond = (p > (h - r) // stride + 1) | (q > (w - s) // stride + 1) | (stride > 1)
     kind = 1.0 + POINT * ((r == 1) & (s == 1) & beyond) + STRIDED * (stride > 1)
     return found._replace(kind=np.where(way == OF_FILTERS, 0.0, kind))
 
 
-def _winograd(
-    sizes: Mapping[str, Floats], implicit: Products, fits: Bools, element_B: float
-) -> list[Algorithm]:
+def _winograd(sizes: Mapping[str, Floats], implicit: Products, fits: Bools, element_B: float) -> list[Algorithm]:
     """Both of Winograd's."""
     n, c, h, w, k, _, _, p, q = (sizes[key] for key in COLUMNS[:9])
     way, none = sizes["backward"].astype(int), np.zeros(len(n))
     tiles = n * np.ceil(p / 4) * np.ceil(q / 4)
     inputs, outputs, filters = (POINTS_4X4 * size * element_B for size in (tiles * c, tiles * k, c * k))
     large = _products(
-        np.choose(way, (tiles, tiles, k)), np.choose(way, (k, c, c)), np.choose(way, (c, k, tiles)),
-        np.choose(way, (inputs, outputs, inputs)), np.choose(way, (filters, filters, outputs)),
-        np.choose(way, (outputs, inputs, filters)), POINTS_4X4,
-    )  # fmt: skip
+        np.choose(way, (tiles, tiles, k)),
+        np.choose(way, (k, c, c)),
+        np.choose(way, (c, k, tiles)),
+        np.choose(way, (inputs, outputs, inputs)),
+        np.choose(way, (filters, filters, outputs)),
+        np.choose(way, (outputs, inputs, filters)),
+        POINTS_4X4,
+    )
     fused = implicit._replace(density=implicit.density * SAVED_2X2)
     moved = n * c * h * w + n * k * p * q + (inputs + outputs) / element_B
     return [
@@ -220,9 +225,7 @@ def _products(
     m: Floats, n: Floats, k: Floats, a_B: Floats, b_B: Floats, y_B: Floats, groups: Floats | float = 1
 ) -> Products:
     none = np.zeros(len(m))
-    return Products(
-        none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none, none
-    )
+    return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none, none)
 
 
 def of_algorithms(spec: Simt, rates: ChipRates, found: Forms, seconds: Sequence[Floats]) -> Floats:

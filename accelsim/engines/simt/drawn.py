@@ -94,11 +94,7 @@ def reference(spec: Simt, unit: str) -> float:
 def _size(spec: Simt) -> int:
     """Return the 16-bit multiplications per clock that Tensor Cores have units for: a board may do fewer of them than
     its operations of 8 bits show."""
-    wide = (
-        float(form.rate * max(operands_B(name)))
-        for name, form in spec.formats.items()
-        if form.unit == "tensor"
-    )
+    wide = (float(form.rate * max(operands_B(name))) for name, form in spec.formats.items() if form.unit == "tensor")
     return round(max(wide) / 2)
 
 

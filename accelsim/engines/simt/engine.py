@@ -42,19 +42,19 @@ REASONS = (
 PRODUCTS, REGISTERS, SHARED, LANES = "MAC", "registers", "shared memory", "lanes"
 INSTRUCTIONS = "instructions"
 CATEGORIES = (
-    Category(PRODUCTS, "#0072b2"), Category(REGISTERS, "#88ccee", "////"), Category(SHARED, "#44aa99", "----"),
-    Category(LANES, "#aa4499", "...."), Category(INSTRUCTIONS, "#999933", "xxxx"),
-)  # fmt: skip
+    Category(PRODUCTS, "#0072b2"),
+    Category(REGISTERS, "#88ccee", "////"),
+    Category(SHARED, "#44aa99", "----"),
+    Category(LANES, "#aa4499", "...."),
+    Category(INSTRUCTIONS, "#999933", "xxxx"),
+)
 PIECES = (
     ("products", "a wave of blocks multiplies"),
     ("block_ends", "blocks compute what is fused behind their sums, and results leave"),
     ("lanes", "lanes and units for special functions work"),
     ("attention", "queries meet keys and values in one kernel"),
     ("launch", "a kernel is launched"),
-    (
-        "beside",
-        "a kernel takes longer because those of other streams have the multiprocessors, or are launched",
-    ),
+    ("beside", "a kernel takes longer because those of other streams have the multiprocessors, or are launched"),
 )
 
 
@@ -169,20 +169,10 @@ class Multiprocessors(Clocked):
         """Return the prices of multiplications by format, of operations of lanes, of the instructions around both, of
         bytes of registers and of shared memory (an SRAM of its size), at the clock that the chip keeps."""
         from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
-        from accelsim.engines.simt.drawn import (
-            active_W,
-            around_fused_J,
-            around_J,
-            around_operation_J,
-            at_clock,
-        )
+        from accelsim.engines.simt.drawn import active_W, around_fused_J, around_J, around_operation_J, at_clock
 
         table = chip.energy
-        found = (
-            mac_prices(table, PRODUCTS)
-            | undone_prices(table, PRODUCTS)
-            | op_prices(table, LANES, "the lanes")
-        )
+        found = mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")
         for way in WAYS:
             register = Price(float(table.register), REGISTERS, REGISTERS, register_status(table))
             energy = sram_J_per_B(table.sram, float(unit.spec.shared), way == WRITE)
@@ -202,9 +192,7 @@ class Multiprocessors(Clocked):
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """More multiprocessors, launches that take half as long."""
         more = f"{unit.name}.multiprocessors={2 * unit.spec.multiprocessors}"
-        yield Improvement(
-            "twice the multiprocessors", (more,), ("products", "tile_padding", "lanes", "attention"), 0.5
-        )
+        yield Improvement("twice the multiprocessors", (more,), ("products", "tile_padding", "lanes", "attention"), 0.5)
         if unit.spec.launch:
             half = f"{unit.name}.launch={spell(unit.spec.launch / 2, 's')}"
             yield Improvement("half the time of a kernel's launch", (half,), ("launch",), 0.5)

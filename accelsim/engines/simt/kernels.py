@@ -46,10 +46,12 @@ from accelsim.workload.ops.base import Conv
 
 SPECIAL = frozenset(
     {
-        *FAMILIES["powers"], *FAMILIES["trigonometry"], *FAMILIES["softmaxes"],
+        *FAMILIES["powers"],
+        *FAMILIES["trigonometry"],
+        *FAMILIES["softmaxes"],
         *("Sigmoid", "Tanh", "Gelu", "Silu", "Softplus", "Elu", "Selu", "Mish", "Div"),
     }
-)  # fmt: skip
+)
 """Functions that need a special function for each element, at the least."""
 
 DIRECT = "direct"
@@ -235,9 +237,7 @@ def _too_large(
 ) -> Infeasible:
     """Return what the tile that needs the least lacks: room for the steps in flight."""
     steps = [((tile.m, tile.n), step_of(spec, tile, product.format)) for tile in tiles]
-    panels = [
-        smallest(product, shape, step)._replace(depth=min(step, product.gemm.K)) for shape, step in steps
-    ]
+    panels = [smallest(product, shape, step)._replace(depth=min(step, product.gemm.K)) for shape, step in steps]
     needs = [room_B(product, panel, step) for panel, (_, step) in zip(panels, steps, strict=True)]
     least = min(range(len(needs)), key=needs.__getitem__)
     panel = panels[least]

@@ -46,9 +46,11 @@ def lower_product(step: Lowering) -> Mapped:
         fast = with_algorithm(step, product, found.kernels)
         kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
         mapping = choose_mapping(
-            step, _likeness(step, product), [kernel.mapping for kernel in fast],
+            step,
+            _likeness(step, product),
+            [kernel.mapping for kernel in fast],
             lambda lowering, mapping: _write(lowering, _product(lowering), kernels[mapping]),
-        )  # fmt: skip
+        )
         known.append((kernels[mapping], found.compared))
     kernel, compared = known[0]
     return _write(step, product, kernel)._replace(scored=compared)
@@ -75,9 +77,8 @@ def _product(step: Lowering) -> Product:
     sides = tuple(tensors[name] for name in step.layout.facts.epilogue_reads(node).sides)
     result = tensors[node.writes[0]]
     return Product(
-        gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special,
-        sparsity(node),
-    )  # fmt: skip
+        gemm, node.format or step.dtype, tensors[gemm.a], tensors[gemm.b], result, sides, lanes, special, sparsity(node)
+    )
 
 
 def _likeness(step: Lowering, product: Product) -> Hashable:
@@ -161,11 +162,7 @@ class ProductStep:
         """Clocks of all its blocks: its own, or what a kernel of a serving stack takes."""
         if self.timed is None:
             return self.kernel.clocks
-        near, product, panel = (
-            chip_rates(self.layout.roles, self.step.unit.spec),
-            self.product,
-            self.kernel.panel,
-        )
+        near, product, panel = (chip_rates(self.layout.roles, self.step.unit.spec), self.product, self.kernel.panel)
         others = product.y.nbytes + sum(side.nbytes for side in product.sides)
         results = panel.groups * min(panel.rows, self.gemm.M) * min(panel.cols, self.gemm.N)
         ends_B = a_B(product, panel) + b_B(product, panel) + product.y.size_B(results)
@@ -177,11 +174,7 @@ class ProductStep:
         larger ones stream."""
         panel, gemm = self.kernel.panel, self.gemm
         sums = panel.groups * min(panel.rows, gemm.M) * min(panel.cols, gemm.N)
-        sizes = {
-            "a": a_B(self.product, panel),
-            "b": b_B(self.product, panel),
-            "y": self.product.y.size_B(sums),
-        }
+        sizes = {"a": a_B(self.product, panel), "b": b_B(self.product, panel), "y": self.product.y.size_B(sums)}
         sizes |= {side.name: side.size_B(min(sums, side.elements)) for side in self.product.sides}
         sizes.pop(panel.kept, None)
         kept_B = dict(zip("ab", whole_B(self.product, panel), strict=True)).get(panel.kept, 0)
@@ -245,20 +238,23 @@ class ProductStep:
         tile = step.tile
         weight = self._blocks(tile) * (tile.k1 - tile.k0)
         self.layout.builder.emit(
-            "MatMul", self.queue, self.op, self.node.name, self.shares.take(weight, self._width(self._blocks(tile))),
+            "MatMul",
+            self.queue,
+            self.op,
+            self.node.name,
+            self.shares.take(weight, self._width(self._blocks(tile))),
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
-            [(b, "src"), (a, "src")], [(self.sums, PIECE[step.first, step.last])],
+            [(b, "src"), (a, "src")],
+            [(self.sums, PIECE[step.first, step.last])],
             self._actions(tile),
-        )  # fmt: skip
+        )
 
     def _actions(self, tile: Tile) -> list[Action]:
         """Return what a piece costs; most are of the same size, and the last of K alone has steps that are not full."""
         size = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         key = (*size, tile.k1 == self.gemm.K)
         if key not in self.costs:
-            self.costs[key] = product_actions(
-                self.step.unit.spec, self.units, self.product, self.kernel, tile
-            )
+            self.costs[key] = product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile)
         return self.costs[key]
 
     def _finish(self, tile: Tile) -> None:
@@ -275,12 +271,16 @@ class ProductStep:
         reads[out.name], written = shared_B, {out.name: out_B + shared_B}
         behind, simple = self.node.epilogue, sum(map(is_simple, self.node.epilogue))
         layout.builder.emit(
-            "Vector", self.queue, self.op, self.node.name, Cycles(self.end, width=self._width(blocks)),
+            "Vector",
+            self.queue,
+            self.op,
+            self.node.name,
+            Cycles(self.end, width=self._width(blocks)),
             Effect("epilogue", tile, tuple(sides.items()), out.name, last),
             [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
             [(slot, "whole")],
             function_actions(self.units, reads, written, count * (len(behind) - simple), count * simple),
-        )  # fmt: skip
+        )
         store = Effect("store", tile, ((out.name, slot),), out.name, last)
         home = layout.places[out.name].home
         assert home is not None

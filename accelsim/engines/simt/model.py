@@ -11,17 +11,7 @@ import numpy as np
 from accelsim.engines.kernel_times import Columns, KernelModel, KernelTimes, Names, Prepared, ServingKernel
 from accelsim.engines.simt import attention, convolutions, functions
 from accelsim.engines.simt.constants import Device, longest_part, tile_names
-from accelsim.engines.simt.products import (
-    Candidates,
-    Products,
-    Shapes,
-    best,
-    candidates,
-    cut,
-    dense,
-    shapes,
-    timed,
-)
+from accelsim.engines.simt.products import Candidates, Products, Shapes, best, candidates, cut, dense, shapes, timed
 from accelsim.engines.simt.served import as_kernel
 from accelsim.engines.simt.serving import KINDS, serving_formats, serving_kernels
 from accelsim.engines.simt.spec import BEFORE
@@ -32,24 +22,37 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_attention, is_product
 
 SHARED = (
-    ("format.sustained",), ("memory.efficiency",), ("launch",), ("format.feed",), ("softness",),
-    ("prologue", "epilogue"), ("droop",),
-)  # fmt: skip
+    ("format.sustained",),
+    ("memory.efficiency",),
+    ("launch",),
+    ("format.feed",),
+    ("softness",),
+    ("prologue", "epilogue"),
+    ("droop",),
+)
 """What measured products tell, the most telling first; where a framework's host asked for them, its time for that in
 place of the device's (``dispatch`` for ``launch``)."""
 FUNCTION = (("memory.efficiency",), ("dispatch",), ("launch",))
 CONVOLUTION = (
-    ("format.sustained",), ("memory.efficiency",), ("convolution.call",), ("convolution.fused",),
-    ("convolution.filters",), ("convolution.transforms",), ("droop",),
-)  # fmt: skip
+    ("format.sustained",),
+    ("memory.efficiency",),
+    ("convolution.call",),
+    ("convolution.fused",),
+    ("convolution.filters",),
+    ("convolution.transforms",),
+    ("droop",),
+)
 IMPLICIT = (
-    ("format.convolution.sustained",), ("format.convolution.tile",), ("format.convolution.strided",),
-    ("format.convolution.pointwise",), ("convolution.call",), ("memory.efficiency",), ("droop",),
-)  # fmt: skip
+    ("format.convolution.sustained",),
+    ("format.convolution.tile",),
+    ("format.convolution.strided",),
+    ("format.convolution.pointwise",),
+    ("convolution.call",),
+    ("memory.efficiency",),
+    ("droop",),
+)
 """Of convolutions whose format has kernels of its own for them."""
-ATTENTION = (
-    ("attention",), ("launch",), ("format.sustained",), ("memory.efficiency",), ("prologue", "epilogue"),
-)  # fmt: skip
+ATTENTION = (("attention",), ("launch",), ("format.sustained",), ("memory.efficiency",), ("prologue", "epilogue"))
 FEW_WAVES = 4
 """Waves of blocks from which a kernel is like a long one."""
 
@@ -99,10 +102,16 @@ def _from_grids(name: str, device: Device, grids: Grids, constants: Names) -> Pr
         bound = now.bound(name, rows.groups * rows.m * rows.k * rows.n * rows.density, moved_B)
         binds = longest_part(overhead, computing, moving)
         return KernelTimes(
-            np.maximum(asked, begin + cost.seconds[chosen]), bound, overhead,
-            tile_names(shape.m[chosen], shape.n[chosen]), shape.splits[chosen], waves, binds,
-            _by_waves(binds, waves), np.zeros(len(chosen)),
-        )  # fmt: skip
+            np.maximum(asked, begin + cost.seconds[chosen]),
+            bound,
+            overhead,
+            tile_names(shape.m[chosen], shape.n[chosen]),
+            shape.splits[chosen],
+            waves,
+            binds,
+            _by_waves(binds, waves),
+            np.zeros(len(chosen)),
+        )
 
     def likely(chip: Chip, most: int) -> Prepared:
         now = Device(chip, device.name)
@@ -158,15 +167,9 @@ def convolution_kernels(device: Device, name: str, columns: Columns) -> Prepared
     return _fastest_algorithm(name, device, found, parts, device.named(name, [*groups, (last,)]))
 
 
-def convolution_parts(
-    device: Device, name: str, columns: Columns
-) -> tuple[convolutions.Forms, list[Prepared]]:
+def convolution_parts(device: Device, name: str, columns: Columns) -> tuple[convolutions.Forms, list[Prepared]]:
     """Return all algorithms, and all candidates of the products of each: kernels that no other products have."""
-    found, tiles, parts = (
-        convolutions.forms(device.spec, name, columns),
-        device.spec.tiles_of(name, False),
-        [],
-    )
+    found, tiles, parts = (convolutions.forms(device.spec, name, columns), device.spec.tiles_of(name, False), [])
     for algorithm in found.algorithms:
         chosen = cut(device.spec, name, algorithm.products, tiles, None)
         grids = _grids(device, name, algorithm.products, chosen, np.zeros(len(algorithm.products.m)))
@@ -188,8 +191,7 @@ def _fastest_algorithm(
         chosen = np.argmin(seconds, axis=0)
         pick = chosen, np.arange(len(chosen))
         tile, splits, waves, binds = (
-            np.stack([getattr(part, field) for part in each])[pick]
-            for field in ("tile", "splits", "waves", "binds")
+            np.stack([getattr(part, field) for part in each])[pick] for field in ("tile", "splits", "waves", "binds")
         )
         names = np.array([algorithm.name for algorithm in found.algorithms], dtype=object)[chosen]
         kinds = [str(text).removesuffix(" 2x2").removesuffix(" 4x4") for text in names]

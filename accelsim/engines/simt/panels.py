@@ -112,9 +112,7 @@ def read_B(product: Product, panel: Panel) -> int:
     """Bytes of both operands that come from DRAM, about: tiles of a convolution overlap a little more or less."""
     gemm, (a, b) = product.gemm, whole_B(product, panel)
     whole, wide = panel.depth >= gemm.K, panel.cols >= gemm.N
-    along_n = (
-        1 if whole or panel.kept == "a" else ceil(gemm.N / panel.cols)
-    )  # A stays while the panels go along N
+    along_n = 1 if whole or panel.kept == "a" else ceil(gemm.N / panel.cols)  # A stays while the panels go along N
     along_m = 1 if (whole and wide) or panel.kept == "b" else ceil(gemm.M / panel.rows)
     return a * along_n + b * along_m
 
@@ -137,9 +135,7 @@ def panel_for(
             if room_B(product, panel, step if streams else 0) <= l2_B
         ]
         if fitting:
-            best = min(
-                fitting, key=lambda panel: (read_B(product, panel), panel.kept, panels(product.gemm, panel))
-            )
+            best = min(fitting, key=lambda panel: (read_B(product, panel), panel.kept, panels(product.gemm, panel)))
             return _deepest(product, best, l2_B)
         wave //= 2
     return None

@@ -195,17 +195,13 @@ def candidates(spec: Simt, name: str, products: Products) -> Candidates:
     return _joined(parts)
 
 
-def cut(
-    spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int | None
-) -> Candidates:
+def cut(spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int | None) -> Candidates:
     """Some tiles for every product, with one cut of K or with those that are worth a trial."""
     every = np.arange(len(products.m))
     return _joined([_cuts(spec, name, products, every, tile, splits) for tile in tiles])
 
 
-def _cuts(
-    spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape, given: int | None
-) -> list[Ints]:
+def _cuts(spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape, given: int | None) -> list[Ints]:
     """Rows, tile and cuts of candidates with one tile, three columns."""
     blocks = products.groups[rows] * np.ceil(products.m[rows] / tile.m) * np.ceil(products.n[rows] / tile.n)
     whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)

@@ -180,11 +180,7 @@ class Shape(NamedTuple):
 
 def attention_shape(graph: Graph, node: Node) -> Shape:
     """Return the sizes of attention in one kernel."""
-    first, last, scores = (
-        node,
-        [part for part in node.epilogue if multiplies(part)][-1],
-        _scores(graph, node).shape,
-    )
+    first, last, scores = (node, [part for part in node.epilogue if multiplies(part)][-1], _scores(graph, node).shape)
     keys, values = graph.tensors[first.inputs[1]], graph.tensors[last.inputs[1]]
     queries, kv = scores[-2], scores[-1]
     heads, dims = prod(scores[:-2]), (_depth(first, keys.shape), _width(last, values.shape))

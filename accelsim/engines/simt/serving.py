@@ -14,17 +14,7 @@ from accelsim.engines.simt import serving_experts as experts
 from accelsim.engines.simt import serving_layers as layers
 from accelsim.engines.simt.constants import Device, longest_part, tile_names
 from accelsim.spec.constants import constants as constants_of
-from accelsim.spec.serving import (
-    LIBRARIES,
-    SPECIAL,
-    Decode,
-    Experts,
-    Layer,
-    Measured,
-    Prefill,
-    Served,
-    served,
-)
+from accelsim.spec.serving import LIBRARIES, SPECIAL, Decode, Experts, Layer, Measured, Prefill, Served, served
 from accelsim.types import Array, Floats, Ints
 
 NARROW = "fp8_e4m3fn"
@@ -69,9 +59,7 @@ KINDS: Mapping[str, Kind] = {
     "layer": Kind("layers", Layer, layers.COLUMNS, layers.layer_cost, layers.least_work),
     "prefill": Kind("prefill", Prefill, attention.COLUMNS, attention.prefill_cost, attention.least_work),
     "decode": Kind("decode", Decode, attention.COLUMNS, attention.decode_cost, attention.least_work),
-    "experts": Kind(
-        "experts", Experts, experts.COLUMNS, experts.experts_cost, experts.least_work, experts.with_loads
-    ),
+    "experts": Kind("experts", Experts, experts.COLUMNS, experts.experts_cost, experts.least_work, experts.with_loads),
 }
 """Family -> what it is."""
 
@@ -82,8 +70,7 @@ def serving_kernels(kind: Kind, device: Device, name: str, columns: Columns) -> 
     assert form is not None
     count = len(next(iter(columns.values())))
     return Prepared(
-        _constants(kind, device, form, parts),
-        lambda chip: _times(kind, Device(chip, device.name), form, parts, count),
+        _constants(kind, device, form, parts), lambda chip: _times(kind, Device(chip, device.name), form, parts, count)
     )
 
 

@@ -85,17 +85,13 @@ def prefill_cost(constants: Prefill, form: Served, peak: Peak, columns: Mapping[
     computing = np.maximum(waves * of_mean, constants.first * of_longest) / peak.clock_Hz
     queries, read, written = moved_B(columns)
     moving = (queries + read + written) / (constants.memory * peak.dram_Bps)
-    launch, m, n, parts = (
-        np.full(len(tokens), float(x)) for x in (constants.launch, constants.queries, KEYS, 1)
-    )
+    launch, m, n, parts = (np.full(len(tokens), float(x)) for x in (constants.launch, constants.queries, KEYS, 1))
     token = constants.token * batch * tokens * columns["cache_write"]
     seconds = launch + token + overlapped(computing, moving)
     return Cost(seconds, launch, computing + token, moving, blocks / peak.multiprocessors, m, n, parts)
 
 
-def _keys(
-    constants: Prefill, columns: Mapping[str, Floats], shared: Floats, tiles: Floats
-) -> tuple[Floats, Floats]:
+def _keys(constants: Prefill, columns: Mapping[str, Floats], shared: Floats, tiles: Floats) -> tuple[Floats, Floats]:
     """Keys that blocks go over, rounded up: the mean of all blocks of a head, and of the longest block."""
     kv, last = columns["kv"], seen(columns)
     own = np.maximum(1.0, constants.queries / shared)

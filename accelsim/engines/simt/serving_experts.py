@@ -104,11 +104,7 @@ def experts_cost(constants: Experts, form: Served, peak: Peak, columns: Mapping[
     moved = np.where(constants.everywhere, tokens * columns["topk"], rows) * widths
     moved = moved + tokens * hidden * (2 * RESULT_B + form.activation_B)
     moving = moved / (constants.moved * peak.dram_Bps)
-    each = (
-        constants.token * tokens
-        + constants.local * columns["experts"] / columns["ep"]
-        + constants.active * active
-    )
+    each = constants.token * tokens + constants.local * columns["experts"] / columns["ep"] + constants.active * active
     launch, none = np.full(len(tokens), float(constants.launch)), np.zeros(len(tokens))
     seconds = launch + overlapped(computing, loading) + moving + each
     return Cost(seconds, launch, computing + each, loading + moving, none, none, none, none + 1)

@@ -57,10 +57,7 @@ class TileShape(Model):
     step: Side | None = Field(None, description="K step; absent: the format's")
     unit: Literal["tensor", "lanes"] | None = Field(None, description="its unit; absent: both")
     also: Annotated[list[str], once] = Field([], description="formats of the other unit that have it too")
-    batched: bool | None = Field(
-        None,
-        description="true: only for several groups, false: only for one; absent: both",
-    )
+    batched: bool | None = Field(None, description="true: only for several groups, false: only for one; absent: both")
 
     @property
     def reuse(self) -> Fraction:
@@ -79,15 +76,13 @@ class Convolution(Model):
         0.4, description="share of the products' rate of fused Winograd F(2x2)"
     )
     transforms: Annotated[Worked, Fitted(0.0, 250.0, simulated=False)] = Field(
-        75.0,
-        description="lane clocks per element moved by input and output transforms of Winograd F(4x4)",
+        75.0, description="lane clocks per element moved by input and output transforms of Winograd F(4x4)"
     )
     filters: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         5.8, description="DRAM bytes per byte of transformed filters"
     )
     direct: Annotated[Share, Fitted(0.1, 1.0, simulated=False)] = Field(
-        0.5,
-        description="share of the lanes' rate for groups of few channels",
+        0.5, description="share of the lanes' rate for groups of few channels"
     )
     backward: Annotated[Droop, Fitted(1.0, 2.0, simulated=False)] = Field(
         1.3, description="how much longer input gradients take by implicit GEMM"
@@ -163,46 +158,31 @@ class Simt(EngineSpec):
         "to 256 x 128",
     )
     splits: Annotated[list[Parts], once] = Field(
-        list(SPLITS),
-        min_length=1,
-        description="parts into which K may be cut, a block each; includes 1",
+        list(SPLITS), min_length=1, description="parts into which K may be cut, a block each; includes 1"
     )
     stages: Parts = Field(3, description="K steps in shared memory at a time")
     thread_registers: Bytes = Field(256, description="registers per thread beside sums")
-    prologue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
-        1000, description="clocks before a block's first product"
-    )
+    prologue: Annotated[Clocks, Fitted(0, 20_000)] = Field(1000, description="clocks before a block's first product")
     epilogue: Annotated[Clocks, Fitted(0, 20_000)] = Field(
         1000, description="clocks from a block's last sum until its results have left"
     )
     launch: Annotated[Seconds, Fitted(0.0, 100e-6, "s")] = Field(
-        4e-6,
-        description="request of a kernel timed alone to its first block",
+        4e-6, description="request of a kernel timed alone to its first block"
     )
     follow: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
-        1.6e-6,
-        description="end of a kernel to the next in a graph (compiled network); at most `launch`",
+        1.6e-6, description="end of a kernel to the next in a graph (compiled network); at most `launch`"
     )
-    streams: Streams = Field(
-        1,
-        description="kernels side by side, each stream with an equal part of the L2 cache",
-    )
+    streams: Streams = Field(1, description="kernels side by side, each stream with an equal part of the L2 cache")
     hold: Held = Field(2.0, description="multiprocessors that a product's block keeps from other streams")
-    spacing: Seconds = Field(
-        0.7e-6,
-        description="least time between launches in different streams",
-    )
+    spacing: Seconds = Field(0.7e-6, description="least time between launches in different streams")
     dispatch: Annotated[Seconds, Fitted(0.0, 100e-6, "s", simulated=False)] = Field(
-        0.0,
-        description="host time per kernel in an eager framework: no kernel ends before; belongs to the site",
+        0.0, description="host time per kernel in an eager framework: no kernel ends before; belongs to the site"
     )
     sustained_clock: Annotated[Share, Fitted(0.3, 1.0, simulated=False)] = Field(
-        1.0,
-        description="share of the clock kept under load; belongs to the site (cooling, power limit)",
+        1.0, description="share of the clock kept under load; belongs to the site (cooling, power limit)"
     )
     softness: Annotated[Softness, Fitted(0.0, 1.0)] = Field(
-        0.5,
-        description="time of a partial last wave: 1 a whole wave, 0 its share",
+        0.5, description="time of a partial last wave: 1 a whole wave, 0 its share"
     )
     droop: Annotated[Droop | None, Fitted(0.0, 2.0)] = Field(
         None,
@@ -210,8 +190,7 @@ class Simt(EngineSpec):
         "millisecond: half); absent: by design power, if stated",
     )
     stride: Annotated[Droop, Fitted(0.0, 2.0)] = Field(
-        0.05,
-        description="how much longer products with distant operand rows take (K beyond 24 kB)",
+        0.05, description="how much longer products with distant operand rows take (K beyond 24 kB)"
     )
     ragged: Annotated[Droop, Fitted(0.0, 8.0, simulated=False)] = Field(
         0.0,
@@ -219,12 +198,10 @@ class Simt(EngineSpec):
         "multiples of 2 B; 4 and 8 B: two and one thirds; at half the rate: half",
     )
     convolution: Convolution = Field(
-        default_factory=Convolution,
-        description="what convolution algorithms take beside products",
+        default_factory=Convolution, description="what convolution algorithms take beside products"
     )
     transposed: Annotated[Droop, Fitted(0.0, 4.0, simulated=False)] = Field(
-        0.3,
-        description="how much more of a transposed first operand is moved",
+        0.3, description="how much more of a transposed first operand is moved"
     )
     attention: Annotated[Share, Fitted(0.05, 1.0, kernels="attention")] = Field(
         1.0,
@@ -232,13 +209,9 @@ class Simt(EngineSpec):
         "instructions (FlashAttention 2 on Hopper)",
     )
     loaded: Droop | None = Field(
-        None,
-        description="`droop` in training steps, where kernels measured alone show less; absent: `droop`",
+        None, description="`droop` in training steps, where kernels measured alone show less; absent: `droop`"
     )
-    attention_backward: Share = Field(
-        0.7,
-        description="the same for attention's backward pass, exponentials apart",
-    )
+    attention_backward: Share = Field(0.7, description="the same for attention's backward pass, exponentials apart")
     serving: Serving | None = Field(None, description="constants of a serving stack; absent: defaults")
     reduction: Seconds = Field(2e-6, description="kernel that sums blocks sharing a tile, without moving")
 
@@ -270,9 +243,7 @@ class Simt(EngineSpec):
         """Multiplications of a format in the time of one of the fastest of Tensor Cores in 2 B: who waits for operands
         waits for as many more of them."""
         rates = [
-            form.rate
-            for each, form in self.formats.items()
-            if form.unit == "tensor" and max(operands_B(each)) == 2
+            form.rate for each, form in self.formats.items() if form.unit == "tensor" and max(operands_B(each)) == 2
         ]
         return float(self.formats[name].rate / max(rates)) if rates else 1.0
 
@@ -329,9 +300,7 @@ def a_tile_fits_each_format(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Fi
     several."""
     for name in _known(unit):
         if not all(unit.tiles_of(name, batched) for batched in (False, True)):
-            yield Finding(
-                (*path, "formats", name), "no tile fits a multiprocessor in this format", "one that does"
-            )
+            yield Finding((*path, "formats", name), "no tile fits a multiprocessor in this format", "one that does")
 
 
 def each_tile_fits(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
@@ -364,19 +333,10 @@ def sparse_patterns_keep_less(unit: Simt, chip: Chip, path: PathTo) -> Iterator[
 
 def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
     """Activations and weights pass one buffer, the L2 cache."""
-    holders = {
-        role: [name for name, buffer in chip.buffers.items() if role in buffer.holds] for role in CACHED
-    }
-    if (
-        any(len(names) != 1 for names in holders.values())
-        or len({names[0] for names in holders.values()}) > 1
-    ):
-        holders_text = "; ".join(
-            f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items()
-        )
-        yield Finding(
-            chip.path_to("memories"), f"buffers of {holders_text}", "one buffer for both, the L2 cache"
-        )
+    holders = {role: [name for name, buffer in chip.buffers.items() if role in buffer.holds] for role in CACHED}
+    if any(len(names) != 1 for names in holders.values()) or len({names[0] for names in holders.values()}) > 1:
+        holders_text = "; ".join(f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items())
+        yield Finding(chip.path_to("memories"), f"buffers of {holders_text}", "one buffer for both, the L2 cache")
 
 
 def streams_have_ports(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:

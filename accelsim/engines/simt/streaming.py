@@ -73,9 +73,7 @@ class Streaming:
                 self._store(piece, pieces, out, target)
         for out, target in zip(self.outs, targets, strict=True):
             self.layout.places[out.name] = Place(home=target)
-        self.layout.release(
-            self.layout.roles.activations, [slot for ring in self.rings.values() for slot in ring]
-        )
+        self.layout.release(self.layout.roles.activations, [slot for ring in self.rings.values() for slot in ring])
 
     def _begin(self) -> float | None:
         """Seconds of its launch in a graph of kernels; None for those of any kernel."""
@@ -127,41 +125,37 @@ class Streaming:
 
     def _ring(self, tensor: Tensor, pieces: int, share_B: int) -> list[int]:
         cache, size = self.layout.roles.activations, min(-(-tensor.nbytes // pieces), share_B)
-        slots = [
-            self.layout.on_chip(cache, f"piece {tensor.name} {i}", size, streams=True) for i in range(FLIGHT)
-        ]
+        slots = [self.layout.on_chip(cache, f"piece {tensor.name} {i}", size, streams=True) for i in range(FLIGHT)]
         return [slot for slot in slots if slot is not None]
 
     def _load(self, piece: int, pieces: int, homes: dict[str, int], launched: list[int]) -> None:
         for name, tensor in self.ins.items():
             first, size = _part(self.read_B[tensor.name], piece, pieces)
             slot = self.rings[name][piece % FLIGHT]
-            self.layout.transfers.load(
-                self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched
-            )
+            self.layout.transfers.load(self.op, homes[name], slot, name, size, Effect("none"), first, needs=launched)
 
-    def _compute(
-        self, piece: int, pieces: int, homes: dict[str, int], parameters: list[int], shares: Shares
-    ) -> None:
+    def _compute(self, piece: int, pieces: int, homes: dict[str, int], parameters: list[int], shares: Shares) -> None:
         last = piece == pieces - 1
         reads = [*(self.rings[name][piece % FLIGHT] for name in self.ins), *homes.values(), *parameters]
         sizes = self.read_B | {out.name: out.nbytes for out in self.outs}
         moved = {name: _part(size, piece, pieces)[1] for name, size in sizes.items()}
         self.layout.builder.emit(
-            "Vector", self.queue, self.op, self.node.name, shares.take(1, self._width()),
+            "Vector",
+            self.queue,
+            self.op,
+            self.node.name,
+            shares.take(1, self._width()),
             Effect("node" if last else "none", operands=tuple(homes.items()), last=last),
             [(region, "src") for region in reads],
             [(self.rings[out.name][piece % FLIGHT], "whole") for out in self.outs],
             self._actions(piece, pieces, moved),
-        )  # fmt: skip
+        )
 
     def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
         """Entries of a piece that moves so many bytes of each tensor."""
         operations, fused = (work * (piece + 1) // pieces - work * piece // pieces for work in self.work)
         reads = {name: moved[name] for name in self.ins}
-        return function_actions(
-            self.units, reads, {out.name: moved[out.name] for out in self.outs}, operations, fused
-        )
+        return function_actions(self.units, reads, {out.name: moved[out.name] for out in self.outs}, operations, fused)
 
     @cached_property
     def work(self) -> tuple[int, int]:
@@ -180,9 +174,7 @@ class Streaming:
         slot, last = self.rings[out.name][piece % FLIGHT], piece == pieces - 1
         effect = Effect("copy" if last else "none", operands=((out.name, slot),), tensor=out.name)
         first, size = _part(out.nbytes, piece, pieces)
-        self.layout.transfers.store(
-            self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first
-        )
+        self.layout.transfers.store(self.op, slot, target, out.name, size, effect, PIECE[piece == 0, last], first)
 
 
 def _read_B(graph: Graph, node: Node, tensor: Tensor) -> int:

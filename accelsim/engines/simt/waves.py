@@ -60,9 +60,13 @@ class Grid(NamedTuple):
         """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0), and
         for a softness that is no share."""
         least = {
-            "blocks": (self.blocks, 1), "multiprocessors": (self.multiprocessors, 1), "residents": (self.residents, 1),
-            "prologue": (self.times.prologue, 0), "work": (self.times.work, 1), "epilogue": (self.times.epilogue, 0),
-        }  # fmt: skip
+            "blocks": (self.blocks, 1),
+            "multiprocessors": (self.multiprocessors, 1),
+            "residents": (self.residents, 1),
+            "prologue": (self.times.prologue, 0),
+            "work": (self.times.work, 1),
+            "epilogue": (self.times.epilogue, 0),
+        }
         wrong = [
             Problem(f"{name} is {value!r}", "", f"a whole number from {low}")
             for name, (value, low) in least.items()

@@ -35,9 +35,7 @@ def chip_rates(roles: Roles, spec: Simt) -> ChipRates:
     cache, clock = roles.buffer(roles.activations), clock_Hz(roles, spec)
     each_B = cache.capacity // spec.streams
     width = cache.read_width * Fraction(roles.chip.clock) / Fraction(clock)
-    return ChipRates(
-        clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, power(roles.chip, spec)
-    )
+    return ChipRates(clock, each_B, width, roles.memory(roles.activations_home).rate_Bps, power(roles.chip, spec))
 
 
 def units(step: Lowering) -> Units:
@@ -73,9 +71,15 @@ def launch(
     engine = layout.roles.queue(step.unit.name)
     launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
     layout.builder.emit(
-        "Vector", engine, step.index, LAUNCH, Cycles(clocks, width=width), Effect("none"),
-        [(region, "src") for region in (*operands, *asked)], [(launched, "whole")],
-    )  # fmt: skip
+        "Vector",
+        engine,
+        step.index,
+        LAUNCH,
+        Cycles(clocks, width=width),
+        Effect("none"),
+        [(region, "src") for region in (*operands, *asked)],
+        [(launched, "whole")],
+    )
     return [launched]
 
 
@@ -94,9 +98,8 @@ def _dispatch(step: Lowering, seconds: float) -> list[int]:
         return []
     asked = layout.off_chip(layout.roles.host_home, f"{step.node.name} asked for", 0)
     layout.builder.emit(
-        "Host", HOST, step.index, DISPATCH, Duration(round(seconds * FS_PER_S)), Effect("none"), [],
-        [(asked, "whole")],
-    )  # fmt: skip
+        "Host", HOST, step.index, DISPATCH, Duration(round(seconds * FS_PER_S)), Effect("none"), [], [(asked, "whole")]
+    )
     return [asked]
 
 

@@ -28,9 +28,7 @@ class AccumulatingArray(Fabric):
         self.col_tok = np.zeros((n, C), np.uint8)
         self.col_in, self.col_on = np.zeros((n, 1, C), batch.dtype), np.zeros((n, 1, C), np.bool_)
         self.drained = np.zeros((n, C), np.int64)  # shift of the drain that comes next, 0: none
-        self.claims = np.zeros(
-            (n, C), np.int64
-        )  # words of the row in the bottom registers that are not taken yet
+        self.claims = np.zeros((n, C), np.int64)  # words of the row in the bottom registers that are not taken yet
         self.busy = np.zeros((n, R, C), np.bool_)  # holds, or still has to pass on, a finished sum
         self.n_first, self.n_shift = np.zeros((n, R, C), np.int64), np.zeros((n, R, C), np.int64)
 

@@ -22,33 +22,15 @@ REGISTER, HOP = "pe_register", ActionName("pe_network", "hop")
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
     """Accesses of one tile on the array."""
     return _counts(
-        unit.rows,
-        unit.cols,
-        unit.dataflow,
-        unit.schedule,
-        unit.shadow_load,
-        unit.load_rows_per_clock,
-        tm,
-        tn,
-        tk,
+        unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load, unit.load_rows_per_clock, tm, tn, tk
     )
 
 
 @lru_cache(maxsize=4096)
 def _counts(
-    rows: int,
-    cols: int,
-    dataflow: str,
-    schedule: str,
-    shadow_load: str,
-    per_clock: int,
-    tm: int,
-    tn: int,
-    tk: int,
+    rows: int, cols: int, dataflow: str, schedule: str, shadow_load: str, per_clock: int, tm: int, tn: int, tk: int
 ) -> Counts[int]:
-    return counts(
-        rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock
-    )
+    return counts(rows, cols, dataflow, schedule, tm, tn, tk, shadow_load=shadow_load, load_rows_per_clock=per_clock)
 
 
 class Product(NamedTuple):
@@ -92,13 +74,9 @@ def product_actions(roles: Roles, product: Product, tile: Tile, first: bool) -> 
         Action(array, ActionName(REGISTER, READ), "", packed * registers_read),
         Action(array, ActionName(REGISTER, WRITE), "", packed * registers_written),
         Action(array, HOP, "", packed * network),
-        Action(
-            roles.engine(roles.activations), READ, product.a.name, groups * product.a.size_B(a_words * m // n)
-        ),
+        Action(roles.engine(roles.activations), READ, product.a.name, groups * product.a.size_B(a_words * m // n)),
         # b's bytes per element are those of the dense count, so its words are taken before what is skipped
-        Action(
-            roles.engine(product.b_from), READ, product.b.name, groups * product.b.size_B(b_words * m // n)
-        ),
+        Action(roles.engine(product.b_from), READ, product.b.name, groups * product.b.size_B(b_words * m // n)),
         Action(acc, READ, product.y, groups * nbytes(sums, c.accumulator_reads + again)),
         Action(acc, WRITE, product.y, groups * nbytes(sums, c.accumulator_writes)),
     ]

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from accelsim.engines.base import (
-    REMAPPED,
-    EngineType,
-    Improvement,
-    Lowering,
-    Mapped,
-    MappingKind,
-    Offer,
-    Price,
-)
+from accelsim.engines.base import REMAPPED, EngineType, Improvement, Lowering, Mapped, MappingKind, Offer, Price
 from accelsim.engines.device import Device
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.dataflow import DATAFLOWS
@@ -97,9 +88,7 @@ class Systolic(EngineType):
         """Both processes."""
         from accelsim.engines.systolic.process import MatrixEngine
 
-        MatrixEngine(
-            device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue
-        ).start()
+        MatrixEngine(device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue).start()
 
 
 def accumulator_B(chip: Chip) -> int:
@@ -114,11 +103,7 @@ def refusal(offer: Offer) -> str | None:
     """Return why an array cannot do a node, '' where it can, None for what is no product."""
     if offer.op.kind != "matrix":
         return None
-    view, tensors, sources = (
-        gemm_view(offer.graph, offer.node),
-        offer.graph.tensors,
-        offer.unit.spec.stationary_from,
-    )
+    view, tensors, sources = (gemm_view(offer.graph, offer.node), offer.graph.tensors, offer.unit.spec.stationary_from)
     if view is None:
         return "has no form as a matrix product"
     a, b = tensors[view.a], tensors[view.b]
@@ -146,9 +131,7 @@ def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
         yield Improvement(f"twice the {side} of the array", larger, ("compute", "weight_shift"), HALF)
         if size > 1:
             idle = ("padding", "fill_drain", "weight_shift")
-            yield Improvement(
-                f"half the {side} of the array", (f"{path}.{side}={size // 2}",), idle, REMAPPED
-            )
+            yield Improvement(f"half the {side} of the array", (f"{path}.{side}={size // 2}",), idle, REMAPPED)
     rate = f"{path}.load_rows_per_clock={2 * spec.load_rows_per_clock}"
     yield Improvement("twice as many weight rows shifted per clock", (rate,), ("weight_shift",), HALF)
     if spec.schedule == "sequential":

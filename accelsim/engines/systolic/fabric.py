@@ -204,9 +204,7 @@ class Fabric(ABC):
     def _write(self, complete: Bools) -> None:
         """The port takes the words of a row once the last column has its own; rows must not catch up with it."""
         late = complete & (self.port_left > 0)
-        hazard(
-            late[:, None, None], self.edge, "output", "port of the sums", "the row before is not written yet"
-        )
+        hazard(late[:, None, None], self.edge, "output", "port of the sums", "the row before is not written yet")
         left = np.where(complete, self.setup.cols, self.port_left)
         self.finished = np.where(left > 0, self.edge, self.finished)
         self.port_left = np.maximum(0, left - self.setup.port_words)

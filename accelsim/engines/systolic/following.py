@@ -64,9 +64,7 @@ def follow(M: int, N: int, K: int, setup: Setup) -> Iterator[Edge]:
     while machine.running():
         machine.step()
         registers = {
-            name: _sums(values[SUMS], on)
-            if matrices[name] == "y"
-            else _operand(values[0], on, wide[matrices[name]])
+            name: _sums(values[SUMS], on) if matrices[name] == "y" else _operand(values[0], on, wide[matrices[name]])
             for name, (values, on) in _read(machine, list(matrices)).items()
         }
         after = machine.n_mac[0].copy(), machine.n_real[0].copy()

@@ -48,9 +48,7 @@ class Path(ABC):
         return self.full
 
     def _keep(self, take: Bools, word: Array, real: Bools, arrived: Bools, release: Bools, edge: int) -> None:
-        hazard(
-            take & self.full & ~release, edge, "load", "shadow register", "a word that no fold has used yet"
-        )
+        hazard(take & self.full & ~release, edge, "load", "shadow register", "a word that no fold has used yet")
         self.value, self.real = np.where(take, word, self.value), np.where(take, real, self.real)
         self.full = (self.full & ~release) | arrived
         self.n_write += take

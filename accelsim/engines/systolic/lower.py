@@ -155,11 +155,7 @@ class MatrixStep:
         epilogue = self.layout.roles.matrix.epilogue
         writes = 1 + (epilogue and stored)
         streams = Streams(
-            not self._on_chip(self.a_region),
-            not self._on_chip(self.b_region),
-            streamed * epilogue,
-            writes,
-            self.arrays,
+            not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes, self.arrays
         )
         runs, count = self.mapping, matrix_commands(self.seen, self.mapping, streams)
         if count > MOST:
@@ -194,9 +190,14 @@ class MatrixStep:
             layout.tile_costs, self.mapping, self.arrays,
         )  # fmt: skip
         self._load_parameters()
-        tm, tn, tk, tg = (min(x, y) for x, y in zip(
-            (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
-            (self.seen.M, self.seen.N, self.seen.K, self.seen.groups), strict=True))  # fmt: skip
+        tm, tn, tk, tg = (
+            min(x, y)
+            for x, y in zip(
+                (mapping.tm, mapping.tn, mapping.tk, mapping.tg),
+                (self.seen.M, self.seen.N, self.seen.K, self.seen.groups),
+                strict=True,
+            )
+        )
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
         self.runs = self._merge()
         self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
@@ -227,11 +228,7 @@ class MatrixStep:
         there = len(self.rings["sums"].slots)
         if self.runs is not mapping:
             _, open_runs = slots_in_use(self.seen, self.runs, self.arrays)
-            used = {
-                "weights": 2 * each_b,
-                "tiles": 2 * each_a,
-                "sums": max(open_runs, there * open_runs // needed),
-            }
+            used = {"weights": 2 * each_b, "tiles": 2 * each_a, "sums": max(open_runs, there * open_runs // needed)}
             self.rings = {name: self._windows(ring, used.get(name, 2)) for name, ring in self.rings.items()}
         if needed > there:
             why = f"loop order {mapping.order} keeps {needed} sums open, there are {there} accumulator slots"
@@ -245,8 +242,13 @@ class MatrixStep:
         if resident:
             if place.chip is None and not self.layout.reserve(tensor):
                 buffer = self.layout.roles.activations
-                raise Infeasible(self.node.name, buffer, self._tensor(tensor).nbytes,
-                                 self.layout.spaces[buffer].free_B(), f"all of {tensor}")  # fmt: skip
+                raise Infeasible(
+                    self.node.name,
+                    buffer,
+                    self._tensor(tensor).nbytes,
+                    self.layout.spaces[buffer].free_B(),
+                    f"all of {tensor}",
+                )
             assert place.chip is not None
             return place.chip
         return self.layout.store_away(self.op, tensor)
@@ -264,9 +266,7 @@ class MatrixStep:
         sources = [layout.place(name).home for name in constants]
         size = sum(self._tensor(name).nbytes for name in constants)
         unit = layout.roles.functions_behind(self.node)
-        self.parameter_region = layout.off_chip(
-            layout.roles.engine(unit.name), f"{self.node.name} parameters", size
-        )
+        self.parameter_region = layout.off_chip(layout.roles.engine(unit.name), f"{self.node.name} parameters", size)
         layout.transfers.load_parameters(
             self.op, [s for s in sources if s is not None], self.parameter_region, memory, size
         )
@@ -341,34 +341,29 @@ class MatrixStep:
         size = self.costs.weights_B(tile)
         effect = Effect("load_b", tile, ((self.gemm.b, self.b_region), *self.chosen.items()))
         times = self._passes(tile, B_AXES)
-        return self._load_tile(
-            "weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()], times
-        )
+        return self._load_tile("weights", self.b_region, self.gemm.b, size, effect, [*self.chosen.values()], times)
 
     def _load_tile(
-        self,
-        ring: str,
-        source: int,
-        tensor: str,
-        size: int,
-        effect: Effect,
-        needs: Sequence[int] = (),
-        times: int = 1,
+        self, ring: str, source: int, tensor: str, size: int, effect: Effect, needs: Sequence[int] = (), times: int = 1
     ) -> int:
         slot = self.rings[ring].take()
-        self.layout.transfers.load(
-            self.op, source, slot, tensor, size * times, effect, needs=needs, times=times
-        )
+        self.layout.transfers.load(self.op, source, slot, tensor, size * times, effect, needs=needs, times=times)
         return slot
 
     def _product(self, step: Exec, array: int, a: int, b: int, acc: int) -> None:
         tile, (role_a, role_b) = step.tile, self._operand_roles
         work, actions = self.costs.product(tile, step.first, array)
         self.layout.builder.emit(
-            "MatMul", self.layout.roles.arrays[array], self.op, self.node.name, work,
+            "MatMul",
+            self.layout.roles.arrays[array],
+            self.op,
+            self.node.name,
+            work,
             Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
-            [(b, role_b), (a, role_a)], [(acc, PIECE[step.first, step.last])], actions,
-        )  # fmt: skip
+            [(b, role_b), (a, role_a)],
+            [(acc, PIECE[step.first, step.last])],
+            actions,
+        )
 
     @cached_property
     def _operand_roles(self) -> tuple[str, str]:

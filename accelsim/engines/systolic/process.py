@@ -14,17 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
-from accelsim.engines.device import (
-    ACTIVE,
-    BUSY,
-    QUEUE,
-    START,
-    Activity,
-    Cause,
-    Device,
-    History,
-    Process,
-)  # fmt: skip
+from accelsim.engines.device import ACTIVE, BUSY, QUEUE, START, Activity, Cause, Device, History, Process
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.streaming import Timed
 from accelsim.program.commands import Command, Folds, Wait, Work
@@ -89,16 +79,8 @@ accumulator slot, no free port of a buffer, the array itself is not free."""
 class MatrixEngine:
     """One systolic array; ``dataflow`` and ``schedule`` may differ from the spec's when the user asked for it."""
 
-    def __init__(
-        self, context: Device, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]
-    ) -> None:
-        self._context, self._engine, self._unit, self._clock, self._queue = (
-            context,
-            engine,
-            unit,
-            clock,
-            queue,
-        )
+    def __init__(self, context: Device, engine: str, unit: MatrixUnit, clock: Clock, queue: Sequence[Command]) -> None:
+        self._context, self._engine, self._unit, self._clock, self._queue = (context, engine, unit, clock, queue)
         self._log = context.logs[engine]
         self._log.listed = (BUSY, "buffer port", *WAITS)
         self._resource = unit_of(engine)
@@ -199,9 +181,7 @@ class MatrixEngine:
         times = at(max(rows.free, loaded.first) - 1), at(first - 1), at(done)
         context.complete(command, times, self._history(command, timed, loaded, rows, (at(read), a)))
 
-    def _history(
-        self, command: Command, timed: Timed, loaded: _Loaded, rows: _Rows, reads: tuple[int, int]
-    ) -> History:
+    def _history(self, command: Command, timed: Timed, loaded: _Loaded, rows: _Rows, reads: tuple[int, int]) -> History:
         """Return how a command ended; rows that streamed before, while the array shifted, do not count as shift."""
         at, load_fs, early = self._clock.at, self._clock.at(loaded.first - 1), None
         done: tuple[Activity, ...] = (timed.stream,)

@@ -40,14 +40,9 @@ else:
 class MacFormat(Model):
     """One operand format of a matrix unit."""
 
-    cycles_per_row: FractionalPace = Field(
-        1, description="clocks per streamed row: 2 is half rate, 1/2 double rate"
-    )
+    cycles_per_row: FractionalPace = Field(1, description="clocks per streamed row: 2 is half rate, 1/2 double rate")
     accumulate: str = Field("int32", description="partial sum format")
-    dot: str | None = Field(
-        None,
-        description="[rule of sums](mixed-precision.md); absent: exact, or FP32",
-    )
+    dot: str | None = Field(None, description="[rule of sums](mixed-precision.md); absent: exact, or FP32")
     sparse: Sparse | None = Field(None, description="structured sparsity of stationary weights that it skips")
 
 
@@ -73,14 +68,8 @@ class MatrixUnit(EngineSpec):
         min_length=1,
         description="sources of the stationary operand: weight memory, activation buffer",
     )
-    padded_tiles: bool = Field(
-        False,
-        description="weights are stored as whole, zero-padded tiles (ws only)",
-    )
-    zero_gating: bool = Field(
-        False,
-        description="multiplications by zero take a clock, but no MAC energy",
-    )
+    padded_tiles: bool = Field(False, description="weights are stored as whole, zero-padded tiles (ws only)")
+    zero_gating: bool = Field(False, description="multiplications by zero take a clock, but no MAC energy")
     epilogue: bool = Field(True, description="results pass the vector unit when they leave the accumulators")
     formats: dict[str, MacFormat] = Field(min_length=1, description="operand formats, preferred first")
 
@@ -153,9 +142,7 @@ def slot_holds_a_fold(unit: MatrixUnit, chip: Chip, path: PathTo) -> Iterator[Fi
                 key = "slot_capacity" if buffer.slot_capacity else "capacity"
                 slot = show(_slot_B(buffer), "B", binary=True)
                 what = f"a slot of {slot} is too small for {role} of one fold"
-                yield Finding(
-                    chip.path_to("memories", name, key), what, f"at least {show(needed, 'B', binary=True)}"
-                )
+                yield Finding(chip.path_to("memories", name, key), what, f"at least {show(needed, 'B', binary=True)}")
 
 
 def _slot_B(buffer: Buffer) -> int:

@@ -69,9 +69,7 @@ class StationaryArray(Fabric):
     def _stationary(self, valid: Bools, swap: Bools) -> tuple[Array, Bools]:
         """Words that the PEs multiply at this edge, and which of them are real."""
         needs = swap if self.overlapped else valid
-        hazard(
-            needs & ~self.path.full, self.edge, "MAC", "stationary word", "a load that is still on its way"
-        )
+        hazard(needs & ~self.path.full, self.edge, "MAC", "stationary word", "a load that is still on its way")
         if not self.overlapped:
             return self.path.value, self.path.real
         self.held = np.where(swap, self.path.value, self.held)

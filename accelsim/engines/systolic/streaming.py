@@ -15,10 +15,16 @@ from accelsim.time import Clock
 def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
     """Return when the folds of a command follow each other on its array."""
     return fold_timing(
-        unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load,
-        work.rows * work.cycles_per_row, unit.load_rows_per_clock, unit.min_interval * work.cycles_per_row,
+        unit.rows,
+        unit.cols,
+        unit.dataflow,
+        unit.schedule,
+        unit.shadow_load,
+        work.rows * work.cycles_per_row,
+        unit.load_rows_per_clock,
+        unit.min_interval * work.cycles_per_row,
         work.leave,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +53,7 @@ class Streaming(Activity):
         """Yield port, drain and stream, from ``end_fs`` back; edges that a port held up come last in a stream."""
         at, first, until = self.clock.at, self.clock.edge(begin_fs), self.clock.edge(end_fs)
         last = first + (self.folds - 1) * self.step + self.rows
-        yield (
-            at(max(last, until - (self.draining if event == "done" else self.leaving))),
-            "port_width",
-            self.sums,
-            (),
-        )
+        yield (at(max(last, until - (self.draining if event == "done" else self.leaving))), "port_width", self.sums, ())
         yield at(last), "fill_drain", self.resource, ()
         until = min(until, last)
         rows, sums = self._held_edges(until - first)
@@ -81,11 +82,7 @@ class Streaming(Activity):
         folds, rest = divmod(edges, self.step)
         fill_first = max(0, rest - self.rows)
         idle = folds * (gap - shift) + min(fill_first, gap - shift)
-        return (
-            folds * self.rows + min(rest, self.rows),
-            folds * shift + max(0, fill_first - (gap - shift)),
-            idle,
-        )
+        return (folds * self.rows + min(rest, self.rows), folds * shift + max(0, fill_first - (gap - shift)), idle)
 
 
 class Timed:

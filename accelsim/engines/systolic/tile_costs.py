@@ -51,9 +51,7 @@ class TileCosts:
     arrays: int = 1
     _weights: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _products: dict[ProductKey, tuple[Folds, Actions]] = field(default_factory=dict)
-    _epilogues: dict[tuple[Results, tuple[str, ...], int], tuple[Cycles, Actions]] = field(
-        default_factory=dict
-    )
+    _epilogues: dict[tuple[Results, tuple[str, ...], int], tuple[Cycles, Actions]] = field(default_factory=dict)
 
     def weights_B(self, tile: Tile) -> int:
         """Bytes of the tiles of the stationary operand in a run on their way from memory, of each once."""
@@ -147,9 +145,7 @@ class TileCosts:
         for sums, out_B, often in results:
             sums_B = nbytes(accumulate, partial * sums)
             functions = [(ADDING, sums)] * (partial - 1) + [(part.op, sums) for part in self.node.epilogue]
-            each = vector_clocks(
-                roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations
-            )
+            each = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
             clocks, operations = clocks + often * each, operations + often * sums * len(functions)
             all_sums_B, all_out_B = all_sums_B + often * sums_B, all_out_B + often * out_B
         buffer = roles.engine(roles.activations)

@@ -127,9 +127,7 @@ def cycles(
     Sizes are at least 1. Raises UsageError for an unknown name.
     """
     T = spatial(dataflow, M, N, K)[2] * cycles_per_row
-    fold = fold_timing(
-        rows, cols, dataflow, schedule, shadow_load, T, load_rows_per_clock, min_interval, leave
-    )
+    fold = fold_timing(rows, cols, dataflow, schedule, shadow_load, T, load_rows_per_clock, min_interval, leave)
     along_rows, along_cols = folds(rows, cols, dataflow, M, N, K)
     last_start = 1 + fold.load + (along_rows * along_cols - 1) * fold.step
     return last_start + T - 1 + fold.drain - (1 if schedule == "scalesim" else 0)

@@ -30,9 +30,7 @@ def legend(setup: Setup) -> str:
         moving = f"{flow.at_rows} moves right, {flow.at_cols} moves down"
         return f"{moving}, {flow.still} stays (* first MAC of a fold), then moves down and leaves"
     shadow = (
-        f", {flow.still}' waits for the next fold (* taken over at this edge)"
-        if setup.schedule == "overlapped"
-        else ""
+        f", {flow.still}' waits for the next fold (* taken over at this edge)" if setup.schedule == "overlapped" else ""
     )
     return f"{flow.at_rows} moves right, {flow.still} stays{shadow}, y moves down and leaves at the bottom"
 

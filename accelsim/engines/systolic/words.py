@@ -19,8 +19,10 @@ REASONS = (
            "#7a5195", "xxxx"),
 )  # fmt: skip
 CATEGORIES = (
-    Category("MAC", "#0072b2"), Category("PE registers", "#56b4e9", "////"), Category("PE network", "#003f63", "----")
-)  # fmt: skip
+    Category("MAC", "#0072b2"),
+    Category("PE registers", "#56b4e9", "////"),
+    Category("PE network", "#003f63", "----"),
+)
 PIECES = (
     ("stream", "a MatMul streams its rows"),
     ("weight_shift", "the stationary operand is shifted in, and no row streams"),

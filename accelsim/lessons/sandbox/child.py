@@ -115,8 +115,11 @@ def _dict(inner: Any) -> dict[Any, Any]:
 
 
 _KINDS: dict[str, Any] = {
-    "float": float.fromhex, "tuple": lambda inner: tuple(map(_value, inner)), "dict": _dict, "array": _array,
-}  # fmt: skip
+    "float": float.fromhex,
+    "tuple": lambda inner: tuple(map(_value, inner)),
+    "dict": _dict,
+    "array": _array,
+}
 
 
 def main(settings: dict[str, Any]) -> None:

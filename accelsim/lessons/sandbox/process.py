@@ -18,10 +18,8 @@ FILE_B = 16 << 20
 """Size of a file that it may write."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache")
 """What of the system a Python may need: each is visible and cannot be changed."""
-HOW = (
-    "bubblewrap 0.8 or newer ('apt install bubblewrap', 'dnf install bubblewrap') on a Linux that lets you make \
+HOW = "bubblewrap 0.8 or newer ('apt install bubblewrap', 'dnf install bubblewrap') on a Linux that lets you make \
 namespaces; or --trust-students, which runs their files without isolation"
-)
 """What grading needs."""
 
 _ROOM = "/lesson/room"
@@ -65,9 +63,7 @@ def _isolation() -> list[str]:
     """
     root = os.geteuid() == 0
     spaces = [f"--unshare-{space}" for space in ("pid", "user", "net", "ipc", "uts", "cgroup-try")]
-    scratch = (
-        f"--perms 1777 --size {64 << 20} --tmpfs {_ROOM} --remount-ro /dev --remount-ro / --chdir {_ROOM}"
-    )
+    scratch = f"--perms 1777 --size {64 << 20} --tmpfs {_ROOM} --remount-ro /dev --remount-ro / --chdir {_ROOM}"
     variables = (word for name, value in _environment(_ROOM).items() for word in ("--setenv", name, value))
     return [
         *(_becoming(64_000 + os.getpid() % 1000) if root else ()), _tool("bwrap"), "--die-with-parent", *spaces,

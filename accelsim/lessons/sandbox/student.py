@@ -126,9 +126,7 @@ class Student:
         if number in (9, 24):
             return Wrong(f"{self.file}, {name}", "an answer", "none in time", SLOW)
         what = f"its process ended{f' by signal {number}' if number > 0 else ''}"
-        rule = (
-            f"a lesson's code returns, and does not end Python; {MEMORY}, files of up to {FILE_B >> 20} MiB"
-        )
+        rule = f"a lesson's code returns, and does not end Python; {MEMORY}, files of up to {FILE_B >> 20} MiB"
         return Wrong(f"{self.file}, {name}", "an answer", "no answer" if code is None else what, rule)
 
     def _end(self) -> None:

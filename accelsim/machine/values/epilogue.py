@@ -86,9 +86,7 @@ def result_matrix(gemm: Gemm, value: Array, shape: tuple[int, ...]) -> Array:
 
 def run_epilogue(node: Node, graph: Graph, shape: TileShape, sums: Array, sides: dict[str, Array]) -> Array:
     """All fused functions on one tile: [groups, m, n] sums and side operands -> [groups, m', n] results."""
-    inside: dict[str, Array] = {
-        node.outputs[0]: shape.spread(contain(sums, graph.tensors[node.outputs[0]].dtype))
-    }
+    inside: dict[str, Array] = {node.outputs[0]: shape.spread(contain(sums, graph.tensors[node.outputs[0]].dtype))}
     result = inside[node.outputs[0]]
     for part in node.epilogue:
         operands = [_operand(graph, shape, name, inside, sides) for name in part.inputs]

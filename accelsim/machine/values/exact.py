@@ -100,9 +100,7 @@ class Exact:
         assert step.gemm is not None and tile is not None
         return step, step.gemm, tile
 
-    def _view(
-        self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]
-    ) -> Array:
+    def _view(self, command: Command, role: str, group: int, source: Array, make: Callable[[], Array]) -> Array:
         """A matrix view of a whole operand, made once per step and core; views of earlier steps are dropped."""
         key = (command.op, command.core, role, group)
         if key not in self._views or self._views[key][0] is not source:
@@ -118,9 +116,7 @@ class Exact:
 
         def matrix(group: int) -> Array:
             whole = entering(MATRICES[role](gemm, source, group, step.node), dtype, rounded_to(step.node))
-            return (
-                whole.astype(container) if container and role == "a" else whole
-            )  # A is used once per column tile
+            return whole.astype(container) if container and role == "a" else whole  # A is used once per column tile
 
         groups = range(tile.g0, tile.g1)
         views = [self._view(command, role, g, source, lambda g=g: matrix(g)) for g in groups]  # type: ignore[misc]
@@ -235,9 +231,7 @@ class Exact:
         partial = [self._taken[command.id, use.region] for use in command.reads if use.role == "acc"]
         acc = reduce(np.add, partial)  # of arrays that share a reduction, in their order
         sides = {
-            name: self._side_tile(command, index)
-            if self._is_whole(command, index)
-            else self._operand(command, index)
+            name: self._side_tile(command, index) if self._is_whole(command, index) else self._operand(command, index)
             for index, (name, _) in enumerate(command.effect.operands)
         }
         sums = self._program.graph.tensors[step.node.outputs[0]].shape
@@ -271,9 +265,7 @@ class Exact:
 
     def _node(self, command: Command) -> None:
         step, graph = self._program.steps[command.op], self._program.graph
-        values = {
-            name: self._tensor(command, index) for index, (name, _) in enumerate(command.effect.operands)
-        }
+        values = {name: self._tensor(command, index) for index, (name, _) in enumerate(command.effect.operands)}
         results = run_node(step.node, graph, values)
         for use, name, result in zip(command.writes, step.node.writes, results, strict=True):
             self._held[use.region] = result
@@ -337,9 +329,7 @@ class Exact:
             return {}
         names = dict.fromkeys(name for name, _ in self._tensors)
         cores = range(self._program.cores)
-        return {
-            name: whole_batch([self._tensors[name, core] for core in cores]) for name in names
-        } | self.outputs()
+        return {name: whole_batch([self._tensors[name, core] for core in cores]) for name in names} | self.outputs()
 
 
 AT_ONCE = frozenset({"ExpertMatMul"})

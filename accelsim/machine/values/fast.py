@@ -33,9 +33,7 @@ class Fast:
         self._gating = gates_zeros(program.chip)
         self.nonzero_macs: dict[int, int] = {}
         self.mail: dict[str, Array] = {}
-        self._cores = [
-            _Values(program.graph, self._feeds(feeds, core), keep) for core in range(program.cores)
-        ]
+        self._cores = [_Values(program.graph, self._feeds(feeds, core), keep) for core in range(program.cores)]
 
     def _feeds(self, feeds: dict[str, Array], core: int) -> dict[str, Array]:
         """Inputs of one core, in the formats of their tensors."""
@@ -63,9 +61,7 @@ class Fast:
             node = self._program.steps[command.op].node
             values = self._cores[command.core]
             if self._gating and is_product(node):
-                self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + values.nonzero_macs(
-                    node
-                )
+                self.nonzero_macs[command.op] = self.nonzero_macs.get(command.op, 0) + values.nonzero_macs(node)
             values.run(node)
 
     def outputs(self) -> dict[str, Array]:

@@ -41,6 +41,5 @@ def of_node(node: Node, graph: Graph, operands: Sequence[Array]) -> int:
     gemm = op.gemm(node, ins, [graph.tensors[node.outputs[0]]])
     assert gemm is not None
     return sum(
-        nonzero_macs(a_matrix(gemm, a, group, node), b_matrix(gemm, b, group, node))
-        for group in range(gemm.groups)
+        nonzero_macs(a_matrix(gemm, a, group, node), b_matrix(gemm, b, group, node)) for group in range(gemm.groups)
     )

@@ -68,9 +68,7 @@ def end_sides(network: Network) -> float:
     return network.nodes**0.5 if network.name == "crossbar" else 0.0
 
 
-def multicast_energy(
-    noc: Noc, network: Network, source: int, destinations: Sequence[int], nbytes: int
-) -> NocEnergy:
+def multicast_energy(noc: Noc, network: Network, source: int, destinations: Sequence[int], nbytes: int) -> NocEnergy:
     """Energy of ``nbytes`` from one node to one or many: each link and router of the tree once."""
     tree = multicast(network, source, destinations)
     flits_B = -(-nbytes // noc.flit) * noc.flit

@@ -80,7 +80,7 @@ through the empty network, where they are more."""
 
 def simulate(
     network: Network, router: Router, traffic: Floats, load: float, packet_flits: int, clocks: int = 4000, seed: int = 1
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Run random packets of ``traffic`` [nodes, nodes] at ``load`` flits per clock and node.
 
     Packets are created for ``clocks`` clocks; those of the first quarter warm the network up, the others are measured.
@@ -94,9 +94,7 @@ def simulate(
     return replay(network, router, packets, load, packet_flits, clocks)
 
 
-def replay(
-    network: Network, router: Router, packets: Traffic, load: float, packet_flits: int, clocks: int
-) -> Outcome:
+def replay(network: Network, router: Router, packets: Traffic, load: float, packet_flits: int, clocks: int) -> Outcome:
     """Run given packets, until those that are measured are through or it is clear that they cannot be."""
     run = _Run(network, router, packets, packet_flits)
     warm = clocks // 4
@@ -110,9 +108,15 @@ def replay(
     if not len(latency) or (ended[measured] < 0).any():
         latency = np.array([np.inf if len(latency) else np.nan])
     return Outcome(
-        load, int(measured.sum()), float(latency.mean()), float(latency.min()), float(latency.max()),
-        float(crossed[measured].mean()) if measured.any() else 0.0, accepted, channel_load,
-    )  # fmt: skip
+        load,
+        int(measured.sum()),
+        float(latency.mean()),
+        float(latency.min()),
+        float(latency.max()),
+        float(crossed[measured].mean()) if measured.any() else 0.0,
+        accepted,
+        channel_load,
+    )
 
 
 @dataclass
@@ -145,9 +149,7 @@ class _Run:
         self.hop, self.vc, self.ended = [0] * count, [-1] * count, [-1] * count
         self.arrived = [0] * count  # behind the channel before the present hop
         depth, queues = router.buffer_flits, router.virtual_channels
-        self.inputs = [
-            _Input([deque() for _ in range(queues)], [depth] * queues) for _ in range(network.channels)
-        ]
+        self.inputs = [_Input([deque() for _ in range(queues)], [depth] * queues) for _ in range(network.channels)]
         self.created: list[deque[int]] = [deque() for _ in range(network.nodes)]
         self.outputs = [_Output() for _ in range(network.channels)]
         self.starts: list[list[int]] = [[] for _ in range(network.channels)]

@@ -90,8 +90,9 @@ def build(noc: Noc) -> Network:
 def named(topology: str, *shape: int) -> Network:
     """The network of a topology (a key of ``TOPOLOGIES``) and its shape. UsageError for either."""
     if topology not in TOPOLOGIES:
-        raise UsageError(f"no topology {topology!r}", "", "one of " + ", ".join(TOPOLOGIES),
-                    nearest(topology, TOPOLOGIES))  # fmt: skip
+        raise UsageError(
+            f"no topology {topology!r}", "", "one of " + ", ".join(TOPOLOGIES), nearest(topology, TOPOLOGIES)
+        )
     if len(shape) != len(SHAPES[topology]) or min(shape) < 1:
         wanted = " and ".join(SHAPES[topology])
         raise UsageError(f"{topology} of shape {shape}", expected=f"{wanted}, each 1 or more")
@@ -99,9 +100,15 @@ def named(topology: str, *shape: int) -> Network:
 
 
 def _network(
-    name: str, shape: tuple[int, ...], home: Ints, links: list[tuple[int, int]] | Ints, places: Floats,
-    step: Step, dimension: Ints | None = None, wraps: Bools | None = None,
-) -> Network:  # fmt: skip
+    name: str,
+    shape: tuple[int, ...],
+    home: Ints,
+    links: list[tuple[int, int]] | Ints,
+    places: Floats,
+    step: Step,
+    dimension: Ints | None = None,
+    wraps: Bools | None = None,
+) -> Network:
     table = np.array(links, np.int64).reshape(-1, 2)
     along = np.zeros(len(table), np.int64) if dimension is None else dimension
     closes = np.zeros(len(table), np.bool_) if wraps is None else wraps
@@ -123,9 +130,7 @@ def _bus(nodes: int) -> Network:
 
 def _crossbar(nodes: int) -> Network:
     """One router that all nodes hang on."""
-    return _network(
-        "crossbar", (nodes,), np.zeros(nodes, np.int64), [], np.zeros((1, 2)), lambda at, to, coin: at
-    )
+    return _network("crossbar", (nodes,), np.zeros(nodes, np.int64), [], np.zeros((1, 2)), lambda at, to, coin: at)
 
 
 def _grid(name: str, shape: tuple[int, ...], columns: int, rows: int, wrap: bool) -> Network:
@@ -205,12 +210,8 @@ def _fat_tree(arity: int, levels: int) -> Network:
     up = switches * (levels - 1) * arity
     ports = [(n, s, port) for n in range(levels - 1) for s in range(switches) for port in range(arity)]
     others = [_with_digit(switch, level, port, arity) for level, switch, port in ports]
-    links = [
-        (n * switches + s, (n + 1) * switches + other) for (n, s, _), other in zip(ports, others, strict=True)
-    ]
-    links += [
-        ((n + 1) * switches + s, n * switches + other) for (n, s, _), other in zip(ports, others, strict=True)
-    ]
+    links = [(n * switches + s, (n + 1) * switches + other) for (n, s, _), other in zip(ports, others, strict=True)]
+    links += [((n + 1) * switches + s, n * switches + other) for (n, s, _), other in zip(ports, others, strict=True)]
 
     def step(at: Ints, to: Ints, coin: Ints) -> Ints:
         level, switch, leaf = at // switches, at % switches, to // arity

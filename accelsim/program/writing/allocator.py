@@ -97,9 +97,7 @@ class Space:
         """Its regions become ``later`` ones, of the same bytes."""
         self._live = {later(region): at for region, at in self._live.items()}
         for _, entries in self._past.by_size():
-            entries[:] = [
-                each._replace(id=later(each.id), region=regions[later(each.id)]) for each in entries
-            ]
+            entries[:] = [each._replace(id=later(each.id), region=regions[later(each.id)]) for each in entries]
 
     def release(self, region: int) -> None:
         """Give the bytes back (what reads them still delays whoever writes there next)."""

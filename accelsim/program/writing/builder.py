@@ -10,18 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from accelsim.program.commands import (
-    Action,
-    Command,
-    CommandKind,
-    Effect,
-    Phase,
-    Region,
-    Transfer,
-    Use,
-    Wait,
-    Work,
-)
+from accelsim.program.commands import Action, Command, CommandKind, Effect, Phase, Region, Transfer, Use, Wait, Work
 from accelsim.program.repeated import Commands
 from accelsim.program.writing.allocator import Space
 
@@ -61,9 +50,14 @@ class Builder:
         self.shared: dict[str, Space] = {}  # memory that all cores share -> what is free of it
 
     def region(
-        self, memory: str, name: str, size_B: int, space: Space | None = None, offset: int | None = -1,
+        self,
+        memory: str,
+        name: str,
+        size_B: int,
+        space: Space | None = None,
+        offset: int | None = -1,
         streams: bool = False,
-    ) -> int | None:  # fmt: skip
+    ) -> int | None:
         """A new region: off the chip, or in ``space`` at ``offset`` (None: where there is room; else gives None)."""
         if space is not None and offset is None:
             offset = space.place(size_B)
@@ -95,10 +89,7 @@ class Builder:
         """Return whether a new region has bytes of an older one that none of those ``written`` later has wholly
         overwritten; who overwrote them has waited for it."""
         past = self.regions[other]
-        start, end = (
-            max(past.offset, region.offset),
-            min(past.offset + past.size_B, region.offset + region.size_B),
-        )
+        start, end = (max(past.offset, region.offset), min(past.offset + past.size_B, region.offset + region.size_B))
         return start < end and not any(
             each > other
             and self.regions[each].offset <= start

@@ -17,9 +17,7 @@ class GraphFacts:
     def __init__(self, graph: Graph, roles: Roles) -> None:
         self.graph, self.roles = graph, roles
         self.consumers, self.staying = graph.consumers(), graph.staying
-        self.readers = {
-            name: [n for n in nodes if n.engine != HOST] for name, nodes in self.consumers.items()
-        }
+        self.readers = {name: [n for n in nodes if n.engine != HOST] for name, nodes in self.consumers.items()}
         self.roots: dict[str, str] = {}
         for node in graph.nodes:
             if node.engine == "alias":

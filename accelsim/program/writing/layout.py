@@ -39,9 +39,7 @@ class Layout:
     builder: Builder
     core: int = 0
     places: dict[str, Place] = field(default_factory=dict)
-    spaces: dict[str, Space] = field(
-        default_factory=dict
-    )  # of buffers, and of levels that the compiler manages
+    spaces: dict[str, Space] = field(default_factory=dict)  # of buffers, and of levels that the compiler manages
     presets: dict[int, tuple[str, int]] = field(default_factory=dict)
     makers: dict[str, int] = field(default_factory=dict)  # tensor -> index of the step that made it
     _whole: list[tuple[int, str, int]] = field(default_factory=list)
@@ -262,13 +260,9 @@ class Layout:
 
     def whole_tensors(self) -> list[tuple[int, str, int]]:
         """(-bytes, tensor, region) of what lies in the activation buffer as a whole."""
-        return [
-            entry for entry in self._whole if any(space.holds(entry[2]) for space in self.spaces.values())
-        ]
+        return [entry for entry in self._whole if any(space.holds(entry[2]) for space in self.spaces.values())]
 
-    def relabel(
-        self, later: Callable[[int], int], named: Callable[[str], str], regions: Sequence[Region]
-    ) -> None:
+    def relabel(self, later: Callable[[int], int], named: Callable[[str], str], regions: Sequence[Region]) -> None:
         """Slots, rooms and whole tensors become ``later`` regions of the same bytes, of tensors ``named`` otherwise."""
         whole = sorted((size, named(name), later(region)) for size, name, region in self.whole_tensors())
         for ring in self.slots.rings.values():

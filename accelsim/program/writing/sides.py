@@ -27,8 +27,7 @@ def epilogue_reads(graph: Graph, node: Node) -> EpilogueReads:
     kept = {
         name
         for name in names
-        if graph.tensors[name].is_constant
-        and (name in biases or per_channel(graph.tensors[name].shape, result, axis))
+        if graph.tensors[name].is_constant and (name in biases or per_channel(graph.tensors[name].shape, result, axis))
     }
     return EpilogueReads(
         tuple(name for name in names if name in kept), tuple(name for name in names if name not in kept)

@@ -15,9 +15,7 @@ from accelsim.program.writing.facts import GraphFacts
 class Slots:
     """Takes slots in ``spaces``. ``rings``: the fixed slots of buffers that have them."""
 
-    def __init__(
-        self, facts: GraphFacts, roles: Roles, builder: Builder, spaces: Mapping[str, Space]
-    ) -> None:
+    def __init__(self, facts: GraphFacts, roles: Roles, builder: Builder, spaces: Mapping[str, Space]) -> None:
         self.facts, self.roles, self.builder, self.spaces = facts, roles, builder, spaces
         self.rings: dict[str, Ring] = {}
         self._next: dict[str, int] = {}  # shared buffer -> where the next slots lie

@@ -31,11 +31,16 @@ class Transfers:
         """
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
         return self.builder.emit(
-            "Load", self.roles.load_engine(memory), op, f"load {tensor}",
-            Transfer(memory, size_B, False, offset_B, times), effect,
-            [(region, "src") for region in (source, *needs)], [(target, "whole")],
+            "Load",
+            self.roles.load_engine(memory),
+            op,
+            f"load {tensor}",
+            Transfer(memory, size_B, False, offset_B, times),
+            effect,
+            [(region, "src") for region in (source, *needs)],
+            [(target, "whole")],
             self._moved(memory, buffer, tensor, size_B, False),
-        )  # fmt: skip
+        )
 
     def _moved(self, memory: str, buffer: str, tensor: str, size_B: int, write: bool) -> tuple[Action, ...]:
         """Ledger entries of a transfer between an off-chip memory and a buffer; equal transfers share them."""
@@ -62,8 +67,13 @@ class Transfers:
         """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
         memory, buffer = self.builder.regions[target].memory, self.builder.regions[source].memory
         return self.builder.emit(
-            "Store", self.roles.store_engine(memory), op, f"store {tensor}",
-            Transfer(memory, size_B, True, offset_B), effect,
-            [(source, "acc" if effect.what == "epilogue" else "src")], [(target, role)],
+            "Store",
+            self.roles.store_engine(memory),
+            op,
+            f"store {tensor}",
+            Transfer(memory, size_B, True, offset_B),
+            effect,
+            [(source, "acc" if effect.what == "epilogue" else "src")],
+            [(target, role)],
             self._moved(memory, buffer, tensor, size_B, True),
-        )  # fmt: skip
+        )

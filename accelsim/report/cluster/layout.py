@@ -94,9 +94,7 @@ def _shown(topology: Topology, made: Layout) -> list[list[int]]:
     return nodes[:fits]
 
 
-def _place_node(
-    topology: Topology, made: Layout, vertices: Sequence[int], tori: Sequence[Torus], x: float
-) -> float:
+def _place_node(topology: Topology, made: Layout, vertices: Sequence[int], tori: Sequence[Torus], x: float) -> float:
     """Put a node at ``x``; the x behind it."""
     devices = [vertex for vertex in vertices if vertex < topology.ranks]
     places, wide, high = _devices(topology, devices, tori)
@@ -131,19 +129,14 @@ def _devices(
         planes = -(-len(torus.places) // (flat * rows))
         return places, planes * (flat + 1.0) - 2.0, rows - 1.0
     own = set(devices)
-    wired = {
-        frozenset((wire.source, wire.target)) for wire in topology.wires if {wire.source, wire.target} <= own
-    }
+    wired = {frozenset((wire.source, wire.target)) for wire in topology.wires if {wire.source, wire.target} <= own}
     if len(wired) > len(devices) // 2:
         radius = max(1.0, len(devices) / 5)
         base = devices[0]
         cube = wired == {frozenset((base + a, base + b)) for a, b in MESH}
         order = [base + place for place in CUBE] if cube else devices
         angles = {rank: 2 * pi * (index + 0.5) / len(order) for index, rank in enumerate(order)}
-        spots = {
-            rank: (radius - radius * cos(angle), radius + radius * sin(angle))
-            for rank, angle in angles.items()
-        }
+        spots = {rank: (radius - radius * cos(angle), radius + radius * sin(angle)) for rank, angle in angles.items()}
         return spots, 2 * radius, 2 * radius
     return {rank: (float(index), 0.0) for index, rank in enumerate(devices)}, len(devices) - 1.0, 0.0
 
@@ -198,7 +191,5 @@ APART = 1.8
 
 def _above(topology: Topology, made: Layout, vertex: int) -> float:
     """The middle of what is drawn of the neighbours of a switch, below it."""
-    beside = [
-        made.at[wire.source][0] for wire in topology.wires if wire.target == vertex and wire.source in made.at
-    ]
+    beside = [made.at[wire.source][0] for wire in topology.wires if wire.target == vertex and wire.source in made.at]
     return sum(beside) / len(beside) if beside else 0.0

@@ -32,10 +32,7 @@ FILES = (
 TERMS = (
     ("stage", "the part of the pipeline that the device has; devices that do the same are one line"),
     ("compute", "time of its forward and backward passes; also what it computes again (recompute)"),
-    (
-        "communication",
-        "collectives of its tensor-parallel group, and of its replicas where no pass hides them",
-    ),
+    ("communication", "collectives of its tensor-parallel group, and of its replicas where no pass hides them"),
     ("waits", "time in which it does nothing: the bubble, transfers between stages, slower devices"),
     ("memory", "the most that it holds at one time"),
     ("of capacity", "the same as a share of what its off-chip memory has"),
@@ -53,15 +50,12 @@ CHARTS = {
         "Time to the right, bytes upwards. What stays lies at the bottom; the stash, activations kept for the "
         "backward passes, comes and goes above it.",
     ),
-}  # fmt: skip
+}
 """Part of the page -> its title, and how to read it."""
 
 
 def page_data(
-    result: StepResult,
-    sentences: Sequence[str],
-    pictures: Sequence[dict[str, str]],
-    more: Sequence[Section] = (),
+    result: StepResult, sentences: Sequence[str], pictures: Sequence[dict[str, str]], more: Sequence[Section] = ()
 ) -> dict[str, Any]:
     """All that the page shows; ``pictures``: title, caption and SVG of each; ``more``: tables below the others.
     JSON can hold it."""
@@ -92,8 +86,10 @@ def _summary(result: StepResult) -> Section:
     rows = [
         ("cluster", f"{result.cluster}: {count_of(result.plan.devices, 'device')}"),
         ("plan", str(result.plan)),
-        ("each replica", f"{result.plan.microbatches:,} x {result.microbatch} {result.unit}, schedule "
-                         f"{result.plan.schedule}"),
+        (
+            "each replica",
+            f"{result.plan.microbatches:,} x {result.microbatch} {result.unit}, schedule {result.plan.schedule}",
+        ),
         ("batch", f"{result.batch:,} {result.unit}"),
         ("time of a step", si(result.time_s, "s") + interval_text(result.interval)),
         (f"{result.unit} per second", si(result.samples_per_s) + ends_text(result.samples_ends_per_s, "")),
@@ -101,15 +97,13 @@ def _summary(result: StepResult) -> Section:
         ("MFU: model FLOPs of peak", percent(result.mfu)),
         ("HFU: with recomputation", percent(result.hfu)),
         *energy_rows(result),
-    ]  # fmt: skip
+    ]
     return section("Summary", ("", ""), rows)
 
 
 def _parts(result: StepResult) -> Section:
     rows = [
-        (name, seconds(fs), percent(fs / result.time_fs), MEANING[name])
-        for name, fs in result.parts_fs.items()
-        if fs
+        (name, seconds(fs), percent(fs / result.time_fs), MEANING[name]) for name, fs in result.parts_fs.items() if fs
     ]
     return section("Where the step goes", ("part", "time", "share", "what it is"), rows, (1, 2))
 

@@ -102,9 +102,7 @@ def _legend(topology: Topology, wire: Wire) -> str:
     return f"{wire.link}: {si(float(wire.rate), 'B/s')}{latency}"
 
 
-def _by_traffic(
-    topology: Topology, made: Layout, pairs: Sequence[_Pair], carried: Sequence[int]
-) -> Iterator[Mark]:
+def _by_traffic(topology: Topology, made: Layout, pairs: Sequence[_Pair], carried: Sequence[int]) -> Iterator[Mark]:
     """Lines as wide and as red as what the busier direction carried."""
     most = max(carried, default=0)
     for pair in sorted(pairs, key=lambda pair: max(carried[number] for number in pair.wires)):
@@ -118,9 +116,7 @@ def _by_traffic(
     yield line([], [], "nothing", FAINT, linewidth=0.8)
 
 
-def _line(
-    made: Layout, pair: _Pair, colour: str, wide: float, dash: str = "-", label: str = ""
-) -> Iterator[Mark]:
+def _line(made: Layout, pair: _Pair, colour: str, wide: float, dash: str = "-", label: str = "") -> Iterator[Mark]:
     """A line between two vertices; around the edge of a torus as two stubs, bent where others stand between."""
     (xa, ya), (xb, yb) = made.at[pair.a], made.at[pair.b]
     look = {"linewidth": wide * (0.6 if made.small else 1.0), "zorder": 1.0}
@@ -168,9 +164,7 @@ def _vertices(topology: Topology, made: Layout) -> Iterator[Mark]:
             continue
         shape, face = ("square", tint(BLUE, 0.22)) if device else ("round", "white")
         box = {"boxstyle": f"{shape},pad=0.25", "facecolor": face, "edgecolor": INK, "linewidth": 0.7}
-        yield note(
-            x, y, _name(topology, vertex), side="center", fontsize=6 if crowded else 7, bbox=box, zorder=3
-        )
+        yield note(x, y, _name(topology, vertex), side="center", fontsize=6 if crowded else 7, bbox=box, zorder=3)
 
 
 def _name(topology: Topology, vertex: int) -> str:

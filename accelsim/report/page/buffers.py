@@ -29,11 +29,7 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
     texts = Texts()
     row, start, end = (
         np.array(column, np.int64)
-        for column in (
-            [x.region for x in found],
-            [x.start for x in found],
-            [max(x.start, x.end) for x in found],
-        )
+        for column in ([x.region for x in found], [x.start for x in found], [max(x.start, x.end) for x in found])
     )
     names = [texts.number(_content(lines, live)) for live in found]
     kept, gap = thinned(spans(row, start, end, np.array(names, np.int64)), MOST, run.time_fs)
@@ -44,9 +40,7 @@ def buffers(run: Run, lines: Lines) -> dict[str, Any] | None:
     )
     rectangles = [
         (live, int(start_fs), int(end_fs))
-        for live, start_fs, end_fs in zip(
-            (found[i] for i in kept.first.tolist()), kept.start, kept.end, strict=True
-        )
+        for live, start_fs, end_fs in zip((found[i] for i in kept.first.tolist()), kept.start, kept.end, strict=True)
     ]
     return {
         "end": run.time_fs,

@@ -114,11 +114,13 @@ def _lines(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         tables = [entry.data["layers"] for entry in entries]
         run = next(number for number, place in enumerate(at) if place is not None)
         have = list(zip(tables, at, strict=True))
-        found.append({
-            "name": tables[run]["names"][at[run]],
-            "title": tables[run]["titles"][at[run]],
-            "time_s": [None if place is None else table["time_fs"][place] * FS for table, place in have],
-            "energy_J": [None if place is None else table["energy_J"][place] for table, place in have],
-            "bound": ["" if place is None else table["bound"][place] for table, place in have],
-        })  # fmt: skip
+        found.append(
+            {
+                "name": tables[run]["names"][at[run]],
+                "title": tables[run]["titles"][at[run]],
+                "time_s": [None if place is None else table["time_fs"][place] * FS for table, place in have],
+                "energy_J": [None if place is None else table["energy_J"][place] for table, place in have],
+                "bound": ["" if place is None else table["bound"][place] for table, place in have],
+            }
+        )
     return found

@@ -39,9 +39,13 @@ def section(
 ) -> Section:
     """A section as a page keeps it."""
     return {
-        "title": title, "headers": list(headers), "rows": [list(row) for row in rows], "numbers": list(numbers),
-        "before": list(before), "behind": list(behind),
-    }  # fmt: skip
+        "title": title,
+        "headers": list(headers),
+        "rows": [list(row) for row in rows],
+        "numbers": list(numbers),
+        "before": list(before),
+        "behind": list(behind),
+    }
 
 
 def first(run: Run, summary: Summary) -> list[Section]:
@@ -65,9 +69,7 @@ def _what_ifs(summary: Summary) -> Section:
         for what in summary["what_ifs"]
     ]
     note = "Each change was compiled and simulated on its own; the options repeat it."
-    return section(
-        "What would help", ("change", "latency", "difference", "options"), rows, (1, 2), behind=[note]
-    )
+    return section("What would help", ("change", "latency", "difference", "options"), rows, (1, 2), behind=[note])
 
 
 def _asked(run: Run, summary: Summary) -> Section:
@@ -146,9 +148,7 @@ PARTS: dict[str, Callable[[Run, Lines], Any]] = {
 """Key of the data -> what makes it; None where a run has nothing to show."""
 
 
-def page_data(
-    run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots: Sequence[str] = ()
-) -> dict[str, Any]:
+def page_data(run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots: Sequence[str] = ()) -> dict[str, Any]:
     """All that the page shows; ``plots``: names of the pictures beside it. JSON can hold it."""
     lines = lines_of(run, layers)
     return {

@@ -31,10 +31,7 @@ FILES = (
     ("summary.json", "the figures of the run in one dictionary"),
     ("layers.csv", "a row a layer, all digits"),
     ("ledger.csv", "every action with its count and energy"),
-    (
-        "timeline.json.gz",
-        "what every engine did when: open ui.perfetto.dev in a browser and choose this file there",
-    ),
+    ("timeline.json.gz", "what every engine did when: open ui.perfetto.dev in a browser and choose this file there"),
     ("page.json.gz", "what this page shows, as data: 'accelsim report DIR' makes the page of it"),
 )
 """File beside the page -> what is in it."""
@@ -154,9 +151,7 @@ def _whole(layers: dict[str, Any]) -> str:
         if len(seen) == 1:
             bars.append(f"<p>All of the {title} goes to {seen[0][0]}.</p>")
         elif seen:
-            pieces = "".join(
-                f'<i style="flex:{share:.5f};background:{colour}"></i>' for _, colour, share in shares
-            )
+            pieces = "".join(f'<i style="flex:{share:.5f};background:{colour}"></i>' for _, colour, share in shares)
             legend = "".join(PATCH.format(colour, f"{name} {percent(share)}") for name, colour, share in seen)
             bars.append(
                 f'<h3>Where the {title} went</h3>\n<div class="whole">{pieces}</div>\n<p class="key">{legend}</p>'
@@ -175,11 +170,12 @@ def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
         f'{buttons}</nav>\n<article class="comparison" aria-label="Runs side by side">\n'
         f"<h1>{escape(comparison['title'])}</h1>\n"
         + "\n".join(f"<p class=lead>{escape(text)}</p>" for text in comparison["sentences"])
-        + "\n" + "\n".join(_section(each) for each in comparison["tables"])
+        + "\n"
+        + "\n".join(_section(each) for each in comparison["tables"])
         + '\n<section class="part" data-part="compare"><h2>Layers side by side</h2><p class="caption">'
-        f"{escape(comparison['caption'])}</p>\n<div class=\"mount\"></div>\n{side_by_side(comparison)}\n"
+        f'{escape(comparison["caption"])}</p>\n<div class="mount"></div>\n{side_by_side(comparison)}\n'
         "<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
-    )  # fmt: skip
+    )
 
 
 def _titled(title: str, content: str) -> str:
@@ -223,12 +219,8 @@ def _list(entries: Iterable[str]) -> str:
 def _files(entry: Entry) -> str:
     base = f"{quote(entry.base)}/" if entry.base else ""
     listed = entry.data.get("files", FILES)
-    links = [
-        f'<li><a href="{base}{quote(name)}">{escape(name)}</a>: {escape(text)}</li>' for name, text in listed
-    ]
-    plots = ", ".join(
-        f'<a href="{base}plots/{quote(name)}.svg">{escape(name)}</a>' for name in entry.data["plots"]
-    )
+    links = [f'<li><a href="{base}{quote(name)}">{escape(name)}</a>: {escape(text)}</li>' for name, text in listed]
+    plots = ", ".join(f'<a href="{base}plots/{quote(name)}.svg">{escape(name)}</a>' for name in entry.data["plots"])
     told = f"<li>plots for papers as SVG: {plots}</li>" if plots else ""
     return _titled("Files of this report", "<ul>\n" + "\n".join(links) + told + "\n</ul>")
 

@@ -39,7 +39,7 @@ def joules(run: Run, lines: Lines) -> dict[str, Any]:
         "parts": _largest_first(map(tree.component, _grouped(rows, lambda row: row.component).values())),
         "trust": {status: [text, status in DOUBTFUL] for status, text in MEANING.items()},
         "note": f"{count_of(small, 'tensor')} of at most {si(least, 'J')} are not told apart." if small else "",
-    }  # fmt: skip
+    }
 
 
 def _grouped(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[Key, list[EnergyRow]]:
@@ -70,11 +70,7 @@ class _Tree:
         first, chip = rows[0], self._run.chip
         price = self._prices.get((part_of(chip, first.component), first.action))
         static = first.component == STATIC
-        trust = (
-            _static_trust(self._run, first.action)
-            if static
-            else status_of(chip, first.component, first.action)
-        )
+        trust = _static_trust(self._run, first.action) if static else status_of(chip, first.component, first.action)
         layers = _grouped(rows, lambda row: self._lines.line_of(row.op))
         return {
             "name": _named(self._run, first),
@@ -82,9 +78,7 @@ class _Tree:
             "colour": CATEGORY_LOOKS[self.category(first)].color,
             "trust": trust,
             "each": "power × time" if price is None else si(price, "J"),
-            "parts": [
-                self._layer(line, layers[line]) for line in sorted(layers, key=lambda at: (at < 0, at))
-            ],
+            "parts": [self._layer(line, layers[line]) for line in sorted(layers, key=lambda at: (at < 0, at))],
         }
 
     def _layer(self, line: int, rows: list[EnergyRow]) -> dict[str, Any]:

@@ -99,13 +99,15 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
         "energy_J": [layer.energy_J for layer in lines.shown],
         "reasons": [
             [each.legend, each.colour, [layer.reasons.get(key, 0) for layer in lines.shown]]
-            for key, each in LISTED.items() if key in reasons
+            for key, each in LISTED.items()
+            if key in reasons
         ],
         "categories": [
             [each.name, each.colour, [layer.energy_by_category_J.get(each.name, 0.0) for layer in lines.shown]]
-            for each in CATEGORIES if each.name in categories
+            for each in CATEGORIES
+            if each.name in categories
         ],
-    }  # fmt: skip
+    }
 
 
 def blocks(names: Sequence[str]) -> list[tuple[int, int, int]]:
@@ -114,9 +116,7 @@ def blocks(names: Sequence[str]) -> list[tuple[int, int, int]]:
     alike = [re.sub(r"[0-9]+", "#", name) for name in names]
     found, at = [], 0
     while at < len(alike):
-        length = next(
-            (n for n in range(1, len(alike) // 2 + 1) if alike[at : at + n] == alike[at + n : at + 2 * n]), 0
-        )
+        length = next((n for n in range(1, len(alike) // 2 + 1) if alike[at : at + n] == alike[at + n : at + 2 * n]), 0)
         count = 1
         while length and alike[at : at + length] == alike[at + count * length : at + (count + 1) * length]:
             count += 1
@@ -139,9 +139,15 @@ def _keys(lines: Lines) -> list[str]:
 
 def _values(layer: Layer, kept: list[int]) -> list[float | None]:
     values = {
-        "#": layer.number, "MACs": layer.macs, "cycles": layer.cycles, "time": layer.added_fs,
-        "of run": layer.added_fs, "of peak": layer.utilisation or 0.0, "DRAM": layer.dram_B, "energy": layer.energy_J,
-    }  # fmt: skip
+        "#": layer.number,
+        "MACs": layer.macs,
+        "cycles": layer.cycles,
+        "time": layer.added_fs,
+        "of run": layer.added_fs,
+        "of peak": layer.utilisation or 0.0,
+        "DRAM": layer.dram_B,
+        "energy": layer.energy_J,
+    }
     return [values.get(LAYER_COLUMNS[i].title) for i in kept]
 
 

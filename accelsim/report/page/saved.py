@@ -128,16 +128,10 @@ def _refuse(constant: str) -> None:
 
 def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
     """The data, where all that is read of them is there. Raises UsageError."""
-    if (
-        not isinstance(content, dict)
-        or content.get("format") != FORMAT
-        or type(content.get("version")) is not int
-    ):
+    if not isinstance(content, dict) or content.get("format") != FORMAT or type(content.get("version")) is not int:
         raise UsageError(f"is no {FORMAT}", str(file), again)
     if content["version"] != VERSION:
-        what = (
-            f"is of version {content['version']} of the data of pages, this accelsim reads version {VERSION}"
-        )
+        what = f"is of version {content['version']} of the data of pages, this accelsim reads version {VERSION}"
         raise UsageError(what, str(file), again)
     try:
         _Page.model_validate_json(text)
@@ -164,11 +158,7 @@ def _beside(folder: Path) -> str:
     if is_file(folder):
         return str(folder.parent) if is_file(folder.parent / SUMMARY) else ""
     try:
-        names = [
-            each.name
-            for each in folder.parent.iterdir()
-            if each.name != folder.name and is_file(each / SUMMARY)
-        ]
+        names = [each.name for each in folder.parent.iterdir() if each.name != folder.name and is_file(each / SUMMARY)]
     except OSError:
         return ""
     found = nearest(folder.name, names)

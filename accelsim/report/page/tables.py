@@ -46,10 +46,7 @@ def layer_part(layers: dict[str, Any], about: dict[str, Any]) -> str:
     columns where the page is narrow, and folds blocks that are alike."""
     columns, again = layers["columns"], set[int]()
     rows = [
-        [
-            Cell(text, rank, right, value)
-            for (_, rank, right), text, value in zip(columns, cells, values, strict=True)
-        ]
+        [Cell(text, rank, right, value) for (_, rank, right), text, value in zip(columns, cells, values, strict=True)]
         for cells, values in zip(layers["cells"], layers["values"], strict=True)
     ]
     for first, length, count in layers.get("blocks", ()):
@@ -74,10 +71,14 @@ def side_by_side(comparison: dict[str, Any]) -> str:
         heads += [Cell(text, right=True) for run in runs[1:] for text in (f"{what}, {run}", "difference")]
     heads += [Cell(f"bound by, {run}") for run in runs]
     rows = [
-        [Cell(line["name"]), *_differing(line["time_s"], "s"), *_differing(line["energy_J"], "J"),
-         *(Cell(text or MISSING) for text in line["bound"])]
+        [
+            Cell(line["name"]),
+            *_differing(line["time_s"], "s"),
+            *_differing(line["energy_J"], "J"),
+            *(Cell(text or MISSING) for text in line["bound"]),
+        ]
         for line in comparison["lines"]
-    ]  # fmt: skip
+    ]
     return table_html(heads, rows, layers=True)
 
 

@@ -72,9 +72,7 @@ def _joined(found: Spans, gap: int, alike: bool) -> Spans:
     begins = np.flatnonzero(np.concatenate(([True], apart)))
     ends = np.maximum.reduceat(found.end, begins)
     counts = np.add.reduceat(found.many, begins)
-    return Spans(
-        found.row[begins], found.start[begins], ends, found.kind[begins], found.first[begins], counts
-    )
+    return Spans(found.row[begins], found.start[begins], ends, found.kind[begins], found.first[begins], counts)
 
 
 def deltas(values: Ints) -> list[int]:
@@ -112,28 +110,26 @@ def timeline(run: Run, lines: Lines) -> dict[str, Any]:
         "rows": [path, *engines],
         "texts": texts.all(),
         "note": " ".join(
-            [*_note(left_out, gap, "Slices of one engine and layer"),
-             *_note(path_left_out, path_gap, "Pieces of the critical path of one layer and cause")]
+            [
+                *_note(left_out, gap, "Slices of one engine and layer"),
+                *_note(path_left_out, path_gap, "Pieces of the critical path of one layer and cause"),
+            ]
         ),
-    }  # fmt: skip
+    }
 
 
 def _note(left_out: int, gap: int, what: str) -> list[str]:
     """Return what was joined, and by which rule; nothing where nothing was."""
     if not left_out:
         return []
-    return [
-        f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."
-    ]
+    return [f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."]
 
 
 def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
     drawn = drawn_rows(run)
     pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
     row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
-    start, end = (
-        np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces])
-    )
+    start, end = (np.array(times, np.int64) for times in ([p.data for p, _ in pieces], [e for _, e in pieces]))
     layer = np.array([lines.line_of(piece.op) for piece, _ in pieces], np.int64)
     found, gap = thinned(spans(row, start, np.maximum(start, end), layer), MOST, run.time_fs)
     whole = {entry.engine: entry for entry in run.engines}
@@ -142,16 +138,18 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
         mine = _of_row(found, number)
         firsts = [pieces[index][0] for index in mine.first.tolist()]
         kind, entry = run.program.engines.get(each.engine, ""), whole.get(each.engine)
-        rows.append({
-            "name": each.name,
-            "colour": ENGINE_LOOKS.get(kind, Look(GREY)).color,
-            "moves": kind in ENGINES and ENGINES[kind].moves,
-            "busy": percent(entry.busy / run.time_fs) if entry and run.time_fs else "",
-            **_times(mine),
-            "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
-            "label": [texts.number(piece.label) for piece in firsts],
-            "wait": [texts.number(waited_for(run, p.command)) for p in firsts],
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": each.name,
+                "colour": ENGINE_LOOKS.get(kind, Look(GREY)).color,
+                "moves": kind in ENGINES and ENGINES[kind].moves,
+                "busy": percent(entry.busy / run.time_fs) if entry and run.time_fs else "",
+                **_times(mine),
+                "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
+                "label": [texts.number(piece.label) for piece in firsts],
+                "wait": [texts.number(waited_for(run, p.command)) for p in firsts],
+            }
+        )
     return rows, gap, found.joined - len(found.row)
 
 
@@ -179,9 +177,7 @@ def _legend(pieces: Sequence[Any]) -> list[list[str]]:
     """(text, colour) of all that the path goes to."""
     keys = {piece.blame.key for piece in pieces}
     return [
-        [reason.legend, reason.colour]
-        for key, reason in LISTED.items()
-        if key in keys and reason.key in KINDS | LISTED
+        [reason.legend, reason.colour] for key, reason in LISTED.items() if key in keys and reason.key in KINDS | LISTED
     ]
 
 
@@ -193,11 +189,7 @@ def _of_row(found: Spans, row: int) -> Spans:
 def _times(mine: Spans) -> dict[str, list[int]]:
     """Starts as differences, durations, lines of layers; of how many slices each is made, where any is of several."""
     joined = {"count": mine.many.tolist()} if (mine.many > 1).any() else {}
-    return {
-        "start": deltas(mine.start),
-        "span": (mine.end - mine.start).tolist(),
-        "layer": mine.kind.tolist(),
-    } | joined
+    return {"start": deltas(mine.start), "span": (mine.end - mine.start).tolist(), "layer": mine.kind.tolist()} | joined
 
 
 AT_ONCE = "nothing: it begins with the run"

@@ -79,9 +79,7 @@ def one_memory_for_the_host(chip: Chip) -> Iterator[Finding]:
         yield Finding(("memories", holders[0], "holds"), "the chip has no host", "no 'host' here, or a host:")
     if chip.host is not None and multiplying(chip) and len(holders) != 1:
         path: PathTo = ("memories", holders[1], "holds") if holders else ("memories",)
-        what = (
-            f"the host works on {' and '.join(holders)}" if holders else "no memory holds the host's operands"
-        )
+        what = f"the host works on {' and '.join(holders)}" if holders else "no memory holds the host's operands"
         yield Finding(path, what, "exactly one memory that holds 'host'")
 
 
@@ -148,9 +146,7 @@ def powers_are_ordered(chip: Chip) -> Iterator[Finding]:
     """idle <= busy <= tdp."""
     if chip.power is None:
         return
-    stated = [
-        (key, value) for key in ("idle", "busy", "tdp") if (value := getattr(chip.power, key)) is not None
-    ]
+    stated = [(key, value) for key in ("idle", "busy", "tdp") if (value := getattr(chip.power, key)) is not None]
     for (low, small), (high, large) in itertools.pairwise(stated):
         if small > large:
             yield Finding(("power", high), f"{show(large, 'W')} is less than {low}, {show(small, 'W')}")
@@ -220,12 +216,7 @@ LAWS: tuple[Law, ...] = (
     something_computes,
 )
 """Every law of a chip as a whole; a new one is a function and a line here."""
-CORE_LAWS: tuple[Law, ...] = (
-    *BUFFER_LAWS,
-    *FED_LAWS,
-    engines_are_distinct,
-    *itertools.starmap(_of_type, laws()),
-)
+CORE_LAWS: tuple[Law, ...] = (*BUFFER_LAWS, *FED_LAWS, engines_are_distinct, *itertools.starmap(_of_type, laws()))
 """Every law of one kind of core, the first of a chip; of one type of engine in the ``LAWS`` beside its spec."""
 
 

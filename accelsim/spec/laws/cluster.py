@@ -56,9 +56,7 @@ def networks_are_there(cluster: ClusterSpec) -> Iterator[Finding]:
             expected = f"one of {', '.join(known)}" if known else "networks: with it"
             yield Finding((*path, "network"), what, expected, nearest(node.network, known))
         if node.network is None and len(cluster.networks) > 1:
-            yield Finding(
-                path, "there are several networks", f"network: one of {', '.join(cluster.networks)}"
-            )
+            yield Finding(path, "there are several networks", f"network: one of {', '.join(cluster.networks)}")
     for name in cluster.networks.keys() - used:
         yield Finding(("networks", name), "no node is on it", "a node with this network")
 
@@ -128,9 +126,7 @@ def speeds_are_of_devices(cluster: ClusterSpec) -> Iterator[Finding]:
     labels = [each for label, node in cluster.each_node() for each in device_labels(node, label)]
     for label in cluster.speeds.keys() - set(labels):
         expected = f"{labels[0]} to {labels[-1]}"
-        yield Finding(
-            ("speeds", label), f"no device {label!r}", expected, nearest(label, labels[:MOST_LABELS])
-        )
+        yield Finding(("speeds", label), f"no device {label!r}", expected, nearest(label, labels[:MOST_LABELS]))
 
 
 MOST_LABELS = 256
@@ -143,18 +139,14 @@ def connected(cluster: ClusterSpec) -> Iterator[Finding]:
         parts = _parts_of(cluster, node)
         if len(parts) > 1:
             a, b = (f"{kind}0.{part[0]}" for part in parts[:2])
-            yield Finding(
-                ("nodes", kind), f"no way leads from {a} to {b}", "a fabric or a network between them"
-            )
+            yield Finding(("nodes", kind), f"no way leads from {a} to {b}", "a fabric or a network between them")
     nodes = list(cluster.each_node()) if cluster.size <= MOST_DEVICES else []
     lonely = [label for label, node in nodes if not cluster.network_of(node)]
     if lonely and len(nodes) > 1:
         yield _apart(("nodes",), *_two(nodes, lonely[0]), "networks: between the nodes")
     if len(cluster.networks) > 1 and cluster.wide_area is None and not lonely:
         first = nodes[0] if nodes else None
-        far = next(
-            (each for each in nodes if cluster.network_of(each[1]) != cluster.network_of(nodes[0][1])), None
-        )
+        far = next((each for each in nodes if cluster.network_of(each[1]) != cluster.network_of(nodes[0][1])), None)
         if first and far:
             yield _apart(("networks",), first, far, "wide_area: between the networks")
 
@@ -187,9 +179,7 @@ def _outward(cluster: ClusterSpec, node: Node) -> bool:
     """Return whether devices of a node also reach each other over its network, which is built and joins all its
     ends."""
     network = cluster.networks.get(cluster.network_of(node))
-    alike = sum(
-        each.count for each in cluster.nodes.values() if cluster.network_of(each) == cluster.network_of(node)
-    )
+    alike = sum(each.count for each in cluster.nodes.values() if cluster.network_of(each) == cluster.network_of(node))
     if network is None or (alike == 1 and cluster.wide_area is None):
         return False
     return network.shape not in ("list", "pairs")

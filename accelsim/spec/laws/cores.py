@@ -25,9 +25,7 @@ def kinds_differ_in_numbers(chip: Chip) -> Iterator[Finding]:
             path, mine, theirs = ("cores", kind, table), getattr(core, table), getattr(model, table)
             if list(mine) != list(theirs):
                 told, wanted = (", ".join(each) or "none" for each in (mine, theirs))
-                yield Finding(
-                    path, f"{told}, where {first!r} has {wanted}", "the same names in the same order"
-                )
+                yield Finding(path, f"{told}, where {first!r} has {wanted}", "the same names in the same order")
                 continue
             for name in mine:
                 yield from _unlike(mine[name].model_dump(), theirs[name].model_dump(), (*path, name), first)
@@ -56,12 +54,9 @@ def _is_size(value: Any) -> bool:
 
 def _finding(path: PathTo, mine: Any, theirs: Any, first: str) -> Finding:
     shown, wanted = (
-        brief(", ".join(map(str, each)) if isinstance(each, dict | list) else str(each))
-        for each in (mine, theirs)
+        brief(", ".join(map(str, each)) if isinstance(each, dict | list) else str(each)) for each in (mine, theirs)
     )
-    return Finding(
-        path, f"{shown}, where {first!r} has {wanted}", "kinds of cores that differ in numbers alone"
-    )
+    return Finding(path, f"{shown}, where {first!r} has {wanted}", "kinds of cores that differ in numbers alone")
 
 
 def kinds_are_no_numbers(chip: Chip) -> Iterator[Finding]:
@@ -113,9 +108,7 @@ def ports_are_no_wider_than_the_buffer(chip: Chip) -> Iterator[Finding]:
             if getattr(buffer, key) > buffer.capacity:
                 wide = show(getattr(buffer, key), "B", binary=True)
                 expected = f"at most its capacity, {show(buffer.capacity, 'B', binary=True)}"
-                yield Finding(
-                    chip.path_to("memories", name, key), f"{wide} are more than the buffer holds", expected
-                )
+                yield Finding(chip.path_to("memories", name, key), f"{wide} are more than the buffer holds", expected)
 
 
 def banks_make_the_buffer(chip: Chip) -> Iterator[Finding]:

@@ -124,9 +124,7 @@ def capacity_B(dram: Dram) -> int:
     return rank_bits // 8 * org.ranks * org.channels * org.pseudo_channels
 
 
-GEOMETRY = (
-    "rows", "columns", "bank_groups", "banks_per_group", "bus_width", "ranks", "channels", "pseudo_channels",
-)  # fmt: skip
+GEOMETRY = ("rows", "columns", "bank_groups", "banks_per_group", "bus_width", "ranks", "channels", "pseudo_channels")
 """What the capacity rests on."""
 
 
@@ -182,8 +180,12 @@ def currents_are_ordered(dram: Dram) -> Iterator[Finding]:
     if currents is None:
         return
     for high, low in (
-        ("IDD3N", "IDD2N"), ("IDD4R", "IDD3N"), ("IDD4W", "IDD3N"), ("IDD5B", "IDD3N"), ("IDD0", "IDD2N"),
-    ):  # fmt: skip
+        ("IDD3N", "IDD2N"),
+        ("IDD4R", "IDD3N"),
+        ("IDD4W", "IDD3N"),
+        ("IDD5B", "IDD3N"),
+        ("IDD0", "IDD2N"),
+    ):
         if getattr(currents, high) < getattr(currents, low):
             more, less = show(getattr(currents, low), "A"), show(getattr(currents, high), "A")
             yield Finding(("currents", high), f"{less} is less than {low}, {more}")
@@ -248,9 +250,7 @@ def queues_are_whole(dram: Dram) -> Iterator[Finding]:
     channels, shared = dram.organisation.channels * dram.organisation.pseudo_channels, dram.controller.shared
     if channels % shared:
         yield Finding(
-            ("controller", "shared"),
-            f"{channels} channels are no groups of {shared}",
-            f"a divisor of {channels}",
+            ("controller", "shared"), f"{channels} channels are no groups of {shared}", f"a divisor of {channels}"
         )
 
 

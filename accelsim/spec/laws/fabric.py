@@ -16,9 +16,7 @@ CUBE = 8
 """Devices of a hybrid cube mesh."""
 
 
-def fabric_findings(
-    fabric: Fabric, ends: Sequence[str], path: PathTo, alone: bool = False
-) -> Iterator[Finding]:
+def fabric_findings(fabric: Fabric, ends: Sequence[str], path: PathTo, alone: bool = False) -> Iterator[Finding]:
     """Yield what is wrong with a fabric of these ends; ``alone``: it may have a single one, for which nothing is
     built."""
     yield from _fields(fabric, path)
@@ -35,14 +33,10 @@ def _fields(fabric: Fabric, path: PathTo) -> Iterator[Finding]:
         given = getattr(fabric, name)
         if name not in shape.takes and given != Fabric.model_fields[name].default and given != []:
             yield Finding(
-                (*path, name),
-                f"a {fabric.shape} has no {name}",
-                f"without it, or a shape that has: {_with(name)}",
+                (*path, name), f"a {fabric.shape} has no {name}", f"without it, or a shape that has: {_with(name)}"
             )
         if name in shape.needs and given is None:
-            yield Finding(
-                path, f"a {fabric.shape} without {name}", str(Fabric.model_fields[name].description)
-            )
+            yield Finding(path, f"a {fabric.shape} without {name}", str(Fabric.model_fields[name].description))
 
 
 def _with(field: str) -> str:
@@ -80,9 +74,7 @@ def _budget(fabric: Fabric, wires: int) -> Iterator[Finding]:
 
 def _fully_connected(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     if len(ends) > MOST_DIRECT:
-        yield Finding(
-            ("shape",), f"{len(ends):,} ends, each wired to each other", f"{MOST_DIRECT} at the most"
-        )
+        yield Finding(("shape",), f"{len(ends):,} ends, each wired to each other", f"{MOST_DIRECT} at the most")
     yield from _budget(fabric, len(ends) - 1)
 
 
@@ -119,9 +111,7 @@ def _torus(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
 def _tree(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     parts = -(-len(ends) // fabric.members) if fabric.members else len(ends)
     if parts < fabric.roots:
-        yield Finding(
-            ("roots",), f"{fabric.roots} root complexes for {parts} ports", "no more than there are ports"
-        )
+        yield Finding(("roots",), f"{fabric.roots} root complexes for {parts} ports", "no more than there are ports")
     if fabric.roots > 1 and fabric.root_link is None:
         yield Finding(("roots",), "nothing joins the root complexes", "root_link: a link")
 

@@ -48,9 +48,7 @@ def buffers_are_fed_from_where_operands_live(chip: Chip) -> Iterator[Finding]:
         if feeder is None:
             continue
         if feeder not in chip.memories:
-            yield Finding(
-                path, f"no memory {feeder!r}", ", ".join(chip.memories), nearest(feeder, chip.memories)
-            )
+            yield Finding(path, f"no memory {feeder!r}", ", ".join(chip.memories), nearest(feeder, chip.memories))
             continue
         ways = [found for role in buffer.holds if (found := way(chip, role))]
         longest = max(ways, key=len, default=[""])
@@ -58,11 +56,7 @@ def buffers_are_fed_from_where_operands_live(chip: Chip) -> Iterator[Finding]:
         if ways and right and feeder in (longest[0], cache_of(chip, longest[0])):
             continue
         told = " and ".join(buffer.holds)
-        what = (
-            f"{longest[0]!r} lies before {feeder!r}"
-            if feeder in longest[1:]
-            else f"{told} do not pass {feeder!r}"
-        )
+        what = f"{longest[0]!r} lies before {feeder!r}" if feeder in longest[1:] else f"{told} do not pass {feeder!r}"
         homes = {each[-1] for each in ways}
         yield Finding(path, what, f"fed_by: {longest[0]}" if len(homes) == 1 else "no fed_by")
 
@@ -99,13 +93,9 @@ def levels_hold_what_passes(chip: Chip) -> Iterator[Finding]:
                 yield Finding(path, "a cache holds whatever passes it", "no holds")
         elif level.holds != RESULTS:
             told = ", ".join(level.holds) or "nothing"
-            yield Finding(
-                path, f"it holds {told}", "[activations]: a level is for results, others stay at home"
-            )
+            yield Finding(path, f"it holds {told}", "[activations]: a level is for results, others stay at home")
         elif "activations" not in chip.memories[home].holds:
-            others = (
-                n for n, each in chip.memories.items() if not each.fed_by and "activations" in each.holds
-            )
+            others = (n for n, each in chip.memories.items() if not each.fed_by and "activations" in each.holds)
             expected = next((f"fed_by: {other}" for other in others), "")
             yield Finding(("memories", name, "fed_by"), f"no activations live in {home!r}", expected)
 

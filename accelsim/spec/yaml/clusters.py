@@ -102,9 +102,12 @@ def _devices(name_or_path: str | Path, overrides: Sequence[str]) -> ClusterSpec:
     chip = load_chip(name_or_path, overrides)
     one = Devices(chip=str(where.resolve(name_or_path)), settings=list(overrides))
     return ClusterSpec(
-        name=chip.name, title=chip.title, nodes={"node": Node(devices={"chip": one})},
-        source=chip.source, as_of=chip.as_of,
-    )  # fmt: skip
+        name=chip.name,
+        title=chip.title,
+        nodes={"node": Node(devices={"chip": one})},
+        source=chip.source,
+        as_of=chip.as_of,
+    )
 
 
 def _is_chip(name: str) -> bool:

@@ -108,11 +108,7 @@ def _stated_for(tree: Tree, claim: PathTo) -> Path | None:
     made.
     """
     file = tree.keys[claim].file if claim in tree.keys else ""
-    sizes = {
-        mark.file
-        for path, mark in tree.keys.items()
-        if path[-1] in SIZED and path[0] in ("cores", "memories")
-    }
+    sizes = {mark.file for path, mark in tree.keys.items() if path[-1] in SIZED and path[0] in ("cores", "memories")}
     if file == tree.at(()).file:
         sizes = {other for other in sizes if not other.endswith(where.SUFFIXES)}
     return Path(file) if file.endswith(where.SUFFIXES) and sizes - {file} else None
@@ -219,9 +215,7 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
         for each in findings
         if not each.path or each.path[-1] not in meant
     ]
-    return made, _sorted(
-        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()]
-    )
+    return made, _sorted([*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()])
 
 
 def _broken(model: Model, complete: bool) -> list[Finding]:

@@ -105,9 +105,7 @@ def parse(text: str, file: File, model: Any, open_files: tuple[File, ...] = ()) 
         tree.problems.append(_syntax(file, error))
         tree.value = BROKEN
         return tree
-    tree.value = (
-        None if node is None else _Builder(file, tree, (*open_files, file.resolve())).build(node, (), model)
-    )
+    tree.value = None if node is None else _Builder(file, tree, (*open_files, file.resolve())).build(node, (), model)
     return tree
 
 
@@ -316,10 +314,7 @@ class _Builder:
         if inner.value == BROKEN:
             return BROKEN
         self.tree.values[path] = self.tree.at((*path, "dram"))
-        return {
-            "dram": inner.value,
-            "source": f"every figure follows from {reference} and the DRAM model 'pattern'",
-        }
+        return {"dram": inner.value, "source": f"every figure follows from {reference} and the DRAM model 'pattern'"}
 
 
 def _texts(pairs: Pairs) -> dict[str, str]:

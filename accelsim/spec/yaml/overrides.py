@@ -10,15 +10,7 @@ import yaml
 
 from accelsim.errors import Problem, brief, nearest
 from accelsim.spec.yaml.marks import PathTo, Tree, compose, dotted, on_top, replace
-from accelsim.spec.yaml.shape import (
-    annotation_at,
-    annotation_of,
-    chosen,
-    families_of,
-    is_made,
-    item,
-    model_of,
-)
+from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, is_made, item, model_of
 
 COUNTED = ("cores", "nodes")
 """Tables of the blocks that have tables of their own, and a number: cores of a chip, nodes of a cluster."""
@@ -67,16 +59,12 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
         value[path[-1]] = new
 
 
-def find(
-    value: Any, annotation: Any, name: str, block: bool = False
-) -> tuple[PathTo, Any, tuple[str, str] | None]:
+def find(value: Any, annotation: Any, name: str, block: bool = False) -> tuple[PathTo, Any, tuple[str, str] | None]:
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None; ``block``: a block is
     to stand there, so ``cores`` is the table of them."""
     path: PathTo = ()
     tree, model, short = value, annotation, _short(value, annotation)
-    first = (
-        key for key in short if (_starts(name, key) if key not in COUNTED else name == key and not block)
-    )
+    first = (key for key in short if (_starts(name, key) if key not in COUNTED else name == key and not block))
     longest = max(first, key=len, default="")
     meant = [full + name[len(longest) :] for full in short.get(longest, ())]
     if len(meant) > 1:

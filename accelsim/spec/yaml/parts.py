@@ -49,10 +49,7 @@ def memory_of(dram: Dram, reference: str = "") -> Memory:
 def memory_names() -> list[str]:
     """Return every memory that a chip may name, without reading a file: 'memories/NAME' as stated, 'dram/NAME' as it
     follows from a DRAM."""
-    return [
-        *(f"memories/{name}" for name in where.names("memories")),
-        *(f"dram/{name}" for name in list_drams()),
-    ]
+    return [*(f"memories/{name}" for name in where.names("memories")), *(f"dram/{name}" for name in list_drams())]
 
 
 def memory_named(name: str) -> Memory:

@@ -6,10 +6,7 @@ from typing import Any
 
 from accelsim.spec.yaml.load import KINDS
 
-_FILE = {
-    "type": "string",
-    "description": "name of a file below hwspecs (memories/ddr3-1600), or a path (./mine)",
-}
+_FILE = {"type": "string", "description": "name of a file below hwspecs (memories/ddr3-1600), or a path (./mine)"}
 
 
 def schema(kind: str) -> dict[str, Any]:
@@ -24,10 +21,7 @@ def schema(kind: str) -> dict[str, Any]:
 
 def _allow_use(block: dict[str, Any]) -> None:
     """A block with ``use`` needs none of its keys."""
-    block["properties"] = {
-        "use": {**_FILE, "description": "file that this block starts from"},
-        **block["properties"],
-    }
+    block["properties"] = {"use": {**_FILE, "description": "file that this block starts from"}, **block["properties"]}
     required = block.pop("required", [])
     if required:
         block["anyOf"] = [{"required": required}, {"required": ["use"]}]
@@ -43,8 +37,6 @@ def _allow_files(inner: Any) -> Any:
         return inner
     if "$ref" in inner:
         return {"anyOf": [{"$ref": inner["$ref"]}, _FILE], **{k: v for k, v in inner.items() if k != "$ref"}}
-    if (
-        "discriminator" in inner
-    ):  # a block that starts from a file fits all; null: not the one of the file underneath
+    if "discriminator" in inner:  # a block that starts from a file fits all; null: not the one of the file underneath
         return {"anyOf": [*inner["oneOf"], _FILE, {"type": "null"}]}
     return {key: _allow_files(value) if key != "enum" else value for key, value in inner.items()}

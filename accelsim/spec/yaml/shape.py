@@ -109,9 +109,7 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
 @_remembered
 def _fields(model: type[Model]) -> dict[str, Any]:
     """Declared type of each field of a model."""
-    return {
-        name: Annotated[info.annotation, info, *info.metadata] for name, info in model.model_fields.items()
-    }
+    return {name: Annotated[info.annotation, info, *info.metadata] for name, info in model.model_fields.items()}
 
 
 @_remembered

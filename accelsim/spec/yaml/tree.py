@@ -70,15 +70,11 @@ class Tree:
         """
         problems = []
         for head in (each for each in self.heads if each[: len(path)] == path):
-            block = reduce(
-                lambda inner, part: inner[part], head[len(path) :], self.value if value is None else value
-            )
+            block = reduce(lambda inner, part: inner[part], head[len(path) :], self.value if value is None else value)
             for key in ("source", "as_of"):
                 if isinstance(block, dict) and block.get(key) in (None, ""):
                     what = about((*head, key), "missing")
-                    problems.append(
-                        Problem(what, str(self.at(head)), "where the figures come from, and when")
-                    )
+                    problems.append(Problem(what, str(self.at(head)), "where the figures come from, and when"))
         return problems
 
     def problem(self, path: PathTo, what: str, expected: str = "", near: str = "", key: bool = False) -> None:

@@ -15,16 +15,7 @@ from accelsim.spec.engine import EngineSpec
 from accelsim.spec.names import NONE
 from accelsim.spec.status import FORMER
 from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
-from accelsim.spec.yaml.shape import (
-    annotation_at,
-    annotation_of,
-    choices,
-    chosen,
-    core,
-    families_of,
-    item,
-    model_of,
-)
+from accelsim.spec.yaml.shape import annotation_at, annotation_of, choices, chosen, core, families_of, item, model_of
 
 M = TypeVar("M", bound=Model)
 
@@ -37,9 +28,7 @@ def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
     try:
         return model.model_validate(tree.value), [], True
     except ValidationError as error:
-        problems = _problems(
-            tree, model, [cast(dict[str, Any], each) for each in error.errors(include_url=False)]
-        )
+        problems = _problems(tree, model, [cast(dict[str, Any], each) for each in error.errors(include_url=False)])
         return cast(M, _partial(tree.value, model)), problems, False
 
 

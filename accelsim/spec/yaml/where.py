@@ -146,12 +146,8 @@ def resolve(name: str | Path) -> Path:
 
 def _no_chip(text: str, known: Mapping[str, Path]) -> Problem:
     if Path(text).suffix:
-        expected = (
-            "a chip's name (see 'accelsim chips') or a spec, which is a YAML file (see docs/add-a-chip.md)"
-        )
+        expected = "a chip's name (see 'accelsim chips') or a spec, which is a YAML file (see docs/add-a-chip.md)"
         return Problem(f"{brief(text)} is no spec file", "", expected)
     if (chip := text.partition("?")[0]) in known:
-        return Problem(
-            f"{brief(text)}: a chip takes nothing after '?'", "", f"{chip!r}, with fields changed by --set"
-        )
+        return Problem(f"{brief(text)}: a chip takes nothing after '?'", "", f"{chip!r}, with fields changed by --set")
     return Problem(f"no chip {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))

@@ -18,10 +18,7 @@ def _zeros(x: Value) -> Value:
 def gather_elements(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """Every element of dY is added where it came from."""
     x, indices = ctx.inputs(node)
-    return [
-        _zeros(x).op("ScatterElements", indices, only(grads), axis=node.attrs["axis"], reduction="add"),
-        None,
-    ]
+    return [_zeros(x).op("ScatterElements", indices, only(grads), axis=node.attrs["axis"], reduction="add"), None]
 
 
 @rule("GatherND")
@@ -44,9 +41,7 @@ def scatter(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     _, indices, updates = ctx.inputs(node)
     g, reduction = only(grads), node.attrs["reduction"]
     if reduction not in ("none", "add"):
-        raise ModelError(
-            f"{node.op} with reduction {reduction!r} has no gradient", node.name, "'none' or 'add'"
-        )
+        raise ModelError(f"{node.op} with reduction {reduction!r} has no gradient", node.name, "'none' or 'add'")
     kept = g if reduction == "add" else g.op(node.op, indices, _zeros(updates), **node.attrs)
     if node.op == "ScatterND":
         return [kept, None, g.op("GatherND", indices, batch_dims=0)]

@@ -33,10 +33,7 @@ def concat(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 @rule("Split")
 def split(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """Concat, with zeros for results that nobody reads."""
-    parts = [
-        grad or ctx.filled(out.shape, 0.0, out.dtype)
-        for grad, out in zip(grads, ctx.outputs(node), strict=True)
-    ]
+    parts = [grad or ctx.filled(out.shape, 0.0, out.dtype) for grad, out in zip(grads, ctx.outputs(node), strict=True)]
     return [parts[0] if len(parts) == 1 else ctx.op("Concat", parts, axis=node.attrs["axis"])]
 
 
@@ -116,9 +113,7 @@ def to_space(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 @rule("SpaceToDepth")
 def to_depth(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """DepthToSpace."""
-    return [
-        only(grads).op("DepthToSpace", blocksize=node.attrs["blocksize"], mode=node.attrs.get("mode", "DCR"))
-    ]
+    return [only(grads).op("DepthToSpace", blocksize=node.attrs["blocksize"], mode=node.attrs.get("mode", "DCR"))]
 
 
 @rule("Resize")

@@ -27,8 +27,13 @@ def global_max_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     """MaxPoolGrad with one window over everything."""
     x, y = ctx.value(node.inputs[0]), ctx.value(node.outputs[0])
     rank = x.rank - 2
-    window = {"kernel_shape": list(x.shape[2:]), "strides": [1] * rank, "pads": [0] * 2 * rank,
-              "dilations": [1] * rank, "ceil_mode": 0}  # fmt: skip
+    window = {
+        "kernel_shape": list(x.shape[2:]),
+        "strides": [1] * rank,
+        "pads": [0] * 2 * rank,
+        "dilations": [1] * rank,
+        "ceil_mode": 0,
+    }
     return [ctx.op("MaxPoolGrad", [x, y, only(grads)], **window)]
 
 

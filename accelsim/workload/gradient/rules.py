@@ -32,9 +32,7 @@ ENDS: dict[str, str] = {
 """Ops through which nothing flows back, with the reason: the gradient of their inputs is zero."""
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(
-        ("Quantize", "DynamicQuantizeLinear", "Dequantize", "Requantize", "RequantizeShift"), _CODES
-    ),
+    **dict.fromkeys(("Quantize", "DynamicQuantizeLinear", "Dequantize", "Requantize", "RequantizeShift"), _CODES),
     **dict.fromkeys(("MaxPoolGrad", "FakeQuantizeGrad", "AttentionGrad"), _SECOND),
     "GridSample": "it has no rule",
     **dict.fromkeys(("TopKGating", "ExpertMatMul"), "there is no rule for a choice of experts"),

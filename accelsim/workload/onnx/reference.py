@@ -49,27 +49,19 @@ def reference_outputs(graph: Graph, feeds: Mapping[str, Array], every_tensor: bo
         raise UsageError(f"no values for input {', '.join(missing)}")
     model = export_onnx(graph, every_tensor)
     kinds = {name: tensor.dtype for name, tensor in graph.tensors.items()}
-    given = {
-        name: stored(contain(np.asarray(feeds[name]), kinds[name]), kinds[name]) for name in graph.inputs
-    }
+    given = {name: stored(contain(np.asarray(feeds[name]), kinds[name]), kinds[name]) for name in graph.inputs}
     values, by = _executed(model, given, every_tensor, graph.name)
-    return Reference(
-        {name: contain(numbers(value, kinds[name]), kinds[name]) for name, value in values.items()}, by
-    )
+    return Reference({name: contain(numbers(value, kinds[name]), kinds[name]) for name, value in values.items()}, by)
 
 
-def _executed(
-    model: Any, given: dict[str, Array], every_tensor: bool, name: str
-) -> tuple[dict[str, Array], str]:
+def _executed(model: Any, given: dict[str, Array], every_tensor: bool, name: str) -> tuple[dict[str, Array], str]:
     """Results by the first implementation that can, and which it is."""
     reasons = []
     for run in (_onnxruntime, _onnx_reference) if find_spec("onnxruntime") else (_onnx_reference,):
         try:
             with np.errstate(all="ignore"):
                 return run(model, given, every_tensor)
-        except (
-            Exception
-        ) as error:  # both raise types of their own, RuntimeError, and what NumPy raises within them
+        except Exception as error:  # both raise types of their own, RuntimeError, and what NumPy raises within them
             reasons.append(f"{run.__name__.removeprefix('_')}: {_first_line(error)}")
     raise ModelError(f"no reference executes the model ({'; '.join(reasons)})", name)
 
@@ -118,9 +110,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what it cannot do is raised, and told by whoever asked
-    options.add_session_config_entry(
-        "session.disable_quant_qdq", "1"
-    )  # its fused integer ops lack 4-bit and float8
+    options.add_session_config_entry("session.disable_quant_qdq", "1")  # its fused integer ops lack 4-bit and float8
     if plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     wire = unsaturated(model).SerializeToString()
@@ -152,9 +142,12 @@ def _mended() -> list[Any]:
 
 
 SLOTS = {
-    "QLinearConv": (2, 3, 5), "QLinearMatMul": (2, 3, 5), "QGemm": (2, 3, 5), "ConvInteger": (0, 1, 3),
+    "QLinearConv": (2, 3, 5),
+    "QLinearMatMul": (2, 3, 5),
+    "QGemm": (2, 3, 5),
+    "ConvInteger": (0, 1, 3),
     "MatMulInteger": (0, 1, 3),
-}  # fmt: skip
+}
 """Op -> the inputs that have the format of the first factor, that are the second one, and its zero point."""
 
 SHIFT, LENGTH = 128, 64
@@ -170,10 +163,12 @@ def saturates() -> bool:
 
     b = np.full((LENGTH, LENGTH), 127, np.int8)
     graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])], "sum",
+        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+        "sum",
         [helper.make_tensor_value_info("a", TensorProto.UINT8, [1, LENGTH])],
-        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, LENGTH])], [numpy_helper.from_array(b, "b")],
-    )  # fmt: skip
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, LENGTH])],
+        [numpy_helper.from_array(b, "b")],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (y,) = session.run(None, {"a": np.full((1, LENGTH), 255, np.uint8)})

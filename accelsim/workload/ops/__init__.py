@@ -144,8 +144,6 @@ from importlib import import_module
 from accelsim.workload.ops.base import FAMILIES, REGISTRY, Gemm, Op, Work, find, get
 
 for _module in pkgutil.iter_modules(__path__):
-    import_module(
-        f"{__name__}.{_module.name}"
-    )  # each file registers its ops, so a new one needs no line here
+    import_module(f"{__name__}.{_module.name}")  # each file registers its ops, so a new one needs no line here
 
 __all__ = ["FAMILIES", "REGISTRY", "Gemm", "Op", "Work", "find", "get"]

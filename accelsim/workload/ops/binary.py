@@ -102,9 +102,7 @@ def _to_bool(node: Node, ins: Ins) -> Infers:
     return [(_pair(node, ins)[0][0], "bool")]
 
 
-def _register_pair(
-    name: str, count: int, family: str, compute: Pair, infer: Callable[[Node, Ins], Infers]
-) -> None:
+def _register_pair(name: str, count: int, family: str, compute: Pair, infer: Callable[[Node, Ins], Infers]) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray(compute(array(values, 0), array(values, 1)))]

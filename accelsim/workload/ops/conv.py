@@ -13,16 +13,7 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Gemm, Op, Work, register
 from accelsim.workload.ops.product import is_integer, product, shifted
-from accelsim.workload.ops.values import (
-    INTEGER_OPERANDS,
-    Infers,
-    Ins,
-    Values,
-    array,
-    optional,
-    require,
-    tensor,
-)  # fmt: skip
+from accelsim.workload.ops.values import INTEGER_OPERANDS, Infers, Ins, Values, array, optional, require, tensor
 from accelsim.workload.ops.window import Window, padded, view, window_of
 
 _COLUMNS = 1 << 20
@@ -32,12 +23,7 @@ _COLUMNS = 1 << 20
 def _infer(node: Node, ins: Ins) -> Infers:
     x, w = tensor(node, ins, 0), tensor(node, ins, 1)
     group = node.attrs["group"]
-    require(
-        len(x.shape) >= 3 and len(w.shape) == len(x.shape),
-        node,
-        f"shapes {x.shape} and {w.shape}",
-        "[N,C,*S]",
-    )
+    require(len(x.shape) >= 3 and len(w.shape) == len(x.shape), node, f"shapes {x.shape} and {w.shape}", "[N,C,*S]")
     require(
         x.shape[1] == w.shape[1] * group and w.shape[0] % group == 0,
         node,

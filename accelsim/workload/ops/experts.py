@@ -60,8 +60,12 @@ register(Op("TopKGating", "reduce", _gate_infer, _gate, _gate_work))
 
 def _shared_infer(node: Node, ins: Ins) -> Infers:
     x, w, chosen = (tensor(node, ins, index) for index in range(3))
-    require(len(x.shape) == 2 and len(w.shape) == 3, node, f"operands {list(x.shape)} and {list(w.shape)}",
-            "rows [n, k] and experts [e, k, m]")  # fmt: skip
+    require(
+        len(x.shape) == 2 and len(w.shape) == 3,
+        node,
+        f"operands {list(x.shape)} and {list(w.shape)}",
+        "rows [n, k] and experts [e, k, m]",
+    )
     require(x.shape[1] == w.shape[1], node, f"inner sizes {x.shape[1]} and {w.shape[1]} differ")
     even = spread(chosen.elements, w.shape[0])
     rows = {chosen.shape[0], even.groups * even.rows}

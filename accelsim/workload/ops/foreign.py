@@ -33,10 +33,13 @@ container is not the NumPy type that ONNX stores.
 """
 
 _NUMPY_TYPES = {
-    "fp16": "float16", "bf16": "bfloat16", "fp4_e2m1fn": "float4_e2m1fn", "e8m0": "float8_e8m0fnu",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp4_e2m1fn": "float4_e2m1fn",
+    "e8m0": "float8_e8m0fnu",
     **{f"fp8_{kind}": f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
     **{name: name for name in ("int4", "uint4", "int2", "uint2")},
-}  # fmt: skip
+}
 """Format whose container is not the NumPy type that ONNX stores -> that type, of NumPy or ml_dtypes."""
 
 _INTEGERS = 7
@@ -95,9 +98,7 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
     if not knows(op_type(node), node.attrs.get("domain", ""), opset):
         raise ModelError(f"no kernel knows op {op_type(node)} of opset {opset}", node.name)
     formats = node.attrs.get("formats") or [""] * len(values)
-    values = [
-        None if value is None else stored(value, dtype) for value, dtype in zip(values, formats, strict=True)
-    ]
+    values = [None if value is None else stored(value, dtype) for value, dtype in zip(values, formats, strict=True)]
     feeds = {f"i{index}": value for index, value in enumerate(values) if value is not None}
     try:
         with np.errstate(all="ignore"):
@@ -145,11 +146,12 @@ def node_proto(
 
     node = helper.make_node(op, inputs, outputs, name, domain=domain)
     node.attribute.extend(
-        helper.make_attribute(key, _attribute(value)) if not isinstance(value, list) or value else
-        helper.make_attribute(key, value, attr_type=_INTEGERS)
+        helper.make_attribute(key, _attribute(value))
+        if not isinstance(value, list) or value
+        else helper.make_attribute(key, value, attr_type=_INTEGERS)
         for key, value in sorted(attributes.items())
         if value is not None
-    )  # fmt: skip
+    )
     return node
 
 

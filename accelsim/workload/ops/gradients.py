@@ -21,12 +21,7 @@ from accelsim.workload.ops.window import padded, view, window_of
 def _max_pool_infer(node: Node, ins: Ins) -> Infers:
     x, y, g = (tensor(node, ins, index) for index in range(3))
     want = (*x.shape[:2], *window_of(node, x.shape[2:]).out)
-    require(
-        y.shape == want and g.shape == want,
-        node,
-        f"Y and dY of {list(y.shape)}, {list(g.shape)}",
-        str(list(want)),
-    )
+    require(y.shape == want and g.shape == want, node, f"Y and dY of {list(y.shape)}, {list(g.shape)}", str(list(want)))
     return same(node, ins)
 
 
@@ -57,11 +52,7 @@ register(Op("MaxPoolGrad", "reduce", _max_pool_infer, _max_pool_grad, _max_pool_
 def _gather_infer(node: Node, ins: Ins) -> Infers:
     g, indices = tensor(node, ins, 0), tensor(node, ins, 1)
     axis, rank = node.attrs["axis"], len(indices.shape)
-    require(
-        g.shape[axis : axis + rank] == indices.shape,
-        node,
-        f"dY {list(g.shape)}, indices {list(indices.shape)}",
-    )
+    require(g.shape[axis : axis + rank] == indices.shape, node, f"dY {list(g.shape)}, indices {list(indices.shape)}")
     return [((*g.shape[:axis], node.attrs["size"], *g.shape[axis + rank :]), g.dtype)]
 
 
@@ -91,12 +82,7 @@ def _attention_infer(node: Node, ins: Ins) -> Infers:
     fits = k.shape == (batch, groups, keys, depth) and v.shape[:3] == k.shape[:3] and heads % groups == 0
     require(fits, node, f"q {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)} do not fit")
     want = (batch, heads, rows, width)
-    require(
-        y.shape == want and g.shape == want,
-        node,
-        f"Y and dY of {list(y.shape)}, {list(g.shape)}",
-        str(list(want)),
-    )
+    require(y.shape == want and g.shape == want, node, f"Y and dY of {list(y.shape)}, {list(g.shape)}", str(list(want)))
     return [(each.shape, each.dtype) for each in (q, k, v)]
 
 
@@ -132,9 +118,7 @@ def _fake_infer(node: Node, ins: Ins) -> Infers:
     x, scale, axis = tensor(node, ins, 0), tensor(node, ins, 1), node.attrs["axis"]
     want = () if axis is None else (x.shape[axis],)
     kind = table.get(node.attrs["dtype"]).kind
-    require(
-        kind in ("int", "binary"), node, f"codes of format {node.attrs['dtype']}", "an integer format or int1"
-    )
+    require(kind in ("int", "binary"), node, f"codes of format {node.attrs['dtype']}", "an integer format or int1")
     require(scale.shape in (want, (1,)), node, f"scale of shape {list(scale.shape)}", str(list(want)))
     return [(x.shape, x.dtype)]
 

@@ -40,12 +40,7 @@ def _entries(node: Node, indices: Array, sizes: tuple[int, ...]) -> Iterator[Arr
 
 def _along_infer(node: Node, ins: Ins) -> Infers:
     x, indices = tensor(node, ins, 0), tensor(node, ins, 1)
-    require(
-        len(indices.shape) == len(x.shape),
-        node,
-        f"indices {list(indices.shape)} of {list(x.shape)}",
-        "one rank",
-    )
+    require(len(indices.shape) == len(x.shape), node, f"indices {list(indices.shape)} of {list(x.shape)}", "one rank")
     _check_places(node, x, indices)
     return [(indices.shape, x.dtype)]
 
@@ -69,11 +64,7 @@ def _gather_nd_infer(node: Node, ins: Ins) -> Infers:
     require(0 <= batch < len(indices.shape), node, f"batch_dims {batch} of {list(indices.shape)}")
     depth = indices.shape[-1]
     require(batch + depth <= len(x.shape), node, f"indices of {depth} entries into {list(x.shape)}")
-    require(
-        x.shape[:batch] == indices.shape[:batch],
-        node,
-        f"batches of {list(x.shape)} and {list(indices.shape)}",
-    )
+    require(x.shape[:batch] == indices.shape[:batch], node, f"batches of {list(x.shape)} and {list(indices.shape)}")
     return [((*indices.shape[:-1], *x.shape[batch + depth :]), x.dtype)]
 
 
@@ -127,9 +118,7 @@ def _scatter_elements(node: Node, values: Values) -> list[Array]:
 
 def _scatter_nd(node: Node, values: Values) -> list[Array]:
     x = array(values, 0)
-    return _put(
-        x, tuple(_entries(node, array(values, 1), x.shape)), array(values, 2), node.attrs["reduction"]
-    )
+    return _put(x, tuple(_entries(node, array(values, 1), x.shape)), array(values, 2), node.attrs["reduction"])
 
 
 def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
@@ -139,16 +128,7 @@ def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 register(Op("GatherElements", "move", _along_infer, _gather_elements, no_work, family="indexing"))
 register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work, family="indexing"))
-register(
-    Op(
-        "ScatterElements",
-        "move",
-        _scatter_elements_infer,
-        _scatter_elements,
-        _scatter_work,
-        family="indexing",
-    )
-)
+register(Op("ScatterElements", "move", _scatter_elements_infer, _scatter_elements, _scatter_work, family="indexing"))
 register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work, family="indexing"))
 
 

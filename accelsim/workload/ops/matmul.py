@@ -12,17 +12,7 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm, Op, Shape, Work, register
 from accelsim.workload.ops.conv import accumulator
 from accelsim.workload.ops.product import is_integer, product, shifted
-from accelsim.workload.ops.values import (
-    Infers,
-    Ins,
-    Values,
-    array,
-    broadcast,
-    common_shape,
-    optional,
-    require,
-    tensor,
-)
+from accelsim.workload.ops.values import Infers, Ins, Values, array, broadcast, common_shape, optional, require, tensor
 
 
 def _operands(node: Node, values: Values) -> tuple[Array, Array]:

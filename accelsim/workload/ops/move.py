@@ -115,9 +115,7 @@ def _slice_shape(node: Node, shape: Shape) -> Shape:
     require(all(a["steps"]), node, f"steps {list(a['steps'])}", "steps that are not 0")
     counts = [len(a[name]) for name in ("starts", "ends", "axes", "steps")]
     require(len(set(counts)) == 1, node, f"{counts} starts, ends, axes and steps", "as many of each")
-    return tuple(
-        len(range(*cut.indices(size))) for cut, size in zip(_slices(node, shape), shape, strict=True)
-    )
+    return tuple(len(range(*cut.indices(size))) for cut, size in zip(_slices(node, shape), shape, strict=True))
 
 
 def _slice(node: Node, values: Values) -> list[Array]:
@@ -149,9 +147,7 @@ def _transpose(node: Node, values: Values) -> list[Array]:
 
 def _transposed(node: Node, shape: Shape) -> Shape:
     perm = node.attrs["perm"]
-    require(
-        sorted(perm) == list(range(len(shape))), node, f"perm {list(perm)} of {list(shape)}", "each axis once"
-    )
+    require(sorted(perm) == list(range(len(shape))), node, f"perm {list(perm)} of {list(shape)}", "each axis once")
     return tuple(shape[axis] for axis in perm)
 
 

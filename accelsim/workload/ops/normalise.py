@@ -27,9 +27,7 @@ def _rows(node: Node, ins: Ins) -> Infers:
     tensor(node, ins, 1)
     for parameter in ins[1:]:
         shape = () if parameter is None else parameter.shape
-        fits = len(shape) <= len(x.shape) and all(
-            a in (1, b) for a, b in zip(shape[::-1], x.shape[::-1], strict=False)
-        )
+        fits = len(shape) <= len(x.shape) and all(a in (1, b) for a, b in zip(shape[::-1], x.shape[::-1], strict=False))
         require(fits, node, f"a parameter of shape {list(shape)}", f"{list(x.shape[axis:])}")
     return same(node, ins)
 
@@ -59,9 +57,7 @@ def _in_groups(node: Node, ins: Ins) -> Infers:
 
 def _between_channels(node: Node, ins: Ins) -> Infers:
     x, size = tensor(node, ins, 0), node.attrs["size"]
-    require(
-        len(x.shape) >= 2 and size >= 1, node, f"size {size} on shape {list(x.shape)}", "1 or more channels"
-    )
+    require(len(x.shape) >= 2 and size >= 1, node, f"size {size} on shape {list(x.shape)}", "1 or more channels")
     return same(node, ins)
 
 
@@ -97,11 +93,7 @@ def _lrn(node: Node, values: Values) -> list[Array]:
     total = squares[:, :channels].copy()
     for shift in range(1, before + behind + 1):
         total += squares[:, shift : shift + channels]
-    return [
-        np.asarray(
-            x / (node.attrs["bias"] + node.attrs["alpha"] / size * total) ** node.attrs["beta"], x.dtype
-        )
-    ]
+    return [np.asarray(x / (node.attrs["bias"] + node.attrs["alpha"] / size * total) ** node.attrs["beta"], x.dtype)]
 
 
 def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:

@@ -32,9 +32,7 @@ def _parameters(node: Node, x: Array) -> tuple[Array, Array, int | None]:
     if not block:
         return scale, zero, axis
     whole = (slice(None),) * axis + (slice(x.shape[axis]),)
-    scale, zero = (
-        np.repeat(values, block, axis)[whole] if values.ndim else values for values in (scale, zero)
-    )
+    scale, zero = (np.repeat(values, block, axis)[whole] if values.ndim else values for values in (scale, zero))
     return scale, zero, None
 
 

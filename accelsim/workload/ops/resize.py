@@ -51,10 +51,7 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
-KERNELS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {
-    "linear": (1, _triangle),
-    "cubic": (2, _cubic),
-}
+KERNELS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {"linear": (1, _triangle), "cubic": (2, _cubic)}
 """Mode -> half the width of its kernel, and the kernel over the distance."""
 
 

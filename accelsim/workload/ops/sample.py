@@ -25,9 +25,7 @@ def _infer(node: Node, ins: Ins) -> Infers:
     require(0 not in x.shape[2:], node, f"no samples in {list(x.shape)}", "sizes from 1")
     require(axes >= 1 and fits, node, f"grid {list(grid.shape)} of {list(x.shape)}", "[N, *places, axes]")
     require(a["mode"] in _MODES, node, f"mode {a['mode']!r}", " or ".join(_MODES))
-    require(
-        a["padding_mode"] in _PADDINGS, node, f"padding_mode {a['padding_mode']!r}", " or ".join(_PADDINGS)
-    )
+    require(a["padding_mode"] in _PADDINGS, node, f"padding_mode {a['padding_mode']!r}", " or ".join(_PADDINGS))
     return [((*x.shape[:2], *grid.shape[1:-1]), x.dtype)]
 
 

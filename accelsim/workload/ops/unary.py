@@ -198,17 +198,11 @@ UNARY: dict[str, Unary] = {
         onnx={"approximate": "none"},
     ),
     "Erf": Unary(
-        1,
-        "one function",
-        "powers",
-        lambda x, n: erf(x),
-        lambda x, y, n: (-(x * x)).op("Exp") * (2 / sqrt(pi)),
+        1, "one function", "powers", lambda x, n: erf(x), lambda x, y, n: (-(x * x)).op("Exp") * (2 / sqrt(pi))
     ),
     "Exp": Unary(1, "one function", "powers", lambda x, n: np.exp(x), lambda x, y, n: y),
     "Log": Unary(1, "one function", "powers", lambda x, n: np.log(x), lambda x, y, n: x.op("Reciprocal")),
-    "Sqrt": Unary(
-        1, "one function", "powers", lambda x, n: np.sqrt(x), lambda x, y, n: y.op("Reciprocal") * 0.5
-    ),
+    "Sqrt": Unary(1, "one function", "powers", lambda x, n: np.sqrt(x), lambda x, y, n: y.op("Reciprocal") * 0.5),
     "Sin": Unary(1, "one function", "trigonometry", lambda x, n: np.sin(x), lambda x, y, n: x.op("Cos")),
     "Cos": Unary(1, "one function", "trigonometry", lambda x, n: np.cos(x), lambda x, y, n: -x.op("Sin")),
     "Tan": Unary(1, "one function", "trigonometry", lambda x, n: np.tan(x), lambda x, y, n: y * y + 1),
@@ -229,11 +223,7 @@ UNARY: dict[str, Unary] = {
         lambda x, y, n: -(1 - x * x).op("Sqrt").op("Reciprocal"),
     ),
     "Atan": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arctan(x),
-        lambda x, y, n: (x * x + 1).op("Reciprocal"),
+        1, "one function", "trigonometry", lambda x, n: np.arctan(x), lambda x, y, n: (x * x + 1).op("Reciprocal")
     ),
     "Asinh": Unary(
         1,
@@ -250,11 +240,7 @@ UNARY: dict[str, Unary] = {
         lambda x, y, n: (x * x - 1).op("Sqrt").op("Reciprocal"),
     ),
     "Atanh": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arctanh(x),
-        lambda x, y, n: (1 - x * x).op("Reciprocal"),
+        1, "one function", "trigonometry", lambda x, n: np.arctanh(x), lambda x, y, n: (1 - x * x).op("Reciprocal")
     ),
     "Neg": Unary(1, "negate", "arithmetic", lambda x, n: np.negative(x)),
     "Abs": Unary(1, "clear the sign", "arithmetic", lambda x, n: np.abs(x), lambda x, y, n: x.op("Sign")),
@@ -272,23 +258,13 @@ UNARY: dict[str, Unary] = {
         onnx={"alpha": 0.2, "beta": 0.5},
     ),
     "HardSwish": Unary(
-        5,
-        "hard sigmoid, multiply",
-        "activations",
-        lambda x, n: x * np.clip(x * (1 / 6) + 0.5, 0, 1),
-        _hard_swish_slope,
+        5, "hard sigmoid, multiply", "activations", lambda x, n: x * np.clip(x * (1 / 6) + 0.5, 0, 1), _hard_swish_slope
     ),
     "Silu": Unary(5, "sigmoid, multiply", "activations", lambda x, n: x * sigmoid(x), _silu_slope, onnx=None),
     "Mish": Unary(
-        4,
-        "exp, log1p, tanh, multiply",
-        "other_activations",
-        lambda x, n: x * np.tanh(softplus(x)),
-        _mish_slope,
+        4, "exp, log1p, tanh, multiply", "other_activations", lambda x, n: x * np.tanh(softplus(x)), _mish_slope
     ),
-    "Softplus": Unary(
-        3, "exp, add, log", "activations", lambda x, n: softplus(x), lambda x, y, n: x.op("Sigmoid")
-    ),
+    "Softplus": Unary(3, "exp, add, log", "activations", lambda x, n: softplus(x), lambda x, y, n: x.op("Sigmoid")),
     "Softsign": Unary(
         3, "absolute, add, divide", "other_activations", lambda x, n: x / (1 + np.abs(x)), _softsign_slope
     ),

@@ -20,14 +20,15 @@ Values = list[Array | None]
 Infers = list[tuple[Shape, str]]
 
 CONTAINERS: dict[str, type[Any]] = {
-    **{name: row.container for name, row in FORMATS.items()}, "uint32": np.uint32, "uint64": np.uint64,
-    "bool": np.bool_, "string": np.object_,
-}  # fmt: skip
+    **{name: row.container for name, row in FORMATS.items()},
+    "uint32": np.uint32,
+    "uint64": np.uint64,
+    "bool": np.bool_,
+    "string": np.object_,
+}
 """NumPy type in which the kernels hold the values of each tensor format."""
 
-ROUNDED = frozenset(
-    name for name, row in FORMATS.items() if row.kind == "float" and name not in ("fp64", "fp32")
-)
+ROUNDED = frozenset(name for name, row in FORMATS.items() if row.kind == "float" and name not in ("fp64", "fp32"))
 """Formats whose values are rounded when a tensor is written; the container is wider."""
 
 
@@ -52,9 +53,7 @@ _STRIP = 32
 MOST_AXES = 64
 """Axes of an array of NumPy."""
 
-INTEGER_OPERANDS = frozenset(
-    name for name, row in FORMATS.items() if row.kind in ("int", "binary") and row.bits <= 16
-)
+INTEGER_OPERANDS = frozenset(name for name, row in FORMATS.items() if row.kind in ("int", "binary") and row.bits <= 16)
 """Operand formats of an integer matrix product; its result is int32."""
 
 
@@ -120,9 +119,7 @@ def common_shape(*shapes: Shape) -> Shape:
     rank = max(map(len, shapes), default=0)
     if rank > MOST_AXES:
         raise ValueError(f"{rank} axes")
-    sizes = [
-        {*column} - {1} for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
-    ]
+    sizes = [{*column} - {1} for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)]
     if any(len(found) > 1 or min(found, default=1) < 0 for found in sizes):
         raise ValueError(f"{shapes} have no common shape")
     return tuple(found.pop() if found else 1 for found in sizes)

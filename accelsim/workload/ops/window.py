@@ -48,9 +48,7 @@ def window_of(node: Node, spatial: Shape) -> Window:
         raise ModelError(what, node.name, "1 or more each")
     before, after = pads[:rank], pads[rank:]
     ceil = bool(node.attrs.get("ceil_mode", 0))
-    out = tuple(
-        _extent(spatial[i], before[i], after[i], kernel[i], stride[i], dilation[i], ceil) for i in range(rank)
-    )
+    out = tuple(_extent(spatial[i], before[i], after[i], kernel[i], stride[i], dilation[i], ceil) for i in range(rank))
     if min(out, default=1) < 1:
         what = f"window {list(kernel)} (dilations {list(dilation)}) does not fit into {list(spatial)}"
         raise ModelError(what, node.name)
@@ -85,9 +83,7 @@ def padded(x: Array, window: Window, value: float = 0) -> Array:
     rank = len(window.size)
     reach = [
         (out - 1) * stride + (kernel - 1) * dilation + 1
-        for out, stride, kernel, dilation in zip(
-            window.out, window.stride, window.kernel, window.dilation, strict=True
-        )
+        for out, stride, kernel, dilation in zip(window.out, window.stride, window.kernel, window.dilation, strict=True)
     ]
     total = [max(r, b + s) for r, b, s in zip(reach, window.before, window.size, strict=True)]
     if tuple(total) == window.size:

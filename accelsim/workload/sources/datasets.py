@@ -166,18 +166,14 @@ def _set_problems(where: str, arrays: dict[str, Array], sound: dict[str, Array])
     if "x_train" in sound and "x_test" in sound:
         shapes = [list(sound[name].shape[1:]) for name in ("x_train", "x_test")]
         if shapes[0] != shapes[1]:
-            yield Problem(
-                f"samples of x_test have shape {shapes[1]}", where, f"{shapes[0]}, as those of x_train"
-            )
+            yield Problem(f"samples of x_test have shape {shapes[1]}", where, f"{shapes[0]}, as those of x_train")
 
 
 def _number_problems(where: str, name: str, array: Array) -> Iterator[Problem]:
     if array.dtype.kind not in "fiub":
         yield Problem(f"{name} holds {array.dtype} values", where, "numbers")
     elif array.ndim == 0 or array.size == 0:
-        yield Problem(
-            f"{name} has shape {list(array.shape)}", where, "at least one sample along the first axis"
-        )
+        yield Problem(f"{name} has shape {list(array.shape)}", where, "at least one sample along the first axis")
     elif array.dtype.kind == "f" and not np.isfinite(array).all():
         count = int(array.size - np.isfinite(array).sum())
         yield Problem(f"{name} holds {count} values that are NaN or infinite", where, "finite numbers")

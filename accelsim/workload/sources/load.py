@@ -32,10 +32,7 @@ class ModelRow:
 
 def list_models() -> list[ModelRow]:
     """Every model of the zoo."""
-    return [
-        ModelRow(item.name, item.kind, item.description, dict(item.params), item.batch)
-        for item in ZOO.values()
-    ]
+    return [ModelRow(item.name, item.kind, item.description, dict(item.params), item.batch) for item in ZOO.values()]
 
 
 def load_model(
@@ -96,9 +93,7 @@ PROMPT, NEW = "prompt", "new"
 """Parameters of a generation: tokens of the prompt, tokens that follow it."""
 
 
-def generation_of(
-    name: str, params: Mapping[str, int] | None = None
-) -> tuple[str, dict[str, int], int, int] | None:
+def generation_of(name: str, params: Mapping[str, int] | None = None) -> tuple[str, dict[str, int], int, int] | None:
     """(model, its other parameters, prompt, new) where a decoder of the zoo is asked for a generation, else None.
 
     A prompt that is not given is as long as the model's ``seq``; without ``new`` there is one token. Raises UsageError
@@ -155,26 +150,15 @@ def _existing(text: str) -> Path:
         raise ModelError("no such file" if not exists(path) else "not a file", text)
     close = difflib.get_close_matches(text.casefold(), ZOO, n=3, cutoff=0.4) or list(ZOO)
     raise ModelError(
-        f"no model {text!r}",
-        expected=f"a file, or a name such as {', '.join(close)}",
-        nearest=nearest(text, ZOO),
+        f"no model {text!r}", expected=f"a file, or a name such as {', '.join(close)}", nearest=nearest(text, ZOO)
     )
 
 
 def _from_zoo(
-    entry: Entry,
-    batch: int | None,
-    shapes: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, int],
-    seed: int | None,
+    entry: Entry, batch: int | None, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int], seed: int | None
 ) -> Graph:
     problems = [
-        Problem(
-            f"no parameter {name!r}",
-            entry.name,
-            ", ".join(entry.params) or "none",
-            nearest(name, entry.params),
-        )
+        Problem(f"no parameter {name!r}", entry.name, ", ".join(entry.params) or "none", nearest(name, entry.params))
         for name in given
         if name not in entry.params
     ]
@@ -184,9 +168,7 @@ def _from_zoo(
         if not entry.least.get(name, 1) <= value <= LARGEST
     ]
     if shapes:
-        problems.append(
-            Problem(f"shapes for {', '.join(shapes)}", entry.name, "a batch or parameters instead")
-        )
+        problems.append(Problem(f"shapes for {', '.join(shapes)}", entry.name, "a batch or parameters instead"))
     if problems:
         raise UsageError(problems)
     graph = entry.build(entry.batch if batch is None else batch, entry.sizes(given))
@@ -194,9 +176,7 @@ def _from_zoo(
     return _seeded(graph, seed)
 
 
-def _from_table(
-    path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None
-) -> Graph:
+def _from_table(path: Path, batch: int | None, shapes: Mapping[str, tuple[int, ...]], seed: int | None) -> Graph:
     from accelsim.workload.sources.topology_csv import read_topology
 
     if shapes:

@@ -76,19 +76,21 @@ def refuse_other_tools(path: Path) -> None:
     expected = "an ONNX file, a topology CSV or a name of 'accelsim models'"
     if (listed := _listed(text)) and "Hugging Face" in kind.what:
         expected += f", such as {listed!r}"
-    raise ModelError(
-        f"this is not a model; it looks like {kind.what}", str(path), f"{expected}; see {kind.page}"
-    )
+    raise ModelError(f"this is not a model; it looks like {kind.what}", str(path), f"{expected}; see {kind.page}")
 
 
 BASES = {"llama": "llama", "mistral": "llama", "mixtral": "moe", "gpt2": "gpt", "bert": "bert-base"}
 """``model_type`` of a configuration -> the listed model whose sizes can be set to it."""
 SIZES = {
-    "layers": ("num_hidden_layers", "n_layer"), "hidden": ("hidden_size", "n_embd"),
-    "heads": ("num_attention_heads", "n_head"), "kv_heads": ("num_key_value_heads",),
-    "ffn": ("intermediate_size", "n_inner"), "vocab": ("vocab_size",), "experts": ("num_local_experts",),
+    "layers": ("num_hidden_layers", "n_layer"),
+    "hidden": ("hidden_size", "n_embd"),
+    "heads": ("num_attention_heads", "n_head"),
+    "kv_heads": ("num_key_value_heads",),
+    "ffn": ("intermediate_size", "n_inner"),
+    "vocab": ("vocab_size",),
+    "experts": ("num_local_experts",),
     "top_k": ("num_experts_per_tok",),
-}  # fmt: skip
+}
 """Parameter of such a model -> its names in configurations."""
 
 

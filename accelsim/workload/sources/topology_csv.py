@@ -44,9 +44,12 @@ ALIASES = {
 """Other spellings of a column."""
 
 EXTRA = {
-    "sparsity": "sparsity", "sparsitysupport": "sparsity", "sparsityratio": "sparsity",
-    "batchsize": "batch", "batch": "batch",
-}  # fmt: skip
+    "sparsity": "sparsity",
+    "sparsitysupport": "sparsity",
+    "sparsityratio": "sparsity",
+    "batchsize": "batch",
+    "batch": "batch",
+}
 """Columns that may follow those of a form, and what they are."""
 SEPARATORS = ",\t;"
 """What may separate cells; the header decides."""
@@ -200,10 +203,7 @@ def _row_problems(cells: list[str], header: _Header, where: str) -> list[Problem
         return [Problem(f"{len(numbers)} numbers", where, f"{len(columns)}: {_headings(columns)}")]
     problems = [
         Problem(f"{HEADINGS.get(column, column)} is {cell!r}", where, "an integer of at least 1")
-        for column, cell in [
-            *zip(columns, numbers, strict=True),
-            ("batch", _extra(cells, header, "batch") or "1"),
-        ]
+        for column, cell in [*zip(columns, numbers, strict=True), ("batch", _extra(cells, header, "batch") or "1")]
         if not re.fullmatch(r"0*[1-9][0-9]{0,17}", cell, re.ASCII)
     ]
     if sparsity := _extra(cells, header, "sparsity"):

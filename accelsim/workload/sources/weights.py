@@ -56,9 +56,7 @@ class Seeded:
 
     def __call__(self) -> Array:
         """The values, representable in ``dtype``, in a float32 container (float64 for fp64)."""
-        values = generator(self.seed, zlib.crc32(self.name.encode())).standard_normal(
-            self.shape, dtype=np.float32
-        )
+        values = generator(self.seed, zlib.crc32(self.name.encode())).standard_normal(self.shape, dtype=np.float32)
         values *= np.float32(self.law.std)
         values += np.float32(self.law.mean)
         if self.law.positive:
@@ -216,8 +214,13 @@ _FAN_IN: dict[str, dict[int, Fan]] = {
 }
 """Op -> input index -> how many products one output sums over."""
 
-_NORMALISATION = ("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
-                  "RMSNormalization")  # fmt: skip
+_NORMALISATION = (
+    "BatchNormalization",
+    "LayerNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "RMSNormalization",
+)
 
 _PARAMETERS: dict[tuple[str, int], Law] = {
     **{(op, 2): SMALL for op in ("Conv", "ConvTranspose", "Gemm")},

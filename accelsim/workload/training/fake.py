@@ -38,9 +38,7 @@ class QuantConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            Problem(
-                f"no format {name!r} to train for", "", "one of " + ", ".join(RANGES), nearest(name, RANGES)
-            )
+            Problem(f"no format {name!r} to train for", "", "one of " + ", ".join(RANGES), nearest(name, RANGES))
             for name in dict.fromkeys((self.weights, self.activations, self.edges))
             if name not in RANGES and (name or not self.weights or not self.activations)
         ]

@@ -25,9 +25,7 @@ def logits_of(graph: Graph) -> str:
     """
     scores = [name for name in graph.outputs if _is_scores(graph, name)]
     if len(graph.outputs) > 1 and len(scores) != 1:
-        what = (
-            f"the model has {count_of(len(graph.outputs), 'output')}, {len(scores)} of them [batch, classes]"
-        )
+        what = f"the model has {count_of(len(graph.outputs), 'output')}, {len(scores)} of them [batch, classes]"
         raise ModelError(what, graph.name, "one, the scores of the classes")
     name = scores[0] if scores else graph.outputs[0]
     maker = {out: node for node in graph.nodes for out in node.outputs}.get(name)

@@ -62,9 +62,7 @@ def sparse_masks(graph: Graph, pattern: str = "2:4") -> dict[str, Array]:
         if rows.shape[axis] % m == 0:
             masks[tensor.name] = mask(rows, n, m, axis).astype(np.float32).reshape(tensor.shape)
     if not masks:
-        raise UsageError(
-            f"no weight of {graph.name} can be {pattern}", "", f"sizes that are multiples of {m}"
-        )
+        raise UsageError(f"no weight of {graph.name} can be {pattern}", "", f"sizes that are multiples of {m}")
     return masks
 
 

@@ -29,9 +29,7 @@ class Optimiser(Protocol):
     def advance(self, e: Emitter, scalars: Names) -> dict[str, str]:
         """Write the new scalars: name -> tensor."""
 
-    def update(
-        self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names
-    ) -> dict[str, str]:
+    def update(self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names) -> dict[str, str]:
         """Write the update of ``weight``: '' -> the tensor of the new weight, slot -> that of its new value.
 
         ``scalars`` are the new ones. Weights named in no decay rule (biases too) decay alike, as in PyTorch.
@@ -52,10 +50,7 @@ class SGD:
     nesterov: bool = False
 
     def __post_init__(self) -> None:
-        problems = [
-            *_signs({"lr": self.lr, "weight_decay": self.weight_decay}),
-            *_share("momentum", self.momentum),
-        ]
+        problems = [*_signs({"lr": self.lr, "weight_decay": self.weight_decay}), *_share("momentum", self.momentum)]
         if self.nesterov and not self.momentum:
             problems.append(Problem("nesterov without momentum", expected="momentum above 0"))
         if problems:
@@ -75,9 +70,7 @@ class SGD:
         """Nothing."""
         return {}
 
-    def update(
-        self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names
-    ) -> dict[str, str]:
+    def update(self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names) -> dict[str, str]:
         """See the class."""
         grad = _decayed(e, weight, grad, self.weight_decay)
         new: dict[str, str] = {}
@@ -130,15 +123,11 @@ class Adam:
         e.op("Sqrt", [new["correction2"]], "adam.root2")
         return new
 
-    def update(
-        self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names
-    ) -> dict[str, str]:
+    def update(self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names) -> dict[str, str]:
         """See the class."""
         (beta1, beta2), m, v = self.betas, slots["moment1"], slots["moment2"]
         grad = _decayed(e, weight, grad, self.weight_decay)
-        change = e.pair(
-            "Mul", e.pair("Sub", grad, m, f"{weight}.m.gap"), e.number(1 - beta1), f"{weight}.m.part"
-        )
+        change = e.pair("Mul", e.pair("Sub", grad, m, f"{weight}.m.gap"), e.number(1 - beta1), f"{weight}.m.part")
         m = e.pair("Add", m, change, f"{weight}.m.sum")
         kept = e.pair("Mul", v, e.number(beta2), f"{weight}.v.kept")
         part = e.pair("Mul", grad, e.number(1 - beta2), f"{weight}.v.part")
@@ -165,9 +154,7 @@ def optimiser_of(name: str, lr: float | None = None) -> SGD | Adam:
     if name not in OPTIMISERS:
         expected = "one of " + ", ".join(OPTIMISERS)
         raise UsageError(f"no optimiser {name!r}", "", expected, nearest(name, OPTIMISERS))
-    return (
-        SGD(0.05 if lr is None else lr, momentum=0.9) if name == "sgd" else Adam(1e-3 if lr is None else lr)
-    )
+    return SGD(0.05 if lr is None else lr, momentum=0.9) if name == "sgd" else Adam(1e-3 if lr is None else lr)
 
 
 def _decayed(e: Emitter, weight: str, grad: str, decay: float) -> str:

@@ -59,12 +59,15 @@ class Session:
 
     def _check(self) -> None:
         problems = [
-            Problem(f"{node.op} gives {name!r} the shape {list(self.values[name].shape)}", node.name,
-                    str(list(self.graph.tensors[name].shape)))
+            Problem(
+                f"{node.op} gives {name!r} the shape {list(self.values[name].shape)}",
+                node.name,
+                str(list(self.graph.tensors[name].shape)),
+            )
             for _, node, _, writes in self._steps
             for name, *_ in writes
             if self.values[name].shape != self.graph.tensors[name].shape
-        ]  # fmt: skip
+        ]
         if problems:
             raise ModelError(problems)
         self._checked = True

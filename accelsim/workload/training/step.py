@@ -125,9 +125,7 @@ class _Update:
         finite = ""
         if self.scaled:
             inverse = self.e.op("Reciprocal", [SCALE], "loss_scale.inverse")
-            grads = {
-                name: self.e.pair("Mul", grad, inverse, f"{name}.unscaled") for name, grad in grads.items()
-            }
+            grads = {name: self.e.pair("Mul", grad, inverse, f"{name}.unscaled") for name, grad in grads.items()}
             finite = self._finite(grads)
         old = {name: self._state(f"adam.{name}", (), "fp32") for name in self.rule.scalars}
         scalars = self.rule.advance(self.e, old)
@@ -168,8 +166,11 @@ class _Update:
         e, tops = self.e, []
         for name, grad in grads.items():
             size = e.op("Abs", [grad], f"{name}.magnitude")
-            tops.append(e.op("ReduceMax", [size], f"{name}.top", axes=[*range(len(e.shape(grad)))], keepdims=0)
-                        if e.shape(grad) else size)  # fmt: skip
+            tops.append(
+                e.op("ReduceMax", [size], f"{name}.top", axes=[*range(len(e.shape(grad)))], keepdims=0)
+                if e.shape(grad)
+                else size
+            )
         top = e.op("Max", tops, "gradients.top")
         finite = e.pair("LessOrEqual", top, e.number(LARGEST), "gradients.finite")
         e.op("Cast", [e.op("Not", [finite], "gradients.not_finite")], FOUND, to="fp32")
@@ -177,11 +178,7 @@ class _Update:
 
 
 def _start(
-    model: Graph,
-    policy: Precision,
-    wrapped: Mapping[str, Wrapped],
-    scales: Mapping[str, Array],
-    step: _Update,
+    model: Graph, policy: Precision, wrapped: Mapping[str, Wrapped], scales: Mapping[str, Array], step: _Update
 ) -> dict[str, Array]:
     """Values of all states before the first step."""
     values = {}

@@ -20,12 +20,7 @@ Operation = Callable[[Builder, str, int, str], str]
 
 
 def _unit(
-    b: Builder,
-    x: str,
-    filters: int,
-    name: str,
-    kernel: tuple[int, int] = (1, 1),
-    stride: tuple[int, int] = (1, 1),
+    b: Builder, x: str, filters: int, name: str, kernel: tuple[int, int] = (1, 1), stride: tuple[int, int] = (1, 1)
 ) -> str:
     """ReLU, convolution without bias, batch normalisation."""
     x = b.op("Relu", [x], f"{name}.relu")
@@ -51,9 +46,7 @@ def _halved(b: Builder, x: str, filters: int, name: str) -> str:
     """Half the size each way: every second place, beside every second of the image shifted by one."""
     x = b.op("Relu", [x], f"{name}.relu")
     even = _conv(b, x, filters // 2, f"{name}.even", (1, 1), (2, 2))
-    shifted = b.op(
-        "Slice", [x], f"{name}.shifted", starts=[1, 1], ends=list(b.shape(x)[2:]), axes=[2, 3], steps=[1, 1]
-    )
+    shifted = b.op("Slice", [x], f"{name}.shifted", starts=[1, 1], ends=list(b.shape(x)[2:]), axes=[2, 3], steps=[1, 1])
     odd = _conv(b, shifted, filters // 2, f"{name}.odd", (1, 1), (2, 2), (0, 0, 1, 1))
     return b.batch_norm(b.op("Concat", [even, odd], f"{name}.both", axis=1), f"{name}.bn")
 
@@ -155,8 +148,9 @@ def amoebanet(batch: int, params: Params) -> Graph:
     """Stem, cells, classifier; ``filters`` after the stem, twice as many wherever the size halves."""
     problems = [
         Problem(f"{name}={params[name]}", "amoebanet-d", f"a multiple of {step}")
-        for name, step in STEPS.items() if params[name] % step
-    ]  # fmt: skip
+        for name, step in STEPS.items()
+        if params[name] % step
+    ]
     if problems:
         raise ModelError(problems)
     b, x = image("amoebanet-d", batch, params)
@@ -171,7 +165,11 @@ def amoebanet(batch: int, params: Params) -> Graph:
 
 register(
     Entry(
-        "amoebanet-d", "builder", "AmoebaNet-D (Real et al. 2019)",
-        amoebanet, {**IMAGE, "layers": 18, "filters": 256}, least=STEPS,
+        "amoebanet-d",
+        "builder",
+        "AmoebaNet-D (Real et al. 2019)",
+        amoebanet,
+        {**IMAGE, "layers": 18, "filters": 256},
+        least=STEPS,
     )
-)  # fmt: skip
+)

@@ -51,9 +51,7 @@ class Builder:
         """A node with one output, called ``name`` like its output."""
         return self.ops(op, inputs, [name], name, **attrs)[0]
 
-    def ops(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any
-    ) -> list[str]:
+    def ops(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any) -> list[str]:
         """A node with several outputs. Raises ModelError as ``room``."""
         self.room(1)
         node = Node(name, op, list(inputs), list(outputs), attrs)
@@ -76,8 +74,9 @@ class Builder:
         """Fully connected layer on x [rows, k]: x W^T + b, W [features, k]."""
         weight = self.weight(f"{name}.weight", (features, self.shape(x)[-1]))
         bias = self.weight(f"{name}.bias", (features,))
-        y = self.op("Gemm", [x, weight, bias], name, alpha=1.0, beta=1.0, transA=0, transB=1,
-                    a_zero_point=0, b_zero_point=0)  # fmt: skip
+        y = self.op(
+            "Gemm", [x, weight, bias], name, alpha=1.0, beta=1.0, transA=0, transB=1, a_zero_point=0, b_zero_point=0
+        )
         return self.op("Relu", [y], f"{name}.relu") if relu else y
 
     def project(self, x: str, features: int, name: str, bias: bool = True) -> str:
@@ -97,12 +96,7 @@ class Builder:
         group, stride, pad = options.get("group", 1), options.get("stride", 1), options.get("pad", 0)
         weight = self.weight(f"{name}.weight", (filters, self.shape(x)[1] // group, kernel, kernel))
         inputs = [x, weight, *([self.weight(f"{name}.bias", (filters,))] if options.get("bias", 1) else [])]
-        window = {
-            "kernel_shape": [kernel] * 2,
-            "strides": [stride] * 2,
-            "pads": [pad] * 4,
-            "dilations": [1, 1],
-        }
+        window = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4, "dilations": [1, 1]}
         return self.op("Conv", inputs, name, **window, group=group, a_zero_point=0, b_zero_point=0)
 
     def max_pool(self, x: str, size: int, name: str, stride: int = 0, pad: int = 0) -> str:

@@ -81,13 +81,9 @@ def _problems(params: Params, style: Style) -> list[Problem]:
         what = f"hidden={hidden}, heads={heads}: {hidden // heads} elements per head"
         found.append(Problem(what, expected="an even number, whose halves are turned"))
     if params.get("train", 0) > 1:
-        found.append(
-            Problem(f"train={params['train']}", expected="1 or 0: all tokens to train on, or a call")
-        )
+        found.append(Problem(f"train={params['train']}", expected="1 or 0: all tokens to train on, or a call"))
     elif params.get("train") and params["past"]:
-        found.append(
-            Problem(f"train=1, past={params['past']}", expected="past=0: a training keeps no tokens")
-        )
+        found.append(Problem(f"train=1, past={params['past']}", expected="past=0: a training keeps no tokens"))
     if params["bias"] > 1:
         found.append(Problem(f"bias={params['bias']}", expected="1 or 0: biases or none"))
     if heads % kv_heads:
@@ -97,9 +93,7 @@ def _problems(params: Params, style: Style) -> list[Problem]:
         found.append(Problem(what, expected="not more experts per token than there are"))
     if not style.gated and params["past"] + params["seq"] > style.context:
         what = f"past={params['past']}, seq={params['seq']}"
-        found.append(
-            Problem(what, expected=f"at most {style.context:,} tokens, which have a learnt position")
-        )
+        found.append(Problem(what, expected=f"at most {style.context:,} tokens, which have a learnt position"))
     return found
 
 
@@ -141,12 +135,7 @@ class Decoder:
     def _embedded(self) -> str:
         b, hidden = self.b, self.params["hidden"]
         tokens = b.input("tokens", (self.batch, self.seq), "int64")
-        x = b.op(
-            "Gather",
-            [b.weight("embedding.weight", (self.params["vocab"], hidden)), tokens],
-            "embedding",
-            axis=0,
-        )
+        x = b.op("Gather", [b.weight("embedding.weight", (self.params["vocab"], hidden)), tokens], "embedding", axis=0)
         if self.style.gated:
             return x
         table = b.weight("positions.weight", (self.style.context, hidden))
@@ -167,9 +156,7 @@ class Decoder:
 
     def norm(self, x: str, name: str) -> str:
         """RMSNorm or LayerNorm of rows."""
-        return (
-            self.b.rms_norm(x, name, self.style.epsilon) if self.style.gated else self.b.layer_norm(x, name)
-        )
+        return self.b.rms_norm(x, name, self.style.epsilon) if self.style.gated else self.b.layer_norm(x, name)
 
     def _project(self, x: str, features: int, name: str) -> str:
         return self.b.project(x, features, name, bias=self.bias)
@@ -209,9 +196,7 @@ class Decoder:
         if not self.style.gated:
             return x
         b, half, stem = self.b, self.depth // 2, x.removesuffix(".split")
-        halves = b.ops(
-            "Split", [x], [f"{stem}.first", f"{stem}.second"], f"{stem}.halves", axis=3, split=[half] * 2
-        )
+        halves = b.ops("Split", [x], [f"{stem}.first", f"{stem}.second"], f"{stem}.halves", axis=3, split=[half] * 2)
         swapped = b.op("Concat", halves[::-1], f"{stem}.swapped", axis=3)
         across = b.op("Mul", [swapped, "sin"], f"{stem}.sin")
         return b.op("Add", [b.op("Mul", [x, "cos"], f"{stem}.cos"), across], f"{stem}.turned")
@@ -249,12 +234,8 @@ class Decoder:
         tokens = self.batch * self.seq
         rows = b.reshaped(x, (tokens, hidden), f"{name}.tokens")
         scores = b.project(rows, self.params["experts"], f"{name}.router", bias=False)
-        gates, chosen = b.ops(
-            "TopKGating", [scores], [f"{name}.gates", f"{name}.experts"], f"{name}.gating", k=k
-        )
-        gate = b.op(
-            "Silu", [self._by_expert(rows, chosen, f"{name}.gate", self.params["ffn"])], f"{name}.silu"
-        )
+        gates, chosen = b.ops("TopKGating", [scores], [f"{name}.gates", f"{name}.experts"], f"{name}.gating", k=k)
+        gate = b.op("Silu", [self._by_expert(rows, chosen, f"{name}.gate", self.params["ffn"])], f"{name}.silu")
         up = self._by_expert(rows, chosen, f"{name}.up", self.params["ffn"])
         y = self._by_expert(b.op("Mul", [up, gate], f"{name}.gated"), chosen, f"{name}.down", hidden)
         if b.shape(y)[0] > tokens * k:

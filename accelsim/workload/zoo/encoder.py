@@ -50,9 +50,7 @@ def _embedded(b: Builder, batch: int, params: Params) -> str:
 
 def _register(name: str, what: str, **sizes: int) -> None:
     params = {**sizes, "ffn": 4 * sizes["hidden"], "vocab": 30522, "context": 512, "seq": 128}
-    description = (
-        f"{what} (Devlin et al., arXiv 1810.04805) with embeddings and pooler, as the uncased release"
-    )
+    description = f"{what} (Devlin et al., arXiv 1810.04805) with embeddings and pooler, as the uncased release"
     register(Entry(name, "encoder", description, partial(bert_model, name=name), params))
 
 
@@ -93,6 +91,11 @@ def _tokens(b: Builder, x: str, hidden: int, patch: int) -> str:
 
 
 register(
-    Entry("vit-b16", "builder", "ViT-B/16, a vision transformer (Dosovitskiy et al., arXiv 2010.11929)", vit,
-          {"layers": 12, "hidden": 768, "heads": 12, "patch": 16, "resolution": 224, "classes": 1000})
-)  # fmt: skip
+    Entry(
+        "vit-b16",
+        "builder",
+        "ViT-B/16, a vision transformer (Dosovitskiy et al., arXiv 2010.11929)",
+        vit,
+        {"layers": 12, "hidden": 768, "heads": 12, "patch": 16, "resolution": 224, "classes": 1000},
+    )
+)

@@ -49,8 +49,11 @@ _register("llama3-70b", "Llama 3 70B (Grattafiori et al., arXiv 2407.21783, tabl
 _register("mixtral-8x7b", "Mixtral 8x7B, a mixture of experts (Jiang et al., arXiv 2401.04088, table 1)", MIXTRAL,
           layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=32000, experts=8, top_k=2)  # fmt: skip
 for _name, _layers, _hidden, _heads in (
-    ("gpt2", 12, 768, 12), ("gpt2-medium", 24, 1024, 16), ("gpt2-large", 36, 1280, 20), ("gpt2-xl", 48, 1600, 25),
-):  # fmt: skip
+    ("gpt2", 12, 768, 12),
+    ("gpt2-medium", 24, 1024, 16),
+    ("gpt2-large", 36, 1280, 20),
+    ("gpt2-xl", 48, 1600, 25),
+):
     _register(_name, "GPT-2 (Radford et al. 2019, table 2)", GPT_2, layers=_layers, hidden=_hidden, heads=_heads,
               kv_heads=_heads, ffn=4 * _hidden, vocab=50257, bias=1)  # fmt: skip
 _register("gpt3", "GPT-3 175B (Brown et al., arXiv 2005.14165, table 2.1)", GPT,

@@ -14,10 +14,12 @@ def gemm(batch: int, params: Params) -> Graph:
     rows, count = (params["M"], params["K"]), params["count"]
     x = b.input("a", rows if batch == 1 else (batch, *rows))
     b.graph.products = batch
-    return b.finish(*(
-        b.matmul(x, b.weight(f"b{own}", (params["K"], params["N"])), f"y{own}")
-        for own in ([""] if count == 1 else map(str, range(1, count + 1)))
-    ))  # fmt: skip
+    return b.finish(
+        *(
+            b.matmul(x, b.weight(f"b{own}", (params["K"], params["N"])), f"y{own}")
+            for own in ([""] if count == 1 else map(str, range(1, count + 1)))
+        )
+    )
 
 
 def mlp(batch: int, params: Params) -> Graph:
@@ -102,9 +104,7 @@ def _lstm_layer(b: Builder, sequence: list[str], hidden: int, name: str) -> list
     return states
 
 
-def _lstm_cell(
-    b: Builder, state: tuple[str, str, str], learnt: tuple[str, str], name: str
-) -> tuple[str, str]:
+def _lstm_cell(b: Builder, state: tuple[str, str, str], learnt: tuple[str, str], name: str) -> tuple[str, str]:
     x, h, c = state
     joined = b.op("Concat", [x, h], f"{name}.xh", axis=1)
     gates = b.op("Gemm", [joined, *learnt], f"{name}.gates", alpha=1.0, beta=1.0, transA=0, transB=1,
@@ -120,24 +120,38 @@ def _lstm_cell(
 
 register(
     Entry(
-        "gemm", "builder", "one matrix product, M x N x K, or count of them with one A", gemm,
+        "gemm",
+        "builder",
+        "one matrix product, M x N x K, or count of them with one A",
+        gemm,
         {"M": 256, "N": 256, "K": 256, "count": 1},
     )
-)  # fmt: skip
+)
 register(
-    Entry("mlp", "builder", "fully connected layers with ReLU", mlp,
-          {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10})
-)  # fmt: skip
+    Entry(
+        "mlp",
+        "builder",
+        "fully connected layers with ReLU",
+        mlp,
+        {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10},
+    )
+)
 register(
-    Entry("cnn", "builder", "tiny convolutional network for teaching", cnn,
-          {"resolution": 28, "channels": 8, "classes": 10})
-)  # fmt: skip
+    Entry(
+        "cnn",
+        "builder",
+        "tiny convolutional network for teaching",
+        cnn,
+        {"resolution": 28, "channels": 8, "classes": 10},
+    )
+)
 for _name, _text in (
     ("mobilenet-v1", "MobileNet v1 (Howard et al. 2017), depthwise convolutions; width in percent"),
     ("mobilenet", "the same as mobilenet-v1"),
 ):
     register(Entry(_name, "builder", _text, mobilenet, {"width": 100, "resolution": 224, "classes": 1000}))
 register(
-    Entry("lstm", "builder", "LSTM layers unrolled in time", lstm,
-          {"inputs": 256, "hidden": 256, "steps": 8, "layers": 1})
-)  # fmt: skip
+    Entry(
+        "lstm", "builder", "LSTM layers unrolled in time", lstm, {"inputs": 256, "hidden": 256, "steps": 8, "layers": 1}
+    )
+)

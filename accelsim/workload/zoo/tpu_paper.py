@@ -67,9 +67,7 @@ def _cell(b: Builder, x: str, name: str) -> str:
     rows, hidden = b.shape(x)
     h, c = b.input(f"{name}.h", (rows, hidden)), b.input(f"{name}.c", (rows, hidden))
     joined = b.op("Concat", [x, h], f"{name}.xh", axis=1)
-    i, f, o = (
-        b.op("Sigmoid", [b.dense(joined, hidden, f"{name}.{gate}")], f"{name}.{gate}.open") for gate in "ifo"
-    )
+    i, f, o = (b.op("Sigmoid", [b.dense(joined, hidden, f"{name}.{gate}")], f"{name}.{gate}.open") for gate in "ifo")
     g = b.op("Tanh", [b.dense(joined, hidden, f"{name}.g")], f"{name}.g.tanh")
     kept, added = b.op("Mul", [f, c], f"{name}.kept"), b.op("Mul", [i, g], f"{name}.added")
     c = b.op("Add", [kept, added], f"{name}.c.next")

@@ -71,9 +71,7 @@ def gpt_decode(batch: int, params: Params) -> Graph:
 def check_heads(params: Params) -> None:
     """ModelError for heads that do not divide hidden."""
     if params["hidden"] % params["heads"]:
-        raise ModelError(
-            f"hidden={params['hidden']}, heads={params['heads']}", expected="heads that divide hidden"
-        )
+        raise ModelError(f"hidden={params['hidden']}, heads={params['heads']}", expected="heads that divide hidden")
 
 
 def project_qkv(b: Builder, x: str, params: Params, name: str) -> tuple[str, str, str]:
@@ -83,9 +81,7 @@ def project_qkv(b: Builder, x: str, params: Params, name: str) -> tuple[str, str
     return q, k, v
 
 
-def pre_norm_block(
-    b: Builder, x: str, qkv: tuple[str, str, str], params: Params, name: str, mask: str = ""
-) -> str:
+def pre_norm_block(b: Builder, x: str, qkv: tuple[str, str, str], params: Params, name: str, mask: str = "") -> str:
     """Attention, then the feed-forward part of what was normalised, each added to x [batch, seq, hidden].
 
     ``qkv``: queries, keys and values as ``project_qkv`` makes them, perhaps with earlier keys and values.
@@ -121,20 +117,33 @@ def _attention(b: Builder, qkv: tuple[str, str, str], params: Params, name: str,
 
 def _feed_forward(b: Builder, x: str, params: Params, name: str) -> str:
     inner = b.project(x, params.get("ffn", 4 * params["hidden"]), f"{name}.ff1")
-    return b.project(
-        b.op("Gelu", [inner], f"{name}.gelu", approximate="none"), params["hidden"], f"{name}.ff2"
+    return b.project(b.op("Gelu", [inner], f"{name}.gelu", approximate="none"), params["hidden"], f"{name}.ff2")
+
+
+register(
+    Entry(
+        "bert",
+        "builder",
+        "transformer encoder; the defaults are BERT base without embeddings",
+        bert,
+        {"layers": 12, "hidden": 768, "heads": 12, "seq": 128},
     )
-
-
+)
 register(
-    Entry("bert", "builder", "transformer encoder; the defaults are BERT base without embeddings", bert,
-          {"layers": 12, "hidden": 768, "heads": 12, "seq": 128})
-)  # fmt: skip
+    Entry(
+        "gpt-prefill",
+        "builder",
+        "decoder on a whole prompt (GPT-3: hidden=12288,heads=96,seq=2048)",
+        gpt_prefill,
+        {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024},
+    )
+)
 register(
-    Entry("gpt-prefill", "builder", "decoder on a whole prompt (GPT-3: hidden=12288,heads=96,seq=2048)",
-          gpt_prefill, {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024})
-)  # fmt: skip
-register(
-    Entry("gpt-decode", "builder", "decoder on one token with a key-value cache of seq tokens", gpt_decode,
-          {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024})
-)  # fmt: skip
+    Entry(
+        "gpt-decode",
+        "builder",
+        "decoder on one token with a key-value cache of seq tokens",
+        gpt_decode,
+        {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024},
+    )
+)

@@ -108,9 +108,7 @@ def inverted(b: Builder, x: str, row: Inverted, name: str) -> str:
     channels, y = b.shape(x)[1], x
     if row.expanded != channels:
         y = unit(b, y, row.expanded, f"{name}.expand", 1, row.act)
-    y = unit(
-        b, y, row.expanded, f"{name}.depthwise", row.kernel, row.act, stride=row.stride, group=row.expanded
-    )
+    y = unit(b, y, row.expanded, f"{name}.depthwise", row.kernel, row.act, stride=row.stride, group=row.expanded)
     if row.squeeze:
         y = _excited(b, y, row, f"{name}.se")
     y = unit(b, y, row.out, f"{name}.project")
@@ -135,9 +133,14 @@ def rounded(channels: float) -> int:
 
 
 def _chain(
-    batch: int, params: Params, name: str, rows: Callable[[], Sequence[Inverted]], stem: tuple[int, str],
-    head: tuple[int, str], hidden: int = 0,
-) -> Graph:  # fmt: skip
+    batch: int,
+    params: Params,
+    name: str,
+    rows: Callable[[], Sequence[Inverted]],
+    stem: tuple[int, str],
+    head: tuple[int, str],
+    hidden: int = 0,
+) -> Graph:
     """3 x 3 stem of stride 2, the rows, a 1 x 1 to the head's channels, the classifier."""
     b, x = image(name, batch, params)
     x = unit(b, x, stem[0], "stem", 3, stem[1], stride=2)
@@ -152,9 +155,14 @@ MOBILENET_V2 = (
 """(expansion, channels, repeats, first stride); Sandler et al. 2018, table 2."""
 
 EFFICIENTNET_B0 = (
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
     (6, 320, 1, 1, 3),
-)  # fmt: skip
+)
 """(expansion, channels, repeats, first stride, kernel); Tan and Le 2019, table 1."""
 
 _V3_LARGE = (
@@ -240,18 +248,12 @@ def _up(b: Builder, x: str, skip: str, filters: int, name: str) -> str:
     x = b.op("Add", [x, b.weight(f"{name}.spread.bias", (1, filters, 1, 1))], f"{name}.upconv")
     border = (b.shape(skip)[2] - b.shape(x)[2]) // 2
     end = border + b.shape(x)[2]
-    cropped = b.op(
-        "Slice", [skip], f"{name}.crop", axes=[2, 3], starts=[border] * 2, ends=[end] * 2, steps=[1, 1]
-    )
+    cropped = b.op("Slice", [skip], f"{name}.crop", axes=[2, 3], starts=[border] * 2, ends=[end] * 2, steps=[1, 1])
     return _double(b, b.op("Concat", [cropped, x], f"{name}.joined", axis=1), filters, name)
 
 
 for _depth in RESNET_STAGES:
-    register(
-        Entry(
-            f"resnet{_depth}", "builder", f"ResNet-{_depth} (He et al. 2016)", partial(resnet, _depth), IMAGE
-        )
-    )
+    register(Entry(f"resnet{_depth}", "builder", f"ResNet-{_depth} (He et al. 2016)", partial(resnet, _depth), IMAGE))
 for _name, _text, _rows, _stem, _head, _hidden in (
     ("mobilenet-v2", "MobileNet v2 (Sandler et al. 2018)", _v2, (32, "relu6"), (1280, "relu6"), 0),
     ("mobilenet-v3", "MobileNet v3 large (Howard et al. 2019)", partial(_v3, _V3_LARGE), (16, "hswish"),
@@ -263,6 +265,11 @@ for _name, _text, _rows, _stem, _head, _hidden in (
     _build = partial(_chain, name=_name, rows=_rows, stem=_stem, head=_head, hidden=_hidden)
     register(Entry(_name, "builder", _text, _build, IMAGE))
 register(
-    Entry("unet", "builder", "U-Net for segmentation, unpadded (Ronneberger et al. 2015)", unet,
-          {"resolution": 572, "channels": 64, "classes": 2})
-)  # fmt: skip
+    Entry(
+        "unet",
+        "builder",
+        "U-Net for segmentation, unpadded (Ronneberger et al. 2015)",
+        unet,
+        {"resolution": 572, "channels": 64, "classes": 2},
+    )
+)

@@ -18,9 +18,7 @@ def test_parts_are_counts_times_energies(flow: str, dtype: str, operand_B: int) 
     found, energy = counts(4, 3, flow, "overlapped", 7, 5, 9), load_energy(TABLE)
     made = array_energy_J(flow, found.as_dict(), TABLE, dtype)
     operands = sum(
-        getattr(found, f"{kind}_{way}")
-        for kind in ("moving", "stationary", "shadow")
-        for way in ("reads", "writes")
+        getattr(found, f"{kind}_{way}") for kind in ("moving", "stationary", "shadow") for way in ("reads", "writes")
     )
     sums = found.psum_reads + found.psum_writes
     assert made["mac_energy_J"] == pytest.approx(7 * 5 * 9 * energy.mac[dtype], rel=1e-9, abs=0)
@@ -34,9 +32,7 @@ def test_parts_are_counts_times_energies(flow: str, dtype: str, operand_B: int) 
         network_J = (moved.operands * operand_B + moved.sums * SUM_B) * float(energy.network)
         assert made["network_energy_J"] == pytest.approx(network_J, rel=1e-9, abs=0)
         parts.append(made["network_energy_J"])
-    assert made["array_energy_J"] == pytest.approx(
-        sum(part for part in parts if part is not None), rel=1e-9, abs=0
-    )
+    assert made["array_energy_J"] == pytest.approx(sum(part for part in parts if part is not None), rel=1e-9, abs=0)
 
 
 def test_a_format_without_energy_is_refused() -> None:

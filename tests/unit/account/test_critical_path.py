@@ -125,9 +125,7 @@ def test_what_a_prefetch_hides_is_not_blamed() -> None:
     """Of compute-bound layers the weights arrive while others compute: they are on no path."""
     run = simulated("mlp", "edu-4x4")
     read_fs = sum(
-        piece.end - piece.data
-        for piece in run.slices
-        if piece.label.startswith("load") and "weight" in piece.label
+        piece.end - piece.data for piece in run.slices if piece.label.startswith("load") and "weight" in piece.label
     )
     assert share(run, operand="weights") * run.time_fs < 0.2 * read_fs
 
@@ -153,9 +151,7 @@ def test_unused_pes_are_told_apart_by_the_multiplications_of_each_command() -> N
 
 def test_a_time_that_its_cause_does_not_explain_is_an_error() -> None:
     run = simulated("cnn", "edu-4x4")
-    late = [
-        piece._replace(end=piece.end + 10**9) if piece.engine == "dma_in" else piece for piece in run.slices
-    ]
+    late = [piece._replace(end=piece.end + 10**9) if piece.engine == "dma_in" else piece for piece in run.slices]
     with pytest.raises(LawError, match="which no cause explains"):
         machine_path.critical_path(replace(run, slices=late))
 
@@ -202,9 +198,7 @@ def test_states_are_collected_once_for_all_transfers() -> None:
     run.program.graph.states = Counted(run.program.graph.states)
     run.derived.clear()
     operands = [
-        critical_path.operand_of(run, command)
-        for command in run.program.commands
-        if isinstance(command.work, Transfer)
+        critical_path.operand_of(run, command) for command in run.program.commands if isinstance(command.work, Transfer)
     ]
     assert operands.count("states") > 4
     assert Counted.asked == 1
@@ -235,27 +229,11 @@ def test_columns_are_those_of_the_engines_of_a_run_and_of_every_machine() -> Non
         set(critical_path.keys_of(accelsim.run("gemm?M=8,N=8,K=8", on=name, values="off")))
         for name in ("edu-4x4", "a100-80-sxm")
     )
-    assert {
-        "compute",
-        "weight_shift",
-        "weights",
-        "buffer_port",
-        "hand_over",
-    } <= arrays and "lanes" not in arrays
-    assert {
-        "products",
-        "lanes",
-        "weights",
-        "buffer_port",
-        "hand_over",
-    } <= kernels and "weight_shift" not in kernels
+    assert {"compute", "weight_shift", "weights", "buffer_port", "hand_over"} <= arrays and "lanes" not in arrays
+    assert {"products", "lanes", "weights", "buffer_port", "hand_over"} <= kernels and "weight_shift" not in kernels
 
 
 def test_a_cache_holds_what_the_memory_behind_it_holds() -> None:
     run = accelsim.run("gemm?M=8,N=8,K=8", on="edu-cache", values="off")
     held = {each.memory: each.holds for each in rooflines(run)}
-    assert not run.chip.memories["l2"].holds and held["l2"] == held["dram"] == (
-        "activations",
-        "weights",
-        "host",
-    )
+    assert not run.chip.memories["l2"].holds and held["l2"] == held["dram"] == ("activations", "weights", "host")

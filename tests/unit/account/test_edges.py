@@ -39,9 +39,7 @@ def test_no_table_counts_conversions_as_layers() -> None:
 
 
 @pytest.mark.parametrize("chip", ["tpu-v1", "edu-4x4", "systolic-generic"])
-@pytest.mark.parametrize(
-    "model", ["cnn", "mlp?hidden=16", "lstm?steps=2,hidden=16,inputs=16", "gemm?M=8,N=8,K=8"]
-)
+@pytest.mark.parametrize("model", ["cnn", "mlp?hidden=16", "lstm?steps=2,hidden=16,inputs=16", "gemm?M=8,N=8,K=8"])
 def test_without_conversions_every_line_is_a_layer(chip: str, model: str) -> None:
     """Nothing is said of conversions that somebody else does; storing a result belongs to the layer that made it."""
     result = accelsim.run(model, chip, values="off", edges="outside", dtype="int8")
@@ -81,9 +79,7 @@ def test_a_run_that_conversion_drowns_says_how_to_leave_it_out(tmp_path: Path) -
     chip = template(tmp_path)
     drowned, alone = (accelsim.run("cnn", chip, values="off", **more) for more in ({}, {"edges": "outside"}))
     share = sum(layer.added_fs for layer in drowned.layers() if layer.edge) / drowned.time_fs
-    said = [
-        text for text in sentences(drowned, drowned.layers(), drowned.summary()) if "--edges outside" in text
-    ]
+    said = [text for text in sentences(drowned, drowned.layers(), drowned.summary()) if "--edges outside" in text]
     assert said and f"takes {share:.1%} of the run" in said[0] and share > 0.5
     assert not any("--edges" in text for text in sentences(alone, alone.layers(), alone.summary()))
     assert alone.time_fs < (1 - share) * drowned.time_fs * 1.05

@@ -51,10 +51,7 @@ def test_time_after_the_last_step_is_charged_to_no_step() -> None:
     run = make_run()
     longer = altered(run, time_fs=run.time_fs + 10**9)
     outside = [row for row in energy.energy_table(longer) if row.op == energy.OUTSIDE]
-    assert {(row.action, row.count) for row in outside} == {
-        ("idle.chip", 10**9),
-        ("idle.weight_memory", 10**9),
-    }
+    assert {(row.action, row.count) for row in outside} == {("idle.chip", 10**9), ("idle.weight_memory", 10**9)}
 
 
 def test_host_idles_only_while_it_works() -> None:
@@ -72,9 +69,7 @@ def test_a_cpu_that_is_its_own_host_draws_its_idle_power_once() -> None:
 
 def test_macs_cost_what_the_spec_says_and_padding_nothing() -> None:
     run = make_run(layers=1, tiles=1, rows=10, batch=4)
-    prices = {
-        (row.action, row.count): row.energy_J for row in energy.energy_table(run) if row.component == "matrix"
-    }
+    prices = {(row.action, row.count): row.energy_J for row in energy.energy_table(run) if row.component == "matrix"}
     assert prices[("mac.int8", 10 * 65536)] == pytest.approx(10 * 65536 * PJ_INT8)
     assert prices[("mac.padding", 1000)] == 0.0
 
@@ -110,9 +105,7 @@ def test_every_category_is_one_of_the_list() -> None:
     ours = {unit.type for unit in run.chip.engines.values()}
     of_types = {name: {entry.name for entry in kind.categories} for name, kind in ENGINES.items()}
     others = set().union(*(names for name, names in of_types.items() if name not in ours))
-    assert set(found) == set(energy.CATEGORY_NAMES) - (
-        others - set().union(*(of_types[name] for name in ours))
-    )
+    assert set(found) == set(energy.CATEGORY_NAMES) - (others - set().union(*(of_types[name] for name in ours)))
 
 
 def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:
@@ -121,12 +114,8 @@ def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:
     assert sram_J_per_B(table, 16 * 1024) == pytest.approx(2e-12, rel=1e-9, abs=0)
     assert sram_J_per_B(table, 64 * 1024) == pytest.approx(6e-12, rel=1e-9, abs=0)
     assert sram_J_per_B(table, 1024) == pytest.approx(1e-12, rel=1e-9, abs=0)
-    assert sram_J_per_B(table, 512 * 1024) == pytest.approx(27e-12, rel=1e-9, abs=0), (
-        "power law: times 3 per factor 4"
-    )
-    assert sram_J_per_B(table, 512 * 1024, write=True) == pytest.approx(9e-12, rel=1e-9, abs=0), (
-        "flat stays flat"
-    )
+    assert sram_J_per_B(table, 512 * 1024) == pytest.approx(27e-12, rel=1e-9, abs=0), "power law: times 3 per factor 4"
+    assert sram_J_per_B(table, 512 * 1024, write=True) == pytest.approx(9e-12, rel=1e-9, abs=0), "flat stays flat"
 
 
 @given(st.lists(st.integers(10, 36), min_size=2, max_size=6))

@@ -67,12 +67,7 @@ def test_tables_are_there_whole() -> None:
 
 @pytest.mark.parametrize(
     ("what", "low_pJ", "high_pJ"),
-    [
-        ("int32 multiply", 3.1, 12.68),
-        ("fp32 multiply", 3.7, 35.3),
-        ("DDR3", 7.89, 70.0),
-        ("HBM2", 1.63, 450 / 64),
-    ],
+    [("int32 multiply", 3.1, 12.68), ("fp32 multiply", 3.7, 35.3), ("DDR3", 7.89, 70.0), ("HBM2", 1.63, 450 / 64)],
 )
 def test_sources_disagree_as_is_known(what: str, low_pJ: float, high_pJ: float) -> None:
     """At least so far apart: more DRAM specs may lie lower."""
@@ -95,9 +90,7 @@ def test_a_source_that_states_nothing_is_no_factor_away() -> None:
         for joules, origin in ((0.0, "a"), (1e-15, "b"))
     )
     assert spread([free, dear]) == []
-    assert spread([dear, dear._replace(high_J=3e-15, origin="c")])[0].factor == pytest.approx(
-        3, rel=1e-9, abs=0
-    )
+    assert spread([dear, dear._replace(high_J=3e-15, origin="c")])[0].factor == pytest.approx(3, rel=1e-9, abs=0)
 
 
 def test_a_node_without_a_table_is_scaled_in_every_way() -> None:
@@ -106,10 +99,7 @@ def test_a_node_without_a_table_is_scaled_in_every_way() -> None:
     assert ways == {"horowitz-45nm scaled: stillmaker", "horowitz-45nm scaled: jouppi"}
     assert {each.node for each in found} <= {"20 nm", ""}
     assert [each for each in found if each.component == "DRAM"]
-    assert {each.origin for each in figures(45) if each.what == "fp32 add"} == {
-        "energy/horowitz-45nm",
-        "horowitz-2014",
-    }
+    assert {each.origin for each in figures(45) if each.what == "fp32 add"} == {"energy/horowitz-45nm", "horowitz-2014"}
     with pytest.raises(UsageError, match=r"no scaling to 3 nm.*7 to 130"):
         figures(3)
 
@@ -124,9 +114,7 @@ def test_without_dram_specs_the_rest_is_there(monkeypatch: pytest.MonkeyPatch) -
 def test_published_table_says_no_more_than_its_sources() -> None:
     rows = published().rows
     assert not [row for row in rows if row.what == "int16 multiply"], "Horowitz has none"
-    seven = {
-        row.what: row.energy * 1e12 for row in rows if row.origin == "jouppi-2021" and row.node == "7 nm"
-    }
+    seven = {row.what: row.energy * 1e12 for row in rows if row.origin == "jouppi-2021" and row.node == "7 nm"}
     assert len(seven) == 13 and seven["bf16 multiply"] == pytest.approx(0.21)
     assert {row.status for row in rows if row.origin == "jouppi-2021"} == {"recalled"}
 
@@ -154,14 +142,10 @@ def test_a_bit_of_dram_costs_its_part_of_a_burst_and_of_a_row() -> None:
     assert device.energy is not None
     row_J = device.energy.act_J / (8 * 16384)
     for what, burst_J in (("DDR3", device.energy.read_J), ("DDR3, write", device.energy.write_J)):
-        assert one("DRAM", what, "dram/ddr3-1600").low_J == pytest.approx(
-            burst_J / (8 * 64) + row_J, rel=1e-9, abs=0
-        )
+        assert one("DRAM", what, "dram/ddr3-1600").low_J == pytest.approx(burst_J / (8 * 64) + row_J, rel=1e-9, abs=0)
 
 
 def test_a_range_may_be_of_one_energy(tmp_path: Path) -> None:
     copy = tmp_path / "published.yaml"
-    copy.write_text(
-        FILE.read_text(encoding="utf-8").replace("high: 2600 pJ", "high: 1300 pJ"), encoding="utf-8"
-    )
+    copy.write_text(FILE.read_text(encoding="utf-8").replace("high: 2600 pJ", "high: 1300 pJ"), encoding="utf-8")
     assert {row.high for row in load_published(copy).rows} >= {1300e-12}

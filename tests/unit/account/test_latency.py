@@ -90,9 +90,7 @@ def test_macs_of_the_host_are_none_of_the_array() -> None:
     on_host = sum(step.macs for step in run.program.steps if step.engine == "host")
     facts = latency.summary(run)
     assert on_host > 0 and facts["macs"] == sum(step.macs for step in run.program.steps)
-    assert facts["achieved_TOPS"] == pytest.approx(
-        2e-12 * (facts["macs"] - on_host) / run.seconds, rel=1e-9, abs=0
-    )
+    assert facts["achieved_TOPS"] == pytest.approx(2e-12 * (facts["macs"] - on_host) / run.seconds, rel=1e-9, abs=0)
     assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
 
 
@@ -119,9 +117,7 @@ def test_summary_is_json_and_consistent() -> None:
     assert facts["latency_s"] == run.seconds
     assert facts["throughput_per_s"] == pytest.approx(200 / run.seconds)
     assert facts["energy_J"] == pytest.approx(sum(facts["energy_by_component_J"].values()), rel=1e-9, abs=0)
-    assert facts["energy_J"] == pytest.approx(
-        sum(layer.energy_J for layer in latency.layers(run)), rel=1e-9, abs=0
-    )
+    assert facts["energy_J"] == pytest.approx(sum(layer.energy_J for layer in latency.layers(run)), rel=1e-9, abs=0)
     assert facts["power_average_W"] == pytest.approx(facts["energy_J"] / run.seconds, rel=1e-9, abs=0)
     assert facts["peak_TOPS"] == pytest.approx(91.7504)
     assert facts["utilisation"] == pytest.approx(facts["achieved_TOPS"] / facts["peak_TOPS"])
@@ -134,11 +130,7 @@ def test_summary_is_json_and_consistent() -> None:
 def test_array_split_is_that_of_the_tpu_paper() -> None:
     """MLP0, derived: 200 active, 256 shift, 893 stall of 1,349 cycles per tile; other waits do not count."""
     split = array_split([{"active": 200, "shift": 256, "weights": 893, "activations": 5000}])
-    assert {key: round(share, 1) for key, share in split.items()} == {
-        "active": 14.8,
-        "shift": 19.0,
-        "stall": 66.2,
-    }
+    assert {key: round(share, 1) for key, share in split.items()} == {"active": 14.8, "shift": 19.0, "stall": 66.2}
     assert array_split([{}, {}]) == {}
 
 
@@ -155,9 +147,7 @@ def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> 
     roofs = roofline.rooflines(make_run())
     assert [roof.memory for roof in roofs] == ["weight_memory", "pcie_memory"]
     assert roofs[0].knee_ops_per_B / 2 == pytest.approx(1349.3, abs=0.1), "MACs per weight byte"
-    assert roofs[0].points[0].intensity_ops_per_B / 2 == pytest.approx(200), (
-        "the batch, for a fully connected layer"
-    )
+    assert roofs[0].points[0].intensity_ops_per_B / 2 == pytest.approx(200), "the batch, for a fully connected layer"
     assert any(point.intensity_ops_per_B == inf for point in roofs[1].points)
     assert all(isfinite(point.intensity_ops_per_B) for point in roofs[0].points)
     assert roofs[0].roof(1e9) == roofs[0].peak_ops_per_s
@@ -169,9 +159,7 @@ def test_roofline_of_the_weights_comes_first_and_has_the_knee_of_the_paper() -> 
         ([(8, 3, 4)], 8), ([(5,), (7, 2)], 7), ([()], 1), ([(9,)], 1), ([(1, 4), (8, 2)], 1), ([(0, 4), (3, 2)], 3),
     ],
 )  # fmt: skip
-def test_batch_is_the_first_dimension_of_the_first_input_with_two(
-    shapes: list[tuple[int, ...]], batch: int
-) -> None:
+def test_batch_is_the_first_dimension_of_the_first_input_with_two(shapes: list[tuple[int, ...]], batch: int) -> None:
     graph = make_run(layers=1).program.graph
     tensor = graph.tensors["x"]
     graph.inputs = [f"in{i}" for i in range(len(shapes))]

@@ -63,8 +63,6 @@ def test_energies_add_up_where_dram_chips_draw_power_beside_their_bursts(model: 
 
 def test_no_line_where_steps_cause_all_time() -> None:
     tensors = {name: Tensor(name, (64,)) for name in "xy"}
-    run = accelsim.run(
-        Graph("relu", [Node("r", "Relu", ["x"], ["y"])], tensors, ["x"], ["y"]), "edu-4x4", values="off"
-    )
+    run = accelsim.run(Graph("relu", [Node("r", "Relu", ["x"], ["y"])], tensors, ["x"], ["y"]), "edu-4x4", values="off")
     assert [layer.edge for layer in run.layers()] == [""]
     assert all(layer.index != OUTSIDE for layer in run.layers())

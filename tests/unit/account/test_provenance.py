@@ -24,9 +24,7 @@ STATED = {
 
 def statuses(chip: Chip) -> dict[tuple[str, str], str]:
     """(component, action) -> status, for every entry of the price list."""
-    return {
-        (unit, action): provenance.status_of(chip, unit, action) for unit, action in energy.price_list(chip)
-    }
+    return {(unit, action): provenance.status_of(chip, unit, action) for unit, action in energy.price_list(chip)}
 
 
 def chip_with(status: dict[str, object]) -> accelsim.spec.chip.Chip:
@@ -105,9 +103,7 @@ def test_shipped_chips_state_the_status_of_everything_they_charge(name: str) -> 
     chip = load_chip(name)
     assert chip.energy.status is not None
     for memory in chip.memories.values():
-        assert (
-            memory.memory.energy_status is not None or memory.memory.read_energy is None
-        )  # that of the table
+        assert memory.memory.energy_status is not None or memory.memory.read_energy is None  # that of the table
         assert memory.link is None or memory.link.energy_status is not None
     assert chip.host is None or chip.host.energy_status is not None
 

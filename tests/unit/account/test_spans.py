@@ -10,11 +10,7 @@ from accelsim.spec.yaml.load import load_chip
 
 @pytest.mark.parametrize(
     ("chip", "title"),
-    [
-        ("tpu-v1", "the matrix unit"),
-        ("a100-80-sxm", "the multiprocessors"),
-        ("haswell-e5-2699v3", "the matrix unit"),
-    ],
+    [("tpu-v1", "the matrix unit"), ("a100-80-sxm", "the multiprocessors"), ("haswell-e5-2699v3", "the matrix unit")],
 )
 def test_the_engine_that_multiplies_has_a_name(chip: str, title: str) -> None:
     assert multiplier_title(load_chip(chip)) == title

@@ -50,9 +50,7 @@ def test_convolutions(conv: Conv, groups: int, N: int, text: str) -> None:
 
 def test_nameless_convolutions_are_numbered_by_the_size_of_their_image() -> None:
     def made(name: str, size: int) -> Any:
-        gemm = Gemm(
-            1, size * size, 128, 9, "x", "w", replace(IMAGE, height=size, width=size, out=(size, size))
-        )
+        gemm = Gemm(1, size * size, 128, 9, "x", "w", replace(IMAGE, height=size, width=size, out=(size, size)))
         found = step("Conv", gemm, shape=(1, 128, size, size))
         found.name = name
         return found
@@ -100,9 +98,7 @@ def test_products(weights: bool, groups: int, M: int, text: str) -> None:
         ("Quantize", (1, 8), False, {}, "quantize 8"),
     ],
 )  # fmt: skip
-def test_other_layers(
-    op: str, shape: tuple[int, ...], images: bool, attrs: dict[str, Any], text: str
-) -> None:
+def test_other_layers(op: str, shape: tuple[int, ...], images: bool, attrs: dict[str, Any], text: str) -> None:
     assert title(step(op, shape=shape, **attrs), graph(), images) == text
 
 

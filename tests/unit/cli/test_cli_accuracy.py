@@ -31,28 +31,17 @@ def blobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(tmp_path_factory.mktemp("data") / "blobs.npz")
 
 
-def command(
-    data: Path, *more: object, on: str = "edu-mixed", dtypes: str = "fp32,int8"
-) -> tuple[object, ...]:
+def command(data: Path, *more: object, on: str = "edu-mixed", dtypes: str = "fp32,int8") -> tuple[object, ...]:
     return ("accuracy", "digits-mlp", "--on", on, "--data", data, "--steps", 25, "--dtypes", dtypes, *more)
 
 
 @pytest.mark.parametrize("columns", [80, 132])
-def test_the_table_and_what_it_says(
-    cli: Cli, blobs: Path, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_the_table_and_what_it_says(cli: Cli, blobs: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     result = cli(*command(blobs, on="edu-mixed,tpu-v1", dtypes="fp32,int8,int4"))
     assert result.exit_code == 0 and result.stderr == ""
     assert max(map(len, result.stdout.splitlines())) <= columns
-    for text in (
-        "accuracy",
-        "tpu-v1",
-        "int4",
-        "Least energy",
-        "30 test samples",
-        "Nothing in tpu-v1 computes fp32",
-    ):
+    for text in ("accuracy", "tpu-v1", "int4", "Least energy", "30 test samples", "Nothing in tpu-v1 computes fp32"):
         assert text in " ".join(result.stdout.split()), text
 
 
@@ -103,9 +92,7 @@ def test_the_page_names_the_command_that_makes_it(cli: Cli, blobs: Path, tmp_pat
         assert option in line
 
 
-def test_the_command_on_the_page_has_the_options_of_numbers_too(
-    cli: Cli, blobs: Path, tmp_path: Path
-) -> None:
+def test_the_command_on_the_page_has_the_options_of_numbers_too(cli: Cli, blobs: Path, tmp_path: Path) -> None:
     options = (
         "--ranges",
         "mse",
@@ -120,13 +107,7 @@ def test_the_command_on_the_page_has_the_options_of_numbers_too(
     cli(*command(blobs, "--out", tmp_path / "a", *options))
     page = (tmp_path / "a" / "accuracy.md").read_text()
     line = next(text for text in page.splitlines() if text.startswith("Made by"))
-    for option in (
-        "--ranges mse",
-        "--scheme affine",
-        "--per-tensor",
-        "--sparsity 2:4",
-        "--layer-dtype fc1=fp16",
-    ):
+    for option in ("--ranges mse", "--scheme affine", "--per-tensor", "--sparsity 2:4", "--layer-dtype fc1=fp16"):
         assert option in line
 
 
@@ -181,9 +162,7 @@ def test_options_that_make_no_sense_are_refused(refused: Refused, blobs: Path, m
 
 
 def test_all_mistakes_at_once(refused: Refused, blobs: Path) -> None:
-    text = " ".join(
-        refused(*command(blobs, "--qat", "int99", on="edu-mixd,haswell-e5-2699v3", dtypes="imt8"))
-    )
+    text = " ".join(refused(*command(blobs, "--qat", "int99", on="edu-mixd,haswell-e5-2699v3", dtypes="imt8")))
     for word in ("edu-mixd", "no matrix unit", "imt8", "int99"):
         assert word in text, word
 
@@ -202,20 +181,12 @@ def test_data_that_do_not_fit_are_refused(refused: Refused, tmp_path: Path) -> N
     assert not out.exists()
 
 
-def test_a_place_where_nothing_can_be_written_is_refused_first(
-    refused: Refused, blobs: Path, tmp_path: Path
-) -> None:
+def test_a_place_where_nothing_can_be_written_is_refused_first(refused: Refused, blobs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     lines = refused(*command(blobs, "--steps", 10**9, "--out", tmp_path / "file" / "out"))
     assert "cannot be written" in lines[0]
 
 
 def test_numbers_out_of_range(refused: Refused, blobs: Path) -> None:
-    for option, value in (
-        ("--percentile", 0),
-        ("--percentile", 150),
-        ("--batch", 0),
-        ("--steps", 0),
-        ("--budget", -1),
-    ):
+    for option, value in (("--percentile", 0), ("--percentile", 150), ("--batch", 0), ("--steps", 0), ("--budget", -1)):
         assert option in " ".join(refused(*command(blobs, option, value)))

@@ -30,9 +30,7 @@ def rows(tmp_path: Path) -> Path:
     path = tmp_path / "rows.csv"
     lines = [f"all_reduce,4,4,{size},{time * 1e6}" for size, time in zip(sizes, seconds, strict=True)]
     lines.append("all_reduce,16,8,1024,9")
-    path.write_text(
-        "op,n_devices,devices_per_node,bytes,time_us\n" + "\n".join(lines) + "\n", encoding="utf-8"
-    )
+    path.write_text("op,n_devices,devices_per_node,bytes,time_us\n" + "\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -62,8 +62,7 @@ def test_the_library_runs_it_where_it_states_its_constants(cli: Cli) -> None:
 def test_another_library_in_a_graph_or_called_by_a_host(cli: Cli) -> None:
     words = ("all_reduce", "--on", "dgx-h100", "--size", "64KiB")
     own, graph, eager = (
-        facts(cli, *words, *more)
-        for more in ((), ("--library", "vllm"), ("--library", "vllm", "--caller", "eager"))
+        facts(cli, *words, *more) for more in ((), ("--library", "vllm"), ("--library", "vllm", "--caller", "eager"))
     )
     assert graph["time_s"] < own["time_s"] < eager["time_s"] and eager["time_s"] >= 20e-6
     assert facts(cli, *words, "--library", "nccl")["time_s"] == own["time_s"]
@@ -98,9 +97,7 @@ def test_a_library_that_is_not_there_is_named(refused: Refused) -> None:
     assert "has no library" in refused("collective", "all_reduce", "--on", "4x-edu", "--library", "vllm")[0]
     words = ("all_reduce", "--on", "dgx-h100", "--algorithm", "ring", "--caller", "eager")
     assert "--algorithm ring with --library or --caller" in refused("collective", *words)[0]
-    assert (
-        "what a host adds" in refused("collective", "all_reduce", "--on", "dgx-h100", "--caller", "eager")[0]
-    )
+    assert "what a host adds" in refused("collective", "all_reduce", "--on", "dgx-h100", "--caller", "eager")[0]
 
 
 def test_the_sentence_says_the_figures(cli: Cli) -> None:
@@ -124,9 +121,7 @@ def test_chunks_are_named(cli: Cli) -> None:
 
 
 def test_a_group(cli: Cli) -> None:
-    found = facts(
-        cli, "all_reduce", "--on", "dgx-a100", "--size", "1MiB", "--group", "1-2,5", "--algorithm", "ring"
-    )
+    found = facts(cli, "all_reduce", "--on", "dgx-a100", "--size", "1MiB", "--group", "1-2,5", "--algorithm", "ring")
     assert found["group"] == [1, 2, 5]
     assert found["ranks"] == 3
 
@@ -156,21 +151,9 @@ def test_a_sweep_has_every_algorithm_at_every_size(cli: Cli, tmp_path: Path) -> 
 
 def test_a_sweep_of_given_sizes_by_one_algorithm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(
-        "accelsim.cli.collective.counted", lambda items, what: told.extend(map(what, items)) or items
-    )
+    monkeypatch.setattr("accelsim.cli.collective.counted", lambda items, what: told.extend(map(what, items)) or items)
     found = facts(
-        cli,
-        "all_reduce",
-        "--on",
-        "4x-edu",
-        "--sweep",
-        "--size",
-        "1kB",
-        "--size",
-        "1MB",
-        "--algorithm",
-        "ring",
+        cli, "all_reduce", "--on", "4x-edu", "--sweep", "--size", "1kB", "--size", "1MB", "--algorithm", "ring"
     )
     assert [(row["size_B"], row["algorithm"]) for row in found["sweep"]] == [(1000, "ring"), (10**6, "ring")]
     assert told == ["1000 B", "976.6 KiB"]  # what progress shows
@@ -184,17 +167,7 @@ def test_bus_bandwidth_rises_with_the_size(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("convention", "time_ns"), [("astrasim", 27_511), ("astrasim-aware", 34_007)])
 def test_by_the_conventions_of_astra_sim(cli: Cli, convention: str, time_ns: int) -> None:
-    words = (
-        "all_reduce",
-        "--on",
-        "dgx-a100",
-        "--size",
-        "1MiB",
-        "--algorithm",
-        "ring",
-        "--conventions",
-        convention,
-    )
+    words = ("all_reduce", "--on", "dgx-a100", "--size", "1MiB", "--algorithm", "ring", "--conventions", convention)
     found = facts(cli, *words)["astrasim"]
     assert found["time_s"] == pytest.approx(time_ns * 1e-9)
     assert found["aware"] == (convention == "astrasim-aware")
@@ -202,9 +175,7 @@ def test_by_the_conventions_of_astra_sim(cli: Cli, convention: str, time_ns: int
 
 
 def test_what_astra_sim_has_not(refused: Refused) -> None:
-    lines = refused(
-        "collective", "all_reduce", "--on", "dgx1-v100", "--algorithm", "ring", "--conventions", "astrasim"
-    )
+    lines = refused("collective", "all_reduce", "--on", "dgx1-v100", "--algorithm", "ring", "--conventions", "astrasim")
     assert "a fabric of shape 'hybrid-cube-mesh'" in lines[0]
     lines = refused("collective", "broadcast", "--on", "dgx-a100", "--conventions", "astrasim")
     assert "broadcast by ASTRA-sim's conventions" in lines[0]
@@ -212,16 +183,7 @@ def test_what_astra_sim_has_not(refused: Refused) -> None:
 
 def test_everything_wrong_is_told_at_once(refused: Refused, tmp_path: Path) -> None:
     lines = refused(
-        "collective",
-        "allreduce",
-        "--on",
-        "dgx-a10",
-        "--size",
-        "1XB",
-        "--group",
-        "7-3",
-        "--plot",
-        tmp_path / "x.jpg",
+        "collective", "allreduce", "--on", "dgx-a10", "--size", "1XB", "--group", "7-3", "--plot", tmp_path / "x.jpg"
     )
     for text in ("did you mean 'dgx-a100'", "did you mean 'all_reduce'", "'1XB'", "'7-3'", "ends in '.jpg'"):
         assert sum(text in line for line in lines) == 1

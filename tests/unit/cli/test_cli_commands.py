@@ -73,16 +73,12 @@ def test_starting_loads_nothing_heavy(code: str) -> None:
 
 
 def test_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "accelsim", "rnu"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "accelsim", "rnu"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: accelsim ")
 
 
-def test_chips_lists_all_and_says_what_is_broken(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chips_lists_all_and_says_what_is_broken(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [chip.name for chip in list_chips()]
     (tmp_path / "chips").mkdir()
     (tmp_path / "chips" / "cracked.yaml").write_text("name: cracked\nclock: 3\n")
@@ -165,18 +161,7 @@ def test_compare_gives_layers_csv_and_json(cli: Cli, tmp_path: Path) -> None:
     assert alone.exit_code == 2 and "two runs of one model" in alone.stderr
 
 
-SHAPE = (
-    "--rows",
-    4,
-    "--cols",
-    3,
-    "--dataflow",
-    "ws",
-    "--schedule",
-    "overlapped",
-    "--shadow-load",
-    "diagonal",
-)
+SHAPE = ("--rows", 4, "--cols", 3, "--dataflow", "ws", "--schedule", "overlapped", "--shadow-load", "diagonal")
 
 
 def test_array_prints_every_figure(cli: Cli) -> None:
@@ -199,17 +184,13 @@ def test_array_watch_shows_every_edge(cli: Cli) -> None:
 
 def test_array_csv_fills_the_table(cli: Cli, tmp_path: Path) -> None:
     shapes, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    shapes.write_text(
-        "id,array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\na,4,3,os,sequential,5,6,7\n"
-    )
+    shapes.write_text("id,array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\na,4,3,os,sequential,5,6,7\n")
     result = cli("array", "--shapes", shapes, "--csv", out)
     assert result.exit_code == 0
     (row,) = csv.DictReader(out.read_text().splitlines())
     assert row["id"] == "a"
     assert int(row["cycles"]) == one(4, 3, "os", "sequential", 5, 6, 7)["cycles"]
-    shapes.write_text(
-        "array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\n4,0,os,sequential,5,6,7\n"
-    )
+    shapes.write_text("array_rows,array_cols,dataflow,schedule,gemm_M,gemm_N,gemm_K\n4,0,os,sequential,5,6,7\n")
     result = cli("array", "--shapes", shapes, "--csv", tmp_path / "none.csv")
     assert result.exit_code == 2
     assert f"{shapes}:2: array_cols is '0'" in result.stderr
@@ -268,15 +249,9 @@ def test_what_needs_a_checkout_says_so_where_there_is_none(
 
 def test_validate_knows_every_check_of_the_package(cli: Cli) -> None:
     result = cli("validate", "--list")
-    assert {
-        "light-models",
-        "neuroncore-v2",
-        "onnxruntime",
-        "rtl-machine",
-        "scalesim",
-        "systolic",
-        "tpu-v1",
-    } <= set(result.stdout.split())
+    assert {"light-models", "neuroncore-v2", "onnxruntime", "rtl-machine", "scalesim", "systolic", "tpu-v1"} <= set(
+        result.stdout.split()
+    )
 
 
 def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path: Path) -> None:
@@ -291,6 +266,4 @@ def test_validate_runs_rows_of_the_small_machine_from_a_file(cli: Cli, tmp_path:
     result = cli("validate", "rtl-machine", "--rows", rows, "--csv", out)
     assert result.exit_code == 1
     told = f"{rows}:2: total_clocks 57, the file has 58"
-    assert "".join(told.split()) in "".join(
-        result.stdout.split()
-    )  # lines are cut to the width of the terminal
+    assert "".join(told.split()) in "".join(result.stdout.split())  # lines are cut to the width of the terminal

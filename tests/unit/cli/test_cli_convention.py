@@ -84,9 +84,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from accelsim.result import run
 
     with unpainted():
-        return write_run(
-            run("mlp?hidden=16", "edu-4x4", values="off"), tmp_path_factory.mktemp("reports") / "mlp"
-        )
+        return write_run(run("mlp?hidden=16", "edu-4x4", values="off"), tmp_path_factory.mktemp("reports") / "mlp")
 
 
 def solved_lesson(parent: Path) -> Path:

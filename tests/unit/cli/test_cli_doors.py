@@ -42,24 +42,14 @@ def test_options_are_shown_in_groups(cli: Cli, command: str) -> None:
         assert title in text
     rest = text.partition("Other options:")[2]
     only = re.findall(r"^  (-\S+)", rest, re.MULTILINE)
-    assert only in (["-h,"], ["--help"]), (
-        "click keeps the names of the context that asked first, of whichever test"
-    )
+    assert only in (["-h,"], ["--help"]), "click keeps the names of the context that asked first, of whichever test"
 
 
 def completions(*words: str) -> list[str]:
     """Return what bash would offer for the last word."""
-    env = {
-        "_ACCELSIM_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
+    env = {"_ACCELSIM_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(
-        [sys.executable, "-m", "accelsim"],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "accelsim"], env={**os.environ, **env}, capture_output=True, text=True, check=True
     )
     return done.stdout.split()
 
@@ -76,7 +66,9 @@ def test_the_line_for_bash_works(tmp_path: Path) -> None:
     command = tmp_path / "accelsim"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m accelsim "$@"\n')
     command.chmod(0o755)
-    script = f'{line[0]}\nCOMP_WORDS=(accelsim ru); COMP_CWORD=1; _accelsim_completion accelsim; echo "${{COMPREPLY[@]}}"'
+    script = (
+        f'{line[0]}\nCOMP_WORDS=(accelsim ru); COMP_CWORD=1; _accelsim_completion accelsim; echo "${{COMPREPLY[@]}}"'
+    )
     env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     bash = shutil.which("bash")
     if bash is None:
@@ -97,9 +89,7 @@ def test_the_launcher_sets_up_and_runs_where_one_is(tmp_path: Path) -> None:
     )
     (tmp_path / "link").symlink_to(clone / "accelsim.sh")
     for told in ("set up\n", ""):
-        done = subprocess.run(
-            [tmp_path / "link", "run", "x y"], cwd=elsewhere, capture_output=True, text=True
-        )
+        done = subprocess.run([tmp_path / "link", "run", "x y"], cwd=elsewhere, capture_output=True, text=True)
         assert (done.stdout, done.stderr) == (f"{elsewhere}\nx y\n", told)
 
 
@@ -120,9 +110,7 @@ def test_dataflows_side_by_side_with_their_energies(cli: Cli, tmp_path: Path) ->
     for row in rows:
         alone = json.loads(cli(*words[:6], row["dataflow"], *words[7:], "--json").stdout)
         assert alone == row
-        assert row["mac_energy_J"] == pytest.approx(
-            270 * 0.3e-12, rel=1e-9, abs=0
-        )  # 0.2 + 0.1 pJ, as the table says
+        assert row["mac_energy_J"] == pytest.approx(270 * 0.3e-12, rel=1e-9, abs=0)  # 0.2 + 0.1 pJ, as the table says
         words_B = sum(
             row[f"{kind}_{way}"] for kind in ("moving", "stationary", "shadow") for way in ("reads", "writes")
         )

@@ -42,11 +42,7 @@ def test_json_and_files_hold_every_figure(tmp_path: Path) -> None:
     )
     with (tmp_path / "new" / "energy.csv").open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))
-    assert (
-        len(written)
-        == len(rows)
-        == len(json.loads((tmp_path / "new" / "energy.json").read_text(encoding="utf-8")))
-    )
+    assert len(written) == len(rows) == len(json.loads((tmp_path / "new" / "energy.json").read_text(encoding="utf-8")))
     assert [row["what"] for row in written] == [row["what"] for row in rows]
     for name in ("energy-per-access.png", "energy-per-access.svg"):
         assert (tmp_path / "new" / name).stat().st_size > 10_000

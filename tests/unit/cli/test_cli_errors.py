@@ -107,9 +107,7 @@ def test_five_planted_errors_come_with_line_and_column(
         ("    capacity: 24 MiB", "    capacity: 24", "has no unit; expected a number of bytes in B"),
     ],
 )
-def test_one_wrong_quantity_is_one_line(
-    refused: Refused, tmp_path: Path, old: str, new: str, says: str
-) -> None:
+def test_one_wrong_quantity_is_one_line(refused: Refused, tmp_path: Path, old: str, new: str, says: str) -> None:
     lines = refused("run", "cnn", "--on", spec_with(tmp_path, (old, new)))
     assert len(lines) == 1
     assert says in lines[0]
@@ -118,22 +116,10 @@ def test_one_wrong_quantity_is_one_line(
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (
-            "run cnn --on tpu-v1?rows=4",
-            "'tpu-v1?rows=4': a chip takes nothing after '?'; expected 'tpu-v1', with",
-        ),
-        (
-            "run cnn --on net.json",
-            "'net.json' is no spec file; expected a chip's name (see 'accelsim chips') or a",
-        ),
-        (
-            "run gpt --on dgx-a100?devices=0 --train --values off",
-            "'dgx-a100?devices=0': devices=0; expected a",
-        ),
-        (
-            "run gpt --on dgx-a100 --values off",
-            "gpt on a cluster needs a task; expected --train for a training",
-        ),
+        ("run cnn --on tpu-v1?rows=4", "'tpu-v1?rows=4': a chip takes nothing after '?'; expected 'tpu-v1', with"),
+        ("run cnn --on net.json", "'net.json' is no spec file; expected a chip's name (see 'accelsim chips') or a"),
+        ("run gpt --on dgx-a100?devices=0 --train --values off", "'dgx-a100?devices=0': devices=0; expected a"),
+        ("run gpt --on dgx-a100 --values off", "gpt on a cluster needs a task; expected --train for a training"),
         ("collective all_reduce --on dgx-a100 --size -5", "--size: '-5' is negative; expected 1 B or more"),
     ],
 )
@@ -143,9 +129,7 @@ def test_what_is_wrong_is_named_as_it_was_typed(refused: Refused, command: str, 
 
 
 def test_an_override_that_names_no_field(refused: Refused) -> None:
-    lines = refused(
-        "run", "cnn", "--on", "tpu-v1", "--set", "memories.ddr3.memory.bandwith=1 GB/s", "--set", "x"
-    )
+    lines = refused("run", "cnn", "--on", "tpu-v1", "--set", "memories.ddr3.memory.bandwith=1 GB/s", "--set", "x")
     assert len(lines) == 2
     assert any("did you mean 'memories.ddr3.memory.bandwidth'?" in line for line in lines)
 
@@ -185,9 +169,7 @@ def test_a_layer_that_cannot_fit_says_which_buffer_and_by_how_much(
     refused: Refused, cli: Callable[..., object]
 ) -> None:
     """conv1 goes in blocks of a few pixels; the pooling behind conv2 needs its images whole."""
-    (line,) = refused(
-        "run", "cnn", "--on", "edu-4x4", "--set", "act_sram.capacity=64 B", "--out", "never-made"
-    )
+    (line,) = refused("run", "cnn", "--on", "edu-4x4", "--set", "act_sram.capacity=64 B", "--out", "never-made")
     found = re.search(r"conv2 does not fit: act_sram needs ([\d,]+) B, 64 B are available \(tile ", line)
     assert found is not None
     assert not Path("never-made").exists()
@@ -315,11 +297,7 @@ INPUTS = [
     ({"x": np.zeros((1, 1, 28, 28))}, "holds float64 values; expected fp32", False),
     ({}, "input 'x' is missing; expected an array of shape [1, 1, 28, 28]", True),
     ({"x": np.zeros((1, 28, 28))}, "input 'x' has shape [1, 28, 28]; expected [1, 1, 28, 28]", True),
-    (
-        {"X": np.zeros((1, 1, 28, 28))},
-        "the model has no input 'X'; expected one of x; did you mean 'x'?",
-        True,
-    ),
+    ({"X": np.zeros((1, 1, 28, 28))}, "the model has no input 'X'; expected one of x; did you mean 'x'?", True),
 ]
 
 
@@ -367,10 +345,7 @@ def test_indices_outside_their_table(refused: Refused, tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    for values, says in (
-        ([0, 5], "holds indices from 0 to 5; expected 0 to 4"),
-        ([0.5, 1.0], "holds float64 values"),
-    ):
+    for values, says in (([0, 5], "holds indices from 0 to 5; expected 0 to 4"), ([0.5, 1.0], "holds float64 values")):
         np.savez(tmp_path / "in.npz", ids=np.array(values))
         (line,) = refused("run", path, "--on", "edu-4x4", "--inputs", tmp_path / "in.npz")
         assert says in line

@@ -73,9 +73,7 @@ def test_the_search_is_printed_and_written(tmp_path: Path, found: TunedStep) -> 
 def test_every_choice_around_the_best_is_a_step(found: TunedStep) -> None:
     made = ready(ASKED)
     for trial in (found.asked, found.best, found.thresholds[0], found.cycles[-1]):
-        step = made._replace(
-            options=ready(Asked("digits-mlp", "4x-edu", "dp=4", 64, gradients=trial.fusion)).options
-        )
+        step = made._replace(options=ready(Asked("digits-mlp", "4x-edu", "dp=4", 64, gradients=trial.fusion)).options)
         assert step.step().time_fs == found.time_fs(trial)
     around = [trial.exposed_fs for trial in (*found.thresholds, *found.cycles, *found.grid.trials)]
     assert min(around) == found.best.exposed_fs or find_spec("optuna") is not None

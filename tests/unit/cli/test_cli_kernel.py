@@ -19,9 +19,7 @@ def test_every_column_comes_back_with_what_is_predicted(cli: Cli, tmp_path: Path
     source, out = measured_csv(tmp_path / "in.csv", "t4", 20), tmp_path / "out.csv"
     result = cli("kernel", "--csv", str(source), "--on", "t4", "--out", str(out))
     assert result.exit_code == 0, result.output
-    before, after = (
-        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) for path in (source, out)
-    )
+    before, after = (list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) for path in (source, out))
     assert [{key: row[key] for key in before[0]} for row in after] == before
     assert list(after[0])[-8:] == [
         "predicted_us", "low_us", "high_us", "tile", "split", "waves", "binds", "interval",
@@ -48,11 +46,7 @@ def test_one_kernel_is_told_in_words_and_as_json(cli: Cli) -> None:
     [
         ("softmax 8 8", "launch", "Launch and host take longest: "),
         ("gemm 8192 8192 8192", "products", "Computation takes longest; launch and host take"),
-        (
-            "copy 1GB",
-            "memory",
-            "Memory access takes longest; launch and host take less than 0.1% of the time.",
-        ),
+        ("copy 1GB", "memory", "Memory access takes longest; launch and host take less than 0.1% of the time."),
     ],
 )
 def test_what_takes_longest_is_said(cli: Cli, kernel: str, binds: str, sentence: str) -> None:
@@ -88,25 +82,17 @@ def test_another_format_is_named_only_where_it_is_akin(cli: Cli, chip: str, near
 
 
 def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> None:
-    rows, spec, site = (
-        measured_csv(tmp_path / "rows.csv", "t4", 40),
-        tmp_path / "mine.yaml",
-        tmp_path / "site.yaml",
-    )
+    rows, spec, site = (measured_csv(tmp_path / "rows.csv", "t4", 40), tmp_path / "mine.yaml", tmp_path / "site.yaml")
     result = cli("calibrate", "t4", "--data", str(rows), "--out", str(spec), "--as-of", "2026-11")
     assert result.exit_code == 0 and "kernels left out of the fit" in result.stdout, result.output
-    made = cli(
-        "calibrate", "t4", "--data", str(rows), "--site", "here", "--out", str(site), "--as-of", "2026-11"
-    )
+    made = cli("calibrate", "t4", "--data", str(rows), "--site", "here", "--out", str(site), "--as-of", "2026-11")
     assert made.exit_code == 0 and "The site" in made.stdout, made.output
     one = ("kernel", "gemm", "512", "512", "512", "--on", str(spec))
     assert "Uncalibrated" not in cli(*one).stdout
     slow = tmp_path / "slow.yaml"
     slow.write_text("name: slow\ndispatch: 90 us\nsource: a test\nas_of: 2026-11\n")
     plain, late = (json.loads(cli(*one, "--json", *more).stdout) for more in ((), ("--site", str(slow))))
-    assert late["predicted_us"] == pytest.approx(
-        1.15 * 90, rel=0.01
-    )  # the host is what such a call waits for
+    assert late["predicted_us"] == pytest.approx(1.15 * 90, rel=0.01)  # the host is what such a call waits for
     assert plain["predicted_us"] < 45
     assert cli(*one, "--site", str(site)).exit_code == 0
 
@@ -122,10 +108,7 @@ def test_a_calibrated_spec_is_used_and_a_site_too(cli: Cli, tmp_path: Path) -> N
         (("kernel", "gemm", "1", "2", "3", "--on", "tpu-v1"), "tpu-v1 has no engine that runs kernels"),
         (("kernel", "gemm", "1", "2", "3", "--on", "t4", "--out", "x.csv"), "--out without a table"),
         (("kernel", "--csv", "x.csv", "--on", "t4", "--json"), "--json with a table or a sweep"),
-        (
-            ("kernel", "serving_linear", "1", "2", "3", "layers=-1", "--on", "t4"),
-            "layers is -1; expected 0 or more",
-        ),
+        (("kernel", "serving_linear", "1", "2", "3", "layers=-1", "--on", "t4"), "layers is -1; expected 0 or more"),
         (("kernel", "attention", "8", "4", "2", "2", "64", "--on", "t4"), "4 keys of 8 tokens"),
     ],
 )
@@ -144,9 +127,7 @@ def test_small_shares_are_no_zeros(cli: Cli) -> None:
 def test_a_device_that_is_not_there_is_told_with_those_that_are(cli: Cli, tmp_path: Path) -> None:
     rows = measured_csv(tmp_path / "rows.csv", "t4", 20)
     result = cli("calibrate", "v100-pcie", "--data", str(rows))
-    assert (
-        result.exit_code == 2 and "no rows of v100-pcie; expected --device with one of: t4" in result.stderr
-    )
+    assert result.exit_code == 2 and "no rows of v100-pcie; expected --device with one of: t4" in result.stderr
     untimed = shapes_csv(tmp_path / "shapes.csv", "t4", 20)
     assert "no time; expected a column time_us" in cli("calibrate", "t4", "--data", str(untimed)).stderr
     both = cli("calibrate", "t4", "--data", str(rows), "--site", "x", "--constants", "sm.launch")

@@ -48,10 +48,7 @@ def test_the_course_is_listed_with_what_is_done(cli: Cli, here: Path) -> None:
 def test_a_start_makes_the_text_and_one_file(cli: Cli, here: Path) -> None:
     found = cli("lesson", "start", "1", "homework", "--student", "Ada")
     assert found.exit_code == 0 and "accelsim lesson check 1 homework" in found.stdout
-    assert sorted(path.name for path in (here / "homework" / "lesson-01").iterdir()) == [
-        "README.md",
-        FIRST.file,
-    ]
+    assert sorted(path.name for path in (here / "homework" / "lesson-01").iterdir()) == ["README.md", FIRST.file]
     assert 'STUDENT = "Ada"' in (here / "homework" / "lesson-01" / FIRST.file).read_text(encoding="utf-8")
 
 
@@ -81,9 +78,7 @@ def test_a_reset_keeps_what_was_there(cli: Cli, here: Path) -> None:
 def test_a_check_says_the_first_thing_that_is_wrong_and_draws(cli: Cli, here: Path) -> None:
     cli("lesson", "start", "1")
     found = cli("lesson", "check", "1")
-    assert (
-        found.exit_code == 1 and "where:    MAC" in found.stdout and "accelsim lesson hint 1" in found.stdout
-    )
+    assert found.exit_code == 1 and "where:    MAC" in found.stdout and "accelsim lesson hint 1" in found.stdout
     assert (here / "lesson-01" / "result.png").read_bytes().startswith(b"\x89PNG")
     facts = json.loads(cli("lesson", "check", "1", "--json").stdout)
     assert not facts["passed"] and facts["where"] == "MAC" and facts["steps_done"] == 0
@@ -113,10 +108,7 @@ def test_what_a_file_prints_is_shown(cli: Cli, here: Path) -> None:
         (("check", "99"), "no lesson '99'; expected a number from 1 to"),
         (("start", "What a bite costs"), "did you mean 'What a byte costs'?"),
         (("check", "1", "nowhere"), "nowhere: no such directory"),
-        (
-            ("check", "1"),
-            "there is no energy.py in it; expected the folder of lesson 1; 'accelsim lesson start 1'",
-        ),
+        (("check", "1"), "there is no energy.py in it; expected the folder of lesson 1; 'accelsim lesson start 1'"),
         (("reset", "1"), "no README.md of a lesson in it"),
         (("hint", "1", "9"), "no hint 9; expected 1 to"),
     ],
@@ -136,9 +128,7 @@ def test_a_file_that_was_deleted_is_told(cli: Cli, here: Path) -> None:
 
 def test_an_error_of_syntax_shows_its_line(cli: Cli, here: Path) -> None:
     cli("lesson", "start", "1")
-    (here / "lesson-01" / FIRST.file).write_text(
-        "STUDENT = 'x'\ndef counts(M, N K):\n    pass\n", encoding="utf-8"
-    )
+    (here / "lesson-01" / FIRST.file).write_text("STUDENT = 'x'\ndef counts(M, N K):\n    pass\n", encoding="utf-8")
     found = cli("lesson", "check", "1")
     assert found.exit_code == 1 and "energy.py:2" in found.stdout and "def counts(M, N K):" in found.stdout
 
@@ -159,21 +149,13 @@ def test_without_bwrap_no_file_is_run_unless_students_are_trusted(
     (here / "marks.csv").write_text("of last week")
     found = cli("lesson", "grade", *class_of_two, "--csv", "marks.csv")
     assert found.exit_code == 2 and not found.stdout
-    assert (
-        "bwrap is not installed; expected bubblewrap" in found.stderr
-        and "apt install bubblewrap" in found.stderr
-    )
+    assert "bwrap is not installed; expected bubblewrap" in found.stderr and "apt install bubblewrap" in found.stderr
     assert (here / "marks.csv").read_text() == "of last week" and not (here / "mine.txt").exists()
     found = cli("lesson", "grade", *class_of_two, "--trust-students", "--csv", "marks.csv")
-    assert (
-        found.exit_code == 0 and found.stdout.startswith("Not isolated") and "2 of 2 passed" in found.stdout
-    )
+    assert found.exit_code == 0 and found.stdout.startswith("Not isolated") and "2 of 2 passed" in found.stdout
     assert (here / "mine.txt").exists()
     with (here / "marks.csv").open(encoding="utf-8") as file:
-        assert [(row["student"], row["passed"]) for row in csv.DictReader(file)] == [
-            ("Ada", "True"),
-            ("Bob", "True"),
-        ]
+        assert [(row["student"], row["passed"]) for row in csv.DictReader(file)] == [("Ada", "True"), ("Bob", "True")]
 
 
 def test_a_row_is_written_when_it_is_known_and_no_file_stops_the_others(

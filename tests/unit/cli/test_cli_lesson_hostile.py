@@ -94,10 +94,7 @@ def _odd_places(folder: Path, solution: bytes) -> dict[str, str]:
     (folder / "linked").mkdir()
     (folder / "linked" / FIRST.folder).symlink_to(folder / "honest 0" / FIRST.folder)
     _make(folder, "=cmd|calc\nx", solution)
-    link, irregular = (
-        "could not be graded: {} is a link",
-        "could not be graded: energy.py is not a regular file",
-    )
+    link, irregular = ("could not be graded: {} is a link", "could not be graded: energy.py is not a regular file")
     return {
         "a pipe": irregular, "a link": link.format(FIRST.file), "a device": link.format(FIRST.file),
         "a folder": irregular, "latin-1": "can't decode", "NUL": "null bytes", "large": "more than 262,144 B",
@@ -149,9 +146,7 @@ def test_hostile_files_and_their_neighbours(
         rows = {Path(row["folder"]).name: row for row in csv.DictReader(file)}
     assert rows.keys() == expected.keys()
     assert {name: row for name, row in rows.items() if not _as_expected(row, expected[name])} == {}
-    assert all(
-        max(map(len, row.values())) < 600 and "".join(row.values()).isprintable() for row in rows.values()
-    )
+    assert all(max(map(len, row.values())) < 600 and "".join(row.values()).isprintable() for row in rows.values())
     assert rows["formula"]["got"].startswith("'=HYPERLINK")
     (tmp_path / "marks.csv").unlink()
     assert _state(tmp_path) == before

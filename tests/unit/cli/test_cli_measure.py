@@ -16,9 +16,7 @@ from tests.helpers.fake_torch import Torch
 Cli = Callable[..., Result]
 
 
-def test_the_table_can_be_read_and_predicted(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_can_be_read_and_predicted(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", Torch())  # type: ignore[arg-type]
     out = tmp_path / "measured.csv"
     assert cli("measure", "--rows", "3", "--out", str(out)).exit_code == 0
@@ -27,28 +25,16 @@ def test_the_table_can_be_read_and_predicted(
     assert cli("kernel", "--csv", str(out), "--on", "t4").exit_code == 0
 
 
-def test_without_pytorch_it_is_said_what_is_needed(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pytorch_it_is_said_what_is_needed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # type: ignore[arg-type]
     result = cli("measure", "--out", str(tmp_path / "measured.csv"))
     assert result.exit_code == 2 and "PyTorch is not installed" in result.stderr
 
 
-def test_networks_need_a_model_that_there_is(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_need_a_model_that_there_is(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", Torch())  # type: ignore[arg-type]
     result = cli(
-        "measure",
-        "--model",
-        "resnet5",
-        "--model",
-        "cnn",
-        "--batches",
-        "1,2",
-        "--out",
-        str(tmp_path / "n.csv"),
+        "measure", "--model", "resnet5", "--model", "cnn", "--batches", "1,2", "--out", str(tmp_path / "n.csv")
     )
     assert result.exit_code == 2 and "did you mean 'resnet50'" in result.stderr
     assert not (tmp_path / "n.csv").exists()

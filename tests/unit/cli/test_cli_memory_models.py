@@ -28,9 +28,7 @@ def test_the_default_says_nothing_of_memory_models(cli: Cli) -> None:
 def test_another_level_is_named_and_changes_the_time_only(cli: Cli) -> None:
     text = cli(*CNN, "--memory-model", "ideal").stdout
     assert "ideal: off-chip memories take no time" in text
-    plain, ideal = (
-        json.loads(cli(*CNN, "--memory-model", name, "--json").stdout) for name in ("bandwidth", "ideal")
-    )
+    plain, ideal = (json.loads(cli(*CNN, "--memory-model", name, "--json").stdout) for name in ("bandwidth", "ideal"))
     assert ideal["latency_s"] < plain["latency_s"] and ideal["traffic"] == plain["traffic"]
     assert ideal["memory_model"] == "ideal" and ideal["dram"] == {}
 

@@ -61,9 +61,7 @@ def test_the_command_is_the_python_call(cli: Cli) -> None:
 
 
 def test_one_layer_changes_time_energy_and_nothing_of_the_others(cli: Cli) -> None:
-    plain, mixed = (
-        facts(cli, *CNN, "--dtype", "fp32", *more) for more in ((), ("--layer-dtype", "conv2=fp16"))
-    )
+    plain, mixed = (facts(cli, *CNN, "--dtype", "fp32", *more) for more in ((), ("--layer-dtype", "conv2=fp16")))
     assert mixed["latency_s"] < plain["latency_s"]
     assert mixed["energy_J"] < plain["energy_J"]
 
@@ -157,9 +155,7 @@ def test_mistakes_come_together(refused: Refused) -> None:
 
 
 def test_formats_and_layers_come_together(refused: Refused) -> None:
-    text = " ".join(
-        refused(*CNN, "--dtype", "int8", "--layer-dtype", "conv9=int8", "--layer-dtype", "conv1=fp64")
-    )
+    text = " ".join(refused(*CNN, "--dtype", "int8", "--layer-dtype", "conv9=int8", "--layer-dtype", "conv1=fp64"))
     assert "conv9" in text and "fp64" in text
 
 
@@ -168,17 +164,7 @@ def test_a_layer_without_a_product_has_no_format(refused: Refused) -> None:
 
 
 def test_values_off_need_no_data_and_take_the_same_time(cli: Cli) -> None:
-    options = (
-        "--dtype",
-        "int4",
-        "--scheme",
-        "affine",
-        "--ranges",
-        "entropy",
-        "--bias-correction",
-        "--sparsity",
-        "2:4",
-    )
+    options = ("--dtype", "int4", "--scheme", "affine", "--ranges", "entropy", "--bias-correction", "--sparsity", "2:4")
     exact, off = (facts(cli, *CNN, *options, "--values", values) for values in ("exact", "off"))
     for key in ("latency_s", "energy_J", "macs"):
         assert exact.get(key) == off.get(key)

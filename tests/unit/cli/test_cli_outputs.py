@@ -42,9 +42,7 @@ def small_model(path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -79,31 +77,15 @@ SAME = [
 def test_an_input_is_never_the_output(refused: Refused, place: Path, words: tuple[str, ...]) -> None:
     before = contents(place)
     lines = refused(*words)
-    assert any("is an input of this command" in line and Path(words[-1]).name in line for line in lines), (
-        lines
-    )
+    assert any("is an input of this command" in line and Path(words[-1]).name in line for line in lines), lines
     assert contents(place) == before
     assert (place / "link.onnx").is_symlink()
 
 
 @pytest.mark.parametrize("name", ["cnn", "edu-4x4", "1234"])
-def test_a_report_may_have_the_name_of_what_is_run(
-    name: str, place: Path, cli: Cli, refused: Refused
-) -> None:
+def test_a_report_may_have_the_name_of_what_is_run(name: str, place: Path, cli: Cli, refused: Refused) -> None:
     """The second run finds a directory called like its model, its chip or a number: that is no input of it."""
-    words = (
-        "run",
-        "cnn",
-        "--on",
-        "edu-4x4",
-        "--values",
-        "off",
-        "--no-advice",
-        "--seed",
-        "1234",
-        "--out",
-        name,
-    )
+    words = ("run", "cnn", "--on", "edu-4x4", "--values", "off", "--no-advice", "--seed", "1234", "--out", name)
     for _ in range(2):
         assert cli(*words).exit_code == 0
     before = (place / name / "summary.json").read_bytes()
@@ -205,9 +187,7 @@ def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(word: str) -> None:
     assert (done.returncode, done.stderr) == (74, b"")
 
 
-def test_what_is_in_the_way_in_an_old_report_is_told_before_the_run(
-    cli: Cli, refused: Refused, tmp_path: Path
-) -> None:
+def test_what_is_in_the_way_in_an_old_report_is_told_before_the_run(cli: Cli, refused: Refused, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert cli("run", *QUICK, "--out", out).exit_code == 0
     (out / "layers.csv").unlink()
@@ -244,17 +224,11 @@ main(sys.argv[1:])
 HEARD = {signal.SIGINT: "signal.default_int_handler"}
 
 
-UNPAINTED = (
-    "from matplotlib.figure import Figure\nFigure.savefig = lambda figure, file, **_: file.write(b'<svg/>')"
-)
+UNPAINTED = "from matplotlib.figure import Figure\nFigure.savefig = lambda figure, file, **_: file.write(b'<svg/>')"
 
 
 def stopped(
-    number: signal.Signals,
-    after: bool,
-    words: list[str],
-    module: str = "accelsim.files",
-    name: str = "write_folder",
+    number: signal.Signals, after: bool, words: list[str], module: str = "accelsim.files", name: str = "write_folder"
 ) -> subprocess.CompletedProcess[str]:
     """A command that gets a signal before or after its report took its place, or before another function is called."""
     call = "done = first(*args, **named)"

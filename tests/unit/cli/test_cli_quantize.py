@@ -117,9 +117,7 @@ def test_bias_correction_changes_only_biases() -> None:
 @pytest.mark.parametrize(
     ("dtype", "warned"), [("int8", False), ("int8xint16", False), ("int4xint8", True), ("fp8", True)]
 )
-def test_what_onnx_runtime_cannot_optimise_is_said(
-    dtype: str, warned: bool, data: Path, tmp_path: Path
-) -> None:
+def test_what_onnx_runtime_cannot_optimise_is_said(dtype: str, warned: bool, data: Path, tmp_path: Path) -> None:
     result = called(MODEL, "--data", data, "--dtype", dtype, "--out", tmp_path / "q.onnx")
     assert ("session.disable_quant_qdq" in result.output) is warned
 
@@ -221,9 +219,7 @@ def test_a_form_that_the_format_does_not_have(data: Path, tmp_path: Path) -> Non
     assert not out.exists()
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "q.onnx"
     out.write_bytes(b"old")
     result = quantize(MODEL)

@@ -127,9 +127,7 @@ def test_columns_of_other_lengths_are_refused(cli: Cli, folder: Path) -> None:
     assert "not of one length" in refused(cli("report", str(folder)))
 
 
-def test_data_that_unpack_to_too_much_are_refused(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_unpack_to_too_much_are_refused(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved, "MOST_B", 10_000)
     (folder / "page.json.gz").write_bytes(gzip.compress(b" " * 100_000))
     assert "unpacks to more than 10,000 B" in refused(cli("report", str(folder)))

@@ -20,9 +20,7 @@ CNN = ("run", "cnn", "--on", "tpu-v1", "--no-advice")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 132])
-def test_table_summary_and_sentences_fit_the_terminal(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_table_summary_and_sentences_fit_the_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     result = cli(*CNN, "--check", "--values", "fast")
     assert result.exit_code == 0
@@ -67,9 +65,7 @@ def test_the_report_directory_and_the_mapping_file(cli: Cli, tmp_path: Path) -> 
     assert result.stdout.endswith(f"\nWritten: {out / 'report.html'}, {mapping}\n")
     assert {path.name for path in out.iterdir()} == {*FILES, "plots"}
     again = cli(*CNN, "--values", "off", "--mapping", mapping, "--json")
-    assert (
-        json.loads(again.stdout)["latency_s"] == json.loads((out / "summary.json").read_text())["latency_s"]
-    )
+    assert json.loads(again.stdout)["latency_s"] == json.loads((out / "summary.json").read_text())["latency_s"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mapping.yaml", "reports"]
 
 
@@ -128,9 +124,7 @@ def test_a_topology_file_runs(cli: Cli, tmp_path: Path) -> None:
     assert "second" in result.stdout
 
 
-def test_progress_goes_to_a_terminal_only(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_goes_to_a_terminal_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     from accelsim.cli.common import progress

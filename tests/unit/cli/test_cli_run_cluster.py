@@ -12,19 +12,7 @@ from click.testing import CliRunner
 
 from accelsim.cli import main
 
-TRAIN = (
-    "run",
-    "gpt?layers=2",
-    "--on",
-    "4x-edu",
-    "--plan",
-    "dp=2,pp=2",
-    "--train",
-    "--batch",
-    "4",
-    "--values",
-    "off",
-)
+TRAIN = ("run", "gpt?layers=2", "--on", "4x-edu", "--plan", "dp=2,pp=2", "--train", "--batch", "4", "--values", "off")
 
 
 def test_a_step_is_printed_and_written(tmp_path: Path) -> None:
@@ -112,15 +100,10 @@ def test_a_chip_is_a_cluster_of_one() -> None:
 def test_plans_of_a_small_model(tmp_path: Path) -> None:
     table, plot = tmp_path / "plans.csv", tmp_path / "plans.png"
     told = CliRunner().invoke(
-        main,
-        ["plan", "gpt?layers=2", "--on", "4x-edu", "--batch", "4", "--csv", str(table), "--plot", str(plot)],
+        main, ["plan", "gpt?layers=2", "--on", "4x-edu", "--batch", "4", "--csv", str(table), "--plot", str(plot)]
     )
     assert told.exit_code == 0, told.output
-    assert (
-        "The best of" in told.output
-        and "valid plans is" in " ".join(told.output.split())
-        and plot.stat().st_size
-    )
+    assert "The best of" in told.output and "valid plans is" in " ".join(told.output.split()) and plot.stat().st_size
     rows = list(csv.DictReader(table.read_text().splitlines()))
     best = [float(row["simulated_s"]) for row in rows if row["simulated_s"]]
     assert len(best) == 10 and min(best) > 0

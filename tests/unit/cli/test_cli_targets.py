@@ -32,9 +32,7 @@ def commands() -> Iterator[click.Command]:
 
 
 def test_no_option_takes_an_empty_name_of_a_file() -> None:
-    options = [
-        option for command in commands() for option in command.params if isinstance(option.type, click.Path)
-    ]
+    options = [option for command in commands() for option in command.params if isinstance(option.type, click.Path)]
     assert len(options) > 20
     assert [option.name for option in options if option.type not in (FILE, OUT)] == []
 
@@ -78,9 +76,7 @@ def test_a_directory_has_a_name_and_is_no_file(
     ids=" ".join,
 )  # fmt: skip
 def test_a_file_has_a_name(refused: Refused, words: tuple[str, ...]) -> None:
-    assert refused(*words, "") == [
-        f"error: {words[-1]}: an empty name; expected the name of a file or directory"
-    ]
+    assert refused(*words, "") == [f"error: {words[-1]}: an empty name; expected the name of a file or directory"]
 
 
 def test_a_bad_directory_is_told_with_what_else_is_wrong(refused: Refused, tmp_path: Path) -> None:

@@ -83,9 +83,7 @@ def test_files(cli: Cli, data: Path, tmp_path: Path) -> None:
     model = tmp_path / "learnt.onnx"
     for suffix, start in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         plot = tmp_path / f"loss{suffix}"
-        result = cli(
-            "train", "digits-cnn", "--data", data, "--steps", 2, "--batch", 8, "--out", model, "--plot", plot
-        )
+        result = cli("train", "digits-cnn", "--data", data, "--steps", 2, "--batch", 8, "--out", model, "--plot", plot)
         assert result.exit_code == 0, result.output
         assert f"Written: {model}, {plot}" in result.stdout
         assert plot.read_bytes().startswith(start)
@@ -149,7 +147,7 @@ def test_data_of_the_wrong_shape(refused: Refused, tmp_path: Path) -> None:
     np.savez(path, x=np.full((70, 1, 8, 8), np.nan), y=np.zeros((70, 2)))
     lines = refused("train", "digits-mlp", "--data", path)
     assert [line.split(": ", 2)[2] for line in lines] == [
-        "x holds 4480 values that are NaN or infinite; expected finite numbers",
+        "x holds 4480 values that are NaN or infinite; expected finite numbers"
     ]
 
 

@@ -27,21 +27,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def command(data: Path, plan: str, *more: object) -> list[object]:
-    return [
-        "train",
-        NETWORK,
-        "--data",
-        data,
-        "--on",
-        "4x-edu",
-        "--plan",
-        plan,
-        "--steps",
-        3,
-        "--batch",
-        16,
-        *more,
-    ]
+    return ["train", NETWORK, "--data", data, "--on", "4x-edu", "--plan", plan, "--steps", 3, "--batch", 16, *more]
 
 
 def facts(result: Result) -> dict[str, Any]:
@@ -135,20 +121,7 @@ def test_a_language_model_learns_what_one_device_learns(cli: Cli, plan: str) -> 
 
 def test_rounding_that_grows_is_told_from_a_fault(cli: Cli) -> None:
     """The true gradient of the bias of keys is 0: Adam takes what rounding leaves for a gradient, and steps."""
-    options = (
-        "train",
-        GPT,
-        "--on",
-        "4x-edu",
-        "--plan",
-        "dp=4",
-        "--steps",
-        5,
-        "--batch",
-        8,
-        "--optimiser",
-        "adam",
-    )
+    options = ("train", GPT, "--on", "4x-edu", "--plan", "dp=4", "--steps", 5, "--batch", 8, "--optimiser", "adam")
     told = " ".join(cli(*options).stdout.split())
     assert "The same training as one device, but for rounding that grows" in told and "k.bias" in told
     found = facts(cli(*options, "--json"))

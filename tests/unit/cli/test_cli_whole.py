@@ -20,12 +20,7 @@ def test_both_times_are_printed_and_written(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, [*WHOLE, "--csv", str(table)])
     assert told.exit_code == 0, told.output
     text = " ".join(told.output.split())
-    for part in (
-        "As one machine, tile by tile (2 devices",
-        "played pass by pass",
-        "% longer",
-        "copies of messages",
-    ):
+    for part in ("As one machine, tile by tile (2 devices", "played pass by pass", "% longer", "copies of messages"):
         assert part in text
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert [row["device"] for row in rows] == ["0", "1"]
@@ -38,10 +33,7 @@ def test_both_times_are_printed_and_written(tmp_path: Path) -> None:
     ("arguments", "parts"),
     [
         ((*MODEL, "--on", "edu-4x4", "--whole"), ("--whole on edu-4x4", "a cluster")),
-        (
-            (*MODEL, "--on", "2x-edu", "--whole", "--out", "x"),
-            ("--whole without --train", "--out with --whole"),
-        ),
+        ((*MODEL, "--on", "2x-edu", "--whole", "--out", "x"), ("--whole without --train", "--out with --whole")),
         ((*WHOLE, "--gradients", "horovod"), ("--gradients with --whole", "in one piece")),
         ((*MODEL, "--on", "32x-edu", "--train", "--whole"), ("32 devices as one machine", "at most 16")),
     ],

@@ -33,17 +33,13 @@ def test_one_cluster_is_told_with_its_wires(cli: Cli) -> None:
     assert "16 nodes, 128 devices (128x a100-80-sxm), 17 switches and 128 cards, cut-through" in text
     assert "282 GB/s inside its node, 24.8 GB/s to other nodes; bisection 1.59 TB/s" in text
     told = json.loads(cli("clusters", "4x-edu", "--set", "chip.count=6", "--json").stdout)
-    assert told["wires"] == [
-        {"link": "link", "wires": 12, "rate_Bps": 1e8, "latency_s": 5e-7, "energy_J_per_B": 8e-11}
-    ]
+    assert told["wires"] == [{"link": "link", "wires": 12, "rate_Bps": 1e8, "latency_s": 5e-7, "energy_J_per_B": 8e-11}]
     assert (told["devices"], told["vertices"], told["besides"]) == (6, 7, "1 switch")
 
 
 def test_a_way_by_rank_or_label(cli: Cli) -> None:
     by_rank = json.loads(cli("clusters", "dgx1-v100", "--routes", "0", "7", "--json").stdout)
-    by_label = json.loads(
-        cli("clusters", "dgx1-v100", "--routes", "node0.gpu0", "node0.gpu7", "--json").stdout
-    )
+    by_label = json.loads(cli("clusters", "dgx1-v100", "--routes", "node0.gpu0", "node0.gpu7", "--json").stdout)
     assert by_rank == by_label
     assert [hop["to"] for hop in by_rank["hops"]][-1] == "node0.gpu7" and len(by_rank["hops"]) == 2
     assert "2 wires; 1 MiB alone takes 25.3 us" in cli("clusters", "dgx1-v100", "--routes", "0", "7").stdout
@@ -71,8 +67,6 @@ def test_wrong_input(cli: Cli, words: tuple[str, ...], said: list[str]) -> None:
 
 def test_spec_shows_and_checks_clusters(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "same.yaml"
-    path.write_text(
-        cli("spec", "show", "2x-dgx-a100", "--set", "infiniband.members=4").stdout, encoding="utf-8"
-    )
+    path.write_text(cli("spec", "show", "2x-dgx-a100", "--set", "infiniband.members=4").stdout, encoding="utf-8")
     assert load_cluster(path) == load_cluster("2x-dgx-a100", ["infiniband.members=4"])
     assert "dgx-a100: nothing wrong (clusters)" in cli("spec", "check", "dgx-a100").stdout

@@ -117,9 +117,7 @@ def test_one_memory_of_a_saved_run(cli: Cli, refused: Refused, tmp_path: Path) -
     assert line.endswith("two.npz: has 2 memories: choose one with --memory; expected one of far, near")
     lines = refused(*words, "--memory", "neer", "--window", "x", "--model", "banc")
     assert len(lines) == 3
-    assert any(
-        line.endswith("no memory 'neer'; expected one of far, near; did you mean 'near'?") for line in lines
-    )
+    assert any(line.endswith("no memory 'neer'; expected one of far, near; did you mean 'near'?") for line in lines)
 
 
 def test_memory_of_a_trace_that_has_none(refused: Refused, tmp_path: Path) -> None:
@@ -134,9 +132,7 @@ def test_memory_of_a_trace_that_has_none(refused: Refused, tmp_path: Path) -> No
 def test_a_trace_that_is_no_archive(refused: Refused, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     (line,) = refused("dram", "ddr4-3200", "--trace", tmp_path / "a.npz")
-    assert line.startswith(
-        f"error: {tmp_path / 'a.npz'}: cannot be read: truncated, or not an npz file of numbers"
-    )
+    assert line.startswith(f"error: {tmp_path / 'a.npz'}: cannot be read: truncated, or not an npz file of numbers")
 
 
 def test_list_has_every_preset(cli: Cli) -> None:
@@ -165,9 +161,7 @@ def test_lessons_write_page_and_pictures(cli: Cli, tmp_path: Path, monkeypatch: 
     assert result.exit_code == 0
     assert {path.name for path in out.iterdir()} == {"summary.md", "closed-page.png"}
     assert (
-        (out / "summary.md")
-        .read_text(encoding="utf-8")
-        .startswith(f"`accelsim dram lessons --out {out} --limit 500`")
+        (out / "summary.md").read_text(encoding="utf-8").startswith(f"`accelsim dram lessons --out {out} --limit 500`")
     )
 
 

@@ -35,9 +35,7 @@ def test_the_command_line_refuses_and_obeys(cli: Cli) -> None:
     facts = json.loads(cli(*line, "--ignore-capacity", "--json").stdout)
     assert facts["run"]["asked"]["ignore_capacity"] is True
     need = facts["memory_needs"]["dram"]
-    assert (
-        need["needed_B"] == need["weights_B"] + need["states_B"] + need["activations_B"] > need["available_B"]
-    )
+    assert need["needed_B"] == need["weights_B"] + need["states_B"] + need["activations_B"] > need["available_B"]
     assert memory_text(need["weights_B"]) in told
 
 

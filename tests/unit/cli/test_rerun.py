@@ -73,18 +73,13 @@ def test_files_are_recorded_with_their_hash(tmp_path: Path) -> None:
 
 def test_field_without_an_option_has_no_command() -> None:
     assert command({"model": "m", "on": "c", "mapping": {"y": {"tm": 8}}}) == ""
-    assert command({"model": "m", "on": "c", "shape": {"x": (), "y": (1, 2)}}).endswith(
-        "--shape 'x=()' --shape y=1,2"
-    )
+    assert command({"model": "m", "on": "c", "shape": {"x": (), "y": (1, 2)}}).endswith("--shape 'x=()' --shape y=1,2")
 
 
 def test_rerun_finds_every_figure_as_it_was(cli: Cli, tmp_path: Path) -> None:
     report = tmp_path / "report"
     assert (
-        cli(
-            "run", "mlp?hidden=16", "--on", "edu-4x4", "--dtype", "int8", "--no-advice", "--out", report
-        ).exit_code
-        == 0
+        cli("run", "mlp?hidden=16", "--on", "edu-4x4", "--dtype", "int8", "--no-advice", "--out", report).exit_code == 0
     )
     result = cli("rerun", report, "--out", tmp_path / "again")
     assert result.exit_code == 0

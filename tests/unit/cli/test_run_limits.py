@@ -136,9 +136,7 @@ def test_values_beyond_the_limit_are_refused_and_values_off_runs() -> None:
         ("cnn?resolution=128", "tpu-v1", "int8", "exact"),
     ],
 )
-def test_the_estimate_of_values_is_near_the_measured_peak(
-    model: str, chip: str, dtype: str, values: str
-) -> None:
+def test_the_estimate_of_values_is_near_the_measured_peak(model: str, chip: str, dtype: str, values: str) -> None:
     needed_B = value_B(load_model(model))
     accelsim.run("mlp", chip, dtype=dtype, values=values)  # what is imported on first use
     tracemalloc.start()

@@ -41,9 +41,7 @@ def test_a_table_tells_its_rows_apart_however_narrow_it_is(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     fields = {"clock": ("100 MHz", "200 MHz"), "act_sram.capacity": ("64 KiB", "128 KiB")}
-    sets = [
-        text for field, values in fields.items() for value in values for text in ("--set", f"{field}={value}")
-    ]
+    sets = [text for field, values in fields.items() for value in values for text in ("--set", f"{field}={value}")]
     result = cli("run", "gemm?M=4,N=4,K=4", "--on", "edu-4x4", "--values", "off", *sets)
     head, _, *rows = result.stdout.splitlines()
     assert head.split()[1:3] == ["clock", "capacity"]
@@ -70,12 +68,9 @@ def test_one_table_with_the_figures_of_the_single_runs(cli: Cli, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("model", "chips"),
-    [("gemm?M=4,N=4,K=4", "edu-4x4,edu-mixed"), ("gpt?layers=1,prompt=2,new=1", "edu-4x4")],
+    ("model", "chips"), [("gemm?M=4,N=4,K=4", "edu-4x4,edu-mixed"), ("gpt?layers=1,prompt=2,new=1", "edu-4x4")]
 )
-def test_an_option_without_effect_on_a_chip_is_told_under_tables_too(
-    cli: Cli, model: str, chips: str
-) -> None:
+def test_an_option_without_effect_on_a_chip_is_told_under_tables_too(cli: Cli, model: str, chips: str) -> None:
     result = cli("run", model, "--on", chips, "--values", "off", "--share", "layer")
     assert result.exit_code == 0, result.stderr
     notes = result.stdout.partition("\nNotes:\n")[2].splitlines()
@@ -102,9 +97,7 @@ def test_bad_input_of_every_run_is_told_at_once(cli: Cli) -> None:
 def test_options_of_a_single_run_are_refused(cli: Cli) -> None:
     result = cli("run", "mlp?hidden=16", "--on", "edu-4x4,tpu-v1", "--check", "--save-mapping", "m.yaml")
     assert result.exit_code == 2
-    assert (
-        "--check with several runs" in result.stderr and "--save-mapping with several runs" in result.stderr
-    )
+    assert "--check with several runs" in result.stderr and "--save-mapping with several runs" in result.stderr
 
 
 def test_a_report_of_each_run(cli: Cli, tmp_path: Path) -> None:

@@ -29,9 +29,7 @@ def made(command: tuple[str, ...], threads: int, folder: Path) -> bytes:
     out = folder / f"{threads}.onnx"
     settings = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     line = [part.format(out=out) for part in command]
-    done = subprocess.run(
-        [sys.executable, "-m", "accelsim", *line], env=settings, check=True, capture_output=True
-    )
+    done = subprocess.run([sys.executable, "-m", "accelsim", *line], env=settings, check=True, capture_output=True)
     return out.read_bytes() if out.exists() else done.stdout
 
 

@@ -7,16 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelsim.cluster.fit import (
-    Measured,
-    Model,
-    Sort,
-    calibrate,
-    constants,
-    group_of,
-    read_collectives,
-    with_constants,
-)
+from accelsim.cluster.fit import Measured, Model, Sort, calibrate, constants, group_of, read_collectives, with_constants
 from accelsim.cluster.shapes.building import build
 from accelsim.errors import UsageError
 from accelsim.fit.validation import residuals
@@ -47,10 +38,7 @@ def test_constants_are_those_that_the_block_states() -> None:
     assert "launch" in named and "simple.inside" in named and "simple.fill" not in named
     with pytest.raises(UsageError, match=r"simple.shore.*did you mean 'simple.share'"):
         calibrate(
-            made((2,)),
-            build(load_cluster("dgx-a100")),
-            load_cluster("dgx-a100").collectives,
-            [("simple.shore",)],
+            made((2,)), build(load_cluster("dgx-a100")), load_cluster("dgx-a100").collectives, [("simple.shore",)]
         )
 
 
@@ -73,9 +61,7 @@ def test_an_eager_host_adds_its_least_time_and_a_copy() -> None:
     sizes = np.array([2**10, 2**28])
     graph, eager = (
         Model(
-            Measured([Sort("all_reduce", 8, 8, "bf16", by)] * 2, ["x"] * 2, sizes, np.ones(2)),
-            build(cluster),
-            library,
+            Measured([Sort("all_reduce", 8, 8, "bf16", by)] * 2, ["x"] * 2, sizes, np.ones(2)), build(cluster), library
         )
         for by in (False, True)
     )

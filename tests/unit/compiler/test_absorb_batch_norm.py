@@ -6,14 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.workload.graph import Array, Graph
-from tests.helpers.pass_graphs import (
-    Graphs,
-    assert_same_values,
-    chip,
-    compiled,
-    residual_block,
-    vector_without,
-)
+from tests.helpers.pass_graphs import Graphs, assert_same_values, chip, compiled, residual_block, vector_without
 
 
 def absorbed(graph: Graph, **kwargs: object) -> Graph:
@@ -77,11 +70,7 @@ def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: b
         y, column = g.matmul(g.input("x", (3, 6)), g.weight("w", (6, 4)), "m"), (4,)
     for index, op in enumerate(steps):
         name = f"s{index}"
-        y = (
-            g.batch_norm(y, name)
-            if op == "BatchNormalization"
-            else g.op(op, [y, g.weight(f"{name}.c", column)], name)
-        )
+        y = g.batch_norm(y, name) if op == "BatchNormalization" else g.op(op, [y, g.weight(f"{name}.c", column)], name)
     graph = g.finish(y)
     after = absorbed(graph)
     shifted = any(op != "Mul" for op in steps)

@@ -53,10 +53,7 @@ def ranges(draw: Any, *extents: int) -> list[int]:
 @st.composite
 def convolutions(draw: Any) -> tuple[Gemm, Tile]:
     kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
-    stride, dilation = (
-        draw(st.sampled_from([(1, 1), (2, 2), (2, 1)])),
-        draw(st.sampled_from([(1, 1), (2, 1)])),
-    )
+    stride, dilation = (draw(st.sampled_from([(1, 1), (2, 2), (2, 1)])), draw(st.sampled_from([(1, 1), (2, 1)])))
     pad = (draw(st.integers(0, 1)), draw(st.integers(0, 1)), draw(st.integers(0, 1)), draw(st.integers(0, 1)))
     height, width = draw(st.integers(5, 7)), draw(st.integers(5, 7))
     out = tuple(
@@ -82,12 +79,7 @@ def test_tiles_of_a_convolution_are_the_elements_that_it_multiplies(case: tuple[
     w = indices((gemm.groups * gemm.N, conv.channels, *conv.kernel))
     groups = range(tile.g0, tile.g1)
     loaded = elements(a_nests(gemm, node, Tensor("a", x.shape), tile))
-    used = {
-        int(v) - 1
-        for g in groups
-        for v in a_matrix(gemm, x, g)[tile.m0 : tile.m1, tile.k0 : tile.k1].flat
-        if v
-    }
+    used = {int(v) - 1 for g in groups for v in a_matrix(gemm, x, g)[tile.m0 : tile.m1, tile.k0 : tile.k1].flat if v}
     assert used <= set(loaded)
     assert sorted(loaded) == sorted(blocks_read(gemm, conv, tile))
     assert len(loaded) == a_elements(gemm, tile.g1 - tile.g0, tile.m0, tile.m1, tile.k0, tile.k1)
@@ -212,9 +204,7 @@ def test_what_is_contiguous_is_one_piece() -> None:
 
 def compiled(model: str | Graph, chip: Any, **options: Any) -> Program:
     graph = model if isinstance(model, Graph) else load_model(model)
-    return compile(
-        graph, load_chip(chip) if isinstance(chip, str) else chip, Options(values="off", **options)
-    )
+    return compile(graph, load_chip(chip) if isinstance(chip, str) else chip, Options(values="off", **options))
 
 
 def transfers(program: Program, what: str = "") -> list[Command]:
@@ -315,9 +305,7 @@ def test_chunks_of_a_node_that_does_not_fit_are_the_whole_tensor() -> None:
     assert max(map(len, pieces.values())) > 2
     for (_, region), runs in pieces.items():
         base, size = found.span(region)
-        assert [run.base for run in runs] == [base, *(run.end for run in runs[:-1])] and runs[
-            -1
-        ].end == base + size
+        assert [run.base for run in runs] == [base, *(run.end for run in runs[:-1])] and runs[-1].end == base + size
 
 
 def test_a_transfer_of_nothing_has_no_addresses() -> None:
@@ -341,12 +329,7 @@ def test_rows_of_experts_are_as_many_as_the_tile_has_and_all_tokens_in_turn() ->
 
 def test_weights_that_several_loops_load_are_there_once() -> None:
     """Each block of rows loads all tiles of the weights, which are padded to whole tiles of the array."""
-    sizes = [
-        "matrix.rows=16",
-        "matrix.cols=16",
-        "weight_fifo.slot_capacity=256 B",
-        "weight_fifo.capacity=1 KiB",
-    ]
+    sizes = ["matrix.rows=16", "matrix.cols=16", "weight_fifo.slot_capacity=256 B", "weight_fifo.capacity=1 KiB"]
     pinned = {"y": {"order": "mnk", "tm": 8, "tn": 16, "tk": 16}}
     chip = load_chip("tpu-v1", [*sizes, "peak={}"])
     program = compile(load_model("gemm?M=24,N=632,K=60"), chip, Options(values="off", pinned=pinned))

@@ -36,9 +36,7 @@ def attention(tokens: int = TOKENS, kv: int = TOKENS, heads: int = HEADS, causal
 
 
 @pytest.mark.parametrize("form", ("int8", "fp8_e4m3fn"))
-def test_a_network_in_eight_bits_has_it_too_with_the_same_values(
-    form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_in_eight_bits_has_it_too_with_the_same_values(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes between the products are rounded alike, and no memory holds scores."""
     runs = []
     for formats in (attend.ATTENDED, ()):
@@ -53,9 +51,7 @@ def test_a_network_in_eight_bits_has_it_too_with_the_same_values(
 
 
 def attentions(graph: Graph, chip: str = A100, **options: str) -> list[Node]:
-    after = transform(
-        graph, accelsim.load_chip(chip), Options(**{"dtype": "fp16", "values": "off", **options})
-    )  # type: ignore[arg-type]
+    after = transform(graph, accelsim.load_chip(chip), Options(**{"dtype": "fp16", "values": "off", **options}))  # type: ignore[arg-type]
     return [node for node in after.nodes if is_attention(node)]
 
 
@@ -67,9 +63,7 @@ def counted(run: Run, action: str, component: str = "") -> int:
     return sum(row.count for row in run.ledger if row.action == action and component in ("", row.component))
 
 
-@pytest.mark.parametrize(
-    "model", ("bert?layers=2,seq=32", "gpt?layers=2,seq=32", "llama3-8b?layers=2,seq=32,past=0")
-)
+@pytest.mark.parametrize("model", ("bert?layers=2,seq=32", "gpt?layers=2,seq=32", "llama3-8b?layers=2,seq=32,past=0"))
 def test_each_layer_of_a_transformer_has_one(model: str) -> None:
     found = attentions(load_model(model))
     assert len(found) == 2
@@ -78,12 +72,7 @@ def test_each_layer_of_a_transformer_has_one(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "options"),
-    (
-        (A100, {"fusion": "eager"}),
-        (A100, {"dtype": "fp32"}),
-        ("neuroncore-v2", {"dtype": "bf16"}),
-    ),
+    ("chip", "options"), ((A100, {"fusion": "eager"}), (A100, {"dtype": "fp32"}), ("neuroncore-v2", {"dtype": "bf16"}))
 )
 def test_where_there_is_no_such_kernel_there_is_none(chip: str, options: dict[str, str]) -> None:
     assert not attentions(attention(), chip, **options)
@@ -149,9 +138,7 @@ def test_another_mask_is_read() -> None:
     assert counted(run, "read", "hbm") == counted(simulated(attention()), "read", "hbm") + 4 * TOKENS**2
 
 
-@pytest.mark.parametrize(
-    ("tokens", "kv", "heads"), ((2048, 2048, 32), (512, 512, 96), (1, 4096, 32), (128, 8192, 16))
-)
+@pytest.mark.parametrize(("tokens", "kv", "heads"), ((2048, 2048, 32), (512, 512, 96), (1, 4096, 32), (128, 8192, 16)))
 def test_a_step_takes_as_long_as_the_kernel_alone(tokens: int, kv: int, heads: int) -> None:
     run = simulated(attention(tokens, kv, heads))
     (index,) = (index for index, step in enumerate(run.program.steps) if is_attention(step.node))

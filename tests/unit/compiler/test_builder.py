@@ -29,9 +29,7 @@ class Writer:
         return found
 
     def load(self, target: int, memory: str = "dram") -> int:
-        return self._emit(
-            "Load", "in", Transfer(memory, 10, False), [(self.home, "src")], [(target, "whole")]
-        )
+        return self._emit("Load", "in", Transfer(memory, 10, False), [(self.home, "src")], [(target, "whole")])
 
     def store(self, source: int, memory: str = "dram") -> int:
         home = self.builder.region(memory, "result", 10)

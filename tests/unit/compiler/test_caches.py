@@ -28,11 +28,7 @@ def moved(program: Program, memory: str) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for command in program.commands:
         if isinstance(command.work, Transfer) and command.work.memory == memory:
-            name = (
-                command.effect.tensor or command.effect.operands[0][0]
-                if command.effect.what != "none"
-                else "-"
-            )
+            name = command.effect.tensor or command.effect.operands[0][0] if command.effect.what != "none" else "-"
             read, write = found.get(name, (0, 0))
             size, stored = command.work.nbytes, command.work.write
             found[name] = (read + size * (not stored), write + size * stored)
@@ -68,9 +64,7 @@ def test_in_codes_too_and_no_conversion_takes_time() -> None:
 @pytest.mark.parametrize(("chip", "dtype"), [("edu-4x4", "int8"), ("neuroncore-v2", "bf16"), ("tpu-v1", "int8"),
                                              ("edu-mixed", "fp16"), ("haswell-e5-2699v3", "fp32")])  # fmt: skip
 def test_time_and_energy_do_not_depend_on_values(chip: str, dtype: str) -> None:
-    exact, fast, off = (
-        accelsim.run(SMALL, chip, dtype=dtype, values=how) for how in ("exact", "fast", "off")
-    )
+    exact, fast, off = (accelsim.run(SMALL, chip, dtype=dtype, values=how) for how in ("exact", "fast", "off"))
     assert exact.ledger == fast.ledger == off.ledger and exact.slices == fast.slices == off.slices
     for name in exact.outputs:
         np.testing.assert_allclose(exact.outputs[name], fast.outputs[name], atol=0.1)
@@ -115,9 +109,7 @@ def test_rows_that_are_written_into_a_cache_of_fixed_size() -> None:
 
     run = accelsim.run(randomise(graph, 3), "neuroncore-v2", dtype="fp32", keep=True)
     whole = execute.run(graph, run.feeds)
-    np.testing.assert_array_equal(
-        np.delete(run.outputs["k_cache"], 2, 1), np.delete(run.feeds["k_past"], 2, 1)
-    )
+    np.testing.assert_array_equal(np.delete(run.outputs["k_cache"], 2, 1), np.delete(run.feeds["k_past"], 2, 1))
     for name, values in whole.items():
         np.testing.assert_allclose(run.outputs[name], values, atol=1e-5)
     assert moved(run.program, "hbm")["k_cache"] == (2 * 6 * 8 * 4, 2 * 8 * 4)
@@ -153,9 +145,7 @@ def test_append_and_a_transposed_operand_are_exported(at: int) -> None:
     q, s = Tensor("q", (2, 4, 3)), Tensor("s", (2, 4, whole.shape[1]))
     nodes = [Node("n", "Append", ["past", "new"], ["y"], {"axis": 1, "at": at}),
              Node("m", "MatMul", ["q", "y"], ["s"], {"transB": 1})]  # fmt: skip
-    graph = Graph(
-        "g", nodes, {t.name: t for t in (past, new, whole, q, s)}, ["past", "new", "q"], ["y", "s"], 20
-    )
+    graph = Graph("g", nodes, {t.name: t for t in (past, new, whole, q, s)}, ["past", "new", "q"], ["y", "s"], 20)
     rng = np.random.default_rng(1)
     feeds = {name: rng.normal(size=graph.tensors[name].shape).astype(np.float32) for name in graph.inputs}
     theirs, ours = reference_outputs(graph, feeds), execute.run(graph, feeds)

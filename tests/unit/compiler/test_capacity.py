@@ -33,9 +33,7 @@ def chain() -> Graph:
     """x of 1,024 numbers, y = x @ w of 512, z = y @ v of 256, all too large for buffers of 1 KiB."""
     rng = np.random.default_rng(0)
     shapes = {"w": (32, 16), "v": (16, 8)}
-    tensors = {
-        name: Tensor(name, shape) for name, shape in (("x", (32, 32)), ("y", (32, 16)), ("z", (32, 8)))
-    }
+    tensors = {name: Tensor(name, shape) for name, shape in (("x", (32, 32)), ("y", (32, 16)), ("z", (32, 8)))}
     for name, shape in shapes.items():
         tensors[name] = Tensor(name, shape, data=rng.normal(size=shape).astype(np.float32))
     nodes = [Node("first", "MatMul", ["x", "w"], ["y"]), Node("second", "MatMul", ["y", "v"], ["z"])]
@@ -66,12 +64,7 @@ def test_it_fits_to_the_byte_and_not_a_byte_less() -> None:
     with pytest.raises(OverCapacity) as caught:
         compile(chain(), edu(f"{needed_B - 1} B", *SMALL), OFF)
     (need,) = caught.value.needs
-    assert (need.memory, need.needed_B, need.available_B, need.layer) == (
-        "dram",
-        needed_B,
-        needed_B - 1,
-        "first",
-    )
+    assert (need.memory, need.needed_B, need.available_B, need.layer) == ("dram", needed_B, needed_B - 1, "first")
     assert (caught.value.buffer, caught.value.needed_B, caught.value.op) == ("dram", needed_B, "first")
     assert isinstance(caught.value, Infeasible)
     assert f"{needed_B:,} B of {needed_B - 1:,} B" in str(caught.value)
@@ -95,9 +88,7 @@ def test_a_prompt_leaves_its_states_behind() -> None:
     assert needs(program)["dram"].needed_B >= kept_B + needs(program)["dram"].weights_B
 
 
-def test_weights_and_states_alone_are_told_before_anything_is_lowered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_weights_and_states_alone_are_told_before_anything_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelsim.compiler.lower.lower._lower_node", lambda *_: pytest.fail("lowered"))
     with pytest.raises(OverCapacity, match=r"weights, .* of states and at most .* of activations"):
         compile(load_model(DECODE), edu("64 KiB"), OFF)

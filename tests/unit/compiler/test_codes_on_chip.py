@@ -50,9 +50,7 @@ def test_zero_points_through_pads_clips_pools_and_convolutions(dtype: str, metho
     assert points - {0}
     assert program.graph.tensors["relu"].quant is not None
     low = table.get(pair(dtype)[1]).low
-    assert program.graph.tensors["relu"].quant.zero_point == low, (
-        "a tensor without negative numbers starts at 0"
-    )
+    assert program.graph.tensors["relu"].quant.zero_point == low, "a tensor without negative numbers starts at 0"
     np.testing.assert_array_equal(output(simulate(program, feeds, "fast")), output(run))
 
 
@@ -101,9 +99,7 @@ def uneven() -> Graph:
     return g.finish(g.matmul(g.input("x", (8, 32)), g.constant("w", weights.astype(np.float32)), "y"))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "gain_dB"), [("int8", 20), ("int4xint8", 10), ("int1", 10), ("fp8_e4m3fn", 0)]
-)
+@pytest.mark.parametrize(("dtype", "gain_dB"), [("int8", 20), ("int4xint8", 10), ("int1", 10), ("fp8_e4m3fn", 0)])
 def test_one_scale_for_all_weights_is_worse_for_uneven_channels(dtype: str, gain_dB: float) -> None:
     graph = uneven()
     real_weights, worst = graph.tensors["w"].value().astype(np.float64), {}
@@ -235,9 +231,7 @@ def test_a_unit_adds_up_by_its_rule(dtype: str) -> None:
     assert verdict.holds
     expected, plain = by_hand(program, run, rule, dtype)
     if is_code(dtype):
-        (scaling,) = [
-            part.attrs["scale"] for part in matrix_nodes(program)[0].epilogue if part.op == "Dequantize"
-        ]
+        (scaling,) = [part.attrs["scale"] for part in matrix_nodes(program)[0].epilogue if part.op == "Dequantize"]
         real_result = expected * scaling
         quant = program.graph.tensors[matrix_nodes(program)[0].writes[0]].quant
         assert quant is not None
@@ -266,17 +260,13 @@ def test_tiles_of_whole_blocks_change_no_bit(dtype: str, tk: int) -> None:
     """The sum so far is the third operand of the next block, whether it waits in an accumulator or not."""
     g = Graphs(7)
     graph = g.finish(g.matmul(g.input("x", (3, 96)), g.weight("w", (96, 4)), "y"))
-    whole, tiled = (
-        ran(graph, "edu-tensor-core", dtype=dtype, pinned={"y": {"tk": size}}).run for size in (10**6, tk)
-    )
+    whole, tiled = (ran(graph, "edu-tensor-core", dtype=dtype, pinned={"y": {"tk": size}}).run for size in (10**6, tk))
     np.testing.assert_array_equal(output(tiled), output(whole))
 
 
 @pytest.mark.parametrize("scheme", ["symmetric", "affine"])
 @pytest.mark.parametrize("kind", ["zero x", "zero w", "tiny x", "tiny w", "dead", "zero channel"])
-@pytest.mark.parametrize(
-    "dtype", ["int16", "int8", "int8xuint8", "int4", "int1", "fp8_e5m2", "fp4_e2m1fn", "fp16"]
-)
+@pytest.mark.parametrize("dtype", ["int16", "int8", "int8xuint8", "int4", "int1", "fp8_e5m2", "fp4_e2m1fn", "fp16"])
 def test_no_scale_is_ever_zero(dtype: str, kind: str, scheme: str) -> None:
     """Constant zeros, subnormal numbers and dead activations: every scale is positive, every result finite."""
     g = Graphs()
@@ -296,9 +286,7 @@ def test_no_scale_is_ever_zero(dtype: str, kind: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["symmetric", "affine"])
-@pytest.mark.parametrize(
-    "dtype", [name for name in supported(chip("edu-mixed")) if is_integer(pair(name)[0])]
-)
+@pytest.mark.parametrize("dtype", [name for name in supported(chip("edu-mixed")) if is_integer(pair(name)[0])])
 def test_sums_of_one_sign_stay_within_32_bits(dtype: str, scheme: str) -> None:
     """The worst case of an accumulator: all products at their largest, all of one sign, and a bias on top."""
     g = Graphs()

@@ -65,9 +65,7 @@ def test_every_format_of_a_unit_with_rules_of_its_own(dtype: str, name: str) -> 
     np.testing.assert_allclose(output(fast), output(exact), rtol=0, atol=2e-2 * largest)
 
 
-@pytest.mark.parametrize(
-    "dtype", [name for name in supported(chip("edu-mixed")) if is_integer(pair(name)[0])]
-)
+@pytest.mark.parametrize("dtype", [name for name in supported(chip("edu-mixed")) if is_integer(pair(name)[0])])
 def test_integers_lose_no_bit_when_they_are_tiled(dtype: str) -> None:
     """Whatever the tiles along K: sums of integers do not depend on their order."""
     graph = load_model("gemm?M=5,N=70,K=150", weights="random:0")
@@ -151,9 +149,7 @@ def with_format(base: Chip, dtype: str, like: str) -> Chip:
     """A chip that has one format more."""
     assert base.matrix is not None
     formats = {**base.matrix.formats, dtype: base.matrix.formats[like]}
-    return base.with_engine(base.matrix.model_copy(update={"formats": formats})).model_copy(
-        update={"peak": {}}
-    )
+    return base.with_engine(base.matrix.model_copy(update={"formats": formats})).model_copy(update={"peak": {}})
 
 
 def test_without_emulation_a_format_that_is_missing_is_refused() -> None:
@@ -197,9 +193,7 @@ def test_a_pair_that_emulates_keeps_each_operand_as_its_multiplier_takes_it() ->
 
 
 @pytest.mark.parametrize("on", ["edu-4x4", "a100-80-sxm"])
-@pytest.mark.parametrize(
-    ("weights", "least_dB"), [("int4", 6), ("int8", 40), ("fp8_e4m3fn", 25), ("fp4_e2m1fn", 6)]
-)
+@pytest.mark.parametrize(("weights", "least_dB"), [("int4", 6), ("int8", 40), ("fp8_e4m3fn", 25), ("fp4_e2m1fn", 6)])
 def test_weights_alone_in_codes_keep_their_bytes_and_are_multiplied_as_numbers(
     on: str, weights: str, least_dB: float
 ) -> None:
@@ -213,8 +207,6 @@ def test_weights_alone_in_codes_keep_their_bytes_and_are_multiplied_as_numbers(
     for node in matrix_nodes(program):
         tensor = program.graph.tensors[node.inputs[1]]
         assert node.format == mac and tensor.nbytes == np.ceil(tensor.elements * table.bytes_of(weights))
-        codes = np.unique(
-            tensor.value().reshape(tensor.shape[0], -1)[0] if node.op == "Conv" else tensor.value()[:, 0]
-        )
+        codes = np.unique(tensor.value().reshape(tensor.shape[0], -1)[0] if node.op == "Conv" else tensor.value()[:, 0])
         assert len(codes) <= 2 ** table.get(weights).bits
     assert {row.action for row in exact.ledger if str(row.action).startswith("mac.")} >= {f"mac.{mac}"}

@@ -59,13 +59,7 @@ def test_nor_behind_an_array_whose_results_do_not_pass_the_vector_unit() -> None
     edu = chip("edu-4x4")
     assert edu.matrix is not None
     bare = edu.with_engine(edu.matrix.model_copy(update={"epilogue": False}))
-    assert labels(fused(residual_block(), bare)) == [
-        "Conv+Bias",
-        "Relu",
-        "Conv+Bias",
-        "Conv+Bias",
-        "Add+Relu",
-    ]
+    assert labels(fused(residual_block(), bare)) == ["Conv+Bias", "Relu", "Conv+Bias", "Conv+Bias", "Add+Relu"]
 
 
 def test_a_residual_computed_later_comes_first() -> None:

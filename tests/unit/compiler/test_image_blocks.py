@@ -129,9 +129,7 @@ def test_several_arrays_take_blocks_in_turn(split: str) -> None:
 
 def wide(height: int = 32, width: int = 256, filters: int = 8) -> Graph:
     g = RandomGraph(1)
-    return g.finish(
-        g.conv2d(g.input("x", (1, 8, height, width)), filters, (5, 5), (1, 1), [2] * 4, 1, 1, bias=True)
-    )
+    return g.finish(g.conv2d(g.input("x", (1, 8, height, width)), filters, (5, 5), (1, 1), [2] * 4, 1, 1, bias=True))
 
 
 def searched(act_B: int, bandwidth: float, **pins: Any) -> Case:
@@ -153,9 +151,7 @@ def test_where_nothing_is_read_twice_whole_rows_stay() -> None:
     """The image fits, or the kernel has one row."""
     assert mappings(searched(1 << 20, 400e6))["conv1"].tq == 0
     g = RandomGraph(1)
-    graph = g.finish(
-        g.conv2d(g.input("x", (1, 8, 32, 256)), 8, (1, 5), (1, 1), [0, 2, 0, 2], 1, 1, bias=True)
-    )
+    graph = g.finish(g.conv2d(g.input("x", (1, 8, 32, 256)), 8, (1, 5), (1, 1), [0, 2, 0, 2], 1, 1, bias=True))
     small = changed(CHIP, "act_sram", capacity=16 << 10)
     assert mappings(compiled(graph, small, "int8"))["conv1"].tq == 0
 

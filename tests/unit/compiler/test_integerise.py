@@ -83,9 +83,7 @@ def assert_reference(graph: Graph) -> None:
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
-def onnx_runtimes_own(
-    name: str, folder: Path, per_channel: bool, form: str = "QDQ"
-) -> tuple[Any, dict[str, Array]]:
+def onnx_runtimes_own(name: str, folder: Path, per_channel: bool, form: str = "QDQ") -> tuple[Any, dict[str, Array]]:
     """A model that ONNX Runtime's quantiser has written, and its results."""
     quantization = pytest.importorskip("onnxruntime.quantization")
     from accelsim.workload.onnx.reference import _onnxruntime
@@ -125,9 +123,7 @@ def test_files_of_onnx_runtimes_quantiser(name: str, per_channel: bool, form: st
         assert state.graph.tensors[node.outputs[0]].dtype == "int32"
     assert ops(state.graph)["Requantize"] == len(products)
     ours = execute.run(state.graph, synthetic(before, 9))
-    steps = {
-        node.outputs[0]: float(node.attrs["scale"]) for node in state.graph.nodes if node.op == "Dequantize"
-    }
+    steps = {node.outputs[0]: float(node.attrs["scale"]) for node in state.graph.nodes if node.op == "Dequantize"}
     for key, values in theirs.items():
         apart = np.abs(ours[key].astype(np.float64) - values) / steps[key]
         assert apart.max() <= 1.001
@@ -171,9 +167,7 @@ def test_what_stands_before_a_quantize_works_on_codes(between: str, dtype: str) 
     after = integers(before).graph
     found = ops(after)
     assert found["Quantize"] == found["Dequantize"] == found["Requantize"] == 1
-    assert (
-        after.tensors[next(node for node in after.nodes if node.op == "Requantize").outputs[0]].dtype == dtype
-    )
+    assert after.tensors[next(node for node in after.nodes if node.op == "Requantize").outputs[0]].dtype == dtype
     assert_one_step(before, after, 0.04)
     assert_reference(after)
 
@@ -189,9 +183,7 @@ def test_a_relu_that_the_format_does_already_goes() -> None:
 
 
 @pytest.mark.parametrize(("zero", "op", "attrs"), [(0, "Relu", {}), (-7, "Clip", {"min": -7, "max": None})])
-def test_a_relu_of_codes_keeps_what_is_above_the_zero_point(
-    zero: int, op: str, attrs: dict[str, Any]
-) -> None:
+def test_a_relu_of_codes_keeps_what_is_above_the_zero_point(zero: int, op: str, attrs: dict[str, Any]) -> None:
     g = Quantised()
     x = g.pair(g.input("x", (6, 16)), "x", SCALE)
     y = g.op("MatMul", [x, g.codes("w", g.int8(16, 9), 0.01)], "m", a_zero_point=0, b_zero_point=0)
@@ -203,10 +195,7 @@ def test_a_relu_of_codes_keeps_what_is_above_the_zero_point(
 @given(st.data())
 def test_gemms_with_any_bias_and_zero_points(data: st.DataObject) -> None:
     g = Quantised(data.draw(st.integers(0, 99)))
-    turned, form = (
-        data.draw(st.booleans()),
-        data.draw(st.sampled_from(["none", "real", "codes", "others", "row"])),
-    )
+    turned, form = (data.draw(st.booleans()), data.draw(st.sampled_from(["none", "real", "codes", "others", "row"])))
     zero_x, zero_w, zero_y = (data.draw(st.integers(-20, 20)) for _ in range(3))
     channels = data.draw(st.booleans())
     scale = g.rng.uniform(0.004, 0.009, 7).astype(np.float32) if channels else np.float32(0.006)
@@ -221,11 +210,7 @@ def test_gemms_with_any_bias_and_zero_points(data: st.DataObject) -> None:
     before = g.finish(g.pair(g.gemm(x, w, given_, "m", transB=int(turned)), "y", OUT, zero_y))
     state = integers(before)
     product = state.graph.nodes[1]
-    assert (product.op, product.attrs["a_zero_point"], product.attrs["b_zero_point"]) == (
-        "Gemm",
-        zero_x,
-        zero_w,
-    )
+    assert (product.op, product.attrs["a_zero_point"], product.attrs["b_zero_point"]) == ("Gemm", zero_x, zero_w)
     assert len(product.inputs) == (2 if form == "none" else 3)
     if form in ("codes", "real", "row"):
         np.testing.assert_array_equal(state.graph.tensors[product.inputs[2]].value(), bias)
@@ -264,17 +249,13 @@ def test_a_last_layer_gives_its_sums_as_reals() -> None:
     after = integers(before).graph
     assert [node.op for node in after.nodes] == ["Quantize", "Gemm", "Dequantize"]
     feeds = synthetic(before, 0)
-    np.testing.assert_allclose(
-        execute.run(after, feeds)["m"], execute.run(before, feeds)["m"], rtol=1e-5, atol=1e-4
-    )
+    np.testing.assert_allclose(execute.run(after, feeds)["m"], execute.run(before, feeds)["m"], rtol=1e-5, atol=1e-4)
 
 
 def test_a_product_of_two_activations() -> None:
     g = Quantised()
     a, b = (g.pair(g.input(name, (2, 4, 6, 6)), name, SCALE, zero) for name, zero in (("a", 3), ("b", -9)))
-    before = g.finish(
-        g.pair(g.op("MatMul", [a, b], "m", a_zero_point=0, b_zero_point=0), "y", np.float32(0.05))
-    )
+    before = g.finish(g.pair(g.op("MatMul", [a, b], "m", a_zero_point=0, b_zero_point=0), "y", np.float32(0.05)))
     after = integers(before).graph
     product = next(node for node in after.nodes if node.op == "MatMul")
     assert (product.attrs["a_zero_point"], product.attrs["b_zero_point"]) == (3, -9)
@@ -307,9 +288,7 @@ def test_branches_of_other_scales_meet_in_codes() -> None:
 def test_moves_between_equal_codes_need_no_reals() -> None:
     g = Quantised()
     x = g.pair(g.input("x", (2, 3, 4)), "x", SCALE, 7)
-    y = g.op(
-        "Slice", [g.op("Transpose", [x], "t", perm=[2, 0, 1])], "s", starts=[1], ends=[3], axes=[0], steps=[1]
-    )
+    y = g.op("Slice", [g.op("Transpose", [x], "t", perm=[2, 0, 1])], "s", starts=[1], ends=[3], axes=[0], steps=[1])
     before = g.finish(g.pair(y, "y", SCALE, 7))
     after = integers(before).graph
     assert [node.op for node in after.nodes] == ["Quantize", "Transpose", "Slice", "Dequantize"]
@@ -319,9 +298,7 @@ def test_moves_between_equal_codes_need_no_reals() -> None:
 
 def test_weights_seen_through_a_transpose_stay_codes() -> None:
     g = Quantised()
-    w = g.op(
-        "Transpose", [g.codes("w", g.int8(9, 16), g.rng.uniform(0.004, 0.009, 9), 0, 0)], "wt", perm=[1, 0]
-    )
+    w = g.op("Transpose", [g.codes("w", g.int8(9, 16), g.rng.uniform(0.004, 0.009, 9), 0, 0)], "wt", perm=[1, 0])
     x = g.pair(g.input("x", (6, 16)), "x", SCALE)
     before = g.finish(g.pair(g.op("MatMul", [x, w], "m", a_zero_point=0, b_zero_point=0), "y", OUT))
     after = integers(before).graph

@@ -34,9 +34,7 @@ def kernels(graph: Graph, fusion: str = "serving", chip: str = A100, dtype: str 
 
 @pytest.mark.parametrize("place", ("seq=8", "seq=1,past=8"))
 def test_rotary_positions_are_a_kernel_of_queries_and_one_of_keys(place: str) -> None:
-    apart, joined = (
-        Counter(kernels(load_model(f"{SMALL},{place}"), fusion)) for fusion in ("compiled", "serving")
-    )
+    apart, joined = (Counter(kernels(load_model(f"{SMALL},{place}"), fusion)) for fusion in ("compiled", "serving"))
     assert sum(count for label, count in apart.items() if label in ("Split", "Concat")) == 4
     assert [label for label in joined if "Concat" in label] and not joined["Split"] and not joined["Concat"]
     assert sum(count for label, count in joined.items() if "Split+Concat+Mul" in label) == 2
@@ -110,9 +108,7 @@ def test_a_cluster_of_one_gives_the_answer_of_its_chip(
 
 def test_products_of_one_operand_are_one_product() -> None:
     after = kernels(load_model(f"{SMALL},seq=1,past=8"))
-    assert (
-        sum(label.startswith("MatMul") for label in after) == 6
-    )  # qkv, attention, out, gate and up, down, logits
+    assert sum(label.startswith("MatMul") for label in after) == 6  # qkv, attention, out, gate and up, down, logits
     assert "Slice+Silu+Slice+Mul" in after or "Slice+Slice+Silu+Mul" in after
 
 
@@ -127,8 +123,6 @@ def test_a_slice_of_a_tensor_is_all_that_a_kernel_reads_of_it() -> None:
     g = Graphs()
     x = g.input("x", (64, 128))
     half = g.op("Slice", [x], "half", starts=[64], ends=[128], axes=[1], steps=[1])
-    run = accelsim.run(
-        g.finish(g.op("Relu", [half], "y")), on=A100, dtype="fp16", values="off", fusion="serving"
-    )
+    run = accelsim.run(g.finish(g.op("Relu", [half], "y")), on=A100, dtype="fp16", values="off", fusion="serving")
     (read,) = (row.count for row in run.ledger if row[:2] == ("hbm", "read") and row.tensor == "x")
     assert read == 64 * 64 * 4

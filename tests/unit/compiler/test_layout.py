@@ -23,9 +23,7 @@ def views(count: int) -> Graph:
     for node in made:
         view = f"v{node.name[1:]}"
         graph.tensors[view] = Tensor(view, SHAPE)
-        graph.nodes.insert(
-            len(made), Node(view, "Reshape", list(node.outputs), [view], {"shape": list(SHAPE)})
-        )
+        graph.nodes.insert(len(made), Node(view, "Reshape", list(node.outputs), [view], {"shape": list(SHAPE)}))
     return graph
 
 
@@ -47,9 +45,7 @@ def largest(layout: Layout, kept: set[int]) -> str | None:
     return min(sizes, key=lambda name: (-sizes[name], name), default=None)
 
 
-@pytest.mark.parametrize(
-    ("graph", "capacity"), [pytest.param(*row, id=f"{name}-{row[1]}") for name, *row in GRAPHS]
-)
+@pytest.mark.parametrize(("graph", "capacity"), [pytest.param(*row, id=f"{name}-{row[1]}") for name, *row in GRAPHS])
 def test_the_largest_makes_room(monkeypatch: pytest.MonkeyPatch, graph: Graph, capacity: str) -> None:
     asked, find = [], Layout._largest
 

@@ -113,9 +113,7 @@ def test_every_gemm_becomes_plain(
     after = legal(graph)
     gemm = next(node for node in after.nodes if node.op == "Gemm")
     assert [gemm.attrs[key] for key in ("alpha", "beta", "transA", "transB")] == [1.0, 1.0, 0, 0]
-    assert all(
-        after.tensors[name].shape == (5,) and after.tensors[name].is_constant for name in gemm.inputs[2:]
-    )
+    assert all(after.tensors[name].shape == (5,) and after.tensors[name].is_constant for name in gemm.inputs[2:])
     assert_same_values(graph, after)
 
 
@@ -180,8 +178,6 @@ def test_notes_say_what_was_done() -> None:
 
 def test_derived_values_are_float32() -> None:
     g = Graphs()
-    graph = g.finish(
-        g.gemm(g.input("a", (2, 3)), g.weight("b", (4, 3)), g.weight("c", (4,)), "y", alpha=0.3, transB=1)
-    )
+    graph = g.finish(g.gemm(g.input("a", (2, 3)), g.weight("b", (4, 3)), g.weight("c", (4,)), "y", alpha=0.3, transB=1))
     after = legal(graph)
     assert {after.tensors[name].value().dtype for name in after.nodes[0].inputs[1:]} == {np.dtype(np.float32)}

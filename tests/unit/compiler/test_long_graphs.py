@@ -24,9 +24,7 @@ def calls(graph: Graph, chip: str, dtype: str, changes: tuple[str, ...] = ()) ->
 
 
 @pytest.mark.parametrize("kind", LONG)
-@pytest.mark.parametrize(
-    ("chip", "dtype"), [("edu-mixed", "int8"), ("tpu-v1", "int8"), ("edu-mixed", "fp32")]
-)
+@pytest.mark.parametrize(("chip", "dtype"), [("edu-mixed", "int8"), ("tpu-v1", "int8"), ("edu-mixed", "fp32")])
 def test_calls_grow_with_the_nodes_and_not_faster(kind: str, chip: str, dtype: str) -> None:
     calls(LONG[kind](4), chip, dtype)  # what is made once for all
     short, long = (calls(LONG[kind](count), chip, dtype) for count in (SHORT, FACTOR * SHORT))
@@ -36,8 +34,7 @@ def test_calls_grow_with_the_nodes_and_not_faster(kind: str, chip: str, dtype: s
 def test_making_room_does_not_look_at_all_that_is_there() -> None:
     """What waits in a full buffer is sent away one by one: more of it there does not make each of them dearer."""
     small, large = (
-        calls(LONG["waiting"](1500), "edu-4x4", "fp32", (f"act_sram.capacity={size}",))
-        for size in ("8 KiB", "64 KiB")
+        calls(LONG["waiting"](1500), "edu-4x4", "fp32", (f"act_sram.capacity={size}",)) for size in ("8 KiB", "64 KiB")
     )
     assert large < 1.1 * small
 

@@ -84,9 +84,7 @@ def test_a_residual_may_be_the_input_of_its_own_product() -> None:
     x = g.input("x", (12, 8))
     graph = g.finish(g.op("Add", [x, g.project(x, 8, "p")], "y"))
     for resident in (True, False):
-        program = compiled(
-            graph, **{"p.product": {"a_resident": resident, "tm": 5, "tn": 4, "tk": 8, "order": "mnk"}}
-        )
+        program = compiled(graph, **{"p.product": {"a_resident": resident, "tm": 5, "tn": 4, "tk": 8, "order": "mnk"}})
         assert program.steps[0].label == "MatMul+Bias+Add"
         assert moves(program)["load x"] == (1 if resident else 3 + 6)
         assert_right(program)
@@ -96,12 +94,8 @@ def test_tensors_that_wait_for_later_steps_make_room() -> None:
     """Three branches of which the buffer holds two: the largest is stored, and read again where it is needed."""
     g = Graphs()
     x = g.input("x", (16, 8))
-    branches = [
-        g.op("Softmax", [g.matmul(x, g.weight(f"w{i}", (8, 16)), f"b{i}")], f"s{i}", axis=1) for i in range(3)
-    ]
-    products = [
-        g.matmul(g.op("Transpose", [s], f"t{i}", perm=[1, 0]), x, f"p{i}") for i, s in enumerate(branches)
-    ]
+    branches = [g.op("Softmax", [g.matmul(x, g.weight(f"w{i}", (8, 16)), f"b{i}")], f"s{i}", axis=1) for i in range(3)]
+    products = [g.matmul(g.op("Transpose", [s], f"t{i}", perm=[1, 0]), x, f"p{i}") for i, s in enumerate(branches)]
     graph = g.finish(*products)
     for capacity in (2600, 3400, 1 << 16):
         assert_right(compiled(graph, small(capacity)))
@@ -114,10 +108,7 @@ def test_a_vector_node_streams_in_chunks_when_it_does_not_fit(capacity: int) -> 
     graph = g.finish(g.op("Softmax", [g.op("Tanh", [g.input("x", (6, 20))], "t")], "y", axis=1))
     program = compiled(graph, small(capacity))
     assert moves(program)["load x"] > (1 if capacity < 960 else 0)
-    assert (
-        sum(c.work.nbytes for c in program.commands if c.label == "load x" and isinstance(c.work, Transfer))
-        == 480
-    )
+    assert sum(c.work.nbytes for c in program.commands if c.label == "load x" and isinstance(c.work, Transfer)) == 480
     assert_right(program)
 
 
@@ -182,25 +173,12 @@ def test_a_few_alike_steps_that_read_what_was_made_before_are_not_copied(kind: s
 
 @pytest.mark.parametrize(("on", "dtype"), [("h100-sxm", "fp8_e4m3fn"), ("a100-80-sxm", "int8")])
 @pytest.mark.parametrize("layers", [3, 4, 5])
-def test_conversions_of_states_that_are_written_later_are_not_copied(
-    on: str, dtype: str, layers: int
-) -> None:
+def test_conversions_of_states_that_are_written_later_are_not_copied(on: str, dtype: str, layers: int) -> None:
     """In few layers the conversions of their states are the longest row of alike blocks."""
-    params = {
-        "layers": layers,
-        "past": 5,
-        "seq": 1,
-        "hidden": 32,
-        "heads": 2,
-        "kv_heads": 1,
-        "ffn": 32,
-        "vocab": 64,
-    }
+    params = {"layers": layers, "past": 5, "seq": 1, "hidden": 32, "heads": 2, "kv_heads": 1, "ffn": 32, "vocab": 64}
     graph, options = load_model("llama", params=params), Options(dtype=dtype, values="off")
     with limited(ignore_capacity=True):
-        run, whole = (
-            simulate(compile(graph, chip(on), each)) for each in (options, replace(options, repeat=False))
-        )
+        run, whole = (simulate(compile(graph, chip(on), each)) for each in (options, replace(options, repeat=False)))
     check(run, thorough=True)
     assert run.time_fs == whole.time_fs and list(run.slices) == list(whole.slices)
 

@@ -24,9 +24,7 @@ OPERATIONS = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=40)
 
 
 @given(st.booleans(), OPERATIONS)
-def test_live_regions_never_share_bytes_and_stay_inside(
-    rotate: bool, operations: list[tuple[bool, int]]
-) -> None:
+def test_live_regions_never_share_bytes_and_stay_inside(rotate: bool, operations: list[tuple[bool, int]]) -> None:
     """Random allocations and releases; what cannot be placed has really no gap of that size."""
     space, live = Space("sram", 100, rotate), {}
     for ident, (release, size_B) in enumerate(operations):
@@ -77,9 +75,7 @@ def test_the_older_owners_of_every_byte_are_known(rotate: bool, operations: list
 
 
 @given(st.booleans(), OPERATIONS)
-def test_regions_of_the_past_are_those_that_still_have_a_byte(
-    rotate: bool, operations: list[tuple[bool, int]]
-) -> None:
+def test_regions_of_the_past_are_those_that_still_have_a_byte(rotate: bool, operations: list[tuple[bool, int]]) -> None:
     """However many others overwrote the rest: else blocks of a model that are alike would never leave the same state."""
     space, live, owner = Space("sram", 64, rotate), list[int](), dict[int, int]()
     for ident, (release, size_B) in enumerate(operations):

@@ -160,9 +160,7 @@ def bits(name: str) -> int:
 @pytest.mark.parametrize("request_", [*PLAIN, "int4xint8", "int4xint16", "fp8_e4m3fnxfp8_e5m2", "int2xfp4"])
 def test_emulation_takes_the_narrowest_format_that_holds_both(name: str, request_: str) -> None:
     known = supported(chip(name))
-    fitting = [
-        each for each in known if all(holds(a, b) for a, b in zip(pair(each), pair(request_), strict=True))
-    ]
+    fitting = [each for each in known if all(holds(a, b) for a, b in zip(pair(each), pair(request_), strict=True))]
     match = widest_match(known, *pair(request_))
     assert (match in fitting) if fitting else match == ""
     assert all(bits(match) <= bits(each) for each in fitting)
@@ -268,9 +266,7 @@ def only(*formats: str) -> Chip:
         (("fp8_e5m2",), "int8", "int8", ""),
     ],
 )
-def test_quantised_operands_get_a_format_that_takes_them(
-    formats: tuple[str, ...], a: str, b: str, mac: str
-) -> None:
+def test_quantised_operands_get_a_format_that_takes_them(formats: tuple[str, ...], a: str, b: str, mac: str) -> None:
     graph, node = product(a, b)
     state = state_of(graph, only(*formats), formats[0])
     assert multiplies(state, node) == bool(mac)

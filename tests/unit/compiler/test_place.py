@@ -10,9 +10,7 @@ from tests.helpers.pass_graphs import Graphs, chip, compiled, residual_block, st
 
 
 def placed(graph: Graph, chip_name: str, dtype: str) -> list[tuple[str, str, str]]:
-    return [
-        (node.op, node.engine, node.note) for node in compiled(graph, chip_name, dtype, "place").graph.nodes
-    ]
+    return [(node.op, node.engine, node.note) for node in compiled(graph, chip_name, dtype, "place").graph.nodes]
 
 
 def test_matrix_vector_alias_and_host() -> None:
@@ -28,9 +26,7 @@ def test_matrix_vector_alias_and_host() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "engine"), [("tpu-v1", "int8", "host"), ("edu-4x4", "fp32", "matrix")]
-)
+@pytest.mark.parametrize(("name", "dtype", "engine"), [("tpu-v1", "int8", "host"), ("edu-4x4", "fp32", "matrix")])
 def test_products_of_two_activations_need_a_stationary_activation(name: str, dtype: str, engine: str) -> None:
     g = Graphs()
     graph = g.finish(g.matmul(g.input("a", (2, 3)), g.input("b", (3, 4)), "y"))
@@ -49,9 +45,7 @@ def test_a_three_dimensional_convolution_has_no_matrix_form() -> None:
     g = Graphs()
     window = {"kernel_shape": [1] * 3, "strides": [1] * 3, "pads": [0] * 6, "dilations": [1] * 3}
     y = g.op("Conv", [g.input("x", (1, 2, 3, 3, 3)), g.weight("w", (2, 2, 1, 1, 1))], "y", **window, group=1)
-    assert placed(g.finish(y), "edu-4x4", "fp32") == [
-        ("Conv", "host", "Conv: has no form as a matrix product")
-    ]
+    assert placed(g.finish(y), "edu-4x4", "fp32") == [("Conv", "host", "Conv: has no form as a matrix product")]
 
 
 def test_without_a_matrix_unit_everything_is_on_the_host() -> None:
@@ -72,9 +66,7 @@ def test_an_op_of_the_host_only() -> None:
 def test_whole_numbers_and_flags_are_for_the_host() -> None:
     g = Graphs()
     graph = g.finish(g.op("Cast", [g.input("x", (2, 2))], "y", to="int64"))
-    assert placed(graph, "edu-4x4", "fp32") == [
-        ("Cast", "host", "Cast: the vector unit has no int64 numbers")
-    ]
+    assert placed(graph, "edu-4x4", "fp32") == [("Cast", "host", "Cast: the vector unit has no int64 numbers")]
 
 
 @pytest.mark.parametrize(
@@ -118,11 +110,7 @@ def test_the_bias_of_a_matrix_node_never_goes_to_the_host() -> None:
 
 def test_an_even_routing_that_time_rests_on_is_told() -> None:
     """8 tokens choose 2 of 4 experts each: 4 rows for each expert, in each of the 3 products of 2 layers."""
-    told = [
-        note
-        for note in compiled(load_model("moe?seq=8"), "edu-mixed", "fp16", "place").notes
-        if "rout" in note
-    ]
+    told = [note for note in compiled(load_model("moe?seq=8"), "edu-mixed", "fp16", "place").notes if "rout" in note]
     assert told == [
         "route: time, traffic and energy of 6 products are those of an even routing, whatever the values: 4 of 4 experts, "
         "4 rows each"

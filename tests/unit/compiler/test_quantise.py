@@ -103,9 +103,7 @@ def test_a_chip_that_does_all_on_its_vector_unit_equals_the_reference(name: str)
 
 
 @pytest.mark.parametrize("name", [*MODELS, "densenet121", "bert?layers=1,seq=16,hidden=48,heads=4"])
-@pytest.mark.parametrize(
-    ("chip", "dtype"), [("tpu-v1", "int8"), ("edu-4x4", "int8"), ("neuroncore-v2", "bf16")]
-)
+@pytest.mark.parametrize(("chip", "dtype"), [("tpu-v1", "int8"), ("edu-4x4", "int8"), ("neuroncore-v2", "bf16")])
 def test_the_structure_does_not_depend_on_the_values(name: str, chip: str, dtype: str) -> None:
     exact = compiled(load_model(name), chip, dtype, values="exact").graph
     off = compiled(load_model(name), chip, dtype, values="off").graph
@@ -147,9 +145,7 @@ def test_the_error_of_the_small_cnn(dtype: str, least_dB: float) -> None:
 
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("chip", ["tpu-v1", "edu-4x4"])
-@pytest.mark.parametrize(
-    "name", ["block", "lstm?steps=2", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"]
-)
+@pytest.mark.parametrize("name", ["block", "lstm?steps=2", "gpt-prefill?seq=16,hidden=48,heads=4", "squeezenet"])
 def test_the_error_of_residuals_gates_masks_and_concatenations(name: str, chip: str, fuse: bool) -> None:
     model = residual_block() if name == "block" else load_model(name, weights="random:0")
     graph = compiled(model, chip, "int8", fusion="compiled" if fuse else "eager").graph
@@ -186,10 +182,7 @@ def test_weights_and_bias_are_rounded_to_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [
-        ({"y": np.zeros(1)}, ["no input 'y'", "'x' is missing"]),
-        ({"x": np.zeros((2, 4, 8, 7))}, ["[2, 4, 8, 7]"]),
-    ],
+    [({"y": np.zeros(1)}, ["no input 'y'", "'x' is missing"]), ({"x": np.zeros((2, 4, 8, 7))}, ["[2, 4, 8, 7]"])],
 )
 def test_data_for_ranges_that_do_not_fit(data: dict[str, Array], words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
@@ -199,9 +192,7 @@ def test_data_for_ranges_that_do_not_fit(data: dict[str, Array], words: list[str
 
 def test_masks_do_not_set_the_scale() -> None:
     g = Graphs()
-    graph = g.finish(
-        g.op("Add", [g.input("x", (4,)), g.constant("mask", np.array([0, -1e9, 0, -np.inf]))], "y")
-    )
+    graph = g.finish(g.op("Add", [g.input("x", (4,)), g.constant("mask", np.array([0, -1e9, 0, -np.inf]))], "y"))
     x = np.array([1, 2, 3, 4], np.float32)
     assert peaks(graph, Options(ranges_from={"x": x})) == {"x": 4.0, "y": 3.0}
 
@@ -215,9 +206,7 @@ def test_large_values_without_a_gap_do() -> None:
 
 def test_indices_are_drawn_within_their_table() -> None:
     g = Graphs()
-    graph = g.finish(
-        g.op("Gather", [g.weight("table", (3, 2)), g.input("ids", (200,), "int64")], "y", axis=0)
-    )
+    graph = g.finish(g.op("Gather", [g.weight("table", (3, 2)), g.input("ids", (200,), "int64")], "y", axis=0))
     ids = spans_of.synthetic(graph, 0)["ids"]
     assert set(ids) == {0, 1, 2}
 
@@ -292,9 +281,7 @@ def test_half_formats_round_what_is_written_once() -> None:
     floats, graph = (compiled(model, "neuroncore-v2", dtype).graph for dtype in ("fp32", "bf16"))
     dtypes = {name: tensor.dtype for name, tensor in graph.tensors.items()}
     assert {dtypes[name] for name in ("x", "r1", "n2", "y", "c1.weight")} == {"bf16"}
-    assert {dtypes[part.outputs[0]] for node in graph.nodes for part in (node, *node.epilogue)[:-1]} == {
-        "fp32"
-    }
+    assert {dtypes[part.outputs[0]] for node in graph.nodes for part in (node, *node.epilogue)[:-1]} == {"fp32"}
     assert dtypes["c1.bias"] == "fp32"
     assert 30 < sqnr_dB(outputs(floats)["y"], outputs(graph)["y"]) < 60
 
@@ -304,12 +291,7 @@ def test_fp32_is_left_alone() -> None:
     assert structure(compiled(residual_block()).graph) == structure(fused)
 
 
-@given(
-    st.integers(1, 4000),
-    st.sampled_from(sorted(INTEGERS)),
-    st.integers(0, 99),
-    st.sampled_from([0.0, 1.0]),
-)
+@given(st.integers(1, 4000), st.sampled_from(sorted(INTEGERS)), st.integers(0, 99), st.sampled_from([0.0, 1.0]))
 @settings(max_examples=40)
 def test_no_sum_can_leave_int32(k: int, dtype: str, seed: int, spread: float) -> None:
     formats = Operands(dtype, *INTEGERS[dtype], *INTEGERS[dtype])
@@ -323,23 +305,15 @@ def test_no_sum_can_leave_int32(k: int, dtype: str, seed: int, spread: float) ->
 def test_8_bit_weights_use_all_codes() -> None:
     weights = np.random.default_rng(0).standard_normal((512, 4)).astype(np.float32)
     expected = integer.absmax_scale(weights, "int8", 1)
-    np.testing.assert_array_equal(
-        weight_scale(weights, Operands("int8", "int8", "int8", "int8", "int8"), 1), expected
-    )
+    np.testing.assert_array_equal(weight_scale(weights, Operands("int8", "int8", "int8", "int8", "int8"), 1), expected)
 
 
-def golden_graph(
-    values: dict[str, Array], op: str, attrs: dict[str, Any]
-) -> tuple[SimpleNamespace, dict[str, Array]]:
+def golden_graph(values: dict[str, Array], op: str, attrs: dict[str, Any]) -> tuple[SimpleNamespace, dict[str, Array]]:
     """A matrix op on integers, its bias and its requantisation, as ONNX Runtime defines them."""
     rank_axis = 1 if op == "Conv" else values["x"].ndim - 1
     zero = values["w_zp"].reshape(-1, *[1] * (values["w"].ndim - 1)) if op == "Conv" else values["w_zp"]
     main = Node(
-        "m",
-        op,
-        ["x", "w"],
-        ["acc"],
-        {**attrs, "a_zero_point": int(values["x_zp"]), "b_zero_point": zero.astype(int)},
+        "m", op, ["x", "w"], ["acc"], {**attrs, "a_zero_point": int(values["x_zp"]), "b_zero_point": zero.astype(int)}
     )
     last = "acc"
     if values.get("bias", np.empty(0)).size:
@@ -350,9 +324,7 @@ def golden_graph(
                   "dtype": str(values["y"].dtype), "zero_point": int(values["y_zp"])}  # fmt: skip
     main.epilogue.append(Node("r", "Requantize", [last], ["y"], requantize))
     shapes = {"acc": values["acc_int32"], "sum": values["acc_int32"], "y": values["y"], "x": values["x"]}
-    tensors = {
-        name: SimpleNamespace(shape=array.shape, dtype=str(array.dtype)) for name, array in shapes.items()
-    }
+    tensors = {name: SimpleNamespace(shape=array.shape, dtype=str(array.dtype)) for name, array in shapes.items()}
     return SimpleNamespace(nodes=[main], tensors=tensors), {
         name: values[name] for name in ("x", "w", "bias") if name in values
     }

@@ -87,9 +87,7 @@ def test_more_row_tiles_than_any_search_tries_are_said() -> None:
         compile(load_model(f"gemm?M={1 << 28},N=1,K=1"), chip, Options(values="off"))
 
 
-@pytest.mark.parametrize(
-    ("more", "told"), [(0, "accumulators"), (1, "no tiling of 1,048,576 tiles or fewer")]
-)
+@pytest.mark.parametrize(("more", "told"), [(0, "accumulators"), (1, "no tiling of 1,048,576 tiles or fewer")])
 def test_as_many_row_tiles_as_a_search_tries_are_not_too_many(more: int, told: str) -> None:
     """What is missing then is room for four sums."""
     with pytest.raises(Infeasible, match=told):

@@ -128,17 +128,13 @@ def test_values_are_right_in_the_least_that_is_enough() -> None:
 
 def test_the_error_says_what_takes_the_bytes() -> None:
     """In fp32 one word of activations, two tiles of one weight, one sum, two of results."""
-    with pytest.raises(
-        Infeasible, match="activations 4 B \\+ weights 8 B \\+ results 8 B \\+ partial sums 4 B"
-    ):
+    with pytest.raises(Infeasible, match="activations 4 B \\+ weights 8 B \\+ results 8 B \\+ partial sums 4 B"):
         compile(product(), sharing(chip("edu-4x4"), ALL, 20), Options(dtype="fp32"))
 
 
 def test_the_error_says_what_pinned_tiles_take() -> None:
     """One row of 4 words, two tiles of 4 x 4 weights, a row of 4 sums, two of results: fp32 on 4 x 4 PEs."""
-    with pytest.raises(
-        Infeasible, match="activations 16 B \\+ weights 128 B \\+ results 32 B \\+ partial sums 16 B"
-    ):
+    with pytest.raises(Infeasible, match="activations 16 B \\+ weights 128 B \\+ results 32 B \\+ partial sums 16 B"):
         pinned = {"y": {"tn": 4, "tk": 4}}
         compile(product(), sharing(chip("edu-4x4"), ALL, 100), Options(dtype="fp32", pinned=pinned))
 
@@ -146,9 +142,7 @@ def test_the_error_says_what_pinned_tiles_take() -> None:
 def test_a_pin_that_asks_too_much_is_named() -> None:
     """24 words of activations, 24 sums, and twice as many results and two weights: 392 B."""
     with pytest.raises(Infeasible, match="by 1 B or more, or do not pin tm"):
-        compile(
-            product(), sharing(chip("edu-4x4"), ALL, 391), Options(dtype="fp32", pinned={"y": {"tm": 24}})
-        )
+        compile(product(), sharing(chip("edu-4x4"), ALL, 391), Options(dtype="fp32", pinned={"y": {"tm": 24}}))
 
 
 def test_two_small_buffers_are_both_counted() -> None:
@@ -210,9 +204,7 @@ def test_one_buffer_moves_no_more_than_three_of_the_same_bytes() -> None:
     """Each layer of AlexNet; and where tiles can be larger, the convolutions move less."""
     one, split = traffic(alexnet_on(ALL)), traffic(alexnet_on(()))
     assert all(one[layer] <= split[layer] for layer in split)
-    products = [
-        step.name for step in alexnet_on(()).program.steps if step.gemm is not None and step.gemm.conv
-    ]
+    products = [step.name for step in alexnet_on(()).program.steps if step.gemm is not None and step.gemm.conv]
     assert sum(one[layer] for layer in products) < 0.95 * sum(split[layer] for layer in products)
 
 
@@ -256,9 +248,7 @@ def test_slots_of_a_step_lie_behind_those_of_the_step_before(roles: tuple[str, .
 
 
 @pytest.mark.parametrize(("capacity_B", "steps"), [(1800, [6, 10]), (3072, [10])])
-def test_slots_of_a_step_stay_side_by_side_where_there_is_no_room_behind(
-    capacity_B: int, steps: list[int]
-) -> None:
+def test_slots_of_a_step_stay_side_by_side_where_there_is_no_room_behind(capacity_B: int, steps: list[int]) -> None:
     """All of them move to the front, also those that would have fitted; ``steps``: of which the first slot is so."""
     on = sharing(chip("edu-4x4"), ("weights", "partial_sums"), capacity_B)
     found = slots_of_three_products(on)["global"]

@@ -17,13 +17,9 @@ def flights(*overrides: str) -> int:
     """Slots of the streamed tiles of a product whose operands do not fit the chip."""
     chip = load_chip("edu-4x4", ["act_sram.capacity=4 KiB", *overrides])
     program = compile(load_model("gemm?M=256,N=24,K=64"), chip, Options(dtype="int8", values="off"))
-    names = {
-        region.name.rpartition(" ")[0]: 0 for region in program.regions if region.memory.endswith("act_sram")
-    }
+    names = {region.name.rpartition(" ")[0]: 0 for region in program.regions if region.memory.endswith("act_sram")}
     kind = "slot" if "slot" in names else "tiles"
-    return sum(
-        region.name.startswith(f"{kind} ") for region in program.regions if region.memory.endswith("act_sram")
-    )
+    return sum(region.name.startswith(f"{kind} ") for region in program.regions if region.memory.endswith("act_sram"))
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 5])
@@ -59,8 +55,4 @@ def test_the_advice_helps() -> None:
         run(graph, load_chip("edu-4x4", settings), values="off")
     missing = caught.value.needed_B - caught.value.available_B
     assert "raise act_sram.capacity" in str(caught.value) and missing > 0
-    run(
-        graph,
-        load_chip("edu-4x4", [*settings, f"act_sram.capacity={65536 + missing} B"]),
-        values="off",
-    )
+    run(graph, load_chip("edu-4x4", [*settings, f"act_sram.capacity={65536 + missing} B"]), values="off")

@@ -26,9 +26,7 @@ from accelsim.workload.sources.load import load_model
 from tests.helpers.pass_graphs import Graphs, chip, residual_block
 
 
-def built(
-    graph: Graph, dtype: str = "fp16", text: str = "2:4", on: str = "edu-mixed", **options: Any
-) -> Program:
+def built(graph: Graph, dtype: str = "fp16", text: str = "2:4", on: str = "edu-mixed", **options: Any) -> Program:
     return compile(graph.copy(), chip(on), Options(dtype=dtype, sparsity=text, **options))
 
 
@@ -42,31 +40,13 @@ def in_groups(weights: Array, m: int) -> Array:
     return np.asarray(np.count_nonzero(weights.reshape(len(weights), -1, m), axis=2))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("2:4", (2, 4)), ("1:1", (1, 1)), ("4:4", (4, 4)), ("1:16", (1, 16))]
-)
+@pytest.mark.parametrize(("text", "expected"), [("2:4", (2, 4)), ("1:1", (1, 1)), ("4:4", (4, 4)), ("1:16", (1, 16))])
 def test_patterns(text: str, expected: tuple[int, int]) -> None:
     assert pattern(text) == expected
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "5:4",
-        "0:4",
-        "2:0",
-        "2",
-        "2:",
-        ":4",
-        "2:4:8",
-        "-2:4",
-        "2.0:4",
-        "a:b",
-        " 2:4",
-        "²:4",
-        "2:257",
-        "300:400",
-    ],
+    "text", ["5:4", "0:4", "2:0", "2", "2:", ":4", "2:4:8", "-2:4", "2.0:4", "a:b", " 2:4", "²:4", "2:257", "300:400"]
 )
 def test_what_is_no_pattern(text: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -129,10 +109,7 @@ def test_a_pruned_model_and_a_pruned_program_are_the_same(name: str, dtype: str)
     """Batch normalisation is absorbed in between: it scales whole channels, and changes no choice."""
     graph = residual_block() if name == "block" else load_model(name, weights="random:0")
     feeds = synthetic(graph, 1)
-    direct, before = (
-        built(graph, dtype, ranges_from=feeds),
-        built(prune(graph, "2:4"), dtype, ranges_from=feeds),
-    )
+    direct, before = (built(graph, dtype, ranges_from=feeds), built(prune(graph, "2:4"), dtype, ranges_from=feeds))
     one, two = (simulate(program, feeds, "exact", keep=True) for program in (direct, before))
     assert one.ledger == two.ledger
     for output, value in one.outputs.items():
@@ -155,9 +132,7 @@ def test_pruning_a_model_leaves_the_model_alone() -> None:
 def test_layers_without_whole_groups_stay_dense_and_are_named() -> None:
     graph = load_model("cnn", weights="random:0")  # 25 weights per output of the first layer
     program = built(graph)
-    assert (
-        "dense" in note(program) and "conv1" in note(program) and "2 layers are 2:4 sparse" in note(program)
-    )
+    assert "dense" in note(program) and "conv1" in note(program) and "2 layers are 2:4 sparse" in note(program)
     assert np.count_nonzero(program.graph.tensors["conv1.weight"].value()) == 200
     assert program.graph.tensors["conv1.weight"].sparse is None
 
@@ -165,11 +140,7 @@ def test_layers_without_whole_groups_stay_dense_and_are_named() -> None:
 def test_what_the_unit_does_with_them_is_said() -> None:
     graph = residual_block()
     assert "stored compressed, zeros skipped" in note(built(graph, "fp16"))
-    for dtype, text, on in (
-        ("fp32", "2:4", "edu-mixed"),
-        ("fp16", "3:4", "edu-mixed"),
-        ("int8", "2:4", "tpu-v1"),
-    ):
+    for dtype, text, on in (("fp32", "2:4", "edu-mixed"), ("fp16", "3:4", "edu-mixed"), ("int8", "2:4", "tpu-v1")):
         program = built(graph, dtype, text, on)
         assert "like any other weight" in note(program)
         assert all(tensor.sparse is None for tensor in program.graph.tensors.values())
@@ -203,9 +174,7 @@ def test_weights_that_two_layers_share_are_stored_once() -> None:
     w = g.weight("w", (8, 8))
     graph = g.finish(g.matmul(g.matmul(g.input("x", (3, 8)), w, "a"), w, "b"))
     for dtype in ("int8", "fp16"):
-        dense, sparse = (
-            sum(t.nbytes for t in built(graph, dtype, text).graph.constants()) for text in ("", "2:4")
-        )
+        dense, sparse = (sum(t.nbytes for t in built(graph, dtype, text).graph.constants()) for text in ("", "2:4"))
         assert sparse < dense
 
 

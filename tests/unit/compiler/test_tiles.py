@@ -29,28 +29,19 @@ from accelsim.workload.ops.base import Conv, Gemm
 
 SIZES = st.integers(1, 9)
 GEMMS = st.builds(lambda g, m, n, k: Gemm(g, m, n, k, "a", "b"), st.integers(1, 3), SIZES, SIZES, SIZES)
-MAPPINGS = st.builds(
-    Mapping, st.sampled_from(ORDERS), SIZES, SIZES, SIZES, st.integers(1, 3), a_whole_k=st.booleans()
-)
+MAPPINGS = st.builds(Mapping, st.sampled_from(ORDERS), SIZES, SIZES, SIZES, st.integers(1, 3), a_whole_k=st.booleans())
 
 
 def within(mapping: Mapping, gemm: Gemm) -> Mapping:
     """No tile beyond the product."""
-    return replace(
-        mapping, tm=min(mapping.tm, gemm.M), tn=min(mapping.tn, gemm.N), tk=min(mapping.tk, gemm.K)
-    )
+    return replace(mapping, tm=min(mapping.tm, gemm.M), tn=min(mapping.tn, gemm.N), tk=min(mapping.tk, gemm.K))
 
 
 @given(GEMMS, MAPPINGS)
 def test_the_tiles_cover_every_mac_once(gemm: Gemm, mapping: Mapping) -> None:
     seen: Counter[tuple[int, int, int, int]] = Counter()
     for tile, _, _ in loop(whole(gemm), mapping):
-        ranges = (
-            range(tile.g0, tile.g1),
-            range(tile.m0, tile.m1),
-            range(tile.n0, tile.n1),
-            range(tile.k0, tile.k1),
-        )
+        ranges = (range(tile.g0, tile.g1), range(tile.m0, tile.m1), range(tile.n0, tile.n1), range(tile.k0, tile.k1))
         seen.update((g, m, n, k) for g in ranges[0] for m in ranges[1] for n in ranges[2] for k in ranges[3])
     assert len(seen) == gemm.macs and set(seen.values()) == {1}
 

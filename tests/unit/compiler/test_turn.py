@@ -19,12 +19,8 @@ def turned_operands(batch: int = 0) -> Graph:
     front = (batch,) if batch else ()
     a, b, c = (g.input(name, (*front, 12, 12)) for name in "abc")
     perm = [*range(len(front)), len(front) + 1, len(front)]
-    left = g.op(
-        "MatMul", [g.op("Transpose", [a], "a.t", perm=perm), b], "left", a_zero_point=0, b_zero_point=0
-    )
-    right = g.op(
-        "MatMul", [left, g.op("Transpose", [c], "c.t", perm=perm)], "right", a_zero_point=0, b_zero_point=0
-    )
+    left = g.op("MatMul", [g.op("Transpose", [a], "a.t", perm=perm), b], "left", a_zero_point=0, b_zero_point=0)
+    right = g.op("MatMul", [left, g.op("Transpose", [c], "c.t", perm=perm)], "right", a_zero_point=0, b_zero_point=0)
     return g.finish(right)
 
 

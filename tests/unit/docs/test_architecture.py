@@ -28,9 +28,7 @@ FILES = {_name(path): path for path in sorted((ROOT / "accelsim").rglob("*.py"))
 def _of_types(tree: ast.AST) -> set[int]:
     """Nodes that only the type checker sees."""
     blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-    seen = [
-        block for block in blocks if isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
-    ]
+    seen = [block for block in blocks if isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"]
     return {id(node) for block in seen for each in block.body for node in ast.walk(each)}
 
 
@@ -72,9 +70,7 @@ def _packages() -> dict[str, set[str]]:
 
 def test_imports_are_those_of_the_table(packages: Mapping[str, set[str]]) -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| `(\w+)` \| .* \|(.*)\|$", text[text.index("| package |") :].split("\n\n")[0], re.M
-    )
+    rows = re.findall(r"^\| `(\w+)` \| .* \|(.*)\|$", text[text.index("| package |") :].split("\n\n")[0], re.M)
     allowed = {name: set(re.findall(r"`(\w+)`", others)) for name, others in rows}
     everything = list(allowed)
     for index, name in enumerate(everything):

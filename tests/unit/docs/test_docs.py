@@ -69,9 +69,7 @@ def runs(paths: Sequence[Path]) -> list[Any]:
     compiled."""
     return [
         pytest.param(
-            path,
-            id=path.name,
-            marks=pytest.mark.xdist_group("compiled" if path.name in LONG else f"shows {path.name}"),
+            path, id=path.name, marks=pytest.mark.xdist_group("compiled" if path.name in LONG else f"shows {path.name}")
         )
         for path in paths
     ]
@@ -183,9 +181,7 @@ def test_named_symbols_exist(path: Path) -> None:
                if code.startswith("accelsim/") and code.endswith(".py") and (ROOT / code).exists()}  # fmt: skip
     everything = "\n".join(sources.values())
     for name in codes(prose(path)):
-        if (
-            path.name == "spec-reference.md"
-        ):  # made from the models; in capitals are fields there, tRCD's neighbours
+        if path.name == "spec-reference.md":  # made from the models; in capitals are fields there, tRCD's neighbours
             return
         if sources and re.fullmatch(r"_?[A-Z]{2,}(_[A-Z]+)*", name) and not name.startswith("ACCELSIM_"):
             assert name in everything, f"{path.name} mentions {name}"
@@ -203,10 +199,7 @@ def test_every_picture_has_a_program() -> None:
     assert made == {path.name for path in (ROOT / "docs" / "img").iterdir()}
 
 
-SHORTER: dict[str, dict[str, Any]] = {
-    "qat": {"SEEDS": (0,), "STEPS": 5, "TUNING": 5},
-    "training": {"STEPS": 20},
-}
+SHORTER: dict[str, dict[str, Any]] = {"qat": {"SEEDS": (0,), "STEPS": 5, "TUNING": 5}, "training": {"STEPS": 20}}
 """Programs that train for long: what they are told here instead. Their pictures then look different."""
 
 
@@ -226,9 +219,7 @@ def test_pictures_are_drawn_again(path: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_index_names_every_page() -> None:
     index = page("README.md")
-    assert all(
-        path.name in index for path in PAGES if path.parent == ROOT / "docs" and path.name != "README.md"
-    )
+    assert all(path.name in index for path in PAGES if path.parent == ROOT / "docs" and path.name != "README.md")
 
 
 def test_passes_are_listed_in_order() -> None:
@@ -275,11 +266,7 @@ def test_every_key_of_the_record_of_a_run_is_explained(run: accelsim.Run) -> Non
 def test_every_section_of_the_page_is_explained(run: accelsim.Run) -> None:
     data = page_data(run, layers(run), facts_of(run, []))
     written = html([Entry(data, packed(data))])
-    rows = {
-        cell
-        for row in table(page("reading-the-output.md"), "| section | holds")
-        for cell in row[0].split(", ")
-    }
+    rows = {cell for row in table(page("reading-the-output.md"), "| section | holds") for cell in row[0].split(", ")}
     assert set(re.findall(r"<h2>(.*?)</h2>", written)) <= rows
 
 
@@ -322,9 +309,7 @@ def test_every_reason_is_explained() -> None:
     head = "| key | in words"
     texts = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
     found = {
-        name: [(row[0].strip("`"), row[1]) for row in table(text, head)]
-        for name, text in texts.items()
-        if head in text
+        name: [(row[0].strip("`"), row[1]) for row in table(text, head)] for name, text in texts.items() if head in text
     }
     assert dict(entry for entries in found.values() for entry in entries) == {**KEYS, HIDDEN: HIDDEN}
     common = found["reading-the-output.md"]
@@ -347,9 +332,7 @@ def test_fetches_are_those_of_the_table(order: str) -> None:
                 accelsim.run("gemm?M=16,N=16,K=16", on="edu-4x4", dtype="fp32", values="off", mapping=mapping)
             continue
         run = accelsim.run("gemm?M=16,N=16,K=16", on="edu-4x4", dtype="fp32", values="off", mapping=mapping)
-        read = {
-            row.tensor: row.count for row in run.ledger if (row.component, row.action) == ("dram", "read")
-        }
+        read = {row.tensor: row.count for row in run.ledger if (row.component, row.action) == ("dram", "read")}
         times = {"4 times": 4, "once": 1}
         assert read == {"a": times[a] * 16 * 16 * 4, "b": times[b] * 16 * 16 * 4}
 
@@ -389,9 +372,7 @@ COUNTED: dict[str, Callable[[], int]] = {
     r"(\d+) lessons, from": lambda: len(lessons()),
     r"# (\d+) chips:": lambda: len(names("chips")),
     r"\| (\d+) GPUs from": lambda: len(_gpus()),
-    r"from K80 to B200, (\d+) of them calibrated": lambda: sum(
-        chip.calibration is not None for chip in _gpus()
-    ),
+    r"from K80 to B200, (\d+) of them calibrated": lambda: sum(chip.calibration is not None for chip in _gpus()),
     r"one of (\d+) number formats": lambda: len(FORMATS),
     r"there are (\d+) engine types": lambda: len(ENGINES),
     r"is one of (\w+) that the command makes": lambda: len(PLOTS),

@@ -42,9 +42,7 @@ def package(path: Path) -> str:
 def riddles(path: Path) -> list[str]:
     """First lines of the docstrings of a file that open with a genitive or a relative clause."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [
-        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)
-    ]
+    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
     texts = [ast.get_docstring(node) or "" for node in nodes]
     return [text.splitlines()[0] for text in texts if OPENING.match(text)]
 

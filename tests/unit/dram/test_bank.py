@@ -206,8 +206,7 @@ def test_commands_take_turns_on_the_bus() -> None:
     """The RD of the first would go with the ACT of the fifth: tRCD = 17 = tFAW + 1."""
     bursts = [f"r0 g{i}" for i in range(5)]
     free, taken = (
-        go(replace(made(groups=8, act_clocks=clocks), windows=((4, 17),)), *bursts, injection=8)
-        for clocks in (0, 1)
+        go(replace(made(groups=8, act_clocks=clocks), windows=((4, 17),)), *bursts, injection=8) for clocks in (0, 1)
     )
     assert issued(free, Command.ACT) == [1, 5, 9, 13, 18]
     assert issued(free, Command.RD)[0] == 18

@@ -17,11 +17,7 @@ def test_counts_out_of_range(more: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("addresses", "writes"),
-    [
-        (np.zeros((2, 2), np.int64), False),
-        (np.zeros(3, np.int64), np.zeros(2, bool)),
-        (np.array([64.5]), False),
-    ],
+    [(np.zeros((2, 2), np.int64), False), (np.zeros(3, np.int64), np.zeros(2, bool)), (np.array([64.5]), False)],
 )
 def test_shapes_that_do_not_fit(addresses: Any, writes: Any) -> None:
     with pytest.raises(UsageError, match="expected integers"):

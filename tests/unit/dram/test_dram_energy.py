@@ -70,11 +70,7 @@ def of_currents(one: Currents, clock_s: float) -> CommandEnergy:
 
 
 def device(
-    channels: int = 1,
-    ranks: int = 1,
-    access_B: int = 64,
-    clock_fs: int = 1_000_000,
-    table: CommandEnergy | None = None,
+    channels: int = 1, ranks: int = 1, access_B: int = 64, clock_fs: int = 1_000_000, table: CommandEnergy | None = None
 ) -> Device:
     geometry = Geometry(channels, ranks, 4, 4, 65536, 128, access_B)
     return Device("name", "DDR4", geometry, Controller("ro"), clock_fs, 4, {}, (), energy=table)
@@ -93,9 +89,7 @@ def test_energies_are_those_of_dramsim3(row: dict[str, str]) -> None:
     table = of_currents(CURRENTS[row["config"].partition("@")[0]], clock_fs * 1e-15)
     one = device(int(row["channels"]), int(row["ranks"]), int(row["access_bytes"]), clock_fs, table)
     open_clocks = round(float(row["active_standby_energy_pJ"]) * 1e-12 / (table.open_W * clock_fs * 1e-15))
-    counts = dict.fromkeys(COUNTS, 0) | {
-        name: int(row[f"num_{name}"]) for name in ("act", "pre", "rd", "wr", "ref")
-    }
+    counts = dict.fromkeys(COUNTS, 0) | {name: int(row[f"num_{name}"]) for name in ("act", "pre", "rd", "wr", "ref")}
     found = energy(Served(0, int(row["cycles"]), counts, open_clocks, 0), one)
     for part, column in ENERGY_COLUMNS.items():
         assert found.parts_J[part] * 1e12 == pytest.approx(float(row[column]), rel=1e-6, abs=0.1)
@@ -114,13 +108,7 @@ TABLE = CommandEnergy(1e-9, 2e-9, 3e-9, 4e-7, 5e-8, 0.5, 0.25, 6e-10, 7e-10)
 WHOLE = st.integers(0, 1 << 30)
 
 
-@given(
-    st.fixed_dictionaries(dict.fromkeys(COUNTS, WHOLE)),
-    WHOLE,
-    st.integers(1, 8),
-    st.integers(1, 4),
-    st.data(),
-)
+@given(st.fixed_dictionaries(dict.fromkeys(COUNTS, WHOLE)), WHOLE, st.integers(1, 8), st.integers(1, 4), st.data())
 def test_parts_add_up_and_nothing_is_negative(
     counts: dict[str, int], elapsed: int, channels: int, ranks: int, data: st.DataObject
 ) -> None:

@@ -44,21 +44,13 @@ def test_mop4_hurts_tiles_on_one_rank() -> None:
         for mapping in lessons.MAPPINGS.values()
     }
     assert hits["MOP4CLXOR"] < 0.1 * hits["rochrababgco"]
-    two = replay(
-        lessons.DDR4, "tile3", limit=ACCESSES, overrides=["organisation.ranks=2"], mapping="MOP4CLXOR"
-    )
+    two = replay(lessons.DDR4, "tile3", limit=ACCESSES, overrides=["organisation.ranks=2"], mapping="MOP4CLXOR")
     assert two.bandwidth_Bps * 1e-9 == pytest.approx(21, abs=1)
 
 
 def test_ddr5_writes_fall_to_a_third() -> None:
-    assert (
-        0.3
-        < ratio("ddr5-writes", (lessons.COLUMN_LOWEST, "seq_write"), (lessons.COLUMN_LOWEST, "seq_read"))
-        < 0.38
-    )
-    assert (
-        ratio("ddr5-writes", (lessons.GROUP_LOWEST, "seq_write"), (lessons.GROUP_LOWEST, "seq_read")) > 0.95
-    )
+    assert 0.3 < ratio("ddr5-writes", (lessons.COLUMN_LOWEST, "seq_write"), (lessons.COLUMN_LOWEST, "seq_read")) < 0.38
+    assert ratio("ddr5-writes", (lessons.GROUP_LOWEST, "seq_write"), (lessons.GROUP_LOWEST, "seq_read")) > 0.95
 
 
 def test_closed_page_on_a_stream() -> None:
@@ -91,9 +83,7 @@ def test_background_dominates_where_little_moves() -> None:
 
 @pytest.mark.parametrize("name", lessons.CONFLICT_OF)
 def test_conflict_takes_a_row_cycle(name: str) -> None:
-    assert ratio("conflict", (name, lessons.PER_ACCESS), (name, lessons.EXPECTED)) == pytest.approx(
-        1, abs=0.02
-    )
+    assert ratio("conflict", (name, lessons.PER_ACCESS), (name, lessons.EXPECTED)) == pytest.approx(1, abs=0.02)
 
 
 def test_gddr_needs_the_window_of_32() -> None:

@@ -48,8 +48,7 @@ PRESETS = {
 """Every configuration of the golden runs -> its preset."""
 
 ROWS = {
-    (row["simulator"], row["config"]): row
-    for row in csv.DictReader(GOLDEN.read_text(encoding="utf-8").splitlines())
+    (row["simulator"], row["config"]): row for row in csv.DictReader(GOLDEN.read_text(encoding="utf-8").splitlines())
 }
 
 
@@ -129,9 +128,7 @@ def test_every_place_is_hit_exactly_once(drawn: tuple[str, Geometry]) -> None:
 
 
 @given(mappings(), st.integers(0, 2**40), st.integers(0, 31))
-def test_bytes_of_a_burst_lie_together_and_addresses_wrap(
-    drawn: tuple[str, Geometry], address: int, byte: int
-) -> None:
+def test_bytes_of_a_burst_lie_together_and_addresses_wrap(drawn: tuple[str, Geometry], address: int, byte: int) -> None:
     text, geometry = drawn
     made = decoder(text, geometry)
     first = address // geometry.access_B * geometry.access_B
@@ -283,9 +280,7 @@ def test_rows_on_top_may_be_any_number() -> None:
 FIVE_STACKS = Geometry(channels=80, ranks=1, groups=4, banks=4, rows=32768, columns=32, access_B=32)
 
 
-@given(
-    st.lists(st.integers(0, FIVE_STACKS.capacity_B // 32 - 1), min_size=1, max_size=50), st.integers(2, 100)
-)
+@given(st.lists(st.integers(0, FIVE_STACKS.capacity_B // 32 - 1), min_size=1, max_size=50), st.integers(2, 100))
 def test_any_number_of_channels_takes_blocks_in_turn(bursts: list[int], channels: int) -> None:
     geometry = replace(FIVE_STACKS, channels=channels)
     mapping = decoder("rorabacobg:ch@256B", geometry)

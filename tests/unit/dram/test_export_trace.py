@@ -168,9 +168,7 @@ def test_refusals_say_what_is_missing(tmp_path: Path) -> None:
     assert "expected --on DRAM" in refusal("seq_read", "--format", "dramsim3")
     assert "expected --on DRAM" in refusal(text, "--format", "drampower")
     assert "no format 'drampwr'" in refusal(text, "--format", "drampwr")
-    assert "its directory does not exist" in refusal(
-        text, "--format", "dramsim3", "--out", tmp_path / "x" / "y"
-    )
+    assert "its directory does not exist" in refusal(text, "--format", "dramsim3", "--out", tmp_path / "x" / "y")
 
 
 @pytest.mark.parametrize("kind", NAMED)
@@ -213,9 +211,7 @@ def test_commands_of_a_trace_on_a_real_memory(tmp_path: Path) -> None:
             assert rows[bank] == row
             seen[(*bank, row, name == "WR")] += 1
     assert seen == wanted
-    assert [names[name] for name in ("ACT", "RD", "WR")] == [
-        found.counts[name] for name in ("act", "rd", "wr")
-    ]
+    assert [names[name] for name in ("ACT", "RD", "WR")] == [found.counts[name] for name in ("act", "rd", "wr")]
     assert (names["END"], before) == (1, found.end)
 
 

@@ -72,8 +72,7 @@ def test_a_window_of_one_serves_a_ping_pong_row_by_row_and_a_wider_one_gathers_i
     row = dev.geometry.row_B * dev.geometry.banks_per_rank * dev.geometry.ranks
     addresses = (np.arange(4096) % 2) * row + (np.arange(4096) // 2 % 128) * 64
     narrow, wide = (
-        Pattern(replace(dev, controller=replace(dev.controller, window=window))).serve(addresses)
-        for window in (1, 32)
+        Pattern(replace(dev, controller=replace(dev.controller, window=window))).serve(addresses) for window in (1, 32)
     )
     assert narrow.counts["conflicts"] == 4095
     assert wide.counts["act"] <= 4096 / 32 * 2
@@ -87,9 +86,7 @@ def test_the_cap_closes_a_row_only_while_another_is_wanted() -> None:
     acts = {}
     for policy in ("open", "capped"):
         chosen = replace(dev, controller=replace(dev.controller, page_policy=policy, cap=4))
-        acts[policy] = [
-            Pattern(chosen).serve(each).counts["act"] for each in (ping_pong, np.arange(4096) * 64)
-        ]
+        acts[policy] = [Pattern(chosen).serve(each).counts["act"] for each in (ping_pong, np.arange(4096) * 64)]
     assert acts["capped"][0] == pytest.approx(4096 / 4, rel=0.15)
     assert acts["open"][0] < acts["capped"][0] / 3
     assert acts["capped"][1] == acts["open"][1]
@@ -122,9 +119,7 @@ def test_refresh_takes_its_share_of_the_time_and_closes_rows() -> None:
 
 def test_refresh_bank_by_bank_costs_less() -> None:
     addresses = made("seq_read", 32).addresses
-    one, all_ = (
-        Pattern(memory("hbm2-2000", refresh=kind)).serve(addresses) for kind in ("per_bank", "all_bank")
-    )
+    one, all_ = (Pattern(memory("hbm2-2000", refresh=kind)).serve(addresses) for kind in ("per_bank", "all_bank"))
     assert one.end < all_.end
     assert one.counts["refpb"] > 0 == one.counts["ref"]
 

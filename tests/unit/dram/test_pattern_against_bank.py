@@ -16,16 +16,7 @@ from accelsim.types import Array
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts
 
-MEMORIES = (
-    "ddr3-1600",
-    "ddr4-2400",
-    "ddr5-4800",
-    "lpddr4-2400",
-    "gddr6-14000",
-    "hbm1-1000",
-    "hbm2-2000",
-    "hbm3-6400",
-)
+MEMORIES = ("ddr3-1600", "ddr4-2400", "ddr5-4800", "lpddr4-2400", "gddr6-14000", "hbm1-1000", "hbm2-2000", "hbm3-6400")
 CASES = 200
 
 
@@ -65,9 +56,7 @@ def test_most_of_them_take_as_long() -> None:
         planned, scheduled = Pattern(dev).serve(*asked), Bank(dev).serve(*asked)
         ratios.append(planned.end / scheduled.end)
         found = planned.counts
-        assert (
-            found["hits"] + found["misses"] + found["conflicts"] == len(asked[0]) and min(found.values()) >= 0
-        )
+        assert found["hits"] + found["misses"] + found["conflicts"] == len(asked[0]) and min(found.values()) >= 0
     assert abs(float(np.median(ratios)) - 1) < 0.03
     assert np.mean(np.abs(np.array(ratios) - 1) < 0.15) > 0.85
     assert min(ratios) > 0.6 and max(ratios) < 1.7

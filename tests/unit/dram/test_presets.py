@@ -162,9 +162,7 @@ def test_best_case_stream_reaches_the_peak(name: str) -> None:
     turn, channel = np.divmod(np.arange(each * geometry.channels), geometry.channels)
     zero = np.zeros_like(turn)
     column, group = turn // geometry.groups % geometry.columns, turn % geometry.groups
-    addresses = decoder(made.controller.mapping, geometry).encode(
-        Place(channel, zero, group, zero, zero, column)
-    )
+    addresses = decoder(made.controller.mapping, geometry).encode(Place(channel, zero, group, zero, zero, column))
     writes = np.zeros(len(addresses), bool)
     served = serve(made, addresses, writes, injection=geometry.channels)
     needed = each * max(made.burst, made.timing["tCCD_S"])

@@ -64,9 +64,7 @@ def test_generator_jumps_as_far_as_it_steps(count: int, seed: int) -> None:
 
 
 def test_only_the_chase_waits_for_each_access() -> None:
-    assert {name: pattern.outstanding for name, pattern in NAMED.items() if pattern.outstanding} == {
-        "chase": 1
-    }
+    assert {name: pattern.outstanding for name, pattern in NAMED.items() if pattern.outstanding} == {"chase": 1}
     assert all(pattern.what for pattern in NAMED.values())
 
 
@@ -101,8 +99,7 @@ def test_forms_without_clocks(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["0x1000 READ 3\n0x2000 WRITE 3\n", "R 4096 3\nW 8192 3\n", "clock,address,op\n3,4096,r\n3,8192,w\n"],
+    "text", ["0x1000 READ 3\n0x2000 WRITE 3\n", "R 4096 3\nW 8192 3\n", "clock,address,op\n3,4096,r\n3,8192,w\n"]
 )
 def test_forms_with_clocks(tmp_path: Path, text: str) -> None:
     trace = read_trace(lines(tmp_path / "a.csv", text))
@@ -184,9 +181,7 @@ def test_missing_file_and_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_plain_archive(tmp_path: Path) -> None:
-    np.savez(
-        tmp_path / "a.npz", address=np.array([64, 0]), write=np.array([True, False]), at=np.array([1, 2])
-    )
+    np.savez(tmp_path / "a.npz", address=np.array([64, 0]), write=np.array([True, False]), at=np.array([1, 2]))
     trace = read_trace(tmp_path / "a.npz")
     assert trace.addresses.tolist() == [64, 0]
     assert trace.writes.tolist() == [True, False]
@@ -227,10 +222,7 @@ def test_directory_with_one_archive(tmp_path: Path) -> None:
 
 
 def test_archive_with_wrong_arrays_names_them_all(tmp_path: Path) -> None:
-    np.savez(
-        tmp_path / "a.npz",
-        **{"x.address": np.zeros(3), "x.write": np.zeros(2, bool), "y.adress": np.zeros(1)},
-    )
+    np.savez(tmp_path / "a.npz", **{"x.address": np.zeros(3), "x.write": np.zeros(2, bool), "y.adress": np.zeros(1)})
     with pytest.raises(ModelError) as error:
         read_saved(tmp_path / "a.npz")
     text = str(error.value)
@@ -253,9 +245,7 @@ def test_archive_with_wrong_arrays_names_them_all(tmp_path: Path) -> None:
         ({"address": np.array(["a", "b"])}, "array 'm.address' is <U1 of 1 dimensions"),
     ],
 )  # fmt: skip
-def test_a_saved_trace_is_checked_as_a_text_is(
-    tmp_path: Path, change: dict[str, np.ndarray], told: str
-) -> None:
+def test_a_saved_trace_is_checked_as_a_text_is(tmp_path: Path, change: dict[str, np.ndarray], told: str) -> None:
     good = {"address": np.array([0, 64]), "write": np.array([False, True]), "at": np.array([0, 4])}
     np.savez(tmp_path / "a.npz", **{f"m.{name}": array for name, array in (good | change).items()})
     with pytest.raises(ModelError, match=told):

@@ -25,9 +25,7 @@ two types for those who wrote a chip before chips had a table of engines."""
 @pytest.mark.parametrize("name", COMPUTING)
 def test_no_file_of_the_product_names_a_type(name: str) -> None:
     word = re.compile(rf"\"{name}\"|accelsim\.engines\.{name}\b|\b{name.title().replace('_', '')}\b")
-    found = {
-        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if word.search(path.read_text())
-    }
+    found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if word.search(path.read_text())}
     outside = {path for path in found if Path(path).parts[0] not in ("engines", "lessons")}
     assert outside <= ABOUT_ONE.get(name, set())
     within = {Path(path).parts[1] for path in found if path.startswith("engines/")}

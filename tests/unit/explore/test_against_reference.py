@@ -31,9 +31,7 @@ def test_a_run_holds(model: str, chip: str, dtype: str) -> None:
     verdict = check_run(run, job.graph)
     assert verdict.holds, verdict.wrong
     assert set(job.graph.outputs) <= {row.tensor for row in verdict.rows}
-    assert len(verdict.rows) + len(verdict.alone) == len(
-        set(run.tensors) | set(run.outputs) - set(job.graph.inputs)
-    )
+    assert len(verdict.rows) + len(verdict.alone) == len(set(run.tensors) | set(run.outputs) - set(job.graph.inputs))
     integers = {name for name, value in run.tensors.items() if value.dtype.kind in "iu"}
     bounds = {row.tensor: row.bound for row in verdict.rows}
     assert all(bounds[name] == 0 for name in integers & set(bounds))
@@ -41,9 +39,7 @@ def test_a_run_holds(model: str, chip: str, dtype: str) -> None:
     assert all(20 < value < 120 for value in verdict.sqnr_dB.values())
 
 
-@pytest.mark.parametrize(
-    ("chip", "dtype"), [("tpu-v1", "int8"), ("edu-4x4", "fp32"), ("neuroncore-v2", "bf16")]
-)
+@pytest.mark.parametrize(("chip", "dtype"), [("tpu-v1", "int8"), ("edu-4x4", "fp32"), ("neuroncore-v2", "bf16")])
 def test_one_wrong_element_is_found(chip: str, dtype: str) -> None:
     job, run = checked("cnn", chip, dtype)
     value = run.tensors["pool2"] = run.tensors["pool2"].copy()

@@ -76,14 +76,10 @@ def test_a_token_that_goes_to_another_expert_by_a_rounding_is_not_called_wrong(s
     assert verdict.holds
     told = {choice.tensor: choice for choice in verdict.choices}
     assert set(told) <= {"l0.experts", "l1.experts"} and (told or seed == 2)
-    assert all(
-        choice.op == "TopKGating" and choice.differing < choice.total == 64 for choice in told.values()
-    )
+    assert all(choice.op == "TopKGating" and choice.differing < choice.total == 64 for choice in told.values())
     experts = result.tensors["l0.experts"].copy()
     experts[..., 0] = (experts[..., 0] + 1) % 4
-    assert "l0.experts" in [
-        row.tensor for row in check_run(spoilt(result, "l0.experts", experts), graph).wrong
-    ]
+    assert "l0.experts" in [row.tensor for row in check_run(spoilt(result, "l0.experts", experts), graph).wrong]
     gates = result.tensors["l0.gates"] * np.float32(1.5)
     assert "l0.gates" in [row.tensor for row in check_run(spoilt(result, "l0.gates", gates), graph).wrong]
 
@@ -134,9 +130,7 @@ def test_samples_at_computed_places_are_judged_by_their_own_operands(wrong: bool
     rng, b = np.random.default_rng(2), Builder("samples")
     image, places = b.input("image", (1, 2, 96, 96)), b.input("places", (1, 20, 4, 8))
     grid = b.op("Tanh", [b.matmul(places, b.constant("w", rng.standard_normal((8, 2))), "raw")], "grid")
-    graph = b.finish(
-        b.op("GridSample", [image, grid], "y", mode="linear", padding_mode="zeros", align_corners=0)
-    )
+    graph = b.finish(b.op("GridSample", [image, grid], "y", mode="linear", padding_mode="zeros", align_corners=0))
     feeds = {"image": 10 * rng.choice([-1, 1], (1, 2, 96, 96)).astype(np.float32),
              "places": rng.standard_normal((1, 20, 4, 8)).astype(np.float32)}  # fmt: skip
     result = run(graph, CHIP, dtype="bf16", inputs=feeds, keep=True)

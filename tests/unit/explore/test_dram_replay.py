@@ -44,8 +44,7 @@ def test_unloaded_read_is_that_of_the_device() -> None:
 
 def test_simpler_models_are_never_slower() -> None:
     times = {
-        name: replay("ddr4-3200", "seq_read", name, limit=ACCESSES).seconds
-        for name in ("ideal", "bandwidth", "bank")
+        name: replay("ddr4-3200", "seq_read", name, limit=ACCESSES).seconds for name in ("ideal", "bandwidth", "bank")
     }
     assert 0 == times["ideal"] < times["bandwidth"] < times["bank"]
 

@@ -71,9 +71,7 @@ def test_they_add_up_with_every_page_policy(policy: str) -> None:
         ("ddr3-1600", "seq_read", {}, "refresh", 0.02),
     ],
 )
-def test_the_worst_reason(
-    name: str, trace: str, controller: dict[str, str], reason: str, least: float
-) -> None:
+def test_the_worst_reason(name: str, trace: str, controller: dict[str, str], reason: str, least: float) -> None:
     found = told(name, trace, **controller)
     assert found.worst == reason
     assert found.share(reason) >= least

@@ -74,14 +74,7 @@ def test_what_lies_on_lines_is_near_to_all_calls_simulated(chip: str, simulated:
 
 def test_the_line_between_two_calls() -> None:
     calls = tuple(Call(past, seconds, 1.0, {}, 0.0) for past, seconds in ((4, 10.0), (8, 18.0), (9, 30.0)))
-    assert [_between(calls, past, lambda call: call.seconds) for past in range(4, 10)] == [
-        10,
-        12,
-        14,
-        16,
-        18,
-        30,
-    ]
+    assert [_between(calls, past, lambda call: call.seconds) for past in range(4, 10)] == [10, 12, 14, 16, 18, 30]
 
 
 def test_several_cores_and_sequences_count_together() -> None:
@@ -94,11 +87,7 @@ def test_several_cores_and_sequences_count_together() -> None:
 def test_one_token_is_the_prefill_alone() -> None:
     found = accelsim.generate(f"{SMALL},prompt=3", "neuroncore-v2", values="off")
     assert found.new == 1 and not found.calls
-    assert (
-        found.tokens_per_s is None
-        and found.energy_per_token_J is None
-        and found.total_s == found.prefill.seconds
-    )
+    assert found.tokens_per_s is None and found.energy_per_token_J is None and found.total_s == found.prefill.seconds
 
 
 def test_the_command_prints_what_the_function_gives() -> None:
@@ -107,22 +96,11 @@ def test_the_command_prints_what_the_function_gives() -> None:
     assert result.exit_code == 0, result.output
     facts = json.loads(result.output)
     found = accelsim.generate(model, "neuroncore-v2", values="off").as_dict()
-    for key in (
-        "time_to_first_token_s",
-        "tokens_per_s",
-        "energy_per_token_J",
-        "calls",
-        "decode_calls_simulated",
-    ):
+    for key in ("time_to_first_token_s", "tokens_per_s", "energy_per_token_J", "calls", "decode_calls_simulated"):
         assert facts[key] == found[key]
     assert facts["prefill"]["latency_s"] == facts["time_to_first_token_s"]
     text = CliRunner().invoke(main, ["run", model, "--on", "neuroncore-v2", "--values", "off"]).output
-    for part in (
-        "time to first token",
-        "tokens/s",
-        "energy per token",
-        "All 2 decode steps were simulated.",
-    ):
+    for part in ("time to first token", "tokens/s", "energy per token", "All 2 decode steps were simulated."):
         assert part in " ".join(text.split())
 
 
@@ -135,30 +113,13 @@ def test_what_cannot_be_asked_of_a_generation_is_told_at_once() -> None:
         load_model(f"{SMALL},prompt=3,new=2")
     with pytest.raises(UsageError, match="new=0"):
         accelsim.generate(f"{SMALL},prompt=3,new=0", "neuroncore-v2")
-    result = CliRunner().invoke(
-        main, ["run", f"{SMALL},prompt=3,past=2", "--on", "edu-4x4", "--check", "--out", "x"]
-    )
+    result = CliRunner().invoke(main, ["run", f"{SMALL},prompt=3,past=2", "--on", "edu-4x4", "--check", "--out", "x"])
     assert result.exit_code == 2
     assert "past=2" in result.output
-    asked = [
-        "run",
-        f"{SMALL},prompt=3,new=2",
-        "--on",
-        "edu-4x4",
-        "--on",
-        "tpu-v1",
-        "--check",
-        "--save-mapping",
-        "x",
-    ]
+    asked = ["run", f"{SMALL},prompt=3,new=2", "--on", "edu-4x4", "--on", "tpu-v1", "--check", "--save-mapping", "x"]
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 2
-    for part in (
-        "--check with prompt",
-        "--save-mapping with prompt",
-        "several --on",
-        "one --on and one value",
-    ):
+    for part in ("--check with prompt", "--save-mapping with prompt", "several --on", "one --on and one value"):
         assert part in result.output
     for call in re.findall(r"'(\w+\?[^']*)'", result.output):  # what it says to do instead can be done
         accelsim.run(call, "edu-4x4", values="off")
@@ -185,9 +146,7 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {"generation.json", "calls.csv", "time_per_token.svg"} <= names
-    assert {
-        f"{part}/{name}" for part in ("prefill", "decode") for name in ("report.html", "summary.json")
-    } <= names
+    assert {f"{part}/{name}" for part in ("prefill", "decode") for name in ("report.html", "summary.json")} <= names
     found = accelsim.generate(model, "neuroncore-v2", values="off")
     facts = json.loads((folder / "generation.json").read_text())
     assert (facts["model"], facts["chip"], facts["total_s"]) == ("llama", "neuroncore-v2", found.total_s)
@@ -203,17 +162,9 @@ def test_the_files_of_a_generation_are_those_of_its_calls(tmp_path: Path) -> Non
     before = {name: (folder / name).read_bytes() for name in names}
     assert CliRunner().invoke(main, asked).exit_code == 0
     assert before == {name: (folder / name).read_bytes() for name in names}
-    assert (
-        CliRunner()
-        .invoke(main, ["compare", *(str(folder / part) for part in ("prefill", "decode"))])
-        .exit_code
-        == 0
-    )
+    assert CliRunner().invoke(main, ["compare", *(str(folder / part) for part in ("prefill", "decode"))]).exit_code == 0
     whole = CliRunner().invoke(main, ["compare", str(folder)])
-    assert (
-        whole.exit_code == 2
-        and f"one of its calls: {folder / 'prefill'} or {folder / 'decode'}" in whole.output
-    )
+    assert whole.exit_code == 2 and f"one of its calls: {folder / 'prefill'} or {folder / 'decode'}" in whole.output
     foreign = tmp_path / "thesis"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("three years")
@@ -242,11 +193,7 @@ def test_one_token_has_no_call_of_decoding_to_report(tmp_path: Path) -> None:
 
 def test_on_a_gpu_both_calls_have_intervals() -> None:
     model = "llama?prompt=8,new=3"
-    told = (
-        CliRunner()
-        .invoke(main, ["run", model, "--on", "h100-sxm", "--dtype", "bf16", "--values", "off"])
-        .output
-    )
+    told = CliRunner().invoke(main, ["run", model, "--on", "h100-sxm", "--dtype", "bf16", "--values", "off"]).output
     (first,) = [line for line in told.splitlines() if line.startswith("time to first token")]
     (each,) = [line for line in told.splitlines() if line.startswith("time per token")]
     found = accelsim.generate(model, "h100-sxm", dtype="bf16", values="off")

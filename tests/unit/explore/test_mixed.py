@@ -83,9 +83,7 @@ def test_costs_are_the_macs_of_the_layers() -> None:
     found = layer_macs(graph)
     program = compile(graph, load_chip("edu-mixed"), Options(dtype="fp16", values="off"))
     assert found == {step.name: step.macs for step in program.steps if step.macs}
-    assert {row.layer: row.cost for row in search().rows} == {
-        name: 8.0 * count for name, count in found.items()
-    }
+    assert {row.layer: row.cost for row in search().rows} == {name: 8.0 * count for name, count in found.items()}
 
 
 def test_formats_that_a_chip_lacks_are_emulated() -> None:

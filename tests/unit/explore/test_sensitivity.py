@@ -30,13 +30,7 @@ class Additive:
 
 @pytest.mark.parametrize(
     ("budget", "kept"),
-    [
-        (10.0, ()),
-        (4.5, ("conv1",)),
-        (1.5, ("conv1", "fc")),
-        (0.5, ("conv1", "conv3", "fc")),
-        (0.0, tuple(LAYERS)),
-    ],
+    [(10.0, ()), (4.5, ("conv1",)), (1.5, ("conv1", "fc")), (0.5, ("conv1", "conv3", "fc")), (0.0, tuple(LAYERS))],
 )
 def test_the_layers_that_matter_are_kept(budget: float, kept: tuple[str, ...]) -> None:
     score = Additive(LOSSES)
@@ -53,9 +47,7 @@ def test_the_layers_that_matter_are_kept(budget: float, kept: tuple[str, ...]) -
 def test_cost_matters() -> None:
     costs = {"conv1": 100.0, "conv2": 1.0, "conv3": 1.0, "fc": 1.0}
     assert choose(LAYERS, Additive(LOSSES), 5.0, costs).kept == ("conv2", "conv3", "fc")
-    assert choose(LAYERS, Additive(LOSSES), 9.0, dict.fromkeys(LAYERS, 1.0) | {"conv2": 0.0}).kept == (
-        "conv2",
-    )
+    assert choose(LAYERS, Additive(LOSSES), 9.0, dict.fromkeys(LAYERS, 1.0) | {"conv2": 0.0}).kept == ("conv2",)
 
 
 def test_what_later_layers_make_needless_is_given_back() -> None:

@@ -57,9 +57,7 @@ def test_a_crossing_is_told_from_the_first_batch_on() -> None:
     study = crossover("mlp?hidden=64", ["haswell-e5-2699v3", "t4"], (1, 8, 4096))
     host, gpu = study.series
     wins = [
-        a.batch
-        for a, b in zip(gpu.points, host.points, strict=True)
-        if a.seconds_per_sample < b.seconds_per_sample
+        a.batch for a, b in zip(gpu.points, host.points, strict=True) if a.seconds_per_sample < b.seconds_per_sample
     ]
     told = " ".join(crossover_sentences(study))
     if wins:
@@ -67,9 +65,7 @@ def test_a_crossing_is_told_from_the_first_batch_on() -> None:
     else:
         assert "slower" in told
     again = batching("mlp?hidden=64", "t4", (1, 8, 4096))
-    assert np.allclose(
-        [p.seconds_per_sample for p in again.points], [p.seconds_per_sample for p in gpu.points]
-    )
+    assert np.allclose([p.seconds_per_sample for p in again.points], [p.seconds_per_sample for p in gpu.points])
     assert f"{gpu.points[0].parts_fs['link'] / gpu.points[0].time_fs:.0%} of its time at batch 1" in told
     assert len(crossing(study).figure().axes[0].lines) == 3  # the host has no link
 

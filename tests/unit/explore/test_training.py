@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import ModelError, UsageError
-from accelsim.explore.training import (
-    TrainingResult,
-    accuracy,
-    evaluate,
-    save_model,
-    simulate_step,
-    train,
-)
+from accelsim.explore.training import TrainingResult, accuracy, evaluate, save_model, simulate_step, train
 from accelsim.formats.integer import code_range
 from accelsim.machine.check import check
 from accelsim.spec.yaml.load import load_chip
@@ -88,12 +81,7 @@ def test_fp16_without_loss_scaling_learns_nothing(digits: Dataset) -> None:
     losses = {}
     for scale in ("none", "dynamic", 4096.0):
         result = train(
-            vanishing(),
-            digits,
-            steps=80,
-            optimiser=Adam(5e-3, eps=1e-12),
-            precision="mixed",
-            loss_scale=scale,
+            vanishing(), digits, steps=80, optimiser=Adam(5e-3, eps=1e-12), precision="mixed", loss_scale=scale
         )
         losses[scale] = result.losses[-20:].mean()
     assert abs(losses["none"] - np.log(10)) < 0.02
@@ -176,10 +164,7 @@ def test_codes_by_the_learnt_scales_give_the_fake_quantised_product(digits: Data
     scales, found = {**result.activation_scales, **result.weight_scales}, result.training.wrapped
     a, b = (
         np.clip(np.rint(value / np.reshape(scales[name], shape)), *code_range(found[name].dtype))
-        for name, value, shape in (
-            ("flat", kept["flat"], ()),
-            ("fc1.weight", result.weights["fc1.weight"], (-1, 1)),
-        )
+        for name, value, shape in (("flat", kept["flat"], ()), ("fc1.weight", result.weights["fc1.weight"], (-1, 1)))
     )
     real = (a @ b.T) * scales["flat"] * scales["fc1.weight"] + result.weights["fc1.bias"]
     np.testing.assert_allclose(real, kept["fc1"], atol=1e-4)
@@ -214,9 +199,7 @@ def test_evaluate_counts_a_last_batch_that_is_not_full() -> None:
     data, graph = tiny(), line()
     scores = execute.run(line(48), {"x": data.x_train})["fc2"]
     assert accuracy(graph, data.x_train, data.y_train) == np.mean(scores.argmax(axis=1) == data.y_train)
-    assert accuracy(graph, data.x_train[:5], data.y_train[:5]) == np.mean(
-        scores[:5].argmax(axis=1) == data.y_train[:5]
-    )
+    assert accuracy(graph, data.x_train[:5], data.y_train[:5]) == np.mean(scores[:5].argmax(axis=1) == data.y_train[:5])
     assert np.isnan(accuracy(graph, data.x_train[:0], data.y_train[:0]))
 
 
@@ -235,12 +218,7 @@ def test_one_step_on_a_chip(precision: str, chip: str) -> None:
 @pytest.mark.parametrize(("rule", "bound"), [(SGD(0.1, momentum=0.9), 1e-6), (Adam(0.01), 1e-5)])
 def test_the_machine_computes_the_same_step(rule: SGD | Adam, bound: float) -> None:
     data, step = tiny(), training_graph(line(), optimiser=rule)
-    feeds = {
-        **step.start,
-        "x": data.x_train[:16],
-        "labels": one_hot(data.y_train[:16], 2),
-        "lr": np.float32(0.1),
-    }
+    feeds = {**step.start, "x": data.x_train[:16], "labels": one_hot(data.y_train[:16], 2), "lr": np.float32(0.1)}
     run, chip = execute.run(step.graph, feeds), load_chip("edu-4x4")
     computed, blind = simulate_step(step, chip, feeds=feeds), simulate_step(step, chip)
     assert computed.time_fs == blind.time_fs
@@ -266,9 +244,7 @@ def test_all_problems_at_once() -> None:
 
 def test_data_that_does_not_fit() -> None:
     data = tiny()
-    with pytest.raises(
-        UsageError, match=r"samples of shape \[4\]; expected \[1, 8, 8\], as input 'x' of digits-mlp"
-    ):
+    with pytest.raises(UsageError, match=r"samples of shape \[4\]; expected \[1, 8, 8\], as input 'x' of digits-mlp"):
         train("digits-mlp", data, steps=1, batch=4)
     with pytest.raises(UsageError, match="48 samples to train on; expected at least one batch of 64"):
         train(line(64), data, steps=1)
@@ -276,9 +252,7 @@ def test_data_that_does_not_fit() -> None:
     with pytest.raises(UsageError, match="5 classes; expected at most 2"):
         train(line(), many, steps=1)
     with pytest.raises(UsageError, match="no labels"):
-        train(
-            line(), Dataset("bare", data.x_train, data.y_train[:0], data.x_test, data.y_test, 0, {}), steps=1
-        )
+        train(line(), Dataset("bare", data.x_train, data.y_train[:0], data.x_test, data.y_test, 0, {}), steps=1)
     with pytest.raises(UsageError, match="batch 8"):
         train(line(), data, steps=1, batch=8)
     for scale in ("much", "-1", "0"):

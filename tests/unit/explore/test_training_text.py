@@ -25,17 +25,13 @@ def test_windows_do_not_overlap_and_labels_are_the_next_tokens() -> None:
 def test_a_language_model_learns_the_form_of_sums() -> None:
     result = train(GPT, steps=150, batch=32, optimiser="adam", lr=0.01)
     assert result.losses[-1] < 0.6 * result.losses[0]
-    assert result.test_accuracy > 0.45, (
-        "signs and spaces are told by what is before them, operands by nothing"
-    )
+    assert result.test_accuracy > 0.45, "signs and spaces are told by what is before them, operands by nothing"
     assert result.test_accuracy == pytest.approx(evaluate(result.graph, "sums"))
 
 
 @pytest.mark.parametrize("precision", ["mixed", "mixed-bf16"])
 def test_narrower_products_learn_as_much(precision: str) -> None:
-    wide, narrow = (
-        train(GPT, steps=40, batch=32, optimiser="adam", lr=0.01, precision=p) for p in ("fp32", precision)
-    )
+    wide, narrow = (train(GPT, steps=40, batch=32, optimiser="adam", lr=0.01, precision=p) for p in ("fp32", precision))
     assert narrow.losses[-1] == pytest.approx(wide.losses[-1], rel=0.05)
 
 

@@ -73,20 +73,14 @@ def test_a_model_that_no_reference_executes_is_not_called_wrong() -> None:
     with pytest.raises(ModelError, match="cannot be exported"):
         reference_outputs(import_proto(none_can()), {"x": np.ones((2, 3, 3), np.float32)})
     verdict = checked(none_can())
-    assert (
-        not verdict.wrong
-        and not verdict.rows
-        and verdict.text.startswith("cannot check: Det:y: Det of opset 22")
-    )
+    assert not verdict.wrong and not verdict.rows and verdict.text.startswith("cannot check: Det:y: Det of opset 22")
     assert verdict.as_dict()["holds"] is None and "cannot check" in verdict.as_dict()["verdict"]
 
 
 def constant_output() -> onnx.ModelProto:
     value = numpy_helper.from_array(np.arange(3, dtype=np.float32))
     output = helper.make_tensor_value_info("y", FLOAT, [3])
-    graph = helper.make_graph(
-        [helper.make_node("Constant", [], ["y"], value=value)], "constant", [], [output]
-    )
+    graph = helper.make_graph([helper.make_node("Constant", [], ["y"], value=value)], "constant", [], [output])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -132,7 +126,5 @@ def test_the_command_says_why_it_cannot_check_and_does_not_fail(tmp_path: Path) 
     from accelsim.cli import main
 
     onnx.save(none_can(), tmp_path / "det.onnx")
-    result = CliRunner().invoke(
-        main, ["run", str(tmp_path / "det.onnx"), "--on", CHIP, "--dtype", "fp32", "--check"]
-    )
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "det.onnx"), "--on", CHIP, "--dtype", "fp32", "--check"])
     assert result.exit_code == 0 and "cannot check: " in result.stdout

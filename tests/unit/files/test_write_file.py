@@ -129,9 +129,7 @@ def test_stdout_is_written_to_wherever_it_goes(tmp_path: Path) -> None:
         ("nul\0byte", "cannot be written: embedded null byte"), ("socket", "is a socket; expected a file"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_a_file_is_refused_before_and_while_writing(
-    tmp_path: Path, name: str, told: str
-) -> None:
+def test_what_cannot_be_a_file_is_refused_before_and_while_writing(tmp_path: Path, name: str, told: str) -> None:
     import socket
 
     (tmp_path / "taken").write_text("precious")
@@ -155,9 +153,7 @@ def test_block_devices_are_refused(tmp_path: Path) -> None:
         files.check_file(tmp_path / "disk")
 
 
-def test_a_file_that_cannot_be_replaced_is_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_replaced_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with a file that is mounted into a container."""
     target = tmp_path / "mounted"
     target.write_text("a longer text than the new one")

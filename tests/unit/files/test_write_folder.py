@@ -22,9 +22,7 @@ def makers(content: str) -> dict[str, files.Make]:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
 def of(content: str) -> dict[str, str]:
@@ -149,9 +147,7 @@ def test_an_interrupt_between_two_moves_leaves_the_new_files(tmp_path: Path, mov
 
 
 @pytest.mark.parametrize("move", [1, 3])
-def test_a_kill_while_a_new_directory_is_filled_leaves_what_the_next_run_may_replace(
-    tmp_path: Path, move: int
-) -> None:
+def test_a_kill_while_a_new_directory_is_filled_leaves_what_the_next_run_may_replace(tmp_path: Path, move: int) -> None:
     out = tmp_path / "out"
     done = subprocess.run([sys.executable, "-c", KILLED, out, str(move), "SIGKILL"])
     assert done.returncode == -signal.SIGKILL

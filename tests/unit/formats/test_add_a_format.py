@@ -26,9 +26,7 @@ main(["formats", "show", "fp10_e5m4", "3.14159"])
 def test_the_row_of_the_page_is_all_it_takes(tmp_path: Path) -> None:
     for folder in ("accelsim", "hwspecs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    ((row, title),) = re.findall(
-        r'^    (_float\("fp10_e5m4".*?"(10-bit float)".*)$', PAGE.read_text("utf-8"), re.M
-    )
+    ((row, title),) = re.findall(r'^    (_float\("fp10_e5m4".*?"(10-bit float)".*)$', PAGE.read_text("utf-8"), re.M)
     text = (tmp_path / TABLE).read_text(encoding="utf-8")
     assert text.count("_ROWS = (\n") == 1
     (tmp_path / TABLE).write_text(text.replace("_ROWS = (\n", f"_ROWS = (\n    {row}\n"), encoding="utf-8")

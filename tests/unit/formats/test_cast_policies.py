@@ -30,9 +30,7 @@ def golden() -> list[tuple[str, str, str]]:
     found = []
     for path in sorted(GOLDEN.glob("cast_*.npz")):
         columns = [key for key in np.load(path).files if key not in ("x_bits", "decoded_all_f32_bits")]
-        found += [
-            (path.stem.removeprefix("cast_"), key, policy) for key in columns for policy in COLUMNS[key]
-        ]
+        found += [(path.stem.removeprefix("cast_"), key, policy) for key in columns for policy in COLUMNS[key]]
     return found
 
 
@@ -59,9 +57,7 @@ def test_every_column_is_covered() -> None:
 @pytest.mark.parametrize("name", policies.POLICIES["ml_dtypes"])
 def test_ml_dtypes_itself(name: str) -> None:
     x = inputs()
-    theirs = {"fp16": "float16", "bf16": "bfloat16", "e8m0": "float8_e8m0fnu"}.get(
-        name, name.replace("fp", "float")
-    )
+    theirs = {"fp16": "float16", "bf16": "bfloat16", "e8m0": "float8_e8m0fnu"}.get(name, name.replace("fp", "float"))
     with np.errstate(all="ignore"):
         want = x.astype(getattr(ml_dtypes, theirs, theirs)).view(get(name).code_type)
     np.testing.assert_array_equal(policies.encode(x, name, "ml_dtypes"), want)
@@ -71,9 +67,7 @@ def test_ml_dtypes_itself(name: str) -> None:
 @pytest.mark.parametrize("name", policies.POLICIES["ort-saturate1"])
 def test_onnxruntime_itself(name: str, saturate: int) -> None:
     x = inputs()
-    np.testing.assert_array_equal(
-        policies.encode(x, name, f"ort-saturate{saturate}"), ort_cast(x, name, saturate)
-    )
+    np.testing.assert_array_equal(policies.encode(x, name, f"ort-saturate{saturate}"), ort_cast(x, name, saturate))
 
 
 def ort_cast(x: Array, name: str, saturate: int) -> Array:
@@ -96,10 +90,7 @@ def ort_cast(x: Array, name: str, saturate: int) -> Array:
 
 def test_sources_differ_where_the_table_says() -> None:
     x = np.array([464.5, 485, 1e9, np.inf], np.float32)
-    codes = {
-        policy: policies.encode(x, "fp8", policy).tolist()
-        for policy in ("ml_dtypes", "torch", "ort-saturate0")
-    }
+    codes = {policy: policies.encode(x, "fp8", policy).tolist() for policy in ("ml_dtypes", "torch", "ort-saturate0")}
     assert codes == {"ml_dtypes": [127] * 4, "torch": [126] * 4, "ort-saturate0": [127, 126, 127, 127]}
     assert np.isnan(policies.cast(x, "fp8", "ml_dtypes")).all()
 

@@ -182,9 +182,7 @@ def test_double_rounding_is_avoided() -> None:
 @pytest.mark.parametrize("field", [0, 1, 2, 126, 127, 128, 200, 253, 254, 255, 256, 300])
 def test_scales_round_as_ml_dtypes(field: int) -> None:
     """Every 64th mantissa of exponents of both signs, and all around the ties."""
-    rest = np.unique(
-        np.concatenate([np.arange(0, 1 << 23, 64), 0x400000 + np.arange(-99, 99), np.arange(99)])
-    )
+    rest = np.unique(np.concatenate([np.arange(0, 1 << 23, 64), 0x400000 + np.arange(-99, 99), np.arange(99)]))
     x = ((np.uint32(field) << 23) + rest.astype(np.uint32)).view(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         want = x.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)

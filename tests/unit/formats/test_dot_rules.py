@@ -36,16 +36,12 @@ EVERY = [
     for out in by
 ]
 EVERY += [
-    (f"tensor-core-{gpu}", "fp8_e4m3fnxfp8_e5m2", out)
-    for gpu in ("ada", "h100", "b200")
-    for out in ("fp32", "fp16")
+    (f"tensor-core-{gpu}", "fp8_e4m3fnxfp8_e5m2", out) for gpu in ("ada", "h100", "b200") for out in ("fp32", "fp16")
 ]
 PROMOTED = "tensor-core-h100-promoted"
 PLAIN = [name for name, row in RULES.items() if not row.blocks]
 
-measured = pytest.mark.skipif(
-    not GPU_DOTS.exists(), reason="no ../shared/data/measured/tensorcore/gpu_dots.npz"
-)
+measured = pytest.mark.skipif(not GPU_DOTS.exists(), reason="no ../shared/data/measured/tensorcore/gpu_dots.npz")
 
 
 def operands_of(seed: int, name: str, fmt: str, out: str, K: int, spread: int) -> tuple[F32, F32, F32]:
@@ -104,12 +100,7 @@ def test_infinity_and_nan_propagate(name: str, fmt: str, out: str, special: floa
     a[2, 0], a[2, 1] = special, special
     check(a, b, np.zeros((3, 2), np.float32), name, fmt, out)
     check(
-        np.ones((1, 1), np.float32),
-        np.ones((1, 2), np.float32),
-        np.full((1, 2), special, np.float32),
-        name,
-        fmt,
-        out,
+        np.ones((1, 1), np.float32), np.ones((1, 2), np.float32), np.full((1, 2), special, np.float32), name, fmt, out
     )
 
 
@@ -173,9 +164,7 @@ def test_no_plain_sum_meets_a_gpu(key: str) -> None:
     assert difference(key, "fp32-sequential") > 600 // 3
 
 
-def test_without_the_data_of_others_own_products_are_compared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_the_data_of_others_own_products_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tests.validation.tensor_cores.GPU_DOTS", tmp_path / "gpu_dots.npz")
     outcome = tensor_cores()
     assert outcome.rows == outcome.equal == 20 * 4096
@@ -228,8 +217,7 @@ def test_parts_are_sums_of_their_own_added_in_fp32(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "fmt", "every"),
-    [("fp32", "fp16", -1), ("tensor-core-h100-fp16", "fp16", 8), ("int32", "int8", 8)],
+    ("rule", "fmt", "every"), [("fp32", "fp16", -1), ("tensor-core-h100-fp16", "fp16", 8), ("int32", "int8", 8)]
 )
 def test_parts_that_cannot_be_are_said(rule: str, fmt: str, every: int) -> None:
     with pytest.raises(UsageError, match="parts"):
@@ -264,9 +252,7 @@ def test_sequential_rules_round_each_step(name: str, seed: int, K: int) -> None:
 def test_int32_is_exact_and_wraps(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-(2**15), 2**15, (3, 50)), rng.integers(-(2**15), 2**15, (50, 2))
-    exact = [
-        [sum(int(x) * int(y) for x, y in zip(a[m], b[:, n], strict=True)) for n in range(2)] for m in range(3)
-    ]
+    exact = [[sum(int(x) * int(y) for x, y in zip(a[m], b[:, n], strict=True)) for n in range(2)] for m in range(3)]
     wrapped = [[(value + 2**31) % 2**32 - 2**31 for value in row] for row in exact]
     assert product(a, b, "int32", "int16").tolist() == wrapped
     assert product(a, b, "int32", "int16").dtype == np.int32
@@ -279,8 +265,7 @@ def test_splitting_into_bf16_parts_is_exact_and_worth_it() -> None:
     assert np.array_equal(sum(part.astype(np.float64) for part in parts), a)
     exact = a.astype(np.float64) @ b
     errors = {
-        name: np.abs(product(a, b, name, "fp32") - exact).max()
-        for name in ("bf16-fp32", "bf16x3", "bf16x6", "fp32")
+        name: np.abs(product(a, b, name, "fp32") - exact).max() for name in ("bf16-fp32", "bf16x3", "bf16x6", "fp32")
     }
     assert errors["bf16-fp32"] > 100 * errors["bf16x3"] > 1000 * errors["bf16x6"] > 0
     assert errors["bf16x6"] < 4 * errors["fp32"]
@@ -288,12 +273,8 @@ def test_splitting_into_bf16_parts_is_exact_and_worth_it() -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize(
-    "shapes", [((2, 3, 5, 7), (7, 4)), ((3, 5, 7), (2, 3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4))]
-)
-def test_batches_are_products_of_their_own(
-    name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
-) -> None:
+@pytest.mark.parametrize("shapes", [((2, 3, 5, 7), (7, 4)), ((3, 5, 7), (2, 3, 7, 4)), ((2, 1, 5, 7), (3, 7, 4))])
+def test_batches_are_products_of_their_own(name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     rng, fmt = np.random.default_rng(1), next(iter(RULES[name].blocks), "int8" if name == "int32" else "fp16")
     a, b = (rng.integers(-8, 9, shape) for shape in shapes)
     result = product(a, b, name, fmt)
@@ -343,9 +324,7 @@ def test_short_numbers_are_added_to_the_same_bits(
 
 @pytest.mark.xdist_group("compiled")
 def test_the_compiled_loops_are_used_where_they_are_exact_and_only_there() -> None:
-    loops = pytest.importorskip(
-        "accelsim.formats.dot_compiled", reason="numba is not installed (extra `fast`)"
-    )
+    loops = pytest.importorskip("accelsim.formats.dot_compiled", reason="numba is not installed (extra `fast`)")
     assert dot_block.compiled("dot_compiled") is loops
     rng, block = np.random.default_rng(4), block_of("tensor-core-a100", "fp16", "fp32")
     a, b = (values(get("fp16"), rng, each, 3) for each in ((1, 5, 32), (1, 32, 7)))
@@ -371,9 +350,7 @@ def test_fp16_accumulators_lose_what_fp32_keeps() -> None:
     """rms error / sqrt(K) of normal data grows as sqrt(K): FP16 2.4e-3 at K = 256, FP32 ten thousand times less."""
     rng, errors = np.random.default_rng(0), {}
     for K in (256, 4096):
-        a, b = (
-            rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((24, K), (K, 24))
-        )
+        a, b = (rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((24, K), (K, 24)))
         exact = a.astype(np.float64) @ b
         for name in ("fp16-accumulate", "fp32-sequential", "tensor-core-v100", "tensor-core-h100"):
             wrong = product(a, b, name, "fp16") - exact

@@ -27,11 +27,7 @@ def weights() -> dict[str, Array]:
 def test_forward_and_mask_are_those_of_pytorch() -> None:
     golden = np.load(GOLDEN / "quantize_int.npz")
     for x, scale, y, grad in zip(
-        golden["x"],
-        golden["scales"],
-        golden["torch_fakequant_int8"],
-        golden["torch_fakequant_int8_grad"],
-        strict=True,
+        golden["x"], golden["scales"], golden["torch_fakequant_int8"], golden["torch_fakequant_int8_grad"], strict=True
     ):
         assert np.array_equal(fake_quantise(x, scale, 0, *INT8).view(np.uint32), y.view(np.uint32))
         assert np.array_equal(fake_quantise_grad(x, scale, 0, *INT8, None, np.ones_like(x))[0], grad)
@@ -94,9 +90,7 @@ def test_values_are_a_grid_and_gradients_end_with_it(x: Array, scale: float, zer
     assert np.isin(y / np.float32(scale) + zero, np.arange(-8, 8)).all()
     assert np.array_equal(fake_quantise(y, scale, zero, -8, 7), y)
     dx, dscale = fake_quantise_grad(x, scale, zero, -8, 7, None, np.ones_like(x))
-    inside = np.isin(
-        np.rint(x.astype(np.float64) / scale) + zero, np.arange(-8, 8)
-    )  # a tie goes to the even one
+    inside = np.isin(np.rint(x.astype(np.float64) / scale) + zero, np.arange(-8, 8))  # a tie goes to the even one
     assert np.array_equal(dx, inside)
     assert dscale == pytest.approx(np.where(inside, y - x, y).sum() / scale, rel=1e-6, abs=1e-5)
 
@@ -112,9 +106,7 @@ def test_gradient_of_the_scale_is_the_slope_of_the_clipped_part() -> None:
 
 def test_what_is_not_finite() -> None:
     x = np.array([np.inf, -np.inf, np.nan], np.float32)
-    assert np.array_equal(
-        fake_quantise(x, 1.0, 3, *INT8), np.array([124, -131, np.nan], np.float32), equal_nan=True
-    )
+    assert np.array_equal(fake_quantise(x, 1.0, 3, *INT8), np.array([124, -131, np.nan], np.float32), equal_nan=True)
     dx, dscale = fake_quantise_grad(x[:2], 1.0, 3, *INT8, None, np.ones(2, np.float32))
     assert dx.tolist() == [0, 0]
     assert dscale == 124 - 131

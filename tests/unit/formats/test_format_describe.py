@@ -43,9 +43,7 @@ def test_a_normal_value() -> None:
         (1, "fp64", "normal", f"0 0{'1' * 10} {'0' * 52}", 1 - 2**-53, 1 + 2**-52),
     ],
 )  # fmt: skip
-def test_kinds(
-    value: float, name: str, kind: str, bits: str, below: float | None, above: float | None
-) -> None:
+def test_kinds(value: float, name: str, kind: str, bits: str, below: float | None, above: float | None) -> None:
     what = describe(value, name)
     assert (what.kind, what.bits, what.below, what.above) == (kind, bits, below, above)
 
@@ -66,9 +64,7 @@ def test_neighbours_enclose_and_are_values(name: str, value: float) -> None:
     what, row = describe(value, name, "rne", get(name).overflows[-1]), get(name)
     if math.isnan(what.rounded):
         return
-    assert int("".join(field.bits for field in what.fields), 2) == what.code >> (
-        row.stored and row.stored - row.bits
-    )
+    assert int("".join(field.bits for field in what.fields), 2) == what.code >> (row.stored and row.stored - row.bits)
     for other, step in ((what.below, 1), (what.above, -1)):
         if other is not None:
             assert neighbour(other, row, step) == what.rounded

@@ -44,19 +44,14 @@ def ort_quantised() -> dict[str, Array]:
         ("ort_int2", "int2", 0),
     ],
 )
-def test_quantise_is_quantizelinear(
-    ort_quantised: dict[str, Array], column: str, dtype: str, zero_point: int
-) -> None:
+def test_quantise_is_quantizelinear(ort_quantised: dict[str, Array], column: str, dtype: str, zero_point: int) -> None:
     x, scales, want = ort_quantised["x"], ort_quantised["scales"], ort_quantised[column]
     per_row = integer.quantise(x, scales, dtype, np.full(len(scales), zero_point), axis=0, source="ort")
     assert per_row.dtype == integer.CONTAINERS[dtype]
     known = ~np.isnan(x)
     assert np.count_nonzero(per_row[known] != want[known]) == 0
     one = np.stack(
-        [
-            integer.quantise(row, scale, dtype, zero_point, source="ort")
-            for row, scale in zip(x, scales, strict=True)
-        ]
+        [integer.quantise(row, scale, dtype, zero_point, source="ort") for row, scale in zip(x, scales, strict=True)]
     )
     np.testing.assert_array_equal(one, per_row)
 
@@ -69,11 +64,7 @@ def test_multiplying_by_the_reciprocal_is_another_rule(ort_quantised: dict[str, 
 
 @pytest.mark.parametrize("case", "abcde")
 def test_qlinearconv(ort_ops: dict[str, Array], case: str) -> None:
-    v = {
-        key.removeprefix(f"qlinearconv_{case}_"): value
-        for key, value in ort_ops.items()
-        if f"conv_{case}_" in key
-    }
+    v = {key.removeprefix(f"qlinearconv_{case}_"): value for key, value in ort_ops.items() if f"conv_{case}_" in key}
     pads, strides, dilations, group = (v["attrs"][a:b].tolist() for a, b in ((0, 4), (4, 6), (6, 8), (8, 9)))
     attrs = {"pads": pads, "strides": strides, "dilations": dilations, "group": group[0],
              "kernel_shape": list(v["w"].shape[2:]), "a_zero_point": int(v["x_zp"]),
@@ -169,9 +160,7 @@ def test_specials_saturate_and_nan_is_zero() -> None:
 
 def test_int32_codes_are_exact_and_saturate() -> None:
     acc = np.array([2**31 - 1, -(2**31), 1 << 24], np.int64).astype(np.int32)
-    np.testing.assert_array_equal(
-        integer.requantise(acc, 1.0, "int32", 1), [2**31 - 1, -(2**31) + 1, (1 << 24) + 1]
-    )
+    np.testing.assert_array_equal(integer.requantise(acc, 1.0, "int32", 1), [2**31 - 1, -(2**31) + 1, (1 << 24) + 1])
 
 
 def test_unknown_format_has_a_nearest_name() -> None:
@@ -269,9 +258,7 @@ def test_blocks_are_slices_quantised_alone(size: int, dtype: str, axis: int) -> 
         at = (*[slice(None)] * axis, slice(block * size, block * size + size))
         one = scales[(*[slice(None)] * axis, slice(block, block + 1))]
         np.testing.assert_array_equal(back[at], integer.dequantise(codes[at], one))
-        assert np.array_equal(
-            np.max(np.abs(x[at]), axis, keepdims=True) / np.float32(codec.get(dtype).max), one
-        )
+        assert np.array_equal(np.max(np.abs(x[at]), axis, keepdims=True) / np.float32(codec.get(dtype).max), one)
     zeros = np.ones_like(scales, np.int32)
     if dtype == "int8":
         moved = integer.quantise(x, scales * 2, dtype, zeros, axis, block_size=size)

@@ -19,9 +19,7 @@ GOLDEN: dict[str, Any] = json.loads(
 
 
 def scaler_of(case: dict[str, Any]) -> LossScaler:
-    return LossScaler(
-        case["init"], case.get("growth", 2.0), case.get("backoff", 0.5), case.get("interval", 2000)
-    )
+    return LossScaler(case["init"], case.get("growth", 2.0), case.get("backoff", 0.5), case.get("interval", 2000))
 
 
 def test_defaults_over_ten_thousand_steps() -> None:
@@ -75,9 +73,7 @@ def test_every_step_is_that_of_pytorch() -> None:
         for (init, growth, backoff, interval), found in zip(rules.T.tolist(), steps, strict=True):
             scale, tracker = torch.tensor([init]), torch.zeros(1, dtype=torch.int32)
             for bad in found:
-                torch._amp_update_scale_(
-                    scale, tracker, torch.tensor([float(bad)]), growth, backoff, int(interval)
-                )
+                torch._amp_update_scale_(scale, tracker, torch.tensor([float(bad)]), growth, backoff, int(interval))
                 states.append((scale.item(), tracker.item()))
         return [np.array(states)]
 

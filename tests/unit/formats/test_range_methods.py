@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from accelsim.errors import UsageError
 from accelsim.formats.ranges import ort
 from accelsim.formats.ranges.entropy import START, _divergences, divergence, entropy_bins
-from accelsim.formats.ranges.methods import (
-    METHODS,
-    Collector,
-    affine_range,
-    parameters,
-    peak_of,
-    threshold,
-)
+from accelsim.formats.ranges.methods import METHODS, Collector, affine_range, parameters, peak_of, threshold
 from accelsim.workload.graph import Array
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "numerics"
@@ -67,9 +60,7 @@ def test_thresholds_of_nvidia(
 
 @entries
 @pytest.mark.parametrize("bins", [(128, 128), (2048, 128), (8001, 255)], ids=str)
-def test_entropy_of_onnxruntime(
-    golden: dict[str, Array], entry: dict[str, Any], bins: tuple[int, int]
-) -> None:
+def test_entropy_of_onnxruntime(golden: dict[str, Array], entry: dict[str, Any], bins: tuple[int, int]) -> None:
     x = golden[f"x_{entry['name']}"]
     want = entry.get("ort_entropy_{}_{}".format(*bins))
     if want is None:
@@ -134,9 +125,7 @@ def histograms(draw: st.DrawFn) -> Array:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     size, many = draw(st.integers(START, START + 40)), draw(st.sampled_from([3, 100, 100_000]))
     shape = draw(st.sampled_from([0.0, 0.01, 0.1]))
-    means = (
-        many * np.exp(-shape * np.arange(size)) * (rng.random(size) < draw(st.sampled_from([0.1, 0.6, 1.0])))
-    )
+    means = many * np.exp(-shape * np.arange(size)) * (rng.random(size) < draw(st.sampled_from([0.1, 0.6, 1.0])))
     counts = rng.poisson(means)
     counts[-1] += 1
     return counts
@@ -207,9 +196,7 @@ def test_scaling_the_data_scales_the_threshold(method: str) -> None:
 @pytest.mark.parametrize("batches", [[], [[0.0, 0.0]], [[1e-42]]], ids=["nothing", "zeros", "subnormal"])
 def test_nothing_seen_gives_scale_one(method: str, batches: list[list[float]]) -> None:
     collector = collector_of(*batches)
-    counts, edges = (
-        collector.signed_histogram() if METHODS[method].signed else (collector.counts, collector.edges)
-    )
+    counts, edges = collector.signed_histogram() if METHODS[method].signed else (collector.counts, collector.edges)
     assert threshold(method, counts, edges) == 0.0
     for dtype in ("int8", "uint8", "fp8_e4m3fn", "int1"):
         for symmetric in (True, False):

@@ -98,10 +98,7 @@ def test_bytes_of_2_4(value_B: float, share: float) -> None:
     ],
 )
 def test_what_cannot_be_sparse_is_said(shape: tuple[int, ...], n: int, m: int, axis: int, words: str) -> None:
-    for call in (
-        lambda: sparsity.mask(np.ones(shape), n, m, axis),
-        lambda: sparsity.bytes_of(shape, 2, n, m, axis),
-    ):
+    for call in (lambda: sparsity.mask(np.ones(shape), n, m, axis), lambda: sparsity.bytes_of(shape, 2, n, m, axis)):
         with pytest.raises(UsageError, match=words):
             call()
 
@@ -129,9 +126,7 @@ def test_permuted_channels_keep_more() -> None:
     w = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
     order = sparsity.permutation(w)
     assert sorted(order) == list(range(32))
-    gain = sparsity.kept_mass(w[:, order], sparsity.mask(w[:, order])) - sparsity.kept_mass(
-        w, sparsity.mask(w)
-    )
+    gain = sparsity.kept_mass(w[:, order], sparsity.mask(w[:, order])) - sparsity.kept_mass(w, sparsity.mask(w))
     assert gain > 0.02
     assert np.array_equal(sparsity.permutation(w[:, :4]), np.arange(4))
 

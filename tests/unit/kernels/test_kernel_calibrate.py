@@ -137,9 +137,7 @@ def test_functions_tell_the_memory_even_after_products(tmp_path: Path) -> None:
     mixed = read_table(measured_csv(tmp_path / "rows.csv", CHIP.name, 80, noise=0.02), timed=True)
     products = mixed.only([row for row, op in enumerate(mixed.ops) if op == "gemm"])
     first = calibrate(products, CHIP, "products", "2026-11").chip
-    known = Kernels(several("relu", "fp16", SIZES), first).predicted(
-        with_values(CHIP, {"hbm.memory.efficiency": 0.55})
-    )
+    known = Kernels(several("relu", "fp16", SIZES), first).predicted(with_values(CHIP, {"hbm.memory.efficiency": 0.55}))
     functions = replace(several("relu", "fp16", SIZES), measured=known.seconds)
     found = calibrate(functions, first, "functions", "2026-11")
     assert found.values["hbm.memory.efficiency"] == pytest.approx(0.55, rel=0.02)
@@ -161,8 +159,7 @@ def test_kinds_in_one_table_are_fitted_together_and_keep_intervals_of_their_own(
 
 def test_tables_are_joined_row_by_row(tmp_path: Path) -> None:
     one, two = (
-        read_table(measured_csv(tmp_path / f"{seed}.csv", CHIP.name, 20, seed=seed), timed=True)
-        for seed in (0, 1)
+        read_table(measured_csv(tmp_path / f"{seed}.csv", CHIP.name, 20, seed=seed), timed=True) for seed in (0, 1)
     )
     both = joined([one, two])
     assert len(both.ops) == 40 and both.cells[20:] == list(two.cells)
@@ -214,9 +211,7 @@ def test_what_other_kinds_of_kernels_told_stays(tmp_path: Path) -> None:
     assert block.kinds == ["function", "product"] and block.fitted_on == "functions; products"
     assert block.rows == len(SIZES) + 60
     assert block.intervals["function"] == first.chip.calibration.intervals["all"]
-    assert block.intervals["all"] == max(
-        (block.intervals[kind] for kind in block.kinds), key=lambda each: each.factor
-    )
+    assert block.intervals["all"] == max((block.intervals[kind] for kind in block.kinds), key=lambda each: each.factor)
     assert load_chip(write_spec(found.chip, tmp_path / "mine.yaml")) == found.chip
     named = calibrate(products, first.chip, "products", "2026-11", [("hbm.memory.efficiency",)])
     assert "hbm.memory.efficiency" in named.values

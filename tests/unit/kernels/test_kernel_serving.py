@@ -151,9 +151,7 @@ def test_what_is_wrong_is_said(op: str, cells: Mapping[str, str], what: str) -> 
 
 def test_serving_kernels_are_calibrated_from_the_constants_of_another_chip() -> None:
     """Rows of a chip that takes two and a half times as long as the model of another."""
-    sizes = [
-        {"M": str(m), "K": str(k), "N": "4096"} for m in (1, 16, 256, 2048) for k in (256, 2048, 8192, 16384)
-    ]
+    sizes = [{"M": str(m), "K": str(k), "N": "4096"} for m in (1, 16, 256, 2048) for k in (256, 2048, 8192, 16384)]
     table = several("serving_linear", "bf16", sizes)
     plain, known = load_chip("a10g"), load_chip("a10g", ["sm.serving=serving/vllm-a100-80-sxm"])
     table = replace(table, measured=2.5 * Kernels(table, plain).predicted(plain).seconds)

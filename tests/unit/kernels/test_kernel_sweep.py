@@ -22,11 +22,7 @@ def sweep(text: str = "M=128:4096:128"):
 
 
 def test_a_range_with_and_without_its_step() -> None:
-    assert list(parsed("M=1:9:4", NAMES).sizes) == [1, 5, 9] and list(parsed("K=1:3", NAMES).sizes) == [
-        1,
-        2,
-        3,
-    ]
+    assert list(parsed("M=1:9:4", NAMES).sizes) == [1, 5, 9] and list(parsed("K=1:3", NAMES).sizes) == [1, 2, 3]
     assert 200 < len(parsed("K=1:8192", NAMES).sizes) < 300
 
 
@@ -59,6 +55,4 @@ def test_pictures_show_their_rows() -> None:
     rows = Compared("a chip", measured, measured * 1.1, regime, 1.2)
     drawn = against_measured("a check", [rows] * 4)
     assert "3 rows, mean error 10.0%" in drawn.axes[0].get_title(loc="left")
-    assert [len(line.get_xdata()) for line in drawn.axes[0].lines] == [2, 1, 2] and not drawn.axes[
-        5
-    ].get_visible()
+    assert [len(line.get_xdata()) for line in drawn.axes[0].lines] == [2, 1, 2] and not drawn.axes[5].get_visible()

@@ -52,13 +52,9 @@ def test_columns_of_deepbench_are_read(tmp_path: Path) -> None:
 
 def test_copies_are_bytes_and_attention_has_heads() -> None:
     assert one("copy", "fp16", {"bytes": "4096"}).groups[0].columns["rows"][0] == 4096
-    columns = one(
-        "attention", "fp16", {"tokens": "1", "kv": "512", "heads": "32", "kv_heads": "8", "head_dim": "128"}
-    )
+    columns = one("attention", "fp16", {"tokens": "1", "kv": "512", "heads": "32", "kv_heads": "8", "head_dim": "128"})
     assert columns.groups[0].columns["kv"][0] == 512 and columns.groups[0].columns["causal"][0] == 1
-    crossed = one(
-        "attention", "fp16", {"tokens": "64", "kv": "8", "heads": "2", "head_dim": "64", "causal": "0"}
-    )
+    crossed = one("attention", "fp16", {"tokens": "64", "kv": "8", "heads": "2", "head_dim": "64", "causal": "0"})
     assert crossed.groups[0].columns["kv"][0] == 8  # fewer keys than queries, where no mask wants more
 
 
@@ -118,9 +114,7 @@ def test_a_table_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
 
 
 def test_some_rows_are_a_table_of_their_own(tmp_path: Path) -> None:
-    path = written(
-        tmp_path, "op,dtype,M,K,N,rows,cols", "gemm,fp32,1,2,3,,", "relu,fp32,,,,4,5", "gemm,fp32,6,7,8,,"
-    )
+    path = written(tmp_path, "op,dtype,M,K,N,rows,cols", "gemm,fp32,1,2,3,,", "relu,fp32,,,,4,5", "gemm,fp32,6,7,8,,")
     table = read_table(path).only([2, 1])
     assert list(table.ops) == ["gemm", "relu"]
     assert table.groups[0].columns["M"].tolist() == [6] and table.groups[0].rows.tolist() == [0]
@@ -134,9 +128,7 @@ def test_every_op_has_a_family() -> None:
 
 def test_a_call_of_a_framework_takes_no_less_than_its_host(tmp_path: Path) -> None:
     """``linear`` has more work for the host than ``bmm``; a long kernel runs while the host is done already."""
-    path = written(
-        tmp_path, "op,dtype,M,K,N", "linear,fp32,8,8,8", "bmm,fp32,8,8,8", "linear,fp32,4096,4096,4096"
-    )
+    path = written(tmp_path, "op,dtype,M,K,N", "linear,fp32,8,8,8", "bmm,fp32,8,8,8", "linear,fp32,4096,4096,4096")
     table, chip = read_table(path), load_chip("v100-pcie", ["calibration=null"])
     kernels, asked = Kernels(table, chip), with_values(chip, {"sm.dispatch": 30e-6})
     alone, called = kernels.predicted(chip).seconds, kernels.predicted(asked).seconds
@@ -147,28 +139,21 @@ def test_a_call_of_a_framework_takes_no_less_than_its_host(tmp_path: Path) -> No
 
 def test_calibrations_to_calls_fit_the_host_and_to_kernels_alone_the_launch(tmp_path: Path) -> None:
     chip = load_chip("v100-pcie")
-    for op, constant, other in (
-        ("linear", "sm.dispatch", "sm.launch"),
-        ("gemm", "sm.launch", "sm.dispatch"),
-    ):
+    for op, constant, other in (("linear", "sm.dispatch", "sm.launch"), ("gemm", "sm.launch", "sm.dispatch")):
         found = Kernels(read_table(written(tmp_path, "op,dtype,M,K,N", f"{op},fp32,8,8,8")), chip).constants
         assert (constant,) in found and (other,) not in found
 
 
 def test_a_row_that_a_block_shares_waits_at_its_reductions(tmp_path: Path) -> None:
     """Two of them in a softmax, of 2,000 clocks each; rows of a warp, and functions of elements, have none."""
-    path = written(
-        tmp_path, "op,dtype,rows,cols", "softmax,fp16,8,2048", "softmax,fp16,16,1024", "relu,fp16,8,2048"
-    )
+    path = written(tmp_path, "op,dtype,rows,cols", "softmax,fp16,8,2048", "softmax,fp16,16,1024", "relu,fp16,8,2048")
     table, chip = read_table(path), load_chip("a100-80-sxm", ["calibration=null"])
     long, short, elements = Kernels(table, chip).predicted(chip).seconds
     along = 1024 * FUNCTIONS["softmax"].along
     assert long - short == pytest.approx((2 * 2000 + along) / 1.41e9) and elements < short
 
 
-@pytest.mark.parametrize(
-    ("form", "least", "most"), [("fp16", 5.0, 9.0), ("tf32", 2.5, 4.5), ("fp64", 1.0, 1.3)]
-)
+@pytest.mark.parametrize(("form", "least", "most"), [("fp16", 5.0, 9.0), ("tf32", 2.5, 4.5), ("fp64", 1.0, 1.3)])
 def test_odd_rows_slow_formats_down_by_their_rate(form: str, least: float, most: float) -> None:
     chip = load_chip("h200-sxm")
     even, odd = (

@@ -83,10 +83,7 @@ def test_the_only_kernel_of_a_run_has_the_width_of_its_family() -> None:
 
 
 def test_the_family_that_most_of_the_width_comes_of_is_named() -> None:
-    wide, narrow = (
-        Part(1.0, Width(2.0, False), "a", "attention"),
-        Part(5.0, Width(1.05, True), "b", "product"),
-    )
+    wide, narrow = (Part(1.0, Width(2.0, False), "a", "attention"), Part(5.0, Width(1.05, True), "b", "product"))
     assert together([narrow, wide]).family == "attention"
     assert together([narrow, Part(0.1, Width(2.0, False), "a", "attention")]).family == "product"
 

@@ -66,9 +66,7 @@ def test_a_start_fails_with_a_helpful_message(lesson: Lesson, tmp_path: Path) ->
     found.picture()
 
 
-@pytest.mark.parametrize(
-    ("lesson", "name"), CASES, ids=lambda each: each.folder if isinstance(each, Lesson) else each
-)
+@pytest.mark.parametrize(("lesson", "name"), CASES, ids=lambda each: each.folder if isinstance(each, Lesson) else each)
 @pytest.mark.no_cover
 def test_a_plausible_wrong_answer_fails_at_its_place(lesson: Lesson, name: str, tmp_path: Path) -> None:
     old, new, where = WRONG[lesson.number][name]
@@ -129,10 +127,7 @@ def test_a_start_holds_what_its_solution_fills_in(lesson: Lesson) -> None:
     written = [line for line in solution.splitlines() if line not in start.splitlines()]
     assert 3 <= len(written) <= 40
     names = re.findall(r"^(?:def )?(\w+)(?= =|\()", start, re.MULTILINE)
-    assert (
-        set(names) <= set(re.findall(r"^(?:def )?(\w+)(?= =|\()", solution, re.MULTILINE))
-        and "ANSWER" in names
-    )
+    assert set(names) <= set(re.findall(r"^(?:def )?(\w+)(?= =|\()", solution, re.MULTILINE)) and "ANSWER" in names
 
 
 @ALL

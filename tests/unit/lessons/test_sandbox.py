@@ -22,9 +22,7 @@ MOST = 2**MOST_BITS - 1
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-MOST, MOST) | st.floats(allow_nan=False) | st.text(),
     lambda inner: (
-        st.lists(inner)
-        | st.lists(inner).map(tuple)
-        | st.dictionaries(st.text() | st.integers(-MOST, MOST), inner)
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(-MOST, MOST), inner)
     ),
     max_leaves=8,
 )
@@ -110,9 +108,7 @@ def test_scalars_of_numpy_are_numbers() -> None:
     assert decode(encode([np.int32(3), np.float32(0.5), np.bool_(True)])) == [3, 0.5, True]
 
 
-@pytest.mark.parametrize(
-    "value", [{1, 2}, object(), np.array([object()]), lambda: 0, b"x", 1j, MOST + 1, "x" * 2**21]
-)
+@pytest.mark.parametrize("value", [{1, 2}, object(), np.array([object()]), lambda: 0, b"x", 1j, MOST + 1, "x" * 2**21])
 def test_what_could_run_or_is_too_large_is_not_sent(value: object) -> None:
     with pytest.raises(Unsendable):
         encode(value)

@@ -137,9 +137,7 @@ class Cases:
             operands, values = operands[::-1], values[::-1]
         name = self.builder.op(op, operands, f"{op}{number}", **ATTRS.get(op, {}))
         with np.errstate(all="ignore"):  # a sum may be zero
-            self.expected[name] = np.asarray(
-                REAL[op](*values) if op in REAL else of_the_registry(op, *values)
-            )
+            self.expected[name] = np.asarray(REAL[op](*values) if op in REAL else of_the_registry(op, *values))
 
     def graph(self) -> Graph:
         return self.builder.finish(*self.expected)
@@ -264,11 +262,7 @@ def test_a_gemm_with_every_shape_of_c_and_of_what_follows(trans: tuple[int, int]
 def test_every_shape_behind_a_convolution(spatial: tuple[int, ...], group: int) -> None:
     """A 1x1 convolution with bias, of which NumPy's answer is a product of matrices."""
     cases, turn = Cases(), count()
-    x, w, bias = (
-        whole_numbers((2, 4, *spatial), 100),
-        whole_numbers((6, 4 // group), 101),
-        whole_numbers((6,), 102),
-    )
+    x, w, bias = (whole_numbers((2, 4, *spatial), 100), whole_numbers((6, 4 // group), 101), whole_numbers((6,), 102))
     cases.builder.input("a", x.shape)
     cases.feeds["a"] = x
     cases.builder.constant("w", w.reshape(*w.shape, *[1] * len(spatial)))
@@ -277,19 +271,12 @@ def test_every_shape_behind_a_convolution(spatial: tuple[int, ...], group: int) 
     value = np.concatenate([kernel @ image for kernel, image in parts], axis=1) + bias[:, np.newaxis]
     value = value.reshape(2, 6, *spatial)
     rank = len(spatial)
-    window = {
-        "kernel_shape": [1] * rank,
-        "strides": [1] * rank,
-        "pads": [0] * 2 * rank,
-        "dilations": [1] * rank,
-    }
+    window = {"kernel_shape": [1] * rank, "strides": [1] * rank, "pads": [0] * 2 * rank, "dilations": [1] * rank}
     for shape, constant, swapped in product(broadcasting(value.shape), (True, False), (True, False)):
         op = OPS[next(turn) % len(OPS)]
         op = op if sided(constant, swapped, op, shape, value.shape) else "Sub"
         name = f"sum{len(cases.expected)}"
-        cases.builder.op(
-            "Conv", ["a", "w", "bias"], name, **window, group=group, a_zero_point=0, b_zero_point=0
-        )
+        cases.builder.op("Conv", ["a", "w", "bias"], name, **window, group=group, a_zero_point=0, b_zero_point=0)
         cases.add(name, value, op, cases.operand(shape, constant), swapped)
     check(cases, fused=rank < 3)
 

@@ -37,9 +37,7 @@ def scaled_sum() -> Graph:
 def test_a_scalar_is_a_vector_of_one_entry_per_core(values: str, cores: int) -> None:
     x = np.arange(cores * 8, dtype=np.float32).reshape(cores * 2, 4)
     factor = np.arange(1, cores + 1, dtype=np.float32)
-    result = run(
-        scaled_sum(), chip(cores), dtype="fp32", values=values, inputs={"x": x, "factor": factor}, keep=True
-    )
+    result = run(scaled_sum(), chip(cores), dtype="fp32", values=values, inputs={"x": x, "factor": factor}, keep=True)
     per_core = [(part @ np.arange(12.0).reshape(4, 3)).sum() for part in np.split(x, cores)]
     np.testing.assert_allclose(result.outputs["y"], per_core * factor, rtol=1e-6)
     assert check_run(result, scaled_sum()).holds

@@ -31,9 +31,7 @@ def product(m: int, k: int, n: int) -> Graph:
     return b.finish(b.op("Relu", [b.matmul(b.input("x", (m, k)), weights, "product")], "y"))
 
 
-def convolution(
-    batch: int, channels: int, size: int, out: int, kernel: int, stride: int, groups: int
-) -> Graph:
+def convolution(batch: int, channels: int, size: int, out: int, kernel: int, stride: int, groups: int) -> Graph:
     b, rng = Builder("convolution"), np.random.default_rng(channels * size)
     shape = (out * groups, channels, kernel, kernel)
     weights = b.constant("w", rng.standard_normal(shape).astype(np.float32))
@@ -98,9 +96,7 @@ def test_dram_models_see_the_tiles_of_all_cores(model: str) -> None:
     st.integers(2, 4), st.sampled_from(["m", "n", "k"]), st.integers(2, 40), st.integers(2, 40), st.integers(2, 40),
     st.sampled_from(["ws", "os", "is"]),
 )  # fmt: skip
-def test_values_and_laws_of_random_products(
-    cores: int, axis: str, m: int, k: int, n: int, dataflow: str
-) -> None:
+def test_values_and_laws_of_random_products(cores: int, axis: str, m: int, k: int, n: int, dataflow: str) -> None:
     graph = product(m, k, n)
     holds(shared(graph, chip(cores), axis, dataflow=dataflow), graph)
 
@@ -152,9 +148,7 @@ def test_a_network_is_never_much_slower_than_on_one_core(name: str) -> None:
     x = graph.input("x", (64, 128))
     for layer in range(3):
         weights = np.random.default_rng(layer).standard_normal((128, 128)).astype(np.float32)
-        x = graph.op(
-            "Relu", [graph.matmul(x, graph.constant(f"w{layer}", weights), f"fc{layer}")], f"y{layer}"
-        )
+        x = graph.op("Relu", [graph.matmul(x, graph.constant(f"w{layer}", weights), f"fc{layer}")], f"y{layer}")
     whole = graph.finish(x)
     one = run(whole, chip(1, name), values="off")
     many = run(whole, chip(2, name), share="layer", keep=True)

@@ -109,10 +109,7 @@ def traffic(run: Run) -> Counter[tuple[str, str]]:
 
 def test_bytes_are_in_the_ledger_of_both_ends_and_the_link_is_priced() -> None:
     runs = ran(pair())
-    assert traffic(runs["a"]) - traffic(simulate(first())) == {
-        ("dram", "read"): 48,
-        ("b.link", "transfer"): 48,
-    }
+    assert traffic(runs["a"]) - traffic(simulate(first())) == {("dram", "read"): 48, ("b.link", "transfer"): 48}
     into = traffic(runs["b"]) - traffic(simulate(second()))
     assert [count for (_, action), count in into.items() if action == "write"] == [48]
     (row,) = [row for row in energy_table(runs["a"]) if row.component == "b.link"]
@@ -168,10 +165,7 @@ def test_the_critical_path_goes_through_the_message_to_the_wait_for_the_other_de
 def test_whoever_reads_an_input_before_it_came_is_a_hazard() -> None:
     programs = pair()
     writers = {c.id for c in programs["b"].commands if c.engine == "nic_write"}
-    hasty = [
-        replace(c, waits=tuple(w for w in c.waits if w.command not in writers))
-        for c in programs["b"].commands
-    ]
+    hasty = [replace(c, waits=tuple(w for w in c.waits if w.command not in writers)) for c in programs["b"].commands]
     with pytest.raises(HazardError, match="x version 0"):
         ran(programs | {"b": replace(programs["b"], commands=hasty)})
 

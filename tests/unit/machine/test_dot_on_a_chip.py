@@ -16,12 +16,8 @@ def test_a_chip_adds_up_in_fp16_as_its_rule_says(rule: str) -> None:
     graph = accelsim.load_model("gemm?M=5,N=7,K=70")
     override = f"matrix.formats.fp16.dot={rule}"
     run = accelsim.run(graph, "edu-tensor-core", dtype="fp16", set=[override])
-    a, b = (
-        np.asarray(x, np.float16).astype(np.float32) for x in (run.feeds["a"], graph.tensors["b"].value())
-    )
-    parts = [
-        slice(k, k + 16) for k in range(0, 70, 16)
-    ]  # the array has 16 rows: a sum goes on from tile to tile
+    a, b = (np.asarray(x, np.float16).astype(np.float32) for x in (run.feeds["a"], graph.tensors["b"].value()))
+    parts = [slice(k, k + 16) for k in range(0, 70, 16)]  # the array has 16 rows: a sum goes on from tile to tile
     total = np.zeros((5, 7), np.float32)
     for k in parts:
         total = product(a[:, k], b[k], rule, "fp16", c=total)

@@ -35,14 +35,7 @@ def sparse(rng: np.random.Generator, shape: tuple[int, ...], share: float) -> Ar
     return (rng.standard_normal(shape) * (rng.random(shape) < share)).astype(np.float32)
 
 
-@given(
-    st.integers(1, 5),
-    st.integers(1, 6),
-    st.integers(1, 5),
-    st.floats(0, 1),
-    st.integers(0, 99),
-    st.booleans(),
-)
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(1, 5), st.floats(0, 1), st.integers(0, 99), st.booleans())
 @settings(max_examples=60)
 def test_the_count_is_that_of_all_products_one_by_one(
     m: int, k: int, n: int, share: float, seed: int, batched: bool
@@ -125,8 +118,7 @@ def test_policies_agree_and_the_rest_of_the_run_does_not_change(name: str, dtype
     graph = load_model(name, weights="random:0")
     feeds = synthetic(graph, 1)
     with_it, without = (
-        compile(graph.copy(), chip(gating), Options(dtype=dtype, ranges_from=feeds))
-        for gating in (True, False)
+        compile(graph.copy(), chip(gating), Options(dtype=dtype, ranges_from=feeds)) for gating in (True, False)
     )
     exact, fast, off = (simulate(with_it, None if p == "off" else feeds, p) for p in ("exact", "fast", "off"))
     plain = simulate(without, feeds, "exact")

@@ -40,9 +40,7 @@ def on(chip: Chip, model: str = PRODUCT, **options: Any) -> Result:
     return run(model, chip, **{"dtype": "fp32", "values": "off", **options})
 
 
-@pytest.mark.parametrize(
-    ("model", "dtype"), [("cnn", "int8"), ("mlp?hidden=24,layers=2", "fp32"), ("moe", "int8")]
-)
+@pytest.mark.parametrize(("model", "dtype"), [("cnn", "int8"), ("mlp?hidden=24,layers=2", "fp32"), ("moe", "int8")])
 @pytest.mark.parametrize("values", ["exact", "fast"])
 def test_values_are_those_of_each_part_of_the_batch(model: str, dtype: str, values: str) -> None:
     result = run(model, load_chip(TWO), dtype=dtype, values=values, keep=True)
@@ -82,11 +80,7 @@ def test_each_kind_has_its_own_prices() -> None:
     big, little = (prices[f"{kind}.act_sram", "read"] for kind in chip.cores)
     assert big > little > 0 and ("act_sram", "read") not in prices
     assert all(status_of(chip, *price) for price in prices)
-    priced = {
-        (row.component, row.action): row
-        for row in energy_table(on(chip))
-        if row.action == "read" and row.count
-    }
+    priced = {(row.component, row.action): row for row in energy_table(on(chip)) if row.action == "read" and row.count}
     for number, expected in enumerate((big, little)):
         row = priced[f"core{number}.act_sram", "read"]
         assert row.energy_J == pytest.approx(row.count * expected, rel=1e-9, abs=0)

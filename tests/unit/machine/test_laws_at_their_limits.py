@@ -93,9 +93,7 @@ def moved(**read_or_written: int) -> Run:
     return run
 
 
-def weights(
-    read_B: int, elements: int = 64, constant: bool = True, preset: str = "dram", **sizes: int
-) -> Run:
+def weights(read_B: int, elements: int = 64, constant: bool = True, preset: str = "dram", **sizes: int) -> Run:
     """A product with int16 weights ``w`` of so many elements, of which so many bytes were read."""
     run = ran()
     gemm = Gemm(a="x", b="w", **{"groups": 1, "M": 4, "N": 4, "K": 4, **sizes})
@@ -152,11 +150,7 @@ def followed(
     known |= counts
     served = SimpleNamespace(open_clocks=open_clocks, bus_clocks=0, elapsed=0, counts=known)
     stats = SimpleNamespace(
-        bus_utilisation=bus,
-        served=served,
-        device=BANKS,
-        requested_B=asked_B,
-        bursts=known["rd"] + known["wr"],
+        bus_utilisation=bus, served=served, device=BANKS, requested_B=asked_B, bursts=known["rd"] + known["wr"]
     )
     run.dram = {"dram": stats}  # type: ignore[dict-item]
     run.ledger = [Row("dram", each, at, "x", 1) for each in COMMANDS for at in range(ledger[each])]
@@ -167,9 +161,7 @@ def shared(ends_fs: int, other_offset: int, size_B: int = 64) -> Run:
     """Two loads of which the second writes bytes at an offset while, or after, the first one's are read."""
     done = (Wait(0, "done", "full"),)
     commands = [load(0, 1), vector(1, 1, 2, 5, done), load(2, 3)]
-    run = simulate(
-        program(commands, [HOME, region(1), region(2, offset=256), region(3, offset=512, size_B=size_B)])
-    )
+    run = simulate(program(commands, [HOME, region(1), region(2, offset=256), region(3, offset=512, size_B=size_B)]))
     run.program.regions[3] = run.program.regions[3]._replace(offset=other_offset)
     run.slices[1] = run.slices[1]._replace(end=run.slices[2].data + ends_fs)
     return run

@@ -21,9 +21,7 @@ def full(*commands: int) -> tuple[Wait, ...]:
 
 def alive(run: Run) -> dict[tuple[int, int], tuple[float, float]]:
     """(region, version) -> from its first written to its last used byte, edges."""
-    return {
-        (live.region, live.version): (live.start / CLOCK_FS, live.end / CLOCK_FS) for live in lifetimes(run)
-    }
+    return {(live.region, live.version): (live.start / CLOCK_FS, live.end / CLOCK_FS) for live in lifetimes(run)}
 
 
 def test_load_vector_and_store() -> None:
@@ -41,9 +39,7 @@ def test_a_region_is_in_use_until_the_last_of_its_readers_is_done() -> None:
     commands = [load(0, 1), vector(1, 1, 2, 50, full(0)), load(2, 4), store(3, 1, 3, 4, full(0))]
     regions = [HOME, region(1), region(2, offset=64), region(3, "dram", -1), region(4, offset=128)]
     assert alive(simulate(program(commands, regions)))[1, 1] == (11, 65)
-    commands[3] = store(
-        3, 1, 3, 4, late
-    )  # a request at edge 66, a clock after that; its only beat ends at edge 77
+    commands[3] = store(3, 1, 3, 4, late)  # a request at edge 66, a clock after that; its only beat ends at edge 77
     assert alive(simulate(program(commands, regions)))[1, 1] == (11, 77)
 
 

@@ -41,15 +41,11 @@ def test_edges_come_from_the_exact_period(frequency: float, cycle: int) -> None:
 @given(FREQUENCIES, st.lists(st.integers(0, 10**6), max_size=5))
 def test_a_column_of_edges_is_that_of_each(frequency: float, cycles: list[int]) -> None:
     clock = Clock(frequency)
-    assert [int(time) for time in clock.at_all(np.array(cycles, np.int64))] == [
-        clock.at(cycle) for cycle in cycles
-    ]
+    assert [int(time) for time in clock.at_all(np.array(cycles, np.int64))] == [clock.at(cycle) for cycle in cycles]
 
 
 @given(FREQUENCIES, st.integers(1, 64), st.integers(0, 1000), st.integers(0, 1000))
-def test_a_transfer_of_whole_clocks_ends_at_its_edge(
-    frequency: float, width: int, start: int, beats: int
-) -> None:
+def test_a_transfer_of_whole_clocks_ends_at_its_edge(frequency: float, width: int, start: int, beats: int) -> None:
     """The machine never loses an edge to rounding."""
     clock = Clock(frequency)
     end = clock.at(start) + transfer_fs(beats * width, width, width * frequency)
@@ -168,13 +164,7 @@ def test_a_version_is_there_until_its_bytes_are_written_again() -> None:
 @pytest.mark.parametrize("values", ["off", "fast"])
 def test_a_wrong_program_raises_a_hazard(why: str, values: str) -> None:
     """Each command is named, with the region and who wrote it; the value policy makes no difference."""
-    regions = [
-        HOME,
-        region(1),
-        region(2, offset=64),
-        region(3, offset=128),
-        region(4, offset=32, overlaps=(1,)),
-    ]
+    regions = [HOME, region(1), region(2, offset=64), region(3, offset=128), region(4, offset=32, overlaps=(1,))]
     with pytest.raises(HazardError, match="vector") as caught:
         simulate(program(WRONG[why], regions), {"x": np.zeros(16, np.int8)}, values)
     assert caught.value.command.startswith("vector")
@@ -183,13 +173,8 @@ def test_a_wrong_program_raises_a_hazard(why: str, values: str) -> None:
 
 def test_a_deadlock_is_a_broken_law() -> None:
     """Two commands that wait for each other: nothing more happens, and the check says who is waiting."""
-    commands = [
-        vector(0, 1, 2, 5, (Wait(1, "done", "full"),)),
-        load(1, 1, 16, (Wait(0, "done", "empty"),)),
-    ]
-    with pytest.raises(
-        LawError, match=r"0 of 2 commands completed; waiting for ever: vector 0 \(0\), load 1 \(1\)"
-    ):
+    commands = [vector(0, 1, 2, 5, (Wait(1, "done", "full"),)), load(1, 1, 16, (Wait(0, "done", "empty"),))]
+    with pytest.raises(LawError, match=r"0 of 2 commands completed; waiting for ever: vector 0 \(0\), load 1 \(1\)"):
         simulate(program(commands, [HOME, region(1), region(2, offset=64)]))
 
 

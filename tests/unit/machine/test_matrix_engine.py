@@ -40,14 +40,10 @@ def unit(**fields: object) -> MatrixUnit:
 def executed(array: MatrixUnit, works: list[Folds]) -> list[FoldEdges]:
     """Run MatMuls back to back, all operands at hand."""
     env = simpy.Environment()
-    queue = [
-        Command(i, "MatMul", "matrix", 0, "product", work, Effect("none")) for i, work in enumerate(works)
-    ]
+    queue = [Command(i, "MatMul", "matrix", 0, "product", work, Effect("none")) for i, work in enumerate(works)]
     whole = program(list(queue), [])
     clock = Clock(1e9)
-    context = Context(
-        env, whole.chip, clock, Milestones(env, clock.at(1)), Contents(whole, Off()), Buffers(env, whole)
-    )
+    context = Context(env, whole.chip, clock, Milestones(env, clock.at(1)), Contents(whole, Off()), Buffers(env, whole))
     MatrixEngine(context, "matrix", array, clock, queue).start()
     env.run()
     return fold_edges(clock, context.slices, context.histories)
@@ -73,9 +69,7 @@ def test_a_product_alone_takes_what_the_closed_form_says(array: MatrixUnit, M: i
 
 @settings(max_examples=25)
 @given(ARRAYS, SIZES, SIZES, SIZES, st.integers(0, 6))
-def test_a_product_alone_takes_what_the_registers_take(
-    array: MatrixUnit, M: int, N: int, K: int, words: int
-) -> None:
+def test_a_product_alone_takes_what_the_registers_take(array: MatrixUnit, M: int, N: int, K: int, words: int) -> None:
     """Every operand through every register of every PE, one edge at a time; ``words``: sums that leave per edge."""
     setup = Setup(
         array.rows, array.cols, array.dataflow, array.schedule, array.shadow_load, array.load_rows_per_clock,
@@ -89,9 +83,7 @@ def test_a_product_alone_takes_what_the_registers_take(
 
 
 @given(ARRAYS, st.lists(st.tuples(SIZES, SIZES, SIZES), min_size=2, max_size=5))
-def test_products_in_a_row_follow_each_other_as_folds_do(
-    array: MatrixUnit, sizes: list[tuple[int, int, int]]
-) -> None:
+def test_products_in_a_row_follow_each_other_as_folds_do(array: MatrixUnit, sizes: list[tuple[int, int, int]]) -> None:
     """Commands are cut where the program wants; the array does not notice: every fold keeps its distance."""
     works = [folds(array, 1, *size, Pace(1)) for size in sizes]
     records = executed(array, works)
@@ -108,9 +100,7 @@ def test_products_in_a_row_follow_each_other_as_folds_do(
 
 
 @given(ARRAYS, SIZES, SIZES, SIZES, st.integers(0, 4))
-def test_the_accumulator_is_written_so_much_later(
-    array: MatrixUnit, M: int, N: int, K: int, latency: int
-) -> None:
+def test_the_accumulator_is_written_so_much_later(array: MatrixUnit, M: int, N: int, K: int, latency: int) -> None:
     work = folds(array, 1, M, N, K, Pace(1))
     (near,) = executed(array, [work])
     (far,) = executed(array.model_copy(update={"accumulator_latency": latency}), [work])

@@ -176,18 +176,14 @@ def with_link(duplex: str, rate: float = 1e9) -> Chip:
     link = load_chip("tpu-v1").memories["pcie_memory"].link
     assert link is not None
     link = link.model_copy(update={"bandwidth": rate, "latency": 1e-6, "duplex": duplex, "pcie": None})
-    return base.model_copy(
-        update={"memories": {"dram": base.memories["dram"].model_copy(update={"link": link})}}
-    )
+    return base.model_copy(update={"memories": {"dram": base.memories["dram"].model_copy(update={"link": link})}})
 
 
 @pytest.mark.parametrize("rate", [1e9, 100e9])
 def test_data_pass_the_slower_of_memory_and_link(made: list[FakeDram], rate: float) -> None:
     """64 B take 64 ns through a link of 1 GB/s and 16 ns through the memory; the latency of 1 us comes on top."""
     regions = [HOME, region(1), region(2, offset=64)]
-    run = simulate(
-        program([load(0, 1, 64), load(1, 2, 64)], regions, with_link("full", rate)), memory_model="bank"
-    )
+    run = simulate(program([load(0, 1, 64), load(1, 2, 64)], regions, with_link("full", rate)), memory_model="bank")
     ns, one, two = 10**6, *run.slices
     first, took = (5 + LATENCY) * CLOCK, 64 * ns if rate == 1e9 else 16 * ns
     assert (one.data, one.end) == (first + 1000 * ns, first + took + 1000 * ns)
@@ -197,9 +193,7 @@ def test_data_pass_the_slower_of_memory_and_link(made: list[FakeDram], rate: flo
 def test_behind_a_link_both_directions_are_one_queue(made: list[FakeDram]) -> None:
     """There is one controller: requests of one instant go in the order of the port's rule, one per edge."""
     commands = [store(0, 1, 2), load(1, 3)]
-    presets = program(
-        commands, [HOME, region(1), region(2, "dram", -1), region(3, offset=64)], with_link("full")
-    )
+    presets = program(commands, [HOME, region(1), region(2, "dram", -1), region(3, offset=64)], with_link("full"))
     presets.presets[1] = ("x", 0)
     commands[0].reads = (commands[0].reads[0]._replace(version=0),)
     run = simulate(presets, memory_model="bank")
@@ -250,10 +244,7 @@ def test_a_memory_is_charged_by_command_and_its_bytes_are_not(made: list[FakeDra
     assert fsum(by_category(run.chip, rows).values()) == pytest.approx(total_J(rows), rel=1e-9, abs=0)
     assert prices_of(run)["dram", "rd"] == 1e-9
     found = summary(run)["dram"]["dram"]
-    assert (
-        found["energy_J"] + found["io_J"] == pytest.approx(dram_J, rel=1e-9, abs=0)
-        and found["overfetch_B"] == 24
-    )
+    assert found["energy_J"] + found["io_J"] == pytest.approx(dram_J, rel=1e-9, abs=0) and found["overfetch_B"] == 24
     assert json.loads(json.dumps(found)) == found
 
 
@@ -262,8 +253,7 @@ def test_without_currents_bytes_are_charged(made: list[FakeDram], monkeypatch: p
     run = simulate(moves(), memory_model="bank")
     plain = simulate(moves())
     mine, theirs = (
-        {row.action: row.energy_J for row in energy_table(each) if row.component == "dram"}
-        for each in (run, plain)
+        {row.action: row.energy_J for row in energy_table(each) if row.component == "dram"} for each in (run, plain)
     )
     assert {action: joules for action, joules in mine.items() if joules} == theirs
     assert run.dram["dram"].energy is None and "energy_J" not in run.dram["dram"].as_dict()
@@ -305,9 +295,7 @@ def test_an_unknown_model_and_every_memory_without_a_dram_are_told_before_anythi
         for name, attached in bare.memories.items()
     }
     with pytest.raises(UsageError) as caught:
-        prepare(
-            Request("mlp0", bare.model_copy(update={"memories": memories}), values="of", memory_model="bank")
-        )
+        prepare(Request("mlp0", bare.model_copy(update={"memories": memories}), values="of", memory_model="bank"))
     told = str(caught.value)
     assert "'of'" in told
     for name in bare.memories:
@@ -340,16 +328,11 @@ def test_the_bursts_of_a_run_can_be_saved(made: list[FakeDram], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("model", "on"), [("squeezenet", "edu-mixed"), ("mlp0", "tpu-v1")])
-def test_a_network_asks_for_the_same_bytes_under_every_model(
-    made: list[FakeDram], model: str, on: str
-) -> None:
+def test_a_network_asks_for_the_same_bytes_under_every_model(made: list[FakeDram], model: str, on: str) -> None:
     """Traffic is that of the program; what the DRAM is given are bursts of it, in order of acceptance."""
     import accelsim
 
-    runs = {
-        name: accelsim.run(model, on, values="off", memory_model=name)
-        for name in ("ideal", "bandwidth", "bank")
-    }
+    runs = {name: accelsim.run(model, on, values="off", memory_model=name) for name in ("ideal", "bandwidth", "bank")}
     traffic = {name: summary(run)["traffic"] for name, run in runs.items()}
     assert traffic["ideal"] == traffic["bandwidth"] == traffic["bank"]
     assert runs["ideal"].time_fs < runs["bandwidth"].time_fs

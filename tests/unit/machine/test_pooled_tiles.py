@@ -33,9 +33,7 @@ def network(rank: int, op: str, relu: bool, images: int) -> tuple[Graph, Array]:
     b.constant("w", rng.standard_normal((6, 3, *[3] * rank)))
     b.constant("bias", rng.standard_normal(6))
     b.constant("slope", rng.uniform(0.1, 1, (6, *[1] * rank)))
-    y = b.op(
-        "Conv", ["x", "w", "bias"], "sum", **window(rank, 3, 1, 1), group=1, a_zero_point=0, b_zero_point=0
-    )
+    y = b.op("Conv", ["x", "w", "bias"], "sum", **window(rank, 3, 1, 1), group=1, a_zero_point=0, b_zero_point=0)
     if relu:
         y = b.op("Max", [y, "slope"], "relu")
     extra = {"MaxPool": {"ceil_mode": 0}, "AveragePool": {"ceil_mode": 0, "count_include_pad": 0},
@@ -54,9 +52,7 @@ def test_pooling_behind_a_convolution(rank: int, op: str, relu: bool, dtype: str
         program = compile(graph, chip, Options(dtype=dtype, fusion="compiled" if fuse else "eager"))
         found[fuse, policy] = simulate(program, {"x": x}, policy).outputs["y"]
         if fuse and rank < 3 and op in ("MaxPool", "AveragePool"):
-            parts = [
-                part.op for step in program.steps if step.engine == "matrix" for part in step.node.epilogue
-            ]
+            parts = [part.op for step in program.steps if step.engine == "matrix" for part in step.node.epilogue]
             assert op in parts
     for fuse in (True, False):
         np.testing.assert_allclose(found[fuse, "exact"], found[fuse, "fast"], rtol=1e-5, atol=1e-5)

@@ -215,8 +215,7 @@ def test_spans_of_steps_are_those_of_their_commands() -> None:
     ]
     long = replace(program, commands=Commands(program.commands.before, behind, repeat))
     run = replayed(
-        replace(replay, program=long, short=replace(short, slices=[*short.slices[:end], *late])),
-        defaultdict(EngineLog),
+        replace(replay, program=long, short=replace(short, slices=[*short.slices[:end], *late])), defaultdict(EngineLog)
     )
     assert run.step_spans == step_spans(run.slices, len(program.steps))
 

@@ -89,11 +89,7 @@ def test_names_move_on() -> None:
 
 def test_blocks_are_found() -> None:
     blocks = alike_blocks(residuals(30), {})
-    assert blocks is not None and (blocks.first, blocks.size, blocks.number) == (
-        2,
-        3,
-        9,
-    )  # x is an input, t9 leaves
+    assert blocks is not None and (blocks.first, blocks.size, blocks.number) == (2, 3, 9)  # x is an input, t9 leaves
     assert blocks.names.image("w1", 8) == "w9" and blocks.names.image("t3", 1) == "t4"
     assert alike_blocks(residuals(12), {}) is None  # too few
     pinned = alike_blocks(residuals(30), {"m4": {"tm": 1}})

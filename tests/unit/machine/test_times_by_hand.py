@@ -56,9 +56,7 @@ def product(
 
 
 def host(index: int, clocks: float, waits: tuple[Wait, ...] = ()) -> Command:
-    return Command(
-        index, "Host", "host", 0, f"host {index}", Duration(int(clocks * CLOCK_FS)), Effect("none"), waits
-    )
+    return Command(index, "Host", "host", 0, f"host {index}", Duration(int(clocks * CLOCK_FS)), Effect("none"), waits)
 
 
 def ran(commands: list[Command], on: Chip | None = None, others: Mapping[str, str] | None = None) -> Run:
@@ -72,9 +70,7 @@ def times(run: Run) -> list[tuple[float, float, float]]:
 
 
 def path(run: Run) -> list[tuple[float, float, str, str]]:
-    return [
-        (piece.start / CLOCK_FS, piece.end / CLOCK_FS, piece.kind, piece.why) for piece in critical_path(run)
-    ]
+    return [(piece.start / CLOCK_FS, piece.end / CLOCK_FS, piece.kind, piece.why) for piece in critical_path(run)]
 
 
 def spent(run: Run, engine: str) -> tuple[float, dict[str, float], float]:
@@ -92,13 +88,7 @@ def one_port() -> Chip:
 
 
 def test_a_host_starts_at_any_time_and_the_vector_unit_at_an_edge() -> None:
-    commands = [
-        load(0, 1),
-        host(1, 0.75),
-        host(2, 1, full(0)),
-        host(3, 1.2, full(0)),
-        vector(4, 1, 4, 5, full(0, 3)),
-    ]
+    commands = [load(0, 1), host(1, 0.75), host(2, 1, full(0)), host(3, 1.2, full(0)), vector(4, 1, 4, 5, full(0, 3))]
     run = ran(commands, others={"host": "cpu"})
     assert times(run) == [(1, 11, 15), (0, 0, 0.75), (16, 16, 17), (17, 17, 18.2), (19, 19, 24)]
     assert path(run) == [
@@ -117,12 +107,7 @@ def test_a_host_alone() -> None:
 
 
 def test_vector_commands_follow_each_other_without_a_gap() -> None:
-    commands = [
-        load(0, 1),
-        vector(1, 1, 4, 5, full(0)),
-        vector(2, 1, 5, 7, full(0)),
-        store(3, 5, 7, 16, full(2)),
-    ]
+    commands = [load(0, 1), vector(1, 1, 4, 5, full(0)), vector(2, 1, 5, 7, full(0)), store(3, 5, 7, 16, full(2))]
     run = ran(commands)
     assert times(run) == [(1, 11, 15), (15, 15, 20), (20, 20, 27), (28, 38, 42)]
     assert path(run) == [
@@ -180,9 +165,7 @@ def test_products_that_wait_for_each_of_their_operands() -> None:
         product(5, 1, 4, waits[1], w=8, y=5), product(6, 1, 4, waits[2], w=8, version=2),
     ]  # fmt: skip
     run = ran(commands)
-    assert {
-        piece.command: (piece.start, piece.data, piece.end) for piece in run.slices if piece.command > 2
-    } == {
+    assert {piece.command: (piece.start, piece.data, piece.end) for piece in run.slices if piece.command > 2} == {
         3: (15 * CLOCK_FS, 23 * CLOCK_FS, 38 * CLOCK_FS),
         4: (38 * CLOCK_FS, 38 * CLOCK_FS, 78 * CLOCK_FS),
         5: (39 * CLOCK_FS, 43 * CLOCK_FS, 54 * CLOCK_FS),
@@ -210,22 +193,12 @@ def test_the_array_waits_for_the_port_of_a_buffer() -> None:
 
 def test_the_vector_unit_waits_for_the_port_of_a_buffer() -> None:
     """Two folds of 8 rows stream from 23 to 39; the vector command could begin at 24. The last sums are there at 46."""
-    commands = [
-        load(0, 1),
-        load(1, 2),
-        product(2, 2, 8, W_AND_A),
-        host(3, 23.5),
-        vector(4, 1, 4, 5, full(0, 3)),
-    ]
+    commands = [load(0, 1), load(1, 2), product(2, 2, 8, W_AND_A), host(3, 23.5), vector(4, 1, 4, 5, full(0, 3))]
     run = ran(commands, one_port(), {"host": "cpu"})
     assert times(run)[-1] == (39, 39, 44)
     assert spent(run, "vector") == (5, {"full": 24, "buffer port": 15}, 2)
     late = ran([*commands, vector(5, 4, 7, 4, full(4))], one_port(), {"host": "cpu"})
-    assert path(late)[-3:] == [
-        (24, 39, "buffer_port", "full"),
-        (39, 44, "vector", ""),
-        (44, 48, "vector", "queue"),
-    ]
+    assert path(late)[-3:] == [(24, 39, "buffer_port", "full"), (39, 44, "vector", ""), (44, 48, "vector", "queue")]
 
 
 @pytest.mark.parametrize(("folds", "free"), [(1, 23), (2, 31), (3, 43)])
@@ -258,9 +231,7 @@ def test_messages_of_two_devices() -> None:
     """
     wire = load_link("pcie-gen3-x16").model_copy(update={"pcie": None, "bandwidth": 1e9, "latency": 5e-7})
     first = program([host(0, 30), message(1, "Send", "x", full(0)), message(2, "Send", "y")], REGIONS)
-    second = program(
-        [message(0, "Recv", "x"), message(1, "Recv", "y"), vector(2, 0, 4, 5, full(1), (0, 1))], REGIONS
-    )
+    second = program([message(0, "Recv", "x"), message(1, "Recv", "y"), vector(2, 0, 4, 5, full(1), (0, 1))], REGIONS)
     first.engines.update(host="cpu", nic_out="nic")
     second.engines["nic_in"] = "nic"
     simulation = Simulation({"wire": wire}, {("a", "b"): ["wire"]})
@@ -274,11 +245,7 @@ def test_messages_of_two_devices() -> None:
     assert path(runs["b"]) == [
         (0, 31, "peer", "start"), (31, 181, "message", ""), (181, 331, "message", "queue"), (331, 336, "vector", "full"),
     ]  # fmt: skip
-    assert path(runs["a"])[:3] == [
-        (0, 30, "host", "start"),
-        (30, 31, "hand_over", ""),
-        (31, 131, "message", "full"),
-    ]
+    assert path(runs["a"])[:3] == [(0, 30, "host", "start"), (30, 31, "hand_over", ""), (31, 131, "message", "full")]
     assert path(runs["a"])[3:5] == [(131, 181, "peer", "queue"), (181, 281, "message", "")]
 
 
@@ -304,9 +271,7 @@ def test_edges_with_a_row_with_a_shift_and_with_neither(edges: str) -> None:
         *_, (start_fs, kind, _, mix) = stream.pieces(clock.at(23), clock.at(until), "w")
         assert (start_fs, kind) == (clock.at(23), "stream")
         assert [count for _, count in mix] == [seen.count("R"), seen.count("S"), seen.count(".")]
-    assert (clock.at(23 + len(plain)), "fill_drain", "matrix", ()) in stream.pieces(
-        clock.at(23), clock.at(99), "done"
-    )
+    assert (clock.at(23 + len(plain)), "fill_drain", "matrix", ()) in stream.pieces(clock.at(23), clock.at(99), "done")
 
 
 def test_the_path_through_weights_that_make_room() -> None:

@@ -21,16 +21,12 @@ def record() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def portable(figures: dict[str, Any]) -> dict[str, Any]:
     """Without the bits of real-valued results, which depend on the linear algebra library."""
-    outputs = {
-        name: text for name, text in figures.get("outputs", {}).items() if not text.startswith("float")
-    }
+    outputs = {name: text for name, text in figures.get("outputs", {}).items() if not text.startswith("float")}
     return {**figures, "outputs": outputs}
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
-def test_a_run_gives_what_it_gave(
-    case: unchanged.Case, record: tuple[dict[str, Any], dict[str, Any]]
-) -> None:
+def test_a_run_gives_what_it_gave(case: unchanged.Case, record: tuple[dict[str, Any], dict[str, Any]]) -> None:
     figures, mappings = record
     found, _ = unchanged.outcome(case, mappings[case.name])
     assert portable(found) == portable(figures[case.name])

@@ -63,11 +63,7 @@ def test_nothing_is_simulated_again(run: Run, monkeypatch: pytest.MonkeyPatch) -
 
 def test_another_memory_changes_joules_and_not_the_time(run: Run) -> None:
     other = run.with_energy(memories={"ddr3": "hbm2"})
-    old, new, device = (
-        run.chip.memories["ddr3"].memory,
-        other.chip.memories["ddr3"].memory,
-        load_memory("hbm2"),
-    )
+    old, new, device = (run.chip.memories["ddr3"].memory, other.chip.memories["ddr3"].memory, load_memory("hbm2"))
     assert (new.read_energy, new.static_power, new.energy_status) == (
         device.read_energy, device.static_power, device.energy_status,
     )  # fmt: skip
@@ -92,8 +88,6 @@ def test_what_does_not_exist_is_refused(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no memory 'ddr4'.*did you mean 'ddr3'"):
         run.with_energy(memories={"ddr4": "hbm2"})
     broken = tmp_path / "mine.yaml"
-    broken.write_text(
-        part_file("jouppi-7nm", "energy").read_text(encoding="utf-8") + "status: {}\n", encoding="utf-8"
-    )
+    broken.write_text(part_file("jouppi-7nm", "energy").read_text(encoding="utf-8") + "status: {}\n", encoding="utf-8")
     with pytest.raises(SpecError, match="status: key given twice"):
         run.with_energy(broken)

@@ -17,9 +17,7 @@ from accelsim.types import Floats, Ints
 class Table:
     """Candidates by their number; costs of two keys, none for those that are not legal; ``bounds``: of the first."""
 
-    def __init__(
-        self, costs: list[tuple[float, float]], bounds: list[float], chunk: int, likely: int
-    ) -> None:
+    def __init__(self, costs: list[tuple[float, float]], bounds: list[float], chunk: int, likely: int) -> None:
         self.costs_of = np.array(costs, np.float64).reshape(-1, 2)
         self.bounds = np.minimum(np.array(bounds), self.costs_of[:, 0])
         self._chunk, self._likely = chunk, likely
@@ -56,9 +54,7 @@ def best_of(table: Table, most: int, leaders: int) -> list[int]:
 
 
 @given(tables(), st.integers(1, 5), st.sampled_from(["best", "fast", 1e-9, 60.0]))
-def test_the_leaders_are_those_of_the_lowest_costs(
-    drawn: tuple[Table, int], leaders: int, effort: str | float
-) -> None:
+def test_the_leaders_are_those_of_the_lowest_costs(drawn: tuple[Table, int], leaders: int, effort: str | float) -> None:
     """With seconds those that are likely are tried in any case, and all others while there is time."""
     table, likely = drawn
     found = solve_listed(table, effort, leaders=leaders)

@@ -39,9 +39,7 @@ class Hills:
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
         self.asked.append(choices)
         found = self.every_cost(choices)
-        return np.where(found > limit, np.inf, found)[:, None], int(
-            (np.isfinite(found) & (found <= limit)).sum()
-        )
+        return np.where(found > limit, np.inf, found)[:, None], int((np.isfinite(found) & (found <= limit)).sum())
 
 
 @pytest.mark.parametrize("leaders", [1, 7])

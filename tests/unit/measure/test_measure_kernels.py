@@ -41,9 +41,7 @@ def test_a_kernel_that_is_refused_has_a_reason() -> None:
 
 
 def test_power_of_the_first_kernels() -> None:
-    rows = list(
-        measured(Torch(), "cuda:0", ["add"], 3, "fp16", 0, False, 2, lambda replay, calls: {"power_W": "300"})
-    )
+    rows = list(measured(Torch(), "cuda:0", ["add"], 3, "fp16", 0, False, 2, lambda replay, calls: {"power_W": "300"}))
     assert [row.get("power_W") for row in rows] == ["300", "300", None]
 
 

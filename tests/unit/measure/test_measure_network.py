@@ -48,9 +48,7 @@ def _case(model: str, batch: int | None = None) -> Case:
 
 def _with_values(graph: Graph) -> Case:
     """Logits count as results: a Softmax may hide how far off they are."""
-    graph.outputs += [
-        node.inputs[0] for node in graph.nodes[-1:] if node.op == "Softmax" and len(graph.nodes) > 1
-    ]
+    graph.outputs += [node.inputs[0] for node in graph.nodes[-1:] if node.op == "Softmax" and len(graph.nodes) > 1]
     feeds = synthetic(graph, 0)
     return graph, feeds, run(graph, feeds)
 
@@ -141,9 +139,7 @@ def test_attributes_that_no_model_has(
 def test_weights_are_drawn_on_the_device(model: str, dtype: str) -> None:
     torch, graph = pytest.importorskip("torch"), load_model(model)
     network = compiled(torch, graph, "cpu", dtype)
-    assert not any(
-        tensor.data is not None for tensor in graph.constants() if not tensor.fixed and tensor.elements > 64
-    )
+    assert not any(tensor.data is not None for tensor in graph.constants() if not tensor.fixed and tensor.elements > 64)
     kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[dtype]
     for result in network.call().values():
         assert result.dtype == kind and bool(torch.isfinite(result).all())
@@ -203,9 +199,7 @@ def test_nothing_is_held_behind_its_last_reader() -> None:
 
 def test_both_modes_are_timed_and_metered() -> None:
     torch = NetworkTorch()
-    rows = list(
-        measured_networks(torch, "cuda:0", ["mlp"], [1, 2], "fp16", meter=lambda call: {"W": call() or 7})
-    )
+    rows = list(measured_networks(torch, "cuda:0", ["mlp"], [1, 2], "fp16", meter=lambda call: {"W": call() or 7}))
     assert [(row["batch"], row["mode"], row.get("W")) for row in rows] == [
         (1, "eager", None), (1, "graph", 7), (2, "eager", None), (2, "graph", 7)
     ]  # fmt: skip

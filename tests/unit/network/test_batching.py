@@ -64,9 +64,7 @@ def test_every_resource_has_its_part(chip: str) -> None:
 def test_a_busy_link_by_hand() -> None:
     """Of a run whose slices are replaced: transfers that overlap count once."""
     run = accelsim.run("cnn", on="tpu-v1", values="off")
-    run.slices = [
-        Slice(0, 0, 0, "", *piece) for piece in ((2, 3, 20), (0, 1, 10), (40, 41, 50), (45, 46, 48))
-    ]
+    run.slices = [Slice(0, 0, 0, "", *piece) for piece in ((2, 3, 20), (0, 1, 10), (40, 41, 50), (45, 46, 48))]
     run.slices.append(Slice(1, 0, 0, "", 0, 1, 70))
     assert busy_fs(run, {0}) == 20 + 10
 

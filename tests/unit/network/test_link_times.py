@@ -30,9 +30,7 @@ def made(text: str, tmp_path: Path) -> Link:
 
 def test_packets_by_hand(tmp_path: Path) -> None:
     """300 B: a full packet of 256 + 16, and one of 44 that is padded to three flits of 16 and has a header too."""
-    link = made(
-        "packets: {links: 2, rate: 5 GB/s, max_payload: 256 B, header: 16 B, granule: 16 B}\n", tmp_path
-    )
+    link = made("packets: {links: 2, rate: 5 GB/s, max_payload: 256 B, header: 16 B, granule: 16 B}\n", tmp_path)
     time = transfer(link, 300, write=True)
     assert time.wire_B == 272 + 48 + 16
     assert time.occupancy_fs == 336 * FS_PER_S // 10**10
@@ -44,8 +42,7 @@ def test_packets_by_hand(tmp_path: Path) -> None:
 
 def test_a_window_limits_what_packets_would_allow(tmp_path: Path) -> None:
     link = made(
-        "packets: {rate: 10 GB/s, max_payload: 100 B, header: 25 B, window: 1000 B, round_trip: 1 us}\n",
-        tmp_path,
+        "packets: {rate: 10 GB/s, max_payload: 100 B, header: 25 B, window: 1000 B, round_trip: 1 us}\n", tmp_path
     )
     assert link.bandwidth == pytest.approx(1e9)
     assert effective_Bps(link, 10**6, write=False) == pytest.approx(1e9)
@@ -104,9 +101,7 @@ def test_shipped_links_agree_with_their_packets(name: str) -> None:
     best = max(effective_Bps(link, 1 << 30, write) for write in (False, True))
     assert best == pytest.approx(link.bandwidth, rel=1e-6)
     nbytes = 1 << 30  # the time drops parts of a femtosecond
-    assert all(
-        nbytes * FS_PER_S / (transfer(link, nbytes, way).occupancy_fs + 1) <= link.bandwidth for way in (0, 1)
-    )
+    assert all(nbytes * FS_PER_S / (transfer(link, nbytes, way).occupancy_fs + 1) <= link.bandwidth for way in (0, 1))
     assert (transfer(link, 1, True).wire_B > 1) == (name not in UNPUBLISHED)
 
 

@@ -28,9 +28,7 @@ def failure(command, *words: str) -> AccelsimError:  # type: ignore[no-untyped-d
 
 def test_link_table_and_json() -> None:
     text = call(link, "pcie-gen3-x16").output
-    assert text.startswith(
-        "pcie-gen3-x16: 14.21 GB/s each way for packets, at most 13.18 GB/s of it for data"
-    )
+    assert text.startswith("pcie-gen3-x16: 14.21 GB/s each way for packets, at most 13.18 GB/s of it for data")
     assert "256 MiB" in text and "13 GB/s" in text
     facts = json.loads(call(link, "pcie-gen3-x16", "--size", "4 KiB", "--json").output)
     (row,) = facts["transfers"]
@@ -132,9 +130,7 @@ def test_a_full_network_is_drawn_as_such() -> None:
     texts = [text.get_text() for text in load_latency(found).figure().axes[0].texts]
     assert "does not get through" in texts
     drawn = channel_loads(found).figure()
-    assert "the darkest link sets the bound of 0.333" in " ".join(
-        text.get_text() for text in drawn.axes[0].texts
-    )
+    assert "the darkest link sets the bound of 0.333" in " ".join(text.get_text() for text in drawn.axes[0].texts)
 
 
 def test_batching_table_plot_and_json(tmp_path: Path) -> None:

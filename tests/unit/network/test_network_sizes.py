@@ -11,14 +11,7 @@ from accelsim.spec.network import MOST_NODES, Noc
 from accelsim.spec.yaml.parts import load_part
 from tests.helpers.effort import at_once
 
-LARGEST = [
-    ("ring", 1024),
-    ("mesh", 32, 32),
-    ("torus", 1024, 1),
-    ("tree", 2, 10),
-    ("fat-tree", 4, 5),
-    ("tree", 1, 9),
-]
+LARGEST = [("ring", 1024), ("mesh", 32, 32), ("torus", 1024, 1), ("tree", 2, 10), ("fat-tree", 4, 5), ("tree", 1, 9)]
 TOO_LARGE = [
     ("bus", 1025), ("crossbar", 2**16), ("mesh", 2**16, 2**16), ("mesh", 33, 32), ("torus", 1025, 1),
     ("tree", 2, 40), ("fat-tree", 2, 11), ("tree", 1, 2**16), ("tree", 2**16, 2**16),

@@ -40,10 +40,7 @@ def test_lengths() -> None:
         network = named(name, *shape)
         assert len(e.link_sides(network)) == len(network.links)
     assert set(e.link_sides(named("tree", 4, 3))) == {2.0, 4.0}  # half of the sides of 16 and 64 nodes
-    assert (
-        e.transfer_energy(load_part("crossbar-16", "networks", Noc), named("crossbar", 16), 0, 1, 32).wire_mm
-        == 4.0
-    )
+    assert e.transfer_energy(load_part("crossbar-16", "networks", Noc), named("crossbar", 16), 0, 1, 32).wire_mm == 4.0
     assert e.transfer_energy(load_part("bus-16", "networks", Noc), named("bus", 16), 0, 1, 32).wire_mm == 16.0
 
 

@@ -66,9 +66,7 @@ def test_load_is_hops(network: Network) -> None:
     load = r.channel_load(network, traffic)
     nodes = network.nodes
     assert load[2 * nodes :].sum() == pytest.approx((traffic * r.hops(network)).sum())
-    assert load[:nodes] == pytest.approx(traffic.sum(1)) and load[nodes : 2 * nodes] == pytest.approx(
-        traffic.sum(0)
-    )
+    assert load[:nodes] == pytest.approx(traffic.sum(1)) and load[nodes : 2 * nodes] == pytest.approx(traffic.sum(0))
 
 
 @pytest.mark.parametrize("k", [2, 4, 6, 8, 16])

@@ -26,9 +26,7 @@ def packets(*rows: tuple[int, int, int]) -> Traffic:
 
 
 @pytest.mark.parametrize("topology", ["bus", "crossbar", "ring", "mesh", "torus", "tree", "fat-tree"])
-@pytest.mark.parametrize(
-    "router", [ROUTER, Router(routing=2, traversal=2, link=3, injection=0, vc_allocation=0)]
-)
+@pytest.mark.parametrize("router", [ROUTER, Router(routing=2, traversal=2, link=3, injection=0, vc_allocation=0)])
 def test_a_lone_packet_takes_the_time_of_the_formula(topology: str, router: Router) -> None:
     shape = {"mesh": (3, 3), "torus": (4, 3), "tree": (2, 3), "fat-tree": (2, 3)}.get(topology, (6,))
     network = named(topology, *shape)
@@ -59,9 +57,7 @@ def test_a_source_sends_one_flit_per_clock() -> None:
     assert found.most - found.least == 3
 
 
-@pytest.mark.parametrize(
-    "row", golden_rows(), ids=lambda row: "-".join([*row.values()][:1] + [*row.values()][1:5])
-)
+@pytest.mark.parametrize("row", golden_rows(), ids=lambda row: "-".join([*row.values()][:1] + [*row.values()][1:5]))
 def test_empty_networks_are_those_of_booksim(row: dict[str, str]) -> None:
     assert zero_load_differences(row) == []
 
@@ -90,9 +86,7 @@ def test_overload_stays_within_the_bound(index: int) -> None:
         assert found.accepted.mean() == pytest.approx(float(row["accepted_overload_mean"]), rel=0.2)
     if row["topology"] == "mesh" and row["traffic"] == "transpose":
         assert found.accepted.mean() == pytest.approx(float(row["accepted_overload_mean"]), rel=0.05)
-    assert found.latency == float("inf") or found.latency > 3 * zero_load_mean(
-        network, ROUTER, traffic, flits
-    )
+    assert found.latency == float("inf") or found.latency > 3 * zero_load_mean(network, ROUTER, traffic, flits)
 
 
 def test_smaller_buffers_carry_less() -> None:
@@ -131,9 +125,7 @@ def test_formula_is_close_below_half_of_the_bound(flits: int) -> None:
         limit = r.bound(mesh, traffic)
         for share in (0.1, 0.4):
             found = simulate(mesh, ROUTER, traffic, share * limit, flits, 2000 + 1000 * flits)
-            assert estimate(mesh, ROUTER, traffic, share * limit, flits) == pytest.approx(
-                found.latency, rel=0.06
-            )
+            assert estimate(mesh, ROUTER, traffic, share * limit, flits) == pytest.approx(found.latency, rel=0.06)
         assert estimate(mesh, ROUTER, traffic, limit * 1.001, flits) == float("inf")
 
 

@@ -100,9 +100,7 @@ def test_several_outputs_and_an_unused_one() -> None:
 
 
 def test_foreign_op_runs_on_the_host() -> None:
-    g = graph(
-        Node("unit", "LpNormalization", ["x"], ["y"], {"axis": 1, "p": 2}), shapes={"x": (3, 4), "y": (3, 4)}
-    )
+    g = graph(Node("unit", "LpNormalization", ["x"], ["y"], {"axis": 1, "p": 2}), shapes={"x": (3, 4), "y": (3, 4)})
     np.testing.assert_allclose(run(g, {"x": X})["y"], X / np.linalg.norm(X, axis=1, keepdims=True), rtol=1e-6)
 
 
@@ -195,9 +193,7 @@ def test_a_window_over_more_channels_than_there_are(size: int) -> None:
 
 
 def test_a_grid_needs_samples() -> None:
-    node = Node(
-        "n", "GridSample", ["x", "g"], ["y"], {"mode": "linear", "padding_mode": "zeros", "align_corners": 0}
-    )
+    node = Node("n", "GridSample", ["x", "g"], ["y"], {"mode": "linear", "padding_mode": "zeros", "align_corners": 0})
     with pytest.raises(ModelError, match="no samples in"):
         get("GridSample").infer(node, [Tensor("x", (1, 2, 6, 0), "fp32"), Tensor("g", (1, 4, 4, 2), "fp32")])
 

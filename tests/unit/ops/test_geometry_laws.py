@@ -28,20 +28,12 @@ def test_integer_conv_is_the_float64_conv(case: Case, a_zero: int, b_zero: int) 
     case.attrs.update(a_zero_point=a_zero, b_zero_point=b_zero)
     zeros = (a_zero, b_zero)
     wide = [value.astype(np.float64) - zero for value, zero in zip(case.inputs, zeros, strict=True)]
-    exact = ops.get("Conv").kernel(
-        Case("Conv", wide, {**case.attrs, "a_zero_point": 0, "b_zero_point": 0}).node, wide
-    )
+    exact = ops.get("Conv").kernel(Case("Conv", wide, {**case.attrs, "a_zero_point": 0, "b_zero_point": 0}).node, wide)
     np.testing.assert_array_equal(own(case)[0], exact[0])
 
 
 @settings(max_examples=150)
-@given(
-    geometry(),
-    st.sampled_from(["MaxPool", "AveragePool"]),
-    st.booleans(),
-    st.booleans(),
-    st.integers(0, 2**32),
-)
+@given(geometry(), st.sampled_from(["MaxPool", "AveragePool"]), st.booleans(), st.booleans(), st.integers(0, 2**32))
 def test_pool(shape: tuple[list[int], dict[str, Any]], op: str, ceil: bool, include: bool, seed: int) -> None:
     spatial, attrs = shape
     x = np.random.default_rng(seed).normal(size=(2, 3, *spatial)).astype(np.float32)

@@ -49,9 +49,7 @@ def test_scattering_what_was_gathered_changes_nothing(x: Array) -> None:
     indices = np.argsort(x, axis=0, kind="stable")
     picked = own(Case("GatherElements", [x, indices], {"axis": 0}))[0]
     np.testing.assert_array_equal(picked, np.sort(x, axis=0))
-    back = own(
-        Case("ScatterElements", [np.zeros_like(x), indices, picked], {"axis": 0, "reduction": "none"})
-    )[0]
+    back = own(Case("ScatterElements", [np.zeros_like(x), indices, picked], {"axis": 0, "reduction": "none"}))[0]
     np.testing.assert_array_equal(back, x)
 
 

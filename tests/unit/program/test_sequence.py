@@ -26,9 +26,7 @@ def test_programs_in_sequence_take_the_sum_of_their_times() -> None:
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_a_part_begins_when_what_it_receives_is_there(copies: bool) -> None:
-    sender = in_sequence(
-        "a", CHIP, [Part(ONE, (), (Letter("b", "x", 100),))], [], {"b": (LINK,)}, copies, piece_B=40
-    )
+    sender = in_sequence("a", CHIP, [Part(ONE, (), (Letter("b", "x", 100),))], [], {"b": (LINK,)}, copies, piece_B=40)
     parts = [Part(ONE), Part(ONE, (("a", "x"),))]
     receiver = in_sequence("b", CHIP, parts, [Letter("a", "x", 100)], {}, copies, piece_B=40)
     simulation = Simulation({"wire": LINK}, {("a", "b"): ["wire"]})

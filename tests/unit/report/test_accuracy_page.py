@@ -87,9 +87,7 @@ def test_without_anything_near_the_baseline_nothing_is_best() -> None:
 def test_the_page_has_command_sentences_picture_and_every_row() -> None:
     result = made()
     page = markdown(result, "accelsim accuracy a-net --on chip-0,chip-1")
-    assert page.startswith(
-        "# a-net: accuracy, latency and energy by number format\n\nMade by `accelsim accuracy"
-    )
+    assert page.startswith("# a-net: accuracy, latency and energy by number format\n\nMade by `accelsim accuracy")
     assert "![accuracy, latency, energy](accuracy.png)" in page
     rows = [line for line in page.splitlines() if line.startswith("| chip-")]
     assert len(rows) == len(result.rows)

@@ -68,9 +68,7 @@ def test_a_block_has_what_and_its_value() -> None:
 def test_python_has_the_same_answer() -> None:
     picture = Picture(2.0, [Panel("Lengths", [line([1, 2], [3, 4])])])
     shown = ["A <sentence>.", block("what", [("length", "3 m")]), Lines("kept")]
-    answer = Answer(
-        {"length_m": nan}, shown, [{"a": {"b": 1}}], {"none": lambda: None, "lengths": lambda: picture}
-    )
+    answer = Answer({"length_m": nan}, shown, [{"a": {"b": 1}}], {"none": lambda: None, "lengths": lambda: picture})
     assert answer.to_dict() == {"length_m": None}
     assert answer.plot().axes[0].get_title(loc="left") == "Lengths"
     html = answer._repr_html_()

@@ -83,9 +83,7 @@ def test_every_pe_shows_what_the_model_holds_at_every_edge(page: Open, flow: str
         assert here.locator(".now").inner_text().startswith(f"Edge {number} of {len(clip['frames'])}")
         for pe in here.evaluate(READ):
             at = pe["row"], pe["column"]
-            assert pe["texts"] == [
-                shown(known[name][0][at]) if known[name][1][at] else None for name in lines
-            ]
+            assert pe["texts"] == [shown(known[name][0][at]) if known[name][1][at] else None for name in lines]
             work = WORKS if products[at] > real[at] else PADS if multiplied[at] > every[at] else IDLE
             assert [each for each in pe["lit"].split() if each not in ("pe", "chosen")] == LIT[work].split()
         real, every = products, multiplied

@@ -47,9 +47,7 @@ def test_schedules_below_each_other_have_one_axis(tmp_path: Path) -> None:
 
 
 def test_what_stands_below_the_title() -> None:
-    assert sentence(played(SCHEDULES["gpipe"])) == (
-        "bubble: 20.0 % of all devices' time; held at most: 4 activations"
-    )
+    assert sentence(played(SCHEDULES["gpipe"])) == ("bubble: 20.0 % of all devices' time; held at most: 4 activations")
     assert sentence(played(SCHEDULES["1f1b"])) == (
         "bubble: 20.0 % of all devices' time; held at most: 2 (first device) to 1 (last) activations"
     )

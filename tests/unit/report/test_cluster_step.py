@@ -49,9 +49,7 @@ def made() -> dict[str, tuple[Ready, StepResult]]:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_bytes_of_wires_add_up_to_those_of_links(
-    made: dict[str, tuple[Ready, StepResult]], plan: str
-) -> None:
+def test_bytes_of_wires_add_up_to_those_of_links(made: dict[str, tuple[Ready, StepResult]], plan: str) -> None:
     one, step = made[plan]
     by_link = Counter[str]()
     for wire, size in zip(one.fleet.topology.wires, wire_bytes(*one), strict=True):
@@ -71,9 +69,7 @@ def test_bytes_of_wires_are_those_that_fused_gradients_send(policy: str) -> None
         one = ready(replace(asked, gradients=fusion, gradient_B=4))
         step = one.step()
         moved[plan, compression] = sum(step.by_link_B.values())
-        assert step.check() == [] and sum(wire_bytes(*one)) == pytest.approx(
-            moved[plan, compression], rel=1e-4
-        )
+        assert step.check() == [] and sum(wire_bytes(*one)) == pytest.approx(moved[plan, compression], rel=1e-4)
     assert moved["dp=4", "fp16"] == pytest.approx(moved["dp=4", "none"] / 2, rel=1e-4)
 
 
@@ -90,9 +86,7 @@ def test_page_data_are_of_the_step(made: dict[str, tuple[Ready, StepResult]], pl
         assert sum(row["span"]) == step.time_fs and sum(row["start"]) < step.time_fs
         memory = data["buffers"]["memories"][line]
         assert memory["top"] == device.memory.peak_B
-        assert (
-            max(a + b for a, b in zip(memory["offset"], memory["size"], strict=True)) == device.memory.peak_B
-        )
+        assert max(a + b for a, b in zip(memory["offset"], memory["size"], strict=True)) == device.memory.peak_B
     assert all(name in parts_caption(step) for name, fs in step.parts_fs.items() if fs)
 
 
@@ -113,9 +107,7 @@ def test_the_trace_has_a_process_for_each_kind_of_device(
     assert max(sum(event["args"].values()) for event in counters) == step.devices[0].memory.peak_B
 
 
-def test_scaling_begins_with_one_replica_and_ends_with_the_plan(
-    made: dict[str, tuple[Ready, StepResult]],
-) -> None:
+def test_scaling_begins_with_one_replica_and_ends_with_the_plan(made: dict[str, tuple[Ready, StepResult]]) -> None:
     one, step = made["dp=4,zero=3"]
     steps = weak_scaling(*one)
     assert [each.plan.dp for each in steps] == [1, 2, 4]

@@ -55,9 +55,7 @@ def runs() -> dict[str, Run]:
 
 
 @pytest.fixture(scope="module")
-def reports(
-    runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory, all_unpainted: None
-) -> list[Path]:
+def reports(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory, all_unpainted: None) -> list[Path]:
     folder = tmp_path_factory.mktemp("reports")
     return [write.write_run(each, folder / str(index)) for index, each in enumerate(runs.values())]
 
@@ -109,9 +107,7 @@ def test_a_setting_of_one_field_is_the_last_that_was_asked() -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_no_cell_and_no_name_is_ever_cut(
-    reports: list[Path], runs: dict[str, Run], width: int, count: int
-) -> None:
+def test_no_cell_and_no_name_is_ever_cut(reports: list[Path], runs: dict[str, Run], width: int, count: int) -> None:
     chosen = [*reports, *reports][:count]
     shown = rendered(chosen, width)
     assert "…" not in shown
@@ -194,9 +190,7 @@ def test_a_note_of_a_table_is_no_energy() -> None:
     table_of = load_chip("edu-4x4").energy
     chip = load_chip("edu-4x4").model_copy(update={"energy": table_of.model_copy(update={"note": "else"})})
     assert energy_basis(chip) == energy_basis(load_chip("edu-4x4"))
-    (found,) = caveats(
-        energy_basis(chip), energy_basis(load_chip("edu-4x4", ["energy.mac.int8=1 pJ"])), ("A", "B")
-    )
+    (found,) = caveats(energy_basis(chip), energy_basis(load_chip("edu-4x4", ["energy.mac.int8=1 pJ"])), ("A", "B"))
     assert found.text == "B has other energies per action than A, both of 45 nm"
 
 
@@ -227,9 +221,7 @@ def test_records_have_all_digits_and_the_ratios(runs: dict[str, Run], reports: l
 # layer by layer
 
 
-def test_layers_are_matched_by_name_the_largest_difference_first(
-    runs: dict[str, Run], reports: list[Path]
-) -> None:
+def test_layers_are_matched_by_name_the_largest_difference_first(runs: dict[str, Run], reports: list[Path]) -> None:
     pair = list(runs.values())[:2]
     found = compare_layers.differences(pair)
     assert compare_layers.differences(reports[:2]) == found

@@ -88,9 +88,7 @@ class Prices:
         self.spec = part(f"chips/{chip}")
         self.core = self.spec.get("cores", {}).get("core", {})
         self.table = with_rows(self.spec["energy"])
-        self.memories = {
-            name: (entry, part(entry["memory"])) for name, entry in self.spec.get("memories", {}).items()
-        }
+        self.memories = {name: (entry, part(entry["memory"])) for name, entry in self.spec.get("memories", {}).items()}
         self.host = part(self.spec["host"]) if "host" in self.spec else None
 
     def status(self, kind: str, name: str = "") -> str:
@@ -107,11 +105,7 @@ class Prices:
                 unused = name in ("padding", "skipped")
                 return "MAC", 0.0 if unused else value(table["mac"][name]), self.status("mac", name)
             what = {"pe_register": "register", "pe_network": "network"}[kind]
-            return (
-                f"PE {what}".replace("register", "registers"),
-                value(table.get(what, "0 J/B")),
-                self.status(what),
-            )
+            return (f"PE {what}".replace("register", "registers"), value(table.get(what, "0 J/B")), self.status(what))
         if self.core.get("engines", {}).get(component, {}).get("type") == "simd":
             name = action.split(".")[1]
             return "vector unit", value(table["vector"][name]), self.status("vector", name)
@@ -121,11 +115,7 @@ class Prices:
             assert self.host is not None
             if component == "host.own_memory":
                 memory = part(self.host["memory"])
-                return (
-                    "off-chip memory",
-                    value(memory[f"{action}_energy"]),
-                    memory.get("energy_status", "guess"),
-                )
+                return ("off-chip memory", value(memory[f"{action}_energy"]), memory.get("energy_status", "guess"))
             price = 0.0 if action == "busy" else value(self.host["energy_per_op"])
             return "host", price, self.host.get("energy_status", "guess")
         if component.endswith(".link"):
@@ -198,8 +188,7 @@ def test_moving_data_against_multiplying_is_that_of_the_spec_files(case: tuple[s
         assert found is None
         return
     moving = sum(
-        kinds.get(name, 0.0)
-        for name in ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link")
+        kinds.get(name, 0.0) for name in ("PE registers", "PE network", "on-chip SRAM", "off-chip memory", "link")
     )
     assert found and same(float(found[1]) * (1000 if found[2] else 1), moving / kinds["MAC"])
 
@@ -227,9 +216,7 @@ PRICES = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_what_is_named_as_doubtful_weighs_what_a_run_with_twice_its_price_says(
-    case: tuple[str, str, str],
-) -> None:
+def test_what_is_named_as_doubtful_weighs_what_a_run_with_twice_its_price_says(case: tuple[str, str, str]) -> None:
     warning = said(*case).partition("above all ")[2]
     named = re.findall(r"([\w -]+?) \((\w+), ([\d.]+)%\)", warning)
     dynamic = sum(computed(*case)[1].values())
@@ -293,12 +280,8 @@ def test_static_energy_is_what_a_run_without_static_power_does_not_use() -> None
     assert share and abs(float(share[1]) - 100 * (with_J - without_J) / with_J) <= 0.05 + 1e-9
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case[0] in ("edu-4x4", "neuroncore-v2")], ids=" ".join
-)
-def test_the_idle_power_that_is_not_counted_is_not_and_would_add_what_it_says(
-    case: tuple[str, str, str],
-) -> None:
+@pytest.mark.parametrize("case", [case for case in CASES if case[0] in ("edu-4x4", "neuroncore-v2")], ids=" ".join)
+def test_the_idle_power_that_is_not_counted_is_not_and_would_add_what_it_says(case: tuple[str, str, str]) -> None:
     found = re.search(r"not counted, is ([\d.]+ \w+) \(a guess by area\)", said(*case))
     assert found
     watts = shown(found[1])
@@ -318,9 +301,7 @@ def test_the_price_of_an_operand_is_that_of_the_spec_files(case: tuple[str, str,
     operand_J = value(prices.memories[found[2]][1]["read_energy"]) * WIDTH[found[1]]
     mac_J = value(prices.table["mac"][found[1]])
     times = float(found[4].rstrip("k")) * (1000 if found[4].endswith("k") else 1)
-    assert (
-        same(shown(found[3]), operand_J) and same(shown(found[5]), mac_J) and same(times, operand_J / mac_J)
-    )
+    assert same(shown(found[3]), operand_J) and same(shown(found[5]), mac_J) and same(times, operand_J / mac_J)
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)

@@ -125,10 +125,7 @@ def test_the_filter_leaves_lines_with_the_text(plain: Opened) -> None:
 
 def test_a_layer_that_is_pointed_at_lights_up_everywhere(plain: Opened) -> None:
     charts = {name: part(plain, name).locator(".chart").first for name in ("timeline", "buffers", "joules")}
-    marks = {
-        name: part(plain, name).locator(mark).first
-        for name, mark in (("bars", ".band"), ("rooflines", ".ring"))
-    }
+    marks = {name: part(plain, name).locator(mark).first for name, mark in (("bars", ".band"), ("rooflines", ".ring"))}
     before = {name: look(plain, chart) for name, chart in charts.items()}
     cell = plain.page.get_by_role("cell", name="conv2", exact=True)
     cell.hover()
@@ -286,9 +283,7 @@ def test_runs_stand_side_by_side(browser: Any, folders: list[Path], tmp_path: Pa
     with opened(browser, target) as found:
         page = found.page
         assert page.locator("h1:visible").all_inner_texts() == ["2 runs side by side"]
-        assert page.get_by_text(
-            re.compile(r"clock=50 MHz against defaults: latency 1\.\d+ ms against ")
-        ).is_visible()
+        assert page.get_by_text(re.compile(r"clock=50 MHz against defaults: latency 1\.\d+ ms against ")).is_visible()
         assert hover(found, part(found, "compare").locator(".chart"), 0.3, 0.35)
         part(found, "compare").get_by_role("searchbox").fill("conv2")
         rows = page.locator("article.comparison table.layers tbody tr:not([hidden])")
@@ -338,9 +333,7 @@ def test_the_page_prints_light_and_without_controls(browser: Any, folders: list[
         assert found.clean
 
 
-def test_a_picture_that_fails_says_so_and_leaves_the_others(
-    browser: Any, folders: list[Path], tmp_path: Path
-) -> None:
+def test_a_picture_that_fails_says_so_and_leaves_the_others(browser: Any, folders: list[Path], tmp_path: Path) -> None:
     shutil.copytree(folders[0], tmp_path / "run")
     file = tmp_path / "run" / "page.json.gz"
     data = json.loads(gzip.decompress(file.read_bytes())) | {"joules": {}}

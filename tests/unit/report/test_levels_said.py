@@ -18,9 +18,7 @@ def test_a_cache_is_said_counted_and_drawn() -> None:
     told = summary(run)
     stats, rows = run.caches["l2"], dict(summary_rows(told))
     assert rows["l2 hits"].startswith(f"{100 * stats.hit_rate:.1f}% of {stats.hits + stats.misses:,}; ")
-    assert any(
-        f"The cache l2 hits {100 * stats.hit_rate:.1f}%" in text for text in sentences(run, layers(run), told)
-    )
+    assert any(f"The cache l2 hits {100 * stats.hit_rate:.1f}%" in text for text in sentences(run, layers(run), told))
     header, records = layer_records(run)
     column = header.index("l2_read_B")
     assert sum(record[column] for record in records) == told["levels"]["l2"]["read_B"]

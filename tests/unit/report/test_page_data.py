@@ -20,12 +20,7 @@ from accelsim.report.write import facts_of
 from accelsim.types import Ints
 from tests.helpers.synthetic_run import make_run
 
-CASES = (
-    ("cnn", "edu-4x4"),
-    ("cnn", "tpu-v1"),
-    ("mlp?hidden=64", "a100-80-sxm"),
-    ("gpt-decode", "neuroncore-v2"),
-)
+CASES = (("cnn", "edu-4x4"), ("cnn", "tpu-v1"), ("mlp?hidden=64", "a100-80-sxm"), ("gpt-decode", "neuroncore-v2"))
 
 
 @pytest.fixture(scope="module", params=CASES, ids=[chip for _, chip in CASES])
@@ -81,9 +76,7 @@ def test_joules_of_all_parts_add_up_to_the_run(run: Run, data: dict[str, Any]) -
     for part in tree["parts"]:
         check(part)
     assert all(
-        figure["trust"] in tree["trust"] or not figure["trust"]
-        for part in tree["parts"]
-        for figure in part["parts"]
+        figure["trust"] in tree["trust"] or not figure["trust"] for part in tree["parts"] for figure in part["parts"]
     )
 
 
@@ -91,14 +84,9 @@ def test_layers_of_all_parts_are_lines_of_the_table(data: dict[str, Any]) -> Non
     lines = range(NO_LINE, len(data["layers"]["names"]))
     used = [layer for row in data["timeline"]["rows"] for layer in row["layer"]]
     used += [point[0] for roof in data["rooflines"] or [] for point in roof["points"]]
+    used += [layer for memory in (data["buffers"] or {"memories": []})["memories"] for layer in memory["layer"]]
     used += [
-        layer for memory in (data["buffers"] or {"memories": []})["memories"] for layer in memory["layer"]
-    ]
-    used += [
-        layer["layer"]
-        for part in data["joules"]["parts"]
-        for figure in part["parts"]
-        for layer in figure["parts"]
+        layer["layer"] for part in data["joules"]["parts"] for figure in part["parts"] for layer in figure["parts"]
     ]
     assert set(used) <= set(lines) and len(set(used)) > 1
 
@@ -107,14 +95,10 @@ def test_buffers_name_tensors_not_slots() -> None:
     run = accelsim.run("cnn", "edu-4x4", values="off")
     found = buffers.buffers(run, lines_of(run))
     assert found is not None
-    memories = {
-        memory["name"]: {memory["texts"][i] for i in memory["tensor"]} for memory in found["memories"]
-    }
+    memories = {memory["name"]: {memory["texts"][i] for i in memory["tensor"]} for memory in found["memories"]}
     assert {"conv1.weight", "conv2.weight", "fc.weight"} <= memories["weight_sram"]
     assert not any(
-        name.startswith(("slot", "weights ", "tiles ", "sums "))
-        for names in memories.values()
-        for name in names
+        name.startswith(("slot", "weights ", "tiles ", "sums ")) for names in memories.values() for name in names
     )
 
 
@@ -159,9 +143,7 @@ def test_small_tensors_are_told_together_where_there_are_too_many(monkeypatch: p
     monkeypatch.setattr(joules, "MOST", 5)
     tree = joules.joules(run, lines_of(run))
     assert "are not told apart" in tree["note"]
-    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(
-        total_J(energy_table(run)), rel=1e-12, abs=0
-    )
+    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(total_J(energy_table(run)), rel=1e-12, abs=0)
 
 
 def test_blocks_of_a_language_model_are_found_and_numbered_layers_are_none() -> None:

@@ -58,9 +58,7 @@ def test_layer_labels_do_not_overlap(name: str, run: object) -> None:
     figure.draw_without_rendering()
     for axes in figure.axes:
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-            boxes = [
-                label.get_window_extent() for label in labels if label.get_text() and label.get_visible()
-            ]
+            boxes = [label.get_window_extent() for label in labels if label.get_text() and label.get_visible()]
             for first, second in pairwise(boxes):
                 assert not first.overlaps(second)
 

@@ -72,9 +72,7 @@ def test_csv_files_hold_the_run_with_all_digits(report: Path) -> None:
     with (report / "layers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["added_fs"]) for row in rows) == RUN.time_fs
-    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(
-        total_J(energy_table(RUN)), rel=1e-14, abs=0
-    )
+    assert sum(float(row["energy_J"]) for row in rows) == pytest.approx(total_J(energy_table(RUN)), rel=1e-14, abs=0)
     with (report / "ledger.csv").open(newline="") as file:
         ledger = list(csv.DictReader(file))
     assert [float(row["energy_J"]) for row in ledger] == [row.energy_J for row in energy_table(RUN)]
@@ -142,12 +140,7 @@ def test_the_trace_has_a_named_row_per_engine_and_no_overlap() -> None:
 
 @pytest.mark.parametrize(
     ("chip", "model"),
-    [
-        ("tpu-v1", "mlp?hidden=64"),
-        ("neuroncore-v2", "gpt-decode"),
-        ("edu-4x4", "cnn"),
-        ("systolic-generic", "cnn"),
-    ],
+    [("tpu-v1", "mlp?hidden=64"), ("neuroncore-v2", "gpt-decode"), ("edu-4x4", "cnn"), ("systolic-generic", "cnn")],
 )
 def test_arrows_lead_along_the_critical_path(chip: str, model: str) -> None:
     """From each command to the one that it let begin, out of and into the slices of these; two events a step at most."""
@@ -160,9 +153,7 @@ def test_arrows_lead_along_the_critical_path(chip: str, model: str) -> None:
     assert list(starts) == sorted(starts) and max(starts) < len(path)
     assert len(starts) >= 0.95 * (len(path) - 1)
     slices = {
-        event["args"]["command"]: event
-        for event in found
-        if event["ph"] == "X" and event["cat"] != "critical path"
+        event["args"]["command"]: event for event in found if event["ph"] == "X" and event["cat"] != "critical path"
     }
     for ident, start in starts.items():
         end = ends[ident]
@@ -188,9 +179,7 @@ def test_overlapping_transfers_get_further_rows_and_overlapping_matmuls_are_cut(
 
 
 def test_bandwidth_counters_carry_the_bytes_of_the_ledger() -> None:
-    points = [
-        (e["ts"], e["args"]["GB/s"]) for e in trace.events(RUN) if e["name"] == "weight_memory read GB/s"
-    ]
+    points = [(e["ts"], e["args"]["GB/s"]) for e in trace.events(RUN) if e["name"] == "weight_memory read GB/s"]
     moved = sum(rate * 1e9 * (end - start) * 1e-6 for (start, rate), (end, _) in pairwise(points))
     ledger = sum(row.count for row in RUN.ledger if (row.component, row.action) == ("weight_memory", "read"))
     assert moved == pytest.approx(ledger, rel=1e-6)
@@ -298,10 +287,7 @@ def test_the_page_says_how_it_was_run_and_links_its_files(tmp_path: Path) -> Non
     result = accelsim.run("mlp?hidden=16", "edu-4x4", values="off", set=["clock=50 MHz"])
     page = result.report(tmp_path / "r")
     text = page.read_text()
-    assert (
-        "accelsim run &#x27;mlp?hidden=16&#x27; --on edu-4x4 --values off --set &#x27;clock=50 MHz&#x27;"
-        in text
-    )
+    assert "accelsim run &#x27;mlp?hidden=16&#x27; --on edu-4x4 --values off --set &#x27;clock=50 MHz&#x27;" in text
     assert result.asked["model_sha256"] in text
     for name in re.findall(r'href="([^"#]+)"', text):
         assert (page.parent / name).is_file(), name
@@ -314,9 +300,6 @@ def test_every_number_of_the_layer_table_sorts_by_its_own_value(tmp_path: Path) 
     table_text = table_text[: table_text.index("</table>")]
     for layer in result.layers():
         assert f'data-v="{layer.added_fs:.6g}"' in table_text
-    heads, rows = (
-        re.findall(r"<th\b", table_text),
-        re.findall(r"<tr data-layer=.*?>(<td.*?)</tr>", table_text),
-    )
+    heads, rows = (re.findall(r"<th\b", table_text), re.findall(r"<tr data-layer=.*?>(<td.*?)</tr>", table_text))
     assert len(rows) == len(result.layers())
     assert all(row.count("<td") == len(heads) for row in rows)

@@ -52,12 +52,7 @@ def test_former_names_of_fields_are_read(summary: dict[str, Any], tmp_path: Path
     asked = {"model": "cnn", "on": "edu-4x4", "calibrate": "mse", "calibration": "data.npz"}
     old = summary | {"run": summary["run"] | {"asked": asked, "in_memory": ["calibration"]}}
     (found,) = load_summaries([edited(tmp_path / "a", json.dumps(old))])
-    assert found["run"]["asked"] == {
-        "model": "cnn",
-        "on": "edu-4x4",
-        "ranges": "mse",
-        "ranges_from": "data.npz",
-    }
+    assert found["run"]["asked"] == {"model": "cnn", "on": "edu-4x4", "ranges": "mse", "ranges_from": "data.npz"}
     assert found["run"]["in_memory"] == ["ranges_from"]
 
 

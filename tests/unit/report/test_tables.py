@@ -136,13 +136,7 @@ def test_words_quote_the_summary() -> None:
 
 def test_a_number_without_a_unit_has_no_milli() -> None:
     """100m reads like 100 million."""
-    assert [text.si(value) for value in (0.1, 0.8674, 2.4e-4, 3.0, 2e6)] == [
-        "0.1",
-        "0.867",
-        "0.00024",
-        "3",
-        "2M",
-    ]
+    assert [text.si(value) for value in (0.1, 0.8674, 2.4e-4, 3.0, 2e6)] == ["0.1", "0.867", "0.00024", "3", "2M"]
     assert text.si(0.1, "s") == "100 ms"
 
 

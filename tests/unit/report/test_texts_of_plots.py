@@ -112,9 +112,7 @@ def test_a_legend_leaves_nothing_out(name: str, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cases",
-    [["tpu-v1 resnet50", "neuroncore-v2 gpt-decode", "edu-4x4 cnn"], list(CASES)],
-    ids=["three", "all"],
+    "cases", [["tpu-v1 resnet50", "neuroncore-v2 gpt-decode", "edu-4x4 cnn"], list(CASES)], ids=["three", "all"]
 )
 def test_texts_of_a_comparison(cases: list[str]) -> None:
     check(compare_figure(load_summaries([run_of(case) for case in cases])).figure())

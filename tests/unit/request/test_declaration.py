@@ -55,9 +55,7 @@ def test_a_field_is_an_argument_of_run(name: str) -> None:
     argument = inspect.signature(accelsim.run).parameters[name]
     assert argument.annotation == entry.type
     assert argument.default == (inspect.Parameter.empty if name in ("model", "on") else DEFAULTS[name])
-    assert argument.kind == (
-        argument.POSITIONAL_OR_KEYWORD if name in ("model", "on") else argument.KEYWORD_ONLY
-    )
+    assert argument.kind == (argument.POSITIONAL_OR_KEYWORD if name in ("model", "on") else argument.KEYWORD_ONLY)
     assert f"``{name}``: " in (accelsim.run.__doc__ or "") and f"``{name}``: " in (Request.__doc__ or "")
 
 
@@ -106,9 +104,7 @@ def test_the_compiler_and_the_limits_have_the_fields_that_are_theirs() -> None:
     made = compiled(vars(plain))
     assert set(made) <= theirs
     assert Options(**made | {"edges": "host"}) == Options()
-    assert asked_of(Options(**made)) == {
-        name: getattr(plain, name) for name, row in OPTIONS.items() if row.compiled
-    }
+    assert asked_of(Options(**made)) == {name: getattr(plain, name) for name, row in OPTIONS.items() if row.compiled}
     given = {row.limits for row in OPTIONS.values()} - {""}
     assert given == set(inspect.signature(limited).parameters) == {entry.name for entry in fields(Limits)}
 
@@ -119,9 +115,7 @@ COLOURS = ("red", "green")
 def test_a_new_field_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """An option, its group in the help, its words in a record: from its row."""
     names = Choices("colour", f"{__name__}:COLOURS")
-    row = Option(
-        "Colour of the chip.", "What runs, and where", metavar="red|green", choices=names, shared="numbers"
-    )
+    row = Option("Colour of the chip.", "What runs, and where", metavar="red|green", choices=names, shared="numbers")
     monkeypatch.setitem(OPTIONS, "colour", row)
     monkeypatch.setitem(DEFAULTS, "colour", "red")
     for share, words in ((run_options, ["--on", "c"]), (number_options, [])):
@@ -130,10 +124,7 @@ def test_a_new_field_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None
         assert "Colour of the chip.  [default: red]" in made.get_help(click.Context(made))
     assert not any("--colour" in each.opts for each in click.command()(limit_options(lambda: None)).params)
     assert recording.words("colour", "green") == ["--colour", "green"]
-    assert (
-        recording.command({"model": "m", "on": "c", "colour": "green"})
-        == "accelsim run m --on c --colour green"
-    )
+    assert recording.command({"model": "m", "on": "c", "colour": "green"}) == "accelsim run m --on c --colour green"
 
 
 def test_data_in_python_have_no_option() -> None:

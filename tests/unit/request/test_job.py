@@ -61,9 +61,7 @@ def test_arrays_for_every_input_say_what_the_model_leaves_open(open_shapes: Path
     for inputs in (given, tmp_path / "in.npz", str(tmp_path / "in.npz")):
         run = accelsim.run(open_shapes, "edu-4x4", inputs=inputs, dtype="fp32")
         np.testing.assert_allclose(run.outputs["y"], np.full((2, 3, 5), 9.0))
-    cores = accelsim.run(
-        open_shapes, "edu-4x4", inputs=arrays(x=(4, 3, 8), w=(16, 5), b=(4, 3, 5)), set=["cores=2"]
-    )
+    cores = accelsim.run(open_shapes, "edu-4x4", inputs=arrays(x=(4, 3, 8), w=(16, 5), b=(4, 3, 5)), set=["cores=2"])
     assert cores.program.graph.tensors["x"].shape == (2, 3, 8)
 
 
@@ -71,21 +69,9 @@ def test_arrays_for_every_input_say_what_the_model_leaves_open(open_shapes: Path
     ("inputs", "options", "told"),
     [
         (arrays(x=(2, 3, 8)), {}, r"input 'w' has shape \[8, \?\]; expected .*or --inputs with every array"),
-        (
-            arrays(x=(2, 3, 7), w=(8, 5), b=(2, 3, 5)),
-            {},
-            r"input 'x' has shape \[2, 3, 7\]; expected \[2, 3, 8\]",
-        ),
-        (
-            arrays(x=(2, 8), w=(8, 5), b=(2, 3, 5)),
-            {},
-            r"input 'x' has shape \[\?, \?, 8\]|\[batch, steps, 8\]",
-        ),
-        (
-            arrays(x=(2, 3, 8), w=(8, 5), b=(2, 3, 5)),
-            {"shape": {"x": (1, 3, 8)}},
-            r"input 'x' has shape \[2, 3, 8\]",
-        ),
+        (arrays(x=(2, 3, 7), w=(8, 5), b=(2, 3, 5)), {}, r"input 'x' has shape \[2, 3, 7\]; expected \[2, 3, 8\]"),
+        (arrays(x=(2, 8), w=(8, 5), b=(2, 3, 5)), {}, r"input 'x' has shape \[\?, \?, 8\]|\[batch, steps, 8\]"),
+        (arrays(x=(2, 3, 8), w=(8, 5), b=(2, 3, 5)), {"shape": {"x": (1, 3, 8)}}, r"input 'x' has shape \[2, 3, 8\]"),
     ],
 )
 def test_arrays_that_do_not_fit_the_model_are_told(
@@ -109,9 +95,7 @@ def test_a_mapping_may_be_a_file_or_a_dictionary(tmp_path: Path) -> None:
     save_mappings(free.program, tmp_path / "m.yaml")
     kept = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping=tmp_path / "m.yaml")
     assert kept.slices == free.slices
-    small = accelsim.run(
-        "gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping={"y": {"tm": 8, "tn": 4, "tk": 4}}
-    )
+    small = accelsim.run("gemm?M=64,N=64,K=64", "edu-4x4", values="off", mapping={"y": {"tm": 8, "tn": 4, "tk": 4}})
     assert len(small.program.commands) > len(free.program.commands)
     with pytest.raises(UsageError, match=r"'yy' that the model does not have.*did you mean 'y'"):
         accelsim.run("gemm", "edu-4x4", mapping={"yy": {"tm": 8}})

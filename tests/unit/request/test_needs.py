@@ -36,10 +36,7 @@ WITH: dict[str, dict[str, Any]] = {
 def test_the_table_names_options_that_exist() -> None:
     assert {row.option for row in BESIDE} == WITHOUT.keys() == WITH.keys()
     assert {row.option for row in (*BESIDE, *ON_CHIPS)} <= {entry.name for entry in fields(Request)}
-    assert (
-        BESIDE[0].needs
-        == f"--ranges {' or '.join(name for name, each in METHODS.items() if each.percentile)}"
-    )
+    assert BESIDE[0].needs == f"--ranges {' or '.join(name for name, each in METHODS.items() if each.percentile)}"
 
 
 @pytest.mark.parametrize("option", WITHOUT)
@@ -60,17 +57,9 @@ def test_everything_without_effect_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("chip", "options", "note"),
     [
-        (
-            "t4",
-            {"search": "best"},
-            "--search has no effect on t4: it needs an engine that searches for mappings",
-        ),
+        ("t4", {"search": "best"}, "--search has no effect on t4: it needs an engine that searches for mappings"),
         ("edu-4x4", {"search": "best"}, ""),
-        (
-            "edu-4x4",
-            {"share": "layer"},
-            "--share has no effect on edu-4x4: it needs a chip with several cores",
-        ),
+        ("edu-4x4", {"share": "layer"}, "--share has no effect on edu-4x4: it needs a chip with several cores"),
         ("edu-4x4", {"share": "layer", "set": ["cores=2"]}, ""),
         (
             "t4",
@@ -81,9 +70,7 @@ def test_everything_without_effect_is_told_at_once() -> None:
         ("t4", {"site": "pytorch-eager", "set": ["sm.sustained_clock=0.9"]}, ""),
     ],
 )
-def test_an_option_that_the_chip_gives_no_effect_is_a_note(
-    chip: str, options: dict[str, Any], note: str
-) -> None:
+def test_an_option_that_the_chip_gives_no_effect_is_a_note(chip: str, options: dict[str, Any], note: str) -> None:
     notes = accelsim.run(GEMM, chip, values="off", **options).program.notes
     assert [each for each in notes if "has no effect" in each] == [note] * bool(note)
 

@@ -65,9 +65,7 @@ def with_choice() -> list[str]:
 
 
 @pytest.mark.parametrize("chip", with_choice())
-def test_every_type_of_engine_is_tuned_or_says_that_there_is_nothing_to_tune(
-    chip: str, tmp_path: Path
-) -> None:
+def test_every_type_of_engine_is_tuned_or_says_that_there_is_nothing_to_tune(chip: str, tmp_path: Path) -> None:
     """A product alone is never slower, the cache gives the same again, and what it has that is none of the best is
     decided again."""
     cache, edges = str(tmp_path / "tuned.json"), "host" if load_chip(chip).host else "outside"
@@ -99,32 +97,24 @@ def test_a_decision_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
         run(cache, tune=2)
 
 
-def test_without_a_file_it_is_in_the_cache_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_file_it_is_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     accelsim.run(GEMM, on="edu-4x4", dtype="fp32", values="off", tune=2)
     assert default_cache() == tmp_path / "accelsim" / "tuned.json" and default_cache().is_file()
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     run = accelsim.run(GEMM, on="edu-4x4", dtype="fp32", values="off", tune=2)
     assert "2 simulations of a layer alone; it is forgotten after this run: " in run.program.notes[-1]
     assert str(default_cache().parent) in run.program.notes[-1]
     with pytest.raises(UsageError):
-        accelsim.run(
-            GEMM, on="edu-4x4", values="off", tune=2, tune_cache=str(tmp_path / "file" / "tuned.json")
-        )
+        accelsim.run(GEMM, on="edu-4x4", values="off", tune=2, tune_cache=str(tmp_path / "file" / "tuned.json"))
 
 
 @pytest.mark.parametrize("content", ["no JSON", "[]", '{"%s": {"order": "nmk"}}'])
-def test_a_damaged_cache_is_written_anew(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_cache_is_written_anew(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default_cache().parent.mkdir()
     first = run(default_cache(), tune=2)
@@ -168,14 +158,10 @@ def test_a_thorough_search_tries_more_and_is_recorded(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("chip", ["edu-4x4", "edu-tensor-core"])
-def test_cores_that_share_a_layer_are_tuned(
-    model: str, options: dict[str, Any], chip: str, tmp_path: Path
-) -> None:
+def test_cores_that_share_a_layer_are_tuned(model: str, options: dict[str, Any], chip: str, tmp_path: Path) -> None:
     """Each core has a part of the product; what was decided for it is found again, and the values are the same."""
     runs = [
-        accelsim.run(
-            model, on=chip, values="exact", tune=3, tune_cache=str(tmp_path / "tuned.json"), **options
-        )
+        accelsim.run(model, on=chip, values="exact", tune=3, tune_cache=str(tmp_path / "tuned.json"), **options)
         for _ in range(2)
     ]
     plain = accelsim.run(model, on=chip, values="exact", **options)

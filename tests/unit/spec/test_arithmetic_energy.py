@@ -26,18 +26,7 @@ BY_HAND = {  # pJ at 45 nm: the model of accelsim.spec.arithmetic, with pen and 
     "vector": {"fp32": 0.9, "bf16": 0.275, "int32": 0.1, "int16": 0.05, "int8": 0.03, "int4": 0.015, "int1": 0.00375},
 }  # fmt: skip
 CHIP_FORMATS = {
-    *(
-        "fp64",
-        "fp32",
-        "tf32",
-        "fp16",
-        "bf16",
-        "fp8_e4m3fn",
-        "fp8_e5m2",
-        "fp8_e3m4",
-        "fp6_e2m3fn",
-        "fp6_e3m2fn",
-    ),
+    *("fp64", "fp32", "tf32", "fp16", "bf16", "fp8_e4m3fn", "fp8_e5m2", "fp8_e3m4", "fp6_e2m3fn", "fp6_e3m2fn"),
     *("fp4_e2m1fn", "int16", "int8xint16", "int8", "int4xint8", "int4xint16", "int4", "int2", "int1"),
 }
 RISING = (
@@ -62,9 +51,7 @@ def test_rows_follow_from_what_is_stated() -> None:
             {name: pJ * 1e-12 for name, pJ in rows.items()}, rel=1e-9, abs=0
         )
         factor = scale_energy(1.0, 45, 0.9, 28, 0.9)
-        assert getattr(scaled, column) == pytest.approx(
-            {name: J * factor for name, J in made.items()}, rel=1e-3
-        )
+        assert getattr(scaled, column) == pytest.approx({name: J * factor for name, J in made.items()}, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", TABLES)

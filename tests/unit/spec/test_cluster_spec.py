@@ -77,13 +77,8 @@ def test_a_file_is_a_cluster_or_a_chip(write: Write) -> None:
 
 def test_set_knows_nodes_and_what_is_in_them() -> None:
     assert load_cluster("dgx-a100", ["nodes=16"]).size == 128
-    assert (
-        load_cluster("4x-edu", ["chip.count=6", "chip.chip=tpu-v1"]).nodes["node"].devices["chip"].chip
-        == "tpu-v1"
-    )
-    wide = load_cluster(
-        "16x-dgx-a100", ["infiniband.oversubscription=3", "infiniband.link=links/infiniband-ndr"]
-    )
+    assert load_cluster("4x-edu", ["chip.count=6", "chip.chip=tpu-v1"]).nodes["node"].devices["chip"].chip == "tpu-v1"
+    wide = load_cluster("16x-dgx-a100", ["infiniband.oversubscription=3", "infiniband.link=links/infiniband-ndr"])
     assert wide.networks["infiniband"].oversubscription == 3
     quick = load_cluster("4x-edu", ["node.link.link.bandwidth=1 GB/s"]).nodes["node"].fabrics["link"].link
     assert quick.bandwidth == 10**9
@@ -114,11 +109,7 @@ def test_wrong_numbers_behind_the_name_are_told_at_once() -> None:
     assert [problem.what for problem in told.value.problems] == [
         "a cluster has no 'node'", "devices=0", "devices=x", "nodes is given twice",
     ]  # fmt: skip
-    assert listed("edu-4x4,dgx-h100?nodes=2,devices=1,4x-edu") == [
-        "edu-4x4",
-        "dgx-h100?nodes=2,devices=1",
-        "4x-edu",
-    ]
+    assert listed("edu-4x4,dgx-h100?nodes=2,devices=1,4x-edu") == ["edu-4x4", "dgx-h100?nodes=2,devices=1", "4x-edu"]
 
 
 def test_several_kinds_of_nodes_are_counted_one_by_one() -> None:
@@ -173,9 +164,7 @@ WRONG: list[tuple[str, str, int, int, str, str]] = [
 """Text of ``GOOD`` -> what stands there instead, line and column of the problem, what is said, the nearest."""
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "column", "said", "near"), WRONG, ids=[row[4][:40] for row in WRONG]
-)
+@pytest.mark.parametrize(("old", "new", "line", "column", "said", "near"), WRONG, ids=[row[4][:40] for row in WRONG])
 def test_what_is_wrong_is_told_where_it_stands(
     old: str, new: str, line: int, column: int, said: str, near: str, write: Write
 ) -> None:
@@ -210,9 +199,7 @@ APART: list[tuple[str, str, tuple[str, str]]] = [
 """A cluster in two parts, what would join them, devices that do not reach each other."""
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "ends"), APART, ids=["no network", "pairs", "list", "no wide area"]
-)
+@pytest.mark.parametrize(("text", "expected", "ends"), APART, ids=["no network", "pairs", "list", "no wide area"])
 def test_two_devices_that_cannot_reach_each_other_are_named(
     text: str, expected: str, ends: tuple[str, str], write: Write
 ) -> None:
@@ -236,9 +223,7 @@ def test_fields_of_shapes_are_fields_of_a_fabric() -> None:
 
 def test_a_stated_bandwidth_yields_to_packets_that_are_set(write: Write) -> None:
     """Also in the link of a listed wire; a file that contradicts itself is wrong."""
-    file = write(
-        GOOD.replace("shape: ring", "shape: list, wires: [{ends: [gpu0, gpu1], link: links/roce-100g}]")
-    )
+    file = write(GOOD.replace("shape: ring", "shape: list, wires: [{ends: [gpu0, gpu1], link: links/roce-100g}]"))
     wires = "nodes.node.fabrics.inner.wires.0.link.packets.rate=25 Gbit/s"
     made = load_cluster(file, ["networks.outer.link.packets.rate=50 Gbit/s", wires])
     joins = made.nodes["node"].fabrics["inner"].wires

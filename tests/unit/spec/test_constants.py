@@ -45,7 +45,9 @@ def test_the_a100_has_what_was_fitted() -> None:
     assert chip.memories["hbm"].memory.efficiency != stated, "over that of the memory"
 
 
-MADE = "calibration={{fitted_on: x, mechanism: 3, rows: 3, residual: {{rows: 3, median: 0.1, p90: 0.2}}, values: {{{}}}}}"
+MADE = (
+    "calibration={{fitted_on: x, mechanism: 3, rows: 3, residual: {{rows: 3, median: 0.1, p90: 0.2}}, values: {{{}}}}}"
+)
 """An override: a calibration with these values."""
 
 
@@ -68,9 +70,7 @@ def test_formats_of_one_rate_share_their_constants() -> None:
 
 def test_a_calibration_of_other_forms_does_not_count() -> None:
     old = load_chip(A100, ["calibration.mechanism=1"])
-    assert (
-        not fitted(old) and constants(old)["sm.launch"].value == constants(load_chip(A100))["sm.launch"].value
-    )
+    assert not fitted(old) and constants(old)["sm.launch"].value == constants(load_chip(A100))["sm.launch"].value
     said = outdated(old)
     assert "made with version 1" in said and "accelsim calibrate" in said
     assert outdated(load_chip(A100)) == ""
@@ -142,10 +142,7 @@ def test_a_run_tells_which_constants_it_read_that_nobody_fitted() -> None:
     assert said("fp16")[0] == said("bf16")[0] == [] and "calibrated" not in said("fp16")[1]
     names, text = said("tf32")
     assert names == ["sm.formats.tf32.sustained", "sm.formats.tf32.feed"]
-    assert (
-        "2 constants of a100-80-sxm are not calibrated: sm.formats.tf32.sustained, sm.formats.tf32.feed."
-        in text
-    )
+    assert "2 constants of a100-80-sxm are not calibrated: sm.formats.tf32.sustained, sm.formats.tf32.feed." in text
     names, text = said("fp16", "sm.launch=1 us")
     assert names == ["sm.launch"] and "1 constant of a100-80-sxm is not calibrated: sm.launch." in text
     names, text = said("fp16", "calibration=null")

@@ -34,11 +34,7 @@ def told(chip: str | Path, *overrides: str) -> list[Problem]:
             "buffers: no key of today: it stands in the table 'cores'",
             "cores: {core: {memories: {...}}}",
         ),
-        (
-            "cores: 2\n",
-            "cores: '2' is no table of cores",
-            "cores: {core: {count: ..., engines: ..., memories: ...}}",
-        ),
+        ("cores: 2\n", "cores: '2' is no table of cores", "cores: {core: {count: ..., engines: ..., memories: ...}}"),
     ],
 )
 def test_the_older_form_is_told_with_its_line_and_the_new_one(
@@ -63,8 +59,7 @@ def test_ways_to_say_the_number_of_cores(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [("buffers.act_sram.capacity", "act_sram.capacity"), ("engines.matrix.rows", "matrix.rows")],
+    ("old", "new"), [("buffers.act_sram.capacity", "act_sram.capacity"), ("engines.matrix.rows", "matrix.rows")]
 )
 def test_an_older_path_is_told_what_it_is_now(old: str, new: str) -> None:
     (problem,) = told("edu-4x4", f"{old}=8")
@@ -73,14 +68,10 @@ def test_an_older_path_is_told_what_it_is_now(old: str, new: str) -> None:
 
 def test_of_several_kinds_a_path_needs_one() -> None:
     (problem,) = told("edu-two-kinds", "matrix.rows=8")
-    assert problem.what == (
-        "'matrix.rows' may mean cores.big.engines.matrix.rows or cores.little.engines.matrix.rows"
-    )
+    assert problem.what == ("'matrix.rows' may mean cores.big.engines.matrix.rows or cores.little.engines.matrix.rows")
     (problem,) = told("edu-two-kinds", "cores=2")
     assert problem.what == "'cores' may mean cores.big.count or cores.little.count"
-    chip = load_chip(
-        "edu-two-kinds", ["little.matrix.rows=2", "big.act_sram.capacity=1 MiB", "little.count=3"]
-    )
+    chip = load_chip("edu-two-kinds", ["little.matrix.rows=2", "big.act_sram.capacity=1 MiB", "little.count=3"])
     assert [view.matrix.rows for view in chip.views() if view.matrix] == [8, 2]
     assert chip.core_count == 4 and [chip.kind_of(i) for i in range(4)] == ["big", *["little"] * 3]
     assert chip.buffers["act_sram"].capacity == 1 << 20
@@ -114,9 +105,7 @@ def test_a_kind_is_called_like_nothing_else() -> None:
 
 def test_laws_of_a_core_hold_for_each_kind() -> None:
     (problem,) = told("edu-two-kinds", "little.act_sram.read_width=1 MiB")
-    assert problem.what.startswith(
-        "cores.little.memories.act_sram.read_width: 1 MiB are more than the buffer"
-    )
+    assert problem.what.startswith("cores.little.memories.act_sram.read_width: 1 MiB are more than the buffer")
 
 
 TWO_LEVELS = (

@@ -37,9 +37,7 @@ def test_every_format_has_a_row() -> None:
 
 
 def test_a_row_that_is_stated_stays(tmp_path: Path) -> None:
-    table = made(
-        tmp_path, "arithmetic: arithmetic/horowitz-45nm\nmac: {int4: 9 pJ}\nstatus: {mac: {fp64: measured}}"
-    )
+    table = made(tmp_path, "arithmetic: arithmetic/horowitz-45nm\nmac: {int4: 9 pJ}\nstatus: {mac: {fp64: measured}}")
     assert table.mac["int4"] == 9e-12 and table.mac["int8"] == pytest.approx(0.3e-12, rel=1e-9, abs=0)
     assert trust.mac_status(table, "int4") == "guess", "the table says nothing of it"
     assert trust.mac_status(table, "fp64") == "measured"

@@ -101,15 +101,11 @@ def test_a_dram_that_is_wrong_is_told_and_not_what_would_follow() -> None:
     wrong = ["memories.dram.memory=dram/ddr4-3200", "memories.dram.memory.dram.timing.tFAW=1 tCK"]
     with pytest.raises(SpecError) as error:
         load_chip("edu-4x4", wrong)
-    assert [problem.what.split(":")[0] for problem in error.value.problems] == [
-        "memories.dram.memory.dram.timing.tFAW"
-    ]
+    assert [problem.what.split(":")[0] for problem in error.value.problems] == ["memories.dram.memory.dram.timing.tFAW"]
 
 
 def test_a_memory_without_figures_and_dram() -> None:
-    with pytest.raises(
-        SpecError, match=r"capacity, bandwidth, latency, read_energy, write_energy missing.*dram:"
-    ):
+    with pytest.raises(SpecError, match=r"capacity, bandwidth, latency, read_energy, write_energy missing.*dram:"):
         load_chip("edu-4x4", ["memories.dram.memory={kind: x}"])
 
 
@@ -117,9 +113,7 @@ def test_the_command_lists_all() -> None:
     told = CliRunner().invoke(main, ["memories"], env={"COLUMNS": "120"})
     assert told.exit_code == 0
     names = [line.split()[0] for line in told.output.splitlines()[2:]]
-    assert names == memory_names() and len([name for name in names if name.startswith("dram/")]) == len(
-        list_drams()
-    )
+    assert names == memory_names() and len([name for name in names if name.startswith("dram/")]) == len(list_drams())
     rows = json.loads(CliRunner().invoke(main, ["memories", "--json"]).output)
     (row,) = [row for row in rows if row["name"] == "dram/lpddr4-2400"]
     assert (row["capacity_B"], row["bandwidth_Bps"], row["energy_status"]) == (8 * 2**30, 19.2e9, "derived")

@@ -53,10 +53,7 @@ def test_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
     line = next(i for i, each in enumerate(text.splitlines(), 1) if each.startswith("currents"))
     expected = [
         (place(text, "rate:"), "rate: 2.4 GT/s contradicts tCK"),
-        (
-            place(text, "  density:"),
-            "organisation.density: 4 Gbit contradicts rows x columns x banks x device width",
-        ),
+        (place(text, "  density:"), "organisation.density: 4 Gbit contradicts rows x columns x banks x device width"),
         (
             place(text, "  capacity:"),
             "organisation.capacity: 8 GiB contradicts rows x columns x banks x bus x ranks x channels",
@@ -64,10 +61,7 @@ def test_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
         (place(text, "  CWL:"), "timing.CWL: '16' has no unit"),
         (place(text, "  REFI:").split(":")[0] + ":3", "timing.REFI: unknown key"),
         (f"{line + 1}:3", "currents.IDD4R: missing"),
-        (
-            place(text, "  mapping:"),
-            "controller.mapping: mapping 'rochrabaco': field bg (group) is missing",
-        ),
+        (place(text, "  mapping:"), "controller.mapping: mapping 'rochrabaco': field bg (group) is missing"),
     ]
     found = problems(path)
     assert [(each.where, each.what) for each in found] == [(f"{path}:{at}", what) for at, what in expected]
@@ -79,13 +73,7 @@ CASES = [
     (GOOD, "  tRRD_L: 8 tCK\n", "", "timing.tRRD_L: missing, ddr4 requires it", ""),
     (HBM, "  tRCDWR: 15 tCK\n", "", "timing.tRCDWR: missing, hbm3 requires it", ""),
     (GOOD, "  tRTRS: 1 tCK", "  t32AW: 360 tCK", "timing.t32AW: ddr4 has no such parameter", "tFAW"),
-    (
-        GOOD,
-        "  tRCD: 22 tCK",
-        "  tRCD: 22 tCK\n  tRCDRD: 22 tCK",
-        "timing.tRCDRD: ddr4 has no such parameter",
-        "tRCD",
-    ),
+    (GOOD, "  tRCD: 22 tCK", "  tRCD: 22 tCK\n  tRCDRD: 22 tCK", "timing.tRCDRD: ddr4 has no such parameter", "tRCD"),
     (GOOD, "standard: ddr4", "standard: dd4", "standard: 'dd4' is not one of the choices", "ddr4"),
     (GOOD, "burst_length: 8", "burst_length: 16", "organisation.burst_length: ddr4 has no bursts of 16", ""),
     (GOOD, "access: 64 B", "access: 32 B", "organisation.access: a burst of 8 on 64 bit is not 32 B", ""),
@@ -96,13 +84,7 @@ CASES = [
         "organisation.burst_length: 8 transfers are no whole clocks of 3",
         "",
     ),
-    (
-        GOOD,
-        "columns: 1024",
-        "columns: 1020",
-        "organisation.columns: 1020 columns are no whole bursts of 8",
-        "",
-    ),
+    (GOOD, "columns: 1024", "columns: 1020", "organisation.columns: 1020 columns are no whole bursts of 8", ""),
     (GOOD, "tCK: 0.63 ns", "tCK: 0.64 ns", "rate: 3.2 GT/s contradicts tCK", ""),
     (
         GOOD,
@@ -125,13 +107,7 @@ CASES = [
         "organisation.capacity: 17 GiB contradicts rows x columns x banks x bus x ranks x channels",
         "",
     ),
-    (
-        HBM,
-        "tRC: 72 tCK",
-        "tRC: 69 tCK",
-        "timing.tRC: 69 clocks are less than tRAS + tRP, 45 + 26",
-        "",
-    ),
+    (HBM, "tRC: 72 tCK", "tRC: 69 tCK", "timing.tRC: 69 clocks are less than tRAS + tRP, 45 + 26", ""),
     (GOOD, "tFAW: 34 tCK", "tFAW: 3 tCK", "timing.tFAW: 3 clocks are less than tRRD_S, 4", ""),
     (GOOD, "tREFI: 12480 tCK", "tREFI: 124 tCK", "timing.tREFI: 124 clocks are less than tRFC, 560", ""),
     (
@@ -159,20 +135,8 @@ CASES = [
         "controller.refresh: ddr4 does not refresh single banks",
         "",
     ),
-    (
-        GOOD,
-        "page_policy: open",
-        "page_policy: open\n  act_clocks: 9",
-        "controller.act_clocks: '9' is not accepted",
-        "",
-    ),
-    (
-        GOOD,
-        "page_policy: open",
-        "page_policy: open\n  handover: 2",
-        "controller.handover: '2' is not accepted",
-        "",
-    ),
+    (GOOD, "page_policy: open", "page_policy: open\n  act_clocks: 9", "controller.act_clocks: '9' is not accepted", ""),
+    (GOOD, "page_policy: open", "page_policy: open\n  handover: 2", "controller.handover: '2' is not accepted", ""),
     (
         GOOD,
         "page_policy: open",
@@ -194,13 +158,7 @@ CASES = [
         "controller.mapping: mapping 'row-bank-colum': 'row-bank-colum' is no row of fields",
         "row-bank-column",
     ),
-    (
-        GOOD,
-        "channels: 1",
-        "channels: 3",
-        "controller.mapping: 3 channels: no power of two",
-        "",
-    ),
+    (GOOD, "channels: 1", "channels: 3", "controller.mapping: 3 channels: no power of two", ""),
     (
         HBM,
         "energy:\n",
@@ -268,9 +226,7 @@ def test_an_inherited_capacity_yields_to_a_new_geometry(write: Write) -> None:
 
 
 def test_names_and_their_beginnings() -> None:
-    assert (
-        load_dram("hbm3") == load_dram("hbm3-6400") == load_dram(where.shipped() / "dram" / "hbm3-6400.yaml")
-    )
+    assert load_dram("hbm3") == load_dram("hbm3-6400") == load_dram(where.shipped() / "dram" / "hbm3-6400.yaml")
     (several,) = problems("hbm2")
     assert several.expected == "hbm2-2000 or hbm2e-3600"
     (unknown,) = problems("ddr4-3201")
@@ -290,10 +246,7 @@ dram: dram/ddr4-3200
     [
         ("bandwidth: 24 GB/s\n", "dram: its 25.6 GB/s contradict the memory's 24 GB/s"),
         ("capacity: 8 GiB\n", "dram: its 16 GiB contradict the memory's 8 GiB"),
-        (
-            "channels: 2\nbandwidth: 12.8 GB/s\n",
-            "dram: its channels, 1, contradict the memory's 2",
-        ),
+        ("channels: 2\nbandwidth: 12.8 GB/s\n", "dram: its channels, 1, contradict the memory's 2"),
     ],
 )
 def test_a_memory_is_as_wide_and_large_as_its_dram(write: Write, lines: str, what: str) -> None:
@@ -317,9 +270,7 @@ def test_an_inherited_dram_yields_to_new_figures(write: Write) -> None:
     path = write(MEMORY.replace("dram: dram/ddr4-3200\n", "bandwidth: 38.4 GB/s\n"), "memories/mine.yaml")
     assert check(path) == []
     assert load_chip("tpu-v1").memories["ddr3"].memory.dram is not None
-    wider = load_chip(
-        "tpu-v1", ["memories.ddr3.memory.bandwidth=68 GB/s", "memories.ddr3.memory.capacity=1 GiB"]
-    )
+    wider = load_chip("tpu-v1", ["memories.ddr3.memory.bandwidth=68 GB/s", "memories.ddr3.memory.capacity=1 GiB"])
     assert wider.memories["ddr3"].memory.dram is None
     same = load_chip("tpu-v1", ["memories.ddr3.memory.efficiency=0.9"])
     assert same.memories["ddr3"].memory.dram is not None

@@ -60,12 +60,7 @@ def aliases() -> list[str]:
 
 
 def test_aliases_that_multiply_above_blocks_that_go_on_top_of_files(write: Write) -> None:
-    lines = [
-        "use: chips/tpu-v1",
-        "name: mine",
-        *aliases(),
-        "memories: {ddr3: {memory: {use: memories/ddr3-tpu-v1}}}",
-    ]
+    lines = ["use: chips/tpu-v1", "name: mine", *aliases(), "memories: {ddr3: {memory: {use: memories/ddr3-tpu-v1}}}"]
     found = check(write("\n".join(lines)))
     assert any("more than 10,000 values" in problem.what for problem in found)
 

@@ -28,15 +28,11 @@ def told(path: Path | str, *overrides: str) -> list[Problem]:
 
 def test_the_types_are_those_with_a_spec() -> None:
     folder = Path(__file__).parents[3] / "accelsim" / "engines"
-    assert [type_of(spec) for spec in specs()] == sorted(
-        path.parent.name for path in folder.glob("*/spec.py")
-    )
+    assert [type_of(spec) for spec in specs()] == sorted(path.parent.name for path in folder.glob("*/spec.py"))
 
 
 def test_engines_have_any_names(write: Write) -> None:
-    text = GOOD.replace("\n      matrix:", "\n      array:").replace(
-        "\n      vector:", "\n      pipeline:", 1
-    )
+    text = GOOD.replace("\n      matrix:", "\n      array:").replace("\n      vector:", "\n      pipeline:", 1)
     chip, base = load_chip(write(text)), load_chip("tpu-v1")
     assert list(chip.engines) == ["array", "pipeline"]
     assert (chip.matrix, chip.vector) == (base.matrix, base.vector)
@@ -80,24 +76,17 @@ def test_keys_are_those_of_the_type(write: Write) -> None:
     (problem,) = told(write(GOOD.replace("        rows: 256\n", "")))
     assert problem.what == "cores.core.engines.matrix.rows: missing" and "PEs in a column" in problem.expected
     found = told("tpu-v1", "matrix.formats.int8.cycles_per_row=none")
-    assert "cores.core.engines.matrix.formats.int8.cycles_per_row: 'none' is no pace" in [
-        each.what for each in found
-    ]
+    assert "cores.core.engines.matrix.formats.int8.cycles_per_row: 'none' is no pace" in [each.what for each in found]
 
 
 def test_a_name_that_is_none(write: Write) -> None:
     (problem, *_) = told(write(GOOD.replace("\n      matrix:", "\n      My unit:")))
-    assert (problem.what, problem.expected) == (
-        "cores.core.engines.My unit: not a valid name",
-        "a-z 0-9 _ . -",
-    )
+    assert (problem.what, problem.expected) == ("cores.core.engines.My unit: not a valid name", "a-z 0-9 _ . -")
 
 
 @pytest.mark.parametrize(("value", "what"), [("4", "no spec file '4'"), ("[]", "a list is not accepted")])
 def test_what_is_no_block_is_no_engine(value: str, what: str) -> None:
-    assert f"cores.core.engines.matrix: {what}" in [
-        problem.what for problem in told("tpu-v1", f"matrix={value}")
-    ]
+    assert f"cores.core.engines.matrix: {what}" in [problem.what for problem in told("tpu-v1", f"matrix={value}")]
 
 
 def test_an_engine_may_be_a_file_or_start_from_one(write: Write, tmp_path: Path) -> None:
@@ -111,31 +100,22 @@ def test_an_engine_may_be_a_file_or_start_from_one(write: Write, tmp_path: Path)
         unit = load_chip("tpu-v1", [f"vector={value}"]).vector
         assert unit is not None and unit.lanes == 8
         assert (unit.latency, unit.functions) == (
-            (5, {"Round": 3, "Floor": 3, "Ceil": 4})
-            if "use" in value
-            else (0, {"Round": 3, "Floor": 3, "Ceil": 3})
+            (5, {"Round": 3, "Floor": 3, "Ceil": 4}) if "use" in value else (0, {"Round": 3, "Floor": 3, "Ceil": 3})
         )
 
 
 def test_a_path_may_start_with_a_name_in_a_table() -> None:
     chip = load_chip("tpu-v1", ["vector.lanes=8", "ddr3.memory.bandwidth=68 GB/s", "weight_fifo.slots=2"])
-    full = [
-        "cores.core.engines.vector.lanes=8",
-        "memories.ddr3.memory.bandwidth=68 GB/s",
-        "weight_fifo.slots=2",
-    ]
+    full = ["cores.core.engines.vector.lanes=8", "memories.ddr3.memory.bandwidth=68 GB/s", "weight_fifo.slots=2"]
     assert chip == load_chip("tpu-v1", full)
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
-    [("clock", "a field of the chip"), ("ddr3", "a memory"), ("weight_fifo", "a buffer")],
+    ("name", "what"), [("clock", "a field of the chip"), ("ddr3", "a memory"), ("weight_fifo", "a buffer")]
 )
 def test_names_of_engines_are_no_others(name: str, what: str) -> None:
     unit = "{type: simd, lanes: 4, functions: {}}"
-    found = told(
-        "tpu-v1", "cores.core.engines.vector=null", f"cores.core.engines.{name}={unit}", "clock=800 MHz"
-    )
+    found = told("tpu-v1", "cores.core.engines.vector=null", f"cores.core.engines.{name}={unit}", "clock=800 MHz")
     assert [each.what for each in found] == [f"cores.core.engines.{name}: {name!r} is the name of {what}"]
 
 
@@ -203,9 +183,7 @@ def test_a_new_type_is_a_new_folder(tmp_path: Path) -> None:
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "toy" / "spec.py").write_text(TYPE, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", LOADED, str(tmp_path)], capture_output=True, text=True, check=True)
     types = ", ".join(sorted([*modules(), "toy"]))
     assert done.stdout.splitlines() == [
         "4 18400000000 True",

@@ -19,9 +19,7 @@ from accelsim.spec.yaml.schema import schema
 
 Write = Callable[..., Path]
 BASE = "use: chips/dae-edu\nname: mine\nsource: A test.\nas_of: 2026-11\n"
-UNIT = (
-    "cores:\n  core:\n    engines:\n      vector:\n        type: simd\n        lanes: 4\n        functions:\n"
-)
+UNIT = "cores:\n  core:\n    engines:\n      vector:\n        type: simd\n        lanes: 4\n        functions:\n"
 
 
 def table(*lines: str) -> str:
@@ -58,55 +56,31 @@ def test_overrides_take_families_in_their_order() -> None:
     changes = ["vector.functions.rounding=2", "vector.functions.Floor=3", "vector.functions.Relu=none",
                "vector.functions.quantisation=none"]  # fmt: skip
     made = functions(load_chip("tpu-v1", changes))
-    assert {name: made.get(name) for name in ("Round", "Ceil", "Floor")} == {
-        "Round": 2,
-        "Ceil": 2,
-        "Floor": 3,
-    }
+    assert {name: made.get(name) for name in ("Round", "Ceil", "Floor")} == {"Round": 2, "Ceil": 2, "Floor": 3}
     assert not {"Relu", *FAMILIES["quantisation"]} & made.keys() and made["Tanh"] == 1
     assert functions(override(load_chip("tpu-v1"), changes)) == made
-    assert functions(load_chip("tpu-v1", ["vector.functions={logic: 1, Or: none}"])).keys() == {
-        "And",
-        "Not",
-        "Xor",
-    }
+    assert functions(load_chip("tpu-v1", ["vector.functions={logic: 1, Or: none}"])).keys() == {"And", "Not", "Xor"}
 
 
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        (
-            ("Rellu: 1",),
-            ("12:18", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu"),
-        ),
+        (("Rellu: 1",), ("12:18", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu")),
         (
             ("rundoing: 1",),
-            (
-                "12:21",
-                "cores.core.engines.vector.functions.rundoing: no operator or family of this name",
-                "rounding",
-            ),
+            ("12:21", "cores.core.engines.vector.functions.rundoing: no operator or family of this name", "rounding"),
         ),
-        (
-            ("Rellu: none",),
-            ("12:11", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu"),
-        ),
+        (("Rellu: none",), ("12:11", "cores.core.engines.vector.functions.Rellu: no operator of this name", "Relu")),
         (
             ("logic: 1", "Relu: none"),
             ("13:11", "cores.core.engines.vector.functions.Relu: leaves out what is not there", ""),
         ),
-        (
-            ("logic: none",),
-            ("12:11", "cores.core.engines.vector.functions.logic: leaves out what is not there", ""),
-        ),
+        (("logic: none",), ("12:11", "cores.core.engines.vector.functions.logic: leaves out what is not there", "")),
         (
             ("logic: 1", "logic: 2"),
             ("13:11", "cores.core.engines.vector.functions.logic: key given twice, first in line 12", ""),
         ),
-        (
-            ("logic: fast",),
-            ("12:18", "cores.core.engines.vector.functions.logic: 'fast' is not accepted", ""),
-        ),
+        (("logic: fast",), ("12:18", "cores.core.engines.vector.functions.logic: 'fast' is not accepted", "")),
         (("logic: 0",), ("12:18", "cores.core.engines.vector.functions.logic: '0' is not accepted", "")),
         (("logic: [1]",), ("12:18", "cores.core.engines.vector.functions.logic: a list is not accepted", "")),
     ],
@@ -115,9 +89,7 @@ def test_what_is_wrong_is_told_once_with_its_place(
     write: Write, lines: tuple[str, ...], found: tuple[str, str, str]
 ) -> None:
     path = write(table(*lines))
-    assert [(each.where, each.what, each.nearest) for each in problems(path)] == [
-        (f"{path}:{found[0]}", *found[1:])
-    ]
+    assert [(each.where, each.what, each.nearest) for each in problems(path)] == [(f"{path}:{found[0]}", *found[1:])]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +114,7 @@ def test_names_of_families_are_no_names_of_operators() -> None:
     assert not set(NO_FAMILY) & {op for ops in FAMILIES.values() for op in ops}
 
 
-def test_a_new_operator_is_on_every_chip_that_lists_its_family(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_operator_is_on_every_chip_that_lists_its_family(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(table("rounding: 2"))
     monkeypatch.setitem(FAMILIES, "rounding", (*FAMILIES["rounding"], "Exp"))
     assert functions(load_chip(path))["Exp"] == 2
@@ -158,9 +128,7 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     units = {unit: spec for unit, spec in chip.engines.items() if isinstance(spec, VectorUnit)}
     for unit, spec in units.items():
         assert resolved(chip)["cores"][chip.core_kind]["engines"][unit]["functions"] == spec.functions
-    assert not units or any(
-        set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values()
-    )
+    assert not units or any(set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values())
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -45,8 +45,7 @@ def test_an_alias_is_no_name_but_leads_to_it(alias: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [("in8", "int8"), ("int4xintt8", "int4xint8"), ("fp8_e4m3fm", "fp8_e4m3fn"), ("quux", "")],
+    ("wrong", "meant"), [("in8", "int8"), ("int4xintt8", "int4xint8"), ("fp8_e4m3fm", "fp8_e4m3fn"), ("quux", "")]
 )
 def test_a_slip_leads_to_the_name(wrong: str, meant: str) -> None:
     assert nearest_format(wrong) == meant

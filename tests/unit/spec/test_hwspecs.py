@@ -121,19 +121,7 @@ def test_systolic_generic_takes_every_width_at_one_rate() -> None:
     assert unit is not None
     assert {mac.cycles_per_row for mac in unit.formats.values()} == {1}
     assert next(iter(unit.formats)) == "fp32"
-    wanted = {
-        "tf32",
-        "bf16",
-        "fp16",
-        "fp8_e4m3fn",
-        "fp8_e5m2",
-        "int16",
-        "int8",
-        "int4xint8",
-        "int4",
-        "int2",
-        "int1",
-    }
+    wanted = {"tf32", "bf16", "fp16", "fp8_e4m3fn", "fp8_e5m2", "int16", "int8", "int4xint8", "int4", "int2", "int1"}
     assert wanted <= set(unit.formats)
 
 
@@ -141,15 +129,7 @@ def test_edu_mixed_has_the_rates_of_tensor_cores() -> None:
     """A100 SXM4, dense: TF32 156, FP16 and BF16 312, INT8 624, INT4 1,248 T(FL)OPS; H100: FP8 as INT8."""
     unit = load_chip("edu-mixed").matrix
     assert unit is not None
-    published = {
-        "tf32": 156,
-        "fp16": 312,
-        "bf16": 312,
-        "int8": 624,
-        "fp8_e4m3fn": 624,
-        "fp8_e5m2": 624,
-        "int4": 1248,
-    }
+    published = {"tf32": 156, "fp16": 312, "bf16": 312, "int8": 624, "fp8_e4m3fn": 624, "fp8_e5m2": 624, "int4": 1248}
     assert len({unit.formats[name].cycles_per_row * rate for name, rate in published.items()}) == 1
 
 

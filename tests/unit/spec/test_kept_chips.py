@@ -61,9 +61,7 @@ def test_other_overrides_and_a_changed_file_are_read(tmp_path: Path, monkeypatch
     assert chips.load_chip("mine").title == f"Another {first.title}"
 
 
-def test_what_a_chip_takes_from_elsewhere_is_read_each_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_chip_takes_from_elsewhere_is_read_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = tmp_path / "mine.yaml"
     memory.write_text((where.shipped() / "memories" / "ddr3-1600.yaml").read_text())
     chips.load_chip("edu-4x4", [f"memories.dram.memory={memory}"])

@@ -85,10 +85,7 @@ def test_what_makes_no_sense_is_refused(chip: str, sets: list[str], told: str) -
 
 def test_a_level_before_a_memory_without_activations() -> None:
     text = wrong(
-        "tpu-v1",
-        f"memories.cmem={SECOND}",
-        "memories.cmem.fed_by=ddr3",
-        "memories.cmem.memory.bandwidth=40 GB/s",
+        "tpu-v1", f"memories.cmem={SECOND}", "memories.cmem.fed_by=ddr3", "memories.cmem.memory.bandwidth=40 GB/s"
     )
     assert "no activations live in 'ddr3'; expected fed_by: pcie_memory" in text
 
@@ -103,9 +100,7 @@ def test_levels_are_part_of_the_silicon() -> None:
     assert held_B(more) - held_B(load_chip(LEVEL)) == 64 * 1024
     plain = load_chip("tpu-v1")
     level = f"memories.cmem={SECOND}"
-    chip = load_chip(
-        "tpu-v1", [level, "memories.cmem.fed_by=pcie_memory", "memories.cmem.memory.bandwidth=40 GB/s"]
-    )
+    chip = load_chip("tpu-v1", [level, "memories.cmem.fed_by=pcie_memory", "memories.cmem.memory.bandwidth=40 GB/s"])
     assert chip.power is not None and plain.power is not None and chip.power.idle > plain.power.idle
     larger = load_chip("tpu-v1", ["memories.ddr3.memory.capacity=16 GiB"])
     assert larger.power == plain.power

@@ -7,14 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import UsageError
-from accelsim.spec.node_scaling import (
-    LOGIC,
-    SRAM,
-    CACTI_nJ,
-    hop_factor,
-    scale_table,
-    wire_J_per_bit_mm,
-)
+from accelsim.spec.node_scaling import LOGIC, SRAM, CACTI_nJ, hop_factor, scale_table, wire_J_per_bit_mm
 from accelsim.spec.status import weakest
 from accelsim.spec.yaml.parts import load_energy
 
@@ -31,9 +24,7 @@ def test_28_nm_is_the_shipped_table() -> None:
         assert (point.read, point.write) == pytest.approx((other.read, other.write), rel=1e-3)
     assert made.status is not None and shipped.status is not None
     for name in shipped.mac:
-        assert made.status.mac.get(name, made.status.default) == shipped.status.mac.get(
-            name, shipped.status.default
-        )
+        assert made.status.mac.get(name, made.status.default) == shipped.status.mac.get(name, shipped.status.default)
     assert made.status.sram == shipped.status.sram == "derived"
 
 
@@ -55,16 +46,12 @@ def test_components_scale_apart() -> None:
     rule = SRAM["jouppi"].factor
     found = [1 / rule((size, "read"), 45, 7, 0.9, 0.9) for size in (2**13, 2**15, 2**20)]
     assert found == pytest.approx([1.33, 2.35, 7.14], rel=0.01)
-    columns = [
-        1 / LOGIC["jouppi"].factor(("vector", name), 45, 7, 0.9, 0.9) for name in ("int8", "int32", "fp32")
-    ]
+    columns = [1 / LOGIC["jouppi"].factor(("vector", name), 45, 7, 0.9, 0.9) for name in ("int8", "int32", "fp32")]
     assert columns == pytest.approx([0.03 / 0.007, 0.1 / 0.03, 0.9 / 0.38])
-    assert 1 / LOGIC["stillmaker"].factor(("mac", "fp32"), 45, 7, 0.8, 0.8) == pytest.approx(
-        1 / 0.0943, rel=1e-3
+    assert 1 / LOGIC["stillmaker"].factor(("mac", "fp32"), 45, 7, 0.8, 0.8) == pytest.approx(1 / 0.0943, rel=1e-3)
+    assert wire_J_per_bit_mm(40) == pytest.approx(240e-15, rel=1e-9, abs=0) and wire_J_per_bit_mm(10) == pytest.approx(
+        115e-15, rel=1e-9, abs=0
     )
-    assert wire_J_per_bit_mm(40) == pytest.approx(240e-15, rel=1e-9, abs=0) and wire_J_per_bit_mm(
-        10
-    ) == pytest.approx(115e-15, rel=1e-9, abs=0)
     assert 0.05 < hop_factor(45, 7) < wire_J_per_bit_mm(7) / wire_J_per_bit_mm(45)
 
 

@@ -46,9 +46,7 @@ def test_overrides_reach_everything() -> None:
 
 def test_an_item_can_be_added_to_a_list() -> None:
     points = load_chip("dae-edu").energy.sram
-    more = load_chip(
-        "dae-edu", ["energy.sram.9={capacity: 128 MiB, read: 50 pJ/B, write: 50 pJ/B}"]
-    ).energy.sram
+    more = load_chip("dae-edu", ["energy.sram.9={capacity: 128 MiB, read: 50 pJ/B, write: 50 pJ/B}"]).energy.sram
     assert more[:-1] == points and more[-1].capacity == 2**27
 
 
@@ -83,11 +81,7 @@ def test_the_file_itself_is_left_alone() -> None:
         ("clock=\u0661 GHz", "clock: '\u0661 GHz' is not a number with a unit", ""),
         ("energy=energy/nothing", "energy: no spec file 'energy/nothing'", ""),
         ("energy=energy/horowitz", "energy: no spec file 'energy/horowitz'", "energy/horowitz-45nm"),
-        (
-            "host=processors/xeon-e5-2699",
-            "host: no spec file 'processors/xeon-e5-2699'",
-            "processors/xeon-e5-2699v3",
-        ),
+        ("host=processors/xeon-e5-2699", "host: no spec file 'processors/xeon-e5-2699'", "processors/xeon-e5-2699v3"),
     ],
 )
 def test_a_wrong_override_says_which_and_what(text: str, what: str, near: str) -> None:
@@ -141,12 +135,7 @@ def test_a_chip_may_start_from_another(tmp_path: Path) -> None:
 
 @given(st.floats(min_value=1e3, max_value=1e15), st.just(0.0) | st.floats(min_value=1e-15, max_value=1e-3))
 def test_models_write_what_they_read(bandwidth: float, latency: float) -> None:
-    link = Link(
-        kind="pcie",
-        bandwidth=spell(bandwidth, "B/s"),
-        latency=spell(latency, "s"),
-        energy="4 pJ/bit",
-    )
+    link = Link(kind="pcie", bandwidth=spell(bandwidth, "B/s"), latency=spell(latency, "s"), energy="4 pJ/bit")
     assert (link.bandwidth, link.latency) == (bandwidth, latency)
     assert Link.model_validate(link.model_dump(mode="json")) == link
 
@@ -158,9 +147,7 @@ def test_a_bare_number_is_refused_in_python_too() -> None:
 
 def test_a_path_into_what_another_override_made_a_list() -> None:
     with pytest.raises(SpecError) as error:
-        load_chip(
-            "edu-4x4", ["memories.dram.memory.dram=[]", "memories.dram.memory.dram.organisation.ranks=2"]
-        )
+        load_chip("edu-4x4", ["memories.dram.memory.dram=[]", "memories.dram.memory.dram.organisation.ranks=2"])
     assert any("no field" in problem.what for problem in error.value.problems)
 
 

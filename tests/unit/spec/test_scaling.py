@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.scaling import (
-    POLYNOMIALS,
-    interpolate_log,
-    multiply_energy,
-    relative_energy,
-    scale_energy,
-)
+from accelsim.spec.scaling import POLYNOMIALS, interpolate_log, multiply_energy, relative_energy, scale_energy
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.marks import read
 
@@ -96,12 +90,7 @@ def test_a_smaller_node_never_costs_more(one: float, other: float, vdd: float) -
 
 
 def test_28_nm_lies_between_its_neighbours() -> None:
-    assert (
-        relative_energy(20, 0.9)
-        < relative_energy(22, 0.9)
-        < relative_energy(28, 0.9)
-        < relative_energy(32, 0.9)
-    )
+    assert relative_energy(20, 0.9) < relative_energy(22, 0.9) < relative_energy(28, 0.9) < relative_energy(32, 0.9)
 
 
 @pytest.mark.parametrize("node", [5, 180])

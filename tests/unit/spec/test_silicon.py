@@ -61,13 +61,9 @@ def test_power_that_is_stated_for_the_change_stays() -> None:
     assert idle_W(chip) == 30 and chip.power and chip.power.note is None
 
 
-def test_a_derived_spec_that_states_its_own_power_keeps_it_for_the_sizes_it_takes_over(
-    tmp_path: Path,
-) -> None:
+def test_a_derived_spec_that_states_its_own_power_keeps_it_for_the_sizes_it_takes_over(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(
-        "use: chips/tpu-v1\nname: mine\npower: {idle: 20 W}\ndie_area: 300 mm2\n", encoding="utf-8"
-    )
+    file.write_text("use: chips/tpu-v1\nname: mine\npower: {idle: 20 W}\ndie_area: 300 mm2\n", encoding="utf-8")
     chip = load_chip(file)
     assert (idle_W(chip), chip.die_area) == (20, pytest.approx(300e-6))
     more = silicon(load_chip("tpu-v1", [BIGGER])).idle_W - silicon(load_chip("tpu-v1")).idle_W
@@ -75,9 +71,7 @@ def test_a_derived_spec_that_states_its_own_power_keeps_it_for_the_sizes_it_take
 
 
 def test_a_newer_node_is_smaller() -> None:
-    at = {
-        node: silicon(load_chip("edu-mixed", [f"process={node} nm"])).area_m2 for node in (45, 28, 16, 7, 3)
-    }
+    at = {node: silicon(load_chip("edu-mixed", [f"process={node} nm"])).area_m2 for node in (45, 28, 16, 7, 3)}
     assert at[45] > at[28] > at[16] > at[7] == at[3] > 0
 
 

@@ -21,9 +21,7 @@ def place(text: str, line_start: str, column_of: str, after: str = "") -> str:
     """'line:column' of ``column_of`` in the first line that starts with ``line_start``, behind ``after``."""
     lines = text.splitlines()
     first = next(
-        i
-        for i, line in enumerate(lines)
-        if after in "\n".join(lines[: i + 1]) and line.startswith(line_start)
+        i for i, line in enumerate(lines) if after in "\n".join(lines[: i + 1]) and line.startswith(line_start)
     )
     return f"{first + 1}:{lines[first].index(column_of) + 1}"
 
@@ -47,16 +45,11 @@ def test_five_planted_errors_are_exactly_what_is_reported(write: Write) -> None:
             place(text, "        slot_capacity", "64 KiB"),
             "cores.core.memories.weight_fifo.slot_capacity: 8 slots of 64 KiB exceed 256 KiB",
         ),
-        (
-            place(text, "      bandwidth", "0 GB/s"),
-            "memories.ddr3.memory.bandwidth: '0 GB/s' is out of range",
-        ),
+        (place(text, "      bandwidth", "0 GB/s"), "memories.ddr3.memory.bandwidth: '0 GB/s' is out of range"),
         (place(text, "      latency", "49.6"), "memories.ddr3.memory.latency: '49.6' has no unit"),
         (place(text, "  int8", "46", "peak:\n  int8"), "peak.int8: stated 46 Top/s contradicts the rest"),
     ]
-    assert [(problem.where, problem.what) for problem in found] == [
-        (f"{path}:{at}", what) for at, what in expected
-    ]
+    assert [(problem.where, problem.what) for problem in found] == [(f"{path}:{at}", what) for at, what in expected]
     assert found[0].nearest == "lanes"
     assert "40 ns" in found[3].expected
 
@@ -106,20 +99,10 @@ FIELD_ERRORS = [
     ("title: Google TPU v1", "", "title: missing", ""),
     ("as_of: 2017-06", "as_of: last year", "as_of: 'last year' is not accepted", ""),
     ("    engines:", "    enginse:", "cores.core.enginse: unknown key", "engines"),
-    (
-        "    type: systolic",
-        "    type: systolc",
-        "cores.core.engines.matrix.type: no type 'systolc'",
-        "systolic",
-    ),
+    ("    type: systolic", "    type: systolc", "cores.core.engines.matrix.type: no type 'systolc'", "systolic"),
     ("        type: systolic\n", "", "cores.core.engines.matrix.type: missing", ""),
     ("    type: systolic", "    tpye: systolic", "cores.core.engines.matrix.tpye: unknown key", "type"),
-    (
-        "    type: systolic",
-        "    type: [systolic]",
-        "cores.core.engines.matrix.type: no type ['systolic']",
-        "systolic",
-    ),
+    ("    type: systolic", "    type: [systolic]", "cores.core.engines.matrix.type: no type ['systolic']", "systolic"),
     ("    type: systolic", "    type:", "cores.core.engines.matrix.type: missing", ""),
 ]
 
@@ -132,10 +115,7 @@ def test_one_field_error(write: Write, old: str, new: str, what: str, near: str)
 
 
 def level(
-    feeder: str = "pcie_memory",
-    kind: str = "sram",
-    rate: str = "100 GB/s",
-    holds: str = "holds: [activations]",
+    feeder: str = "pcie_memory", kind: str = "sram", rate: str = "100 GB/s", holds: str = "holds: [activations]"
 ) -> str:
     """A level before a memory, as an override states it."""
     memory = f"{{kind: {kind}, capacity: 1 MiB, bandwidth: {rate}, latency: 10 ns}}"
@@ -328,9 +308,7 @@ def test_every_law_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) ->
             load_chip("tpu-v1", re.split(r" (?=[a-z._]+=)", overrides))
     monkeypatch.undo()
     types = {unit.type for unit in load_chip("tpu-v1").engines.values()}
-    others = {
-        module.__name__ for name, module in modules().items() if name not in types
-    }  # have tests of their own
+    others = {module.__name__ for name, module in modules().items() if name not in types}  # have tests of their own
     assert broken == {law.__name__ for law in every if law.__module__ not in others}
 
 
@@ -338,9 +316,7 @@ def test_duplicate_keys(write: Write) -> None:
     path = write(GOOD + "clock: 800 MHz\n")
     line = len(GOOD.splitlines()) + 1
     first = next(i for i, text in enumerate(GOOD.splitlines(), 1) if text.startswith("clock"))
-    assert [str(each) for each in problems(path)] == [
-        f"{path}:{line}:1: clock: key given twice, first in line {first}"
-    ]
+    assert [str(each) for each in problems(path)] == [f"{path}:{line}:1: clock: key given twice, first in line {first}"]
 
 
 def test_bad_syntax_has_a_place(write: Write) -> None:
@@ -376,9 +352,7 @@ def test_errors_in_composed_files_point_into_them(write: Write) -> None:
 def test_missing_file_and_cycle(write: Write) -> None:
     one = write("use: memories/two\n", "memories/one.yaml")
     two = write("use: memories/one\n", "memories/two.yaml")
-    assert [(each.where, each.what) for each in check(one)] == [
-        (f"{two}:1:6", "'memories/one' includes itself")
-    ]
+    assert [(each.where, each.what) for each in check(one)] == [(f"{two}:1:6", "'memories/one' includes itself")]
     lost = write("use: memories/ddr3-1601\n", "memories/lost.yaml")
     (found,) = check(lost)
     assert (found.where, found.nearest) == (f"{lost}:1:6", "memories/ddr3-1600")

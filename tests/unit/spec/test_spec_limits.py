@@ -134,9 +134,7 @@ def test_what_no_chip_has_is_told_in_one_line(override: str, what: str, expected
 def test_a_file_of_the_wrong_kind_is_the_only_thing_that_is_told() -> None:
     assert len(told("memories.hbm.memory=energy/scaled-28nm")) == 1
     assert len(told("energy=memories/hbm2")) == 1
-    with pytest.raises(
-        SpecError, match=r"hbm2.yaml: is a memory; expected a chip; 'accelsim spec show' shows"
-    ):
+    with pytest.raises(SpecError, match=r"hbm2.yaml: is a memory; expected a chip; 'accelsim spec show' shows"):
         load_chip("memories/hbm2")
     with pytest.raises(SpecError, match=r"hbm2.yaml: is a memory; expected a link"):
         load_link(where.names("memories")["hbm2"])
@@ -158,10 +156,7 @@ def test_currents_and_timing_beyond_all_measure() -> None:
 def test_a_long_name_of_a_format_takes_no_more_work_than_a_short_one(write: Write, place: str) -> None:
     text = show(load_chip("edu-4x4"))
     short, long = (
-        write(
-            text.replace(place, place.replace(place.strip(" :\n").split()[-1], name), 1),
-            f"chips/{len(name)}.yaml",
-        )
+        write(text.replace(place, place.replace(place.strip(" :\n").split()[-1], name), 1), f"chips/{len(name)}.yaml")
         for name in ("x" * 30, "x" * 30_000)
     )
     found = check(long)
@@ -196,6 +191,4 @@ def test_a_broken_chip_of_several_cores_has_one_error() -> None:
     asked = {"x": np.zeros((2 * shape[0], *shape[1:]), dtype=np.float32)}
     with pytest.raises(SpecError) as error:
         prepare(Request("mlp", "edu-4x4", inputs=asked, set=("cores=2", "vector.lanes=no")))
-    assert [problem.what.split(":")[0] for problem in error.value.problems] == [
-        "cores.core.engines.vector.lanes"
-    ]
+    assert [problem.what.split(":")[0] for problem in error.value.problems] == ["cores.core.engines.vector.lanes"]

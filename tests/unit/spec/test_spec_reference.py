@@ -23,8 +23,7 @@ def test_page_is_in_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chip", "engine"),
-    [("edu-4x4", "matrix"), ("eyeriss", "array"), ("ipu-gc200", "tiles"), ("a100-80-sxm", "sm")],
+    ("chip", "engine"), [("edu-4x4", "matrix"), ("eyeriss", "array"), ("ipu-gc200", "tiles"), ("a100-80-sxm", "sm")]
 )
 def test_an_engine_needs_no_more_than_the_page_requires(chip: str, engine: str) -> None:
     """It multiplies the same formats without what may be left out, which then has its default."""
@@ -48,10 +47,7 @@ def test_schema_has_every_field_and_knows_composition(kind: str) -> None:
     assert made["additionalProperties"] is False
     required = [name for name, field in KINDS[kind].model_fields.items() if field.is_required()]
     instead = {"energy": [{"required": ["node", "register", "sram", "arithmetic"]}]}.get(kind, [])
-    sram = {
-        "required": ["kind", "capacity", "bandwidth", "latency"],
-        "properties": {"kind": {"const": "sram"}},
-    }
+    sram = {"required": ["kind", "capacity", "bandwidth", "latency"], "properties": {"kind": {"const": "sram"}}}
     of_a_memory = [{"required": list(FROM_DRAM)}, {"required": ["dram"]}, sram]
     ways = [{"required": required}, *instead] if required else of_a_memory
     assert made["anyOf"] == [*ways, {"required": ["use"]}]
@@ -65,15 +61,10 @@ def test_a_block_may_be_the_name_of_a_file() -> None:
 
 @pytest.mark.parametrize(
     ("field", "good", "bad"),
-    [
-        ("capacity", ["24 MiB", "64 B", "1e3 B"], ["24", "24 GHz"]),
-        ("bandwidth", ["34 GB/s", "1 Gbit/s"], ["34 GB"]),
-    ],
+    [("capacity", ["24 MiB", "64 B", "1e3 B"], ["24", "24 GHz"]), ("bandwidth", ["34 GB/s", "1 Gbit/s"], ["34 GB"])],
 )
 def test_patterns_of_quantities(field: str, good: list[str], bad: list[str]) -> None:
     described: dict[str, Any] = schema("memories")["properties"][field]
-    assert (described["type"] == "string" and described["unit"] in described["examples"][0]) or described[
-        "unit"
-    ] == "B"
+    assert (described["type"] == "string" and described["unit"] in described["examples"][0]) or described["unit"] == "B"
     assert all(re.search(described["pattern"], text) for text in good)
     assert not any(re.search(described["pattern"], text) for text in bad)

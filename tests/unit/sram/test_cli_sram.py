@@ -30,14 +30,8 @@ def run(*arguments: str) -> str:
 def test_json_is_what_the_model_says() -> None:
     found = json.loads(run("--capacity", "1MiB", "--banks", "4", "--node", "28", "--json"))
     expected = model.sram(2**20, banks=4, node_nm=28)
-    assert {name: found[name] for name in model.FIGURES} == {
-        name: getattr(expected, name) for name in model.FIGURES
-    }
-    assert (found["status"], found["inside"], found["note"]) == (
-        expected.status,
-        expected.inside,
-        expected.note,
-    )
+    assert {name: found[name] for name in model.FIGURES} == {name: getattr(expected, name) for name in model.FIGURES}
+    assert (found["status"], found["inside"], found["note"]) == (expected.status, expected.inside, expected.note)
     assert set(found["residual"]) == set(model.FIGURES)
 
 
@@ -58,14 +52,7 @@ def test_the_plot_is_written_and_has_the_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("banks", "marks"), [(1, 17), (4, 0)])
 def test_curves_points_and_star(banks: int, marks: int) -> None:
     points = read_points(CACTI)
-    asked = {
-        "capacity_B": 2**16,
-        "word_bits": 64,
-        "ports": 1,
-        "banks": banks,
-        "node_nm": 45,
-        "cell": "itrs-lop",
-    }
+    asked = {"capacity_B": 2**16, "word_bits": 64, "ports": 1, "banks": banks, "node_nm": 45, "cell": "itrs-lop"}
     fig = by_capacity(asked, points).figure()
     star = model.sram(2**16, banks=banks)
     assert len(fig.axes) == len(PANELS)
@@ -76,19 +63,7 @@ def test_curves_points_and_star(banks: int, marks: int) -> None:
 
 
 def test_conflicts_are_those_of_the_model() -> None:
-    arguments = (
-        "conflicts",
-        "--pattern",
-        "os",
-        "--rows",
-        "16",
-        "--length",
-        "40",
-        "--stride",
-        "64",
-        "--banks",
-        "8",
-    )
+    arguments = ("conflicts", "--pattern", "os", "--rows", "16", "--length", "40", "--stride", "64", "--banks", "8")
     found = json.loads(run(*arguments, "--delay-registers", "--json"))
     expected = count(feed("os", 16, 40, 64, skewed=False), Banking(8, 1))
     assert found["low"]["stalls"] == expected.stalls
@@ -133,10 +108,7 @@ def test_every_pattern_is_printed(pattern: str) -> None:
         (["conflicts", "--pattern", "im2col", "--channels", HUGE], "channels: .* is too large"),
         (["conflicts", "--pattern", "im2col", "--conv-stride", HUGE], "stride: .* is too large"),
         (["conflicts", "--pattern", "im2col", "--image", "16777216"], "clocks of 32 lanes.*at most"),
-        (
-            ["conflicts", "--pattern", "im2col", "--image", "16777216", "--channels", "16777216"],
-            "an input of",
-        ),
+        (["conflicts", "--pattern", "im2col", "--image", "16777216", "--channels", "16777216"], "an input of"),
         (["conflicts", "--rows", "0"], "too small"),
         (["conflicts", "--banks", "0"], "too small"),
         (["conflicts", "--element", "4"], "no whole number of elements"),

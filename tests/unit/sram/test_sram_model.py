@@ -18,14 +18,7 @@ from tests.validation.sram_fit import fit, text
 
 TABLE = CACTI
 CACTI = read_points(TABLE)
-BOUNDS = {
-    "read_J": 0.08,
-    "write_J": 0.08,
-    "access_s": 0.10,
-    "area_m2": 0.10,
-    "leakage_W": 0.10,
-    "cycle_s": 0.30,
-}
+BOUNDS = {"read_J": 0.08, "write_J": 0.08, "access_s": 0.10, "area_m2": 0.10, "leakage_W": 0.10, "cycle_s": 0.30}
 capacities = st.integers(256, 2**28)
 words = st.sampled_from([8, 16, 32, 64, 100, 128, 256, 1024])
 nodes = st.sampled_from([22, 25, 28, 32, 40, 45])
@@ -78,9 +71,7 @@ def test_more_capacity_costs_more_of_everything(
 
 @settings(max_examples=60)
 @given(capacities, words, st.integers(1, 8), nodes, cells, st.sampled_from([1, 4, 16]))
-def test_wider_words_never_cost_less(
-    capacity: int, word: int, factor: int, node: int, cell: str, banks: int
-) -> None:
+def test_wider_words_never_cost_less(capacity: int, word: int, factor: int, node: int, cell: str, banks: int) -> None:
     setup = {"node_nm": node, "cell": cell, "banks": banks}
     size = max(capacity, banks * 1024)
     narrow, wide = sram(size, word, **setup), sram(size, word * factor, **setup)
@@ -105,9 +96,9 @@ def test_banks_are_small_memories_and_a_wire() -> None:
     assert four.cycle_s == bank.cycle_s
     assert four.read_J - bank.read_J == pytest.approx(64 * wire_J_per_bit_m(45) * side_m / 2, rel=1e-9, abs=0)
     assert four.access_s > bank.access_s
-    assert wire_J_per_bit_m(40) == pytest.approx(240e-12, rel=1e-9, abs=0) and wire_J_per_bit_m(
-        10
-    ) == pytest.approx(115e-12, rel=1e-9, abs=0)
+    assert wire_J_per_bit_m(40) == pytest.approx(240e-12, rel=1e-9, abs=0) and wire_J_per_bit_m(10) == pytest.approx(
+        115e-12, rel=1e-9, abs=0
+    )
 
 
 def test_between_nodes() -> None:
@@ -139,11 +130,7 @@ def test_it_says_where_it_stands(setup: dict[str, object], inside: bool, status:
 
 
 def test_low_power_cells_leak_more_than_hp_only_where_we_warn() -> None:
-    leaks = {
-        (node, cell): sram(2**20, node_nm=node, cell=cell).leakage_W
-        for node in (22, 32, 45)
-        for cell in CELLS
-    }
+    leaks = {(node, cell): sram(2**20, node_nm=node, cell=cell).leakage_W for node in (22, 32, 45) for cell in CELLS}
     assert leaks[22, "itrs-lop"] > leaks[22, "itrs-hp"]
     assert leaks[45, "itrs-lop"] < leaks[45, "itrs-hp"] / 10
 

@@ -23,9 +23,7 @@ REPORTS = Path(__file__).parents[3] / "reports"
 
 def light(model: str, exact: float, sqnr_dB: float | None) -> Outcome:
     dtype = "fp32" if sqnr_dB is None else "int8"
-    return Outcome(
-        model, Target("tpu-v1", dtype), 1.5e-3, 2e-3, 3_000_000, 4000, 10, 9, 10, exact, 0.0, sqnr_dB
-    )
+    return Outcome(model, Target("tpu-v1", dtype), 1.5e-3, 2e-3, 3_000_000, 4000, 10, 9, 10, exact, 0.0, sqnr_dB)
 
 
 def test_every_check_has_a_meaning() -> None:
@@ -54,9 +52,7 @@ def test_a_claim_is_broken_by_rows_that_differ_or_are_missing_and_by_another_bou
     assert broken(replace(kept, equal=kept.rows - 1)) == "1 of 192 rows do not agree"
     assert broken(replace(kept, rows=191, equal=191)) == "191 rows were compared, 192 are claimed"
     assert "the bound is 'within 1 %'" in broken(replace(kept, bound="within 1 %"))
-    assert (
-        broken(replace(kept, rows=1, equal=1, other_rows="no Numba")) == broken(replace(kept, rows=0)) == ""
-    )
+    assert broken(replace(kept, rows=1, equal=1, other_rows="no Numba")) == broken(replace(kept, rows=0)) == ""
 
 
 def test_accuracy_page_shows_rows_errors_and_details() -> None:
@@ -79,9 +75,7 @@ def test_a_page_keeps_what_other_checks_said() -> None:
     page = report.accuracy_page(first)
     assert report.accuracy_page(first[:1], page) == page == report.accuracy_page(first[1:], page)
     newer = report.accuracy_page([Check("scalesim", "some rows", 12, 12, np.zeros(2), ["new"])], page)
-    assert (
-        "- new" in newer and "- old" not in newer and "- x" in newer and "| `scalesim` | 12 | 12 |" in newer
-    )
+    assert "- new" in newer and "- old" not in newer and "- x" in newer and "| `scalesim` | 12 | 12 |" in newer
 
 
 def test_the_committed_page_is_kept_whole() -> None:
@@ -136,6 +130,4 @@ def test_anchor_says_what_it_compares() -> None:
     assert str(points("share", 20, 16.5, 3)) == (
         "share: published 20%, simulated 16.5%, error -3.5 points (DOES NOT HOLD within 3 points)"
     )
-    assert (
-        str(Anchor("tiles", 9, 9, 0.0, 0.0)) == "tiles: published 9, simulated 9, error +0 % (holds exactly)"
-    )
+    assert str(Anchor("tiles", 9, 9, 0.0, 0.0)) == "tiles: published 9, simulated 9, error +0 % (holds exactly)"

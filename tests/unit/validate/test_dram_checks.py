@@ -27,14 +27,10 @@ REPORTS = Path(__file__).parents[3] / "reports"
 
 
 def first(simulator: str, config: str, trace: str) -> Golden:
-    return next(
-        row for row in golden_rows() if (row.simulator, row.config, row.trace) == (simulator, config, trace)
-    )
+    return next(row for row in golden_rows() if (row.simulator, row.config, row.trace) == (simulator, config, trace))
 
 
-def replayed(
-    row: Golden, error: float = 0.0, acts: float = 0.0, late: float = 0.0, pattern: float = 0.0
-) -> Replay:
+def replayed(row: Golden, error: float = 0.0, acts: float = 0.0, late: float = 0.0, pattern: float = 0.0) -> Replay:
     """A replay that is off by so much."""
     counts = dict.fromkeys(COUNTS, 0) | {"act": round(row.counts["act"] * (1 + acts))}
     total = row.cells["total_energy_pJ"]
@@ -99,10 +95,7 @@ def test_a_wrong_energy_is_found(part: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_statement_says_whether_it_holds() -> None:
     assert str(Statement("clocks", -0.0123, 0.02)) == "clocks: -1.23 % (holds within 2 %)"
-    assert (
-        str(Statement("latency", 1.6, 1.5, "clocks"))
-        == "latency: 1.6 clocks (DOES NOT HOLD within 1.5 clocks)"
-    )
+    assert str(Statement("latency", 1.6, 1.5, "clocks")) == "latency: 1.6 clocks (DOES NOT HOLD within 1.5 clocks)"
 
 
 def test_summary_takes_the_size_of_errors() -> None:
@@ -151,9 +144,7 @@ def perfect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("name", ["dram-ramulator2", "dram-dramsim3"])
-def test_check_holds_for_a_perfect_model_and_not_for_a_slow_one(
-    name: str, perfect: Callable[..., None]
-) -> None:
+def test_check_holds_for_a_perfect_model_and_not_for_a_slow_one(name: str, perfect: Callable[..., None]) -> None:
     perfect()
     check = CHECKS[name]()
     assert check.equal == check.rows > 40

@@ -35,14 +35,11 @@ def test_rows_are_those_of_two_configurations() -> None:
     for row in ROWS:
         addresses, writes, _ = trace_of(row)
         assert len(addresses) == int(row["accesses"])
-        assert (
-            0 <= writes.sum() - int(row["num_wr"]) <= 1
-        )  # two writes of one place that wait together are one
+        assert 0 <= writes.sum() - int(row["num_wr"]) <= 1  # two writes of one place that wait together are one
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("numba") is None,
-    reason="65,536 accesses take a minute without numba (extra `fast`)",
+    importlib.util.find_spec("numba") is None, reason="65,536 accesses take a minute without numba (extra `fast`)"
 )
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['config']}-{row['trace']}{row['write_percent']}")
 def test_commands_meet_the_rows(row: dict[str, str]) -> None:

@@ -26,19 +26,10 @@ def trace(events: dict[str, list[Any]]) -> str:
 def rows(draw: st.DrawFn) -> dict[str, Any]:
     small, extent = st.integers(1, 8), st.integers(1, 24)
     row = {name: draw(small) for name in ("R", "C")} | {axis: draw(extent) for axis in "MNK"}
-    row |= {
-        f"T{axis}": draw(st.integers(max(1, row[axis.upper()] // 4), row[axis.upper()])) for axis in "mnk"
-    }
+    row |= {f"T{axis}": draw(st.integers(max(1, row[axis.upper()] // 4), row[axis.upper()])) for axis in "mnk"}
     row |= {"B": draw(st.sampled_from([1, 2, 3, 4, 8, 16])), "L": draw(st.integers(0, 40))}
-    row |= {
-        "pipelined": draw(st.integers(0, 1)),
-        "slots": draw(st.integers(1, 2)),
-        "reuse": draw(st.integers(0, 1)),
-    }
-    row |= {
-        "order": draw(st.sampled_from(["nmk", "mnk", "nkm"])),
-        "out": draw(st.sampled_from(["int32", "int8"])),
-    }
+    row |= {"pipelined": draw(st.integers(0, 1)), "slots": draw(st.integers(1, 2)), "reuse": draw(st.integers(0, 1))}
+    row |= {"order": draw(st.sampled_from(["nmk", "mnk", "nkm"])), "out": draw(st.sampled_from(["int32", "int8"]))}
     row["shift"] = draw(st.integers(0, 12)) if row["out"] == "int8" else 0
     tiles = {axis: -(-row[axis.upper()] // row[f"T{axis}"]) for axis in "mk"}
     assume(row["order"] != "nkm" or tiles["m"] <= row["slots"] or tiles["k"] == 1)

@@ -56,9 +56,7 @@ def test_energy_is_words_times_costs(one: Run, found: list[eyeriss.Split]) -> No
     """From the ledger, without the energy account: 1, 1, 6 and 200 for each word, 1 for a hop alone."""
     words = eyeriss.words_by_level(one)
     for level, cost in {"MAC": 1, "register": 1, "network": 1, "buffer": 6, "DRAM": 200}.items():
-        assert sum(split.energy[level] for split in found) == pytest.approx(
-            cost * words[level], rel=1e-9, abs=0
-        )
+        assert sum(split.energy[level] for split in found) == pytest.approx(cost * words[level], rel=1e-9, abs=0)
     assert words["MAC"] == sum(split.macs for split in found)
 
 
@@ -98,10 +96,7 @@ def test_free_levels_leave_the_others_as_they_are(one: Run, found: list[eyeriss.
     bare = splits(eyeriss.free(one, "register", "network"))
     for before, after in zip(found, bare, strict=True):
         assert after.energy["register"] == after.energy["network"] == 0
-        assert (after.energy["DRAM"], after.energy["buffer"]) == (
-            before.energy["DRAM"],
-            before.energy["buffer"],
-        )
+        assert (after.energy["DRAM"], after.energy["buffer"]) == (before.energy["DRAM"], before.energy["buffer"])
 
 
 def test_plot_stacks_to_the_totals(found: list[eyeriss.Split], tmp_path: Path) -> None:

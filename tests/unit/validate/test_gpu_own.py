@@ -14,21 +14,15 @@ SETS = {device: {(rows.op, rows.format): rows for rows in kernels_of(device)} fo
 """Device -> its sets of kernels."""
 
 
-@pytest.mark.parametrize(
-    ("device", "form", "op"), [(*key, op) for key, claimed in CLAIMED.items() for op in claimed]
-)
+@pytest.mark.parametrize(("device", "form", "op"), [(*key, op) for key, claimed in CLAIMED.items() for op in claimed])
 def test_kernels_are_as_near_as_is_claimed(device: str, form: str, op: str) -> None:
     rows = SETS[device][op, form]
     mean = float(np.abs(rows.error).mean())
-    assert 0.8 * CLAIMED[device, form][op] - 0.02 < mean <= CLAIMED[device, form][op], (
-        "neither more nor far less"
-    )
+    assert 0.8 * CLAIMED[device, form][op] - 0.02 < mean <= CLAIMED[device, form][op], "neither more nor far less"
 
 
 @pytest.mark.parametrize("device", CHIPS)
-def test_nine_of_ten_products_in_fp16_lie_within_their_intervals_on_the_chip_that_was_calibrated(
-    device: str,
-) -> None:
+def test_nine_of_ten_products_in_fp16_lie_within_their_intervals_on_the_chip_that_was_calibrated(device: str) -> None:
     covered = SETS[device]["gemm", "fp16"].covered
     assert 0.85 < covered < 0.95 if device == "h200" else covered > 0.6
 
@@ -40,19 +34,14 @@ def test_every_row_of_the_h200_had_no_part_in_its_fit() -> None:
 
 @pytest.mark.parametrize(
     ("device", "name", "seconds", "joules"),
-    [
-        ("h200", "resnet50, batch 32, fp16", 0.05, 0.2),
-        ("h100", "llama2-7b?seq=2048, batch 1, bf16, sdpa", 0.05, 0.18),
-    ],
+    [("h200", "resnet50, batch 32, fp16", 0.05, 0.2), ("h100", "llama2-7b?seq=2048, batch 1, bf16, sdpa", 0.05, 0.18)],
 )
 def test_a_network_takes_about_the_measured_time_and_energy(
     device: str, name: str, seconds: float, joules: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = gpu_own._network
     monkeypatch.setattr(
-        gpu_own,
-        "_network",
-        lambda device, row: kept(device, row) if name.startswith(row["model"] + ",") else None,
+        gpu_own, "_network", lambda device, row: kept(device, row) if name.startswith(row["model"] + ",") else None
     )
     (found,) = [each for each in networks_of(device) if each is not None and each.name.startswith(name)]
     assert found.predicted_s == pytest.approx(found.measured_s, rel=seconds)

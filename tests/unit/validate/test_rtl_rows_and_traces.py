@@ -38,9 +38,7 @@ def test_the_golden_files_are_whole() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_every_column_of_every_row(row: dict[str, str]) -> None:
     """Clocks, counters, stalls, bytes, the hash of the results and the hash of all events."""
-    found = {
-        name: str(value) for name, value in simulate_row({name: row[name] for name in PARAMETERS}).items()
-    }
+    found = {name: str(value) for name, value in simulate_row({name: row[name] for name in PARAMETERS}).items()}
     assert found == {name: value for name, value in row.items() if name not in (*PARAMETERS, "id")}
 
 
@@ -49,17 +47,13 @@ def events(run: Run) -> set[Event]:
     edge, commands = Clock(run.chip.clock).edge, run.program.commands
     found: list[tuple[str, tuple[int, ...]]] = []
     for kind, name in (("Load", "load"), ("Store", "store")):
-        moves = sorted(
-            (p for p in run.slices if commands[p.command].kind == kind), key=lambda piece: piece.start
-        )
+        moves = sorted((p for p in run.slices if commands[p.command].kind == kind), key=lambda piece: piece.start)
         found += [(name, (edge(p.start), edge(p.data) + 1, edge(p.end))) for p in moves]
     for record in folds_of(run):
         stream = record.stream
         for fold in range(stream.folds):
             start = record.stream_first + fold * stream.step
-            found.append(
-                ("fold", (start - stream.step + stream.reload if fold else record.load_first, start))
-            )
+            found.append(("fold", (start - stream.step + stream.reload if fold else record.load_first, start)))
     for record in folds_of(run):
         if commands[record.command].writes[0].role in ("whole", "end"):
             found.append(("accdone", (record.done,)))

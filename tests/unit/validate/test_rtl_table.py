@@ -17,9 +17,7 @@ GOOD = dict(zip(PARAMETERS, VALUES, strict=True))
 
 
 def table(path: Path, *rows: dict[str, str], header: tuple[str, ...] = PARAMETERS) -> Path:
-    path.write_text(
-        "\n".join([",".join(header), *(",".join(row[name] for name in header) for row in rows)]) + "\n"
-    )
+    path.write_text("\n".join([",".join(header), *(",".join(row[name] for name in header) for row in rows)]) + "\n")
     return path
 
 
@@ -43,9 +41,7 @@ def test_golden_rows_come_out_as_they_went_in(tmp_path: Path) -> None:
 
 
 def test_parameters_alone_are_enough_and_other_columns_stay(tmp_path: Path) -> None:
-    path = table(
-        tmp_path / "in.csv", GOOD | {"tag": "mine", "macs": "1"}, header=("tag", "macs", *PARAMETERS)
-    )
+    path = table(tmp_path / "in.csv", GOOD | {"tag": "mine", "macs": "1"}, header=("tag", "macs", *PARAMETERS))
     rows = read(path)
     found = simulate_lines(rows)
     outcome = compare(rows, found)

@@ -42,9 +42,7 @@ def test_measured_times_that_fall_with_size_bound_every_error_from_below() -> No
 
 
 @pytest.mark.parametrize("check", [serving.serving, collectives.collectives])
-def test_nothing_is_compared_where_nothing_was_measured(
-    check: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_compared_where_nothing_was_measured(check: object, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (serving, collectives):
         monkeypatch.setattr(module, "folder", lambda: None)
     found = check()  # type: ignore[operator]
@@ -56,6 +54,4 @@ def test_layers_are_as_far_off_as_is_claimed() -> None:
     if data is None:
         pytest.skip(ABSENT)
     for cluster in serving.MACHINES:
-        assert all(
-            each.claimed is None or abs(each.error) <= each.claimed for each in serving.llama(data, cluster)
-        )
+        assert all(each.claimed is None or abs(each.error) <= each.claimed for each in serving.llama(data, cluster))

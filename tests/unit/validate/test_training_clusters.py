@@ -70,9 +70,7 @@ def test_published_steps_with_attention_in_one_kernel() -> None:
     """One row of each table; what told constants is not compared."""
     rows = list(published())
     common = [row for row in rows if row.common]
-    assert len(rows) == 113 and [row.fitted for row in common] == [
-        index % 2 == 0 for index in range(len(common))
-    ]
+    assert len(rows) == 113 and [row.fitted for row in common] == [index % 2 == 0 for index in range(len(common))]
     mpt = next(row for row in common if not row.fitted and row.row["model"] == "7b").compared()
     assert mpt.name.startswith("h100-80: 7b model, 4096 tokens, 8 gpus") and abs(mpt.error) < 0.08
     assert [abs(row.error) < 0.15 for row in islice(megatron(), 1, 3)] == [True, True]

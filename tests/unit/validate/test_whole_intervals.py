@@ -20,16 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def rows(ratios: list[float], lab: str = "a", kernels: float = 1.0) -> list[Row]:
     return [
-        Row(
-            "step: one node",
-            lab,
-            f"family {at % 3}",
-            f"device {at % 2}",
-            f"{lab} {at}",
-            ratio,
-            1.0,
-            kernels,
-        )
+        Row("step: one node", lab, f"family {at % 3}", f"device {at % 2}", f"{lab} {at}", ratio, 1.0, kernels)
         for at, ratio in enumerate(ratios)
     ]
 
@@ -119,9 +110,7 @@ def test_families_of_models(name: str, kind: str) -> None:
 def test_the_page_has_every_kind_that_ships() -> None:
     page = (ROOT / "reports" / "accuracy.md").read_text(encoding="utf-8")
     section = page.partition("## coverage:")[2].partition("\n## ")[0]
-    kinds = [
-        line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")
-    ]
+    kinds = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
     assert set(shipped().wholes) <= set(kinds)
     assert len(kinds) - 2 == CLAIMS["coverage"].rows
 

@@ -48,9 +48,7 @@ def test_rows_joined_to_the_past_are_appended_in_place(past: str, present: str) 
     assert graph.states == {past: present}
     result = accelsim.run(graph, "neuroncore-v2", dtype="fp32")
     assert [node.op for node in result.program.graph.nodes].count("Append") == 1
-    assert not [
-        row for row in result.ledger if row.tensor in (past, present) and row.component not in ("hbm", "sbuf")
-    ]
+    assert not [row for row in result.ledger if row.tensor in (past, present) and row.component not in ("hbm", "sbuf")]
     for name, values in run(graph, result.feeds).items():
         np.testing.assert_allclose(result.outputs[name], values, rtol=1e-4, atol=1e-5)
 
@@ -65,9 +63,7 @@ def test_rows_scattered_to_one_place_are_appended_in_place(place: int) -> None:
     np.testing.assert_array_equal(np.delete(whole, place, 2), np.delete(feeds["past_0"], place, 2))
     result = accelsim.run(graph, "neuroncore-v2", dtype="fp32")
     written = sum(
-        row.count
-        for row in result.ledger
-        if (row.component, row.action, row.tensor) == ("hbm", "write", "present_0")
+        row.count for row in result.ledger if (row.component, row.action, row.tensor) == ("hbm", "write", "present_0")
     )
     assert written == 2 * 2 * 8 * 4
 

@@ -24,9 +24,7 @@ from accelsim.workload.sources.weights import parameters
 MOE = "moe?layers=1,hidden=32,heads=4,kv_heads=2,ffn=24,vocab=64,experts=4,top_k=2"
 
 
-@pytest.mark.parametrize(
-    ("choices", "experts"), [(2, 8), (8, 8), (22, 8), (1024, 8), (5, 4), (1, 1), (7, 100)]
-)
+@pytest.mark.parametrize(("choices", "experts"), [(2, 8), (8, 8), (22, 8), (1024, 8), (5, 4), (1, 1), (7, 100)])
 def test_an_even_routing_uses_many_experts_and_pads_little(choices: int, experts: int) -> None:
     even = spread(choices, experts)
     assert even.groups <= experts and choices <= even.groups * even.rows < choices + even.rows
@@ -65,9 +63,7 @@ def test_rows_meet_the_weights_of_their_experts(tokens: int, k: int, experts: in
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
     tensors = {"x": Tensor("x", x.shape), "w": Tensor("w", w.shape, data=w), "y": Tensor("y", y.shape),
                "chosen": Tensor("chosen", chosen.shape, "int32")}  # fmt: skip
-    theirs = reference_outputs(
-        Graph("g", [node], tensors, ["x", "chosen"], ["y"], 20), {"x": x, "chosen": chosen}
-    )
+    theirs = reference_outputs(Graph("g", [node], tensors, ["x", "chosen"], ["y"], 20), {"x": x, "chosen": chosen})
     np.testing.assert_allclose(y, theirs.values["y"], rtol=1e-5, atol=1e-5)
     x[0, :3] = 0
     nonzero = of_node(node, Graph("g", [node], tensors, [], []), [x, w, chosen])
@@ -120,9 +116,7 @@ def test_weights_of_experts_that_are_used_are_read_once(batch: int, used: int) -
 
 
 def test_weights_of_experts_wait_for_the_choice() -> None:
-    program = compile(
-        load_model(f"{MOE},past=4,seq=1"), accelsim.load_chip("neuroncore-v2"), Options(values="off")
-    )
+    program = compile(load_model(f"{MOE},past=4,seq=1"), accelsim.load_chip("neuroncore-v2"), Options(values="off"))
     gating = next(step for step in program.steps if step.node.op == "TopKGating")
     chose = [command.id for command in program.commands if program.steps[command.op] is gating][-1]
     loads = [command for command in program.commands if command.effect.what == "load_b"

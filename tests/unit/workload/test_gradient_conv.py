@@ -57,14 +57,7 @@ def conv_gradients(x: Array, w: Array, seed: Array, attrs: dict[str, Any]) -> tu
 
 
 @settings(max_examples=150)
-@given(
-    geometries(),
-    st.integers(1, 3),
-    st.integers(1, 2),
-    st.integers(1, 2),
-    st.integers(1, 2),
-    st.integers(0, 99),
-)
+@given(geometries(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.integers(0, 99))
 def test_gradients_of_a_conv_are_its_adjoints(
     geometry: Geometry, group: int, depth: int, out: int, images: int, seed: int
 ) -> None:
@@ -121,9 +114,7 @@ def test_conv_as_pytorch(x_shape: tuple[int, ...], w_shape: tuple[int, ...], opt
 
 @settings(max_examples=150)
 @given(geometries(), st.booleans(), st.booleans(), st.integers(0, 99))
-def test_gradient_of_an_average_pool_is_its_adjoint(
-    geometry: Geometry, ceil: bool, include: bool, seed: int
-) -> None:
+def test_gradient_of_an_average_pool_is_its_adjoint(geometry: Geometry, ceil: bool, include: bool, seed: int) -> None:
     rng, size = np.random.default_rng(seed), geometry.pop("size")
     attrs = {**geometry, "ceil_mode": int(ceil), "count_include_pad": int(include)}
     x, other = rng.normal(size=(2, 1, 2, *size))
@@ -139,9 +130,7 @@ def test_gradient_of_an_average_pool_is_its_adjoint(
     tensors_of(graph, {"g": dy})
     graph.outputs = [backward(graph, "y", ["x"], seed="g")["x"]]
     dx = next(iter(run(graph, {}).values()))
-    np.testing.assert_allclose(
-        np.sum(dx * other), np.sum(dy * run(pool(other), {})["y"]), rtol=1e-9, atol=1e-9
-    )
+    np.testing.assert_allclose(np.sum(dx * other), np.sum(dy * run(pool(other), {})["y"]), rtol=1e-9, atol=1e-9)
 
 
 def test_each_gradient_takes_the_products_of_the_forward_pass() -> None:

@@ -66,9 +66,7 @@ def test_keeps_the_format(case: Case, dtype: str) -> None:
 
 def one_op(op: str, *values: Array, **attrs: Any) -> list[Array]:
     graph, feeds, wrt = graph_of(Case(op, list(values), attrs))
-    graph.tensors["g"] = Tensor(
-        "g", graph.tensors["y0"].shape, "fp64", data=np.ones(graph.tensors["y0"].shape)
-    )
+    graph.tensors["g"] = Tensor("g", graph.tensors["y0"].shape, "fp64", data=np.ones(graph.tensors["y0"].shape))
     found = backward(graph, "y0", wrt, seed="g")
     graph.outputs = list(found.values())
     result = run(graph, feeds)
@@ -153,9 +151,7 @@ def test_constant_exponents(exponent: float) -> None:
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_as_pytorch(approximate: str) -> None:
     x = np.linspace(-6, 6, 101)
-    (want,) = theirs(
-        f"gelu {approximate}", lambda torch, x: torch.nn.functional.gelu(x, approximate=approximate), x
-    )
+    (want,) = theirs(f"gelu {approximate}", lambda torch, x: torch.nn.functional.gelu(x, approximate=approximate), x)
     np.testing.assert_allclose(one_op("Gelu", x, approximate=approximate)[0], want, rtol=1e-6, atol=1e-6)
 
 
@@ -239,10 +235,7 @@ def test_fake_quantisation_as_pytorch(axis: int | None, dtype: str, low: int, hi
         y.backward(torch.tensor(seed))
         return [y, given.grad, step.grad]
 
-    got, wanted = (
-        fake(x, scale, seed, dtype, axis),
-        torch_says(f"fake {dtype} {axis}", [x, scale, seed], compute),
-    )
+    got, wanted = (fake(x, scale, seed, dtype, axis), torch_says(f"fake {dtype} {axis}", [x, scale, seed], compute))
     np.testing.assert_array_equal(got[0], wanted[0])
     np.testing.assert_array_equal(got[1], wanted[1])
     np.testing.assert_allclose(got[2].reshape(-1), wanted[2], rtol=1e-4, atol=1e-4)

@@ -46,15 +46,9 @@ def test_published_parameter_counts(name: str, billions: float) -> None:
 
 def test_all_heads_keep_keys_of_their_own_where_the_model_has_no_groups() -> None:
     """Another number of heads needs no ``kv_heads`` beside it; that of grouped queries stays."""
-    own, groups = (
-        load_model(f"{name}?layers=1,hidden=128,heads=8,ffn=64,vocab=64") for name in ("gpt", "llama")
-    )
-    assert parameters(own) == parameters(
-        load_model("gpt?layers=1,hidden=128,heads=8,kv_heads=8,ffn=64,vocab=64")
-    )
-    assert parameters(groups) == parameters(
-        load_model("llama?layers=1,hidden=128,heads=8,kv_heads=2,ffn=64,vocab=64")
-    )
+    own, groups = (load_model(f"{name}?layers=1,hidden=128,heads=8,ffn=64,vocab=64") for name in ("gpt", "llama"))
+    assert parameters(own) == parameters(load_model("gpt?layers=1,hidden=128,heads=8,kv_heads=8,ffn=64,vocab=64"))
+    assert parameters(groups) == parameters(load_model("llama?layers=1,hidden=128,heads=8,kv_heads=2,ffn=64,vocab=64"))
 
 
 @pytest.mark.parametrize(("name", "millions"), [("bert-base", 109.482240), ("bert-large", 335.141888)])
@@ -78,9 +72,7 @@ def test_bert_equals_onnxruntime_at_every_tensor() -> None:
 def test_large_models_compile_without_making_a_weight(name: str) -> None:
     graph = load_model(name, params={"layers": 2, "seq": 1, "past": 64})
     program = compile(graph, accelsim.load_chip("neuroncore-v2"), Options(values="off"))
-    made = [
-        tensor for tensor in program.graph.constants() if tensor.data is not None and tensor.elements > 1000
-    ]
+    made = [tensor for tensor in program.graph.constants() if tensor.data is not None and tensor.elements > 1000]
     assert not made and parameters(graph) > 4e8
 
 
@@ -124,9 +116,7 @@ def test_work_is_the_closed_form(model: str) -> None:
     hidden, heads, ffn, vocab, seq, past = 32, 4, 24, 64, 6, 5
     kv_heads = int(model.split("kv_heads=")[1][0])
     depth = hidden // heads
-    projections = (
-        2 * hidden * hidden + 2 * hidden * kv_heads * depth + (3 if "llama" in model else 2) * hidden * ffn
-    )
+    projections = 2 * hidden * hidden + 2 * hidden * kv_heads * depth + (3 if "llama" in model else 2) * hidden * ffn
     for queries, before in ((1, past), (seq, 0), (seq, past)):
         attention = 2 * hidden * queries * (before + queries)
         graph = load_model(f"{model},past={before},seq={queries}")
@@ -178,9 +168,7 @@ def test_keys_and_values_of_a_prompt_stay_in_the_memory_of_the_chip() -> None:
     for command in program.commands:
         if command.kind == "Store" and command.effect.tensor in kept:
             assert program.steps[command.op].name.startswith(command.effect.tensor.split(".")[0])
-    assert {program.regions[region].memory for region in program.results["logits"]} == {
-        Roles(program.chip).host_home
-    }
+    assert {program.regions[region].memory for region in program.results["logits"]} == {Roles(program.chip).host_home}
 
 
 @pytest.mark.parametrize(("past", "seq"), [(0, 5), (4, 1)])
@@ -190,9 +178,7 @@ def test_values_hold_on_chips(chip: str, dtype: str, past: int, seq: int) -> Non
     from accelsim.explore.against_reference import check_run
     from accelsim.request.job import execute, prepare
 
-    job = prepare(
-        accelsim.request.job.Request(f"llama?{SIZES},kv_heads=2,past={past},seq={seq}", chip, dtype=dtype)
-    )
+    job = prepare(accelsim.request.job.Request(f"llama?{SIZES},kv_heads=2,past={past},seq={seq}", chip, dtype=dtype))
     assert check_run(execute(job, keep=True), job.graph).holds
 
 

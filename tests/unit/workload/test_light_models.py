@@ -74,9 +74,7 @@ def test_every_tensor_equals_onnxruntime(name: str) -> None:
     rows = compare(run(graph, feeds, keep=True), reference.values)
     assert len(rows) == sum(len(node.writes) for node in graph.nodes)
     assert max(row.relative for row in rows) <= 1e-5
-    assert min(np.abs(value).max() for value in reference.values.values()) > 1e-3, (
-        "a dead tensor proves nothing"
-    )
+    assert min(np.abs(value).max() for value in reference.values.values()) > 1e-3, "a dead tensor proves nothing"
 
 
 def test_a_batch_is_its_images_side_by_side() -> None:

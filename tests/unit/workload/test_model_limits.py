@@ -39,10 +39,7 @@ def test_dimensions_of_a_csv(tmp_path: Path) -> None:
     assert [text.split(" has shape ")[0] for text in told] == [
         f"tensor {name!r}" for name in ("one.a", "one", "three.a", "three.b")
     ]
-    assert (
-        told[0]
-        == "tensor 'one.a' has shape 1000000000000 x 2; expected dimensions of 2,147,483,647 at the most"
-    )
+    assert told[0] == "tensor 'one.a' has shape 1000000000000 x 2; expected dimensions of 2,147,483,647 at the most"
 
 
 def test_elements_and_work(tmp_path: Path) -> None:
@@ -57,12 +54,8 @@ def test_elements_and_work(tmp_path: Path) -> None:
 def test_too_many_tokens_are_said_to_be_that() -> None:
     """Shapes that broadcast are never said not to, whatever their size; of hundreds of tensors the first are named."""
     told = refusals(f"llama2-7b?seq={LARGEST - 1}")
-    assert told[0].startswith(
-        "llama2-7b: 193 tensors and 160 layers are beyond the limits; here are the first"
-    )
-    assert told[1].startswith(
-        f"tensor 'mask' has shape {LARGEST - 1} x {LARGEST - 1}; expected 281,474,976,710,656"
-    )
+    assert told[0].startswith("llama2-7b: 193 tensors and 160 layers are beyond the limits; here are the first")
+    assert told[1].startswith(f"tensor 'mask' has shape {LARGEST - 1} x {LARGEST - 1}; expected 281,474,976,710,656")
     assert not [text for text in told if "broadcast" in text] and len(told) == 7
 
 
@@ -84,19 +77,13 @@ def test_the_largest_are_taken(tmp_path: Path) -> None:
 
 
 def test_products_of_zoo_parameters() -> None:
-    assert (
-        "y: 1 x 2000000000 x 2000000000 x 2000000000"
-        in refusals("gemm?M=2000000000,N=2000000000,K=2000000000")[-1]
-    )
+    assert "y: 1 x 2000000000 x 2000000000 x 2000000000" in refusals("gemm?M=2000000000,N=2000000000,K=2000000000")[-1]
 
 
 def test_an_onnx_file(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     onnx.save(model([node("Relu", ["x"], ["y"])], {"x": (1, 2**40)}, ["y"]), path)
-    assert [text.split(" has")[0] for text in refusals(path)] == [
-        f"{path}: tensor 'x'",
-        f"{path}: tensor 'y'",
-    ]
+    assert [text.split(" has")[0] for text in refusals(path)] == [f"{path}: tensor 'x'", f"{path}: tensor 'y'"]
 
 
 def test_a_window(tmp_path: Path) -> None:
@@ -112,9 +99,7 @@ LONG = [(row.name, name) for row in list_models() for name in row.parameters]
 
 
 @pytest.mark.parametrize(("model_name", "name"), LONG)
-def test_the_largest_parameters_of_listed_models(
-    model_name: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_largest_parameters_of_listed_models(model_name: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MOST_NODES", 1_500)  # or a graph of 65,536 nodes takes seconds
     asked = [f"{model_name}?{name}={LARGEST}"]
     if (model_name, "context") in LONG:

@@ -137,10 +137,7 @@ def test_the_report_is_that_of_its_command(results: list[Result]) -> None:
 
 
 def test_the_page_names_what_failed() -> None:
-    found = [
-        Result("node", "test_a", ("Add",), "failed", "values differ"),
-        Result("node", "test_b", ("Add",), "own"),
-    ]
+    found = [Result("node", "test_a", ("Add",), "failed", "values differ"), Result("node", "test_b", ("Add",), "own")]
     text = page(found)
     assert "- values differ: `test_a`" in text and "| `Add` | 1 | 0 | 0 | 0 | 1 |" in text
 

@@ -37,17 +37,13 @@ def transposed(draw: st.DrawFn) -> tuple[dict[str, Any], tuple[int, ...], tuple[
     kind = draw(st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "VALID"]))
     if kind == "pads":
         attrs["pads"] = [
-            draw(st.integers(0, d * (k - 1)))
-            for _ in range(2)
-            for d, k in zip(dilations, kernel, strict=True)
+            draw(st.integers(0, d * (k - 1))) for _ in range(2) for d, k in zip(dilations, kernel, strict=True)
         ]
         attrs["output_padding"] = [draw(st.integers(0, stride - 1)) for stride in strides]
     else:
         attrs["auto_pad"] = kind
         reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
-        attrs["strides"] = [
-            min(pair) for pair in zip(strides, reach, strict=True)
-        ]  # gaps would pad by less than 0
+        attrs["strides"] = [min(pair) for pair in zip(strides, reach, strict=True)]  # gaps would pad by less than 0
     size = tuple(draw(st.integers(5, 6)) for _ in range(rank))  # padding leaves something
     return attrs, (2, 2 * group, *size), (2 * group, 3, *kernel)
 
@@ -85,18 +81,12 @@ def begin_of(attrs: dict[str, Any], axis: int, size: int, kernel: int) -> int:
     [
         ((8, 16, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}, [56_448, 4]),
         ((8, 16, 2, 2), {"strides": [2, 2]}, [8 * 16 * 4 * 49, 1]),
-        (
-            (8, 4, 4, 4),
-            {"strides": [2, 2], "group": 4},
-            [32_768, 1],
-        ),  # padding counts, as in every convolution
+        ((8, 4, 4, 4), {"strides": [2, 2], "group": 4}, [32_768, 1]),  # padding counts, as in every convolution
         ((8, 2, 16, 16), {"strides": [8, 8], "pads": [4, 4, 4, 4]}, [8 * 2 * 256 * 49, 4]),
         ((8, 2, 1, 1), {"strides": [3, 3]}, [8 * 2 * 49, 1]),
     ],
 )
-def test_no_inserted_zero_is_multiplied(
-    weights: tuple[int, ...], attrs: dict[str, Any], want: list[int]
-) -> None:
+def test_no_inserted_zero_is_multiplied(weights: tuple[int, ...], attrs: dict[str, Any], want: list[int]) -> None:
     values = {"w": f32(*weights), "b": f32(weights[1] * attrs.get("group", 1))}
     made = node("ConvTranspose", ["x", "w", "b"], ["y"], **attrs)
     graph = against_ort(model([made], {"x": (1, 8, 7, 7)}, ["y"], values), {"x": f32(1, 8, 7, 7)})
@@ -118,9 +108,7 @@ def test_einsum(equation: str) -> None:
     made = node("Einsum", list(shapes), ["y"], equation=equation)
     feeds = {name: f32(*shape) for name, shape in shapes.items()}
     graph = against_ort(model([made], shapes, ["y"]), feeds)
-    np.testing.assert_allclose(
-        run(graph, feeds)["y"], np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(run(graph, feeds)["y"], np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -174,12 +162,8 @@ def info(name: str, kind: int = TensorProto.FLOAT, shape: Any = None) -> onnx.Va
 @pytest.mark.parametrize("chosen", [True, False])
 def test_a_constant_condition_chooses_the_branch(chosen: bool) -> None:
     branches = {
-        "then_branch": helper.make_graph(
-            [node("Add", ["x", "k"], ["r"])], "t", [], [info("r")], [value("k", f32(1))]
-        ),
-        "else_branch": helper.make_graph(
-            [node("Mul", ["x", "k"], ["r"])], "e", [], [info("r")], [value("k", f32(1))]
-        ),
+        "then_branch": helper.make_graph([node("Add", ["x", "k"], ["r"])], "t", [], [info("r")], [value("k", f32(1))]),
+        "else_branch": helper.make_graph([node("Mul", ["x", "k"], ["r"])], "e", [], [info("r")], [value("k", f32(1))]),
     }
     made = node("If", ["c"], ["y"], **branches)
     graph = against_ort(model([made], {"x": (3,)}, ["y"], {"c": np.bool_(chosen)}), {"x": f32(3)})
@@ -188,11 +172,7 @@ def test_a_constant_condition_chooses_the_branch(chosen: bool) -> None:
 
 @pytest.mark.parametrize("going", [None, True, False])
 def test_a_loop_of_constant_trip_count_is_unrolled(going: bool | None) -> None:
-    nodes = [
-        node("Identity", ["c"], ["c2"]),
-        node("Add", ["s", "x"], ["s2"]),
-        node("Mul", ["s2", "s2"], ["z"]),
-    ]
+    nodes = [node("Identity", ["c"], ["c2"]), node("Add", ["s", "x"], ["s2"]), node("Mul", ["s2", "s2"], ["z"])]
     inputs = [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("s", shape=[3])]
     outputs = [info("c2", TensorProto.BOOL, []), info("s2", shape=[3]), info("z", shape=[3])]
     body = helper.make_graph(nodes, "b", inputs, outputs)
@@ -254,9 +234,7 @@ def test_functions_that_need_the_host_go_there_whole() -> None:
         import_proto(model([made], {"x": (3,)}, ["y"]))
     made = node("AffineGrid", ["x", "s"], ["y"])
     for batch, on_host in ((2, False), (1, True)):  # the body that ONNX gives squeezes a batch of one away
-        graph = import_proto(
-            model([made], {"x": (batch, 2, 3)}, ["y"], {"s": np.array([batch, 1, 2, 3])}, opset=20)
-        )
+        graph = import_proto(model([made], {"x": (batch, 2, 3)}, ["y"], {"s": np.array([batch, 1, 2, 3])}, opset=20))
         assert graph.tensors["y"].shape == (batch, 2, 3, 2)
         assert [find(each.op) is None for each in graph.nodes] == [on_host] * len(graph.nodes)
 
@@ -277,18 +255,13 @@ def test_broadcasting_of_operator_set_6(shape: tuple[int, ...], axis: int | None
 
 def test_slopes_per_channel_of_operator_set_6() -> None:
     x, slope = f32(2, 3, 4, 5), f32(3)
-    graph = import_proto(
-        model([node("PRelu", ["x", "s"], ["y"])], {"x": x.shape}, ["y"], {"s": slope}, opset=6)
-    )
+    graph = import_proto(model([node("PRelu", ["x", "s"], ["y"])], {"x": x.shape}, ["y"], {"s": slope}, opset=6))
     np.testing.assert_array_equal(run(graph, {"x": x})["y"], np.where(x >= 0, x, x * slope[:, None, None]))
 
 
 def test_training_of_operator_set_6_is_not_taken_for_inference() -> None:
     x = {"x": (2, 3)}
-    assert (
-        import_proto(model([node("Dropout", ["x"], ["y"], is_test=1)], x, ["y"], opset=6)).nodes[0].op
-        == "Dropout"
-    )
+    assert import_proto(model([node("Dropout", ["x"], ["y"], is_test=1)], x, ["y"], opset=6)).nodes[0].op == "Dropout"
     with pytest.raises(ModelError, match="Dropout"):
         run(import_proto(model([node("Dropout", ["x"], ["y"])], x, ["y"], opset=6)), {"x": f32(2, 3)})
 
@@ -302,18 +275,12 @@ def test_training_of_operator_set_6_is_not_taken_for_inference() -> None:
         (4, {"kernel_shape": [2], "strides": [2], "pads": [1, 1]}, 3),
     ],
 )
-def test_a_last_window_in_the_padding_is_left_out(
-    op: str, size: int, window: dict[str, Any], stated: int
-) -> None:
+def test_a_last_window_in_the_padding_is_left_out(op: str, size: int, window: dict[str, Any], stated: int) -> None:
     """The shape inference of ONNX counts it, so many files state an output that no kernel makes."""
     proto = model(
-        [node(op, ["x"], ["p"], ceil_mode=1, **window), node("Relu", ["p"], ["y"])],
-        {"x": (1, 1, size)},
-        ["y"],
+        [node(op, ["x"], ["p"], ceil_mode=1, **window), node("Relu", ["p"], ["y"])], {"x": (1, 1, size)}, ["y"]
     )
     proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, stated]))
     graph = against_ort(proto, {"x": f32(1, 1, size)})
     made = graph.tensors["y"].shape[2]
-    assert [f"[1, 1, {stated}] and has [1, 1, {made}]" in note for note in graph.notes] == [True] * (
-        made < stated
-    )
+    assert [f"[1, 1, {stated}] and has [1, 1, {made}]" in note for note in graph.notes] == [True] * (made < stated)

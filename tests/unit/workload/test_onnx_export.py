@@ -46,10 +46,7 @@ def test_export_and_import_give_the_same_graph(name: str) -> None:
     ops, ops_again = ([made.op for made in each.nodes if made.op not in views] for each in (graph, again))
     assert ops == ops_again
     for tensor in graph.constants():
-        assert (
-            np.array_equal(again.tensors[tensor.name].value(), tensor.value())
-            or tensor.name not in again.tensors
-        )
+        assert np.array_equal(again.tensors[tensor.name].value(), tensor.value()) or tensor.name not in again.tensors
     feeds = feeds_of(graph)
     ours, theirs = run(graph, feeds), run(again, feeds)
     for out in graph.outputs:
@@ -64,12 +61,7 @@ def test_integer_convolution_and_requantisation_are_exact(a: str, per_channel: b
     multiplier = np.float32([0.002, 0.003, 0.0015]) if per_channel else np.float32(0.002)
     attrs = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1], "dilations": [1, 1], "group": 1,
              "a_zero_point": low + 128, "b_zero_point": 0}  # fmt: skip
-    requantise = {
-        "dtype": a,
-        "multiplier": multiplier,
-        "zero_point": low + 120,
-        "axis": 1 if per_channel else None,
-    }
+    requantise = {"dtype": a, "multiplier": multiplier, "zero_point": low + 120, "axis": 1 if per_channel else None}
     tensors = [
         Tensor("x", (2, 4, 6, 6), a),
         Tensor("w", (3, 4, 3, 3), "int8", data=rng.integers(-128, 128, (3, 4, 3, 3)).astype(np.int8)),
@@ -77,20 +69,14 @@ def test_integer_convolution_and_requantisation_are_exact(a: str, per_channel: b
         Tensor("s", (2, 3, 6, 6), "int32"),
         Tensor("y", (2, 3, 6, 6), a),
     ]
-    nodes = [
-        Node("conv", "Conv", ["x", "w", "b"], ["s"], attrs),
-        Node("rq", "Requantize", ["s"], ["y"], requantise),
-    ]
+    nodes = [Node("conv", "Conv", ["x", "w", "b"], ["s"], attrs), Node("rq", "Requantize", ["s"], ["y"], requantise)]
     feeds = {"x": rng.integers(low, low + 256, (2, 4, 6, 6)).astype(a)}
     exact(graph_of(nodes, tensors, ["x"]), feeds)
 
 
 def test_integer_products_bias_and_scales_are_exact() -> None:
     rng = np.random.default_rng(0)
-    values = {
-        "w": rng.integers(-128, 128, (5, 7)).astype(np.int8),
-        "b": rng.integers(-99, 99, 5).astype(np.int32),
-    }
+    values = {"w": rng.integers(-128, 128, (5, 7)).astype(np.int8), "b": rng.integers(-99, 99, 5).astype(np.int32)}
     scale = {"scale": np.float32(0.05), "zero_point": 3, "axis": None}
     tensors = [
         Tensor("x", (4, 7)),

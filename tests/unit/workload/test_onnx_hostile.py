@@ -62,9 +62,7 @@ def refused(proto: onnx.ModelProto, folder: Path) -> str:
         ({"data_type": 22}, "expected 6 B"),
     ],
 )  # fmt: skip
-def test_data_that_are_not_what_the_dimensions_say(
-    changes: dict[str, Any], text: str, tmp_path: Path
-) -> None:
+def test_data_that_are_not_what_the_dimensions_say(changes: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=text):
         raise ModelError(refused(product(**changes), tmp_path))
 
@@ -82,9 +80,7 @@ def test_an_attribute_that_lies(tmp_path: Path) -> None:
     value = numpy_helper.from_array(W, "v")
     value.dims[0] = 5
     proto = model([node("Constant", [], ["w"], value=value), node("MatMul", ["x", "w"], ["y"])], X, ["y"])
-    assert "n_w: tensor of attribute 'value' of shape [5, 4] and type fp32 has 48 B" in refused(
-        proto, tmp_path
-    )
+    assert "n_w: tensor of attribute 'value' of shape [5, 4] and type fp32 has 48 B" in refused(proto, tmp_path)
 
 
 def external(tensor: Any, **entries: str) -> None:
@@ -117,12 +113,7 @@ def external(tensor: Any, **entries: str) -> None:
 @pytest.mark.parametrize("place", ["initialiser", "attribute", "subgraph"])
 @pytest.mark.parametrize("here", [False, True])
 def test_external_data_that_lie(
-    entries: dict[str, str],
-    text: str,
-    place: str,
-    here: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    entries: dict[str, str], text: str, place: str, here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever holds them, and also where the folder of the model is the working directory, named '.'."""
     folder = tmp_path / "bad"
@@ -206,10 +197,7 @@ def laughs(depth: int, circle: bool = False) -> onnx.ModelProto:
     for level in range(depth):
         op = f"F{level - 1}" if level else (f"F{depth - 1}" if circle else "Relu")
         domain = "own" if level or circle else ""
-        nodes = [
-            helper.make_node(op, ["a"], ["b"], domain=domain),
-            helper.make_node(op, ["b"], ["c"], domain=domain),
-        ]
+        nodes = [helper.make_node(op, ["a"], ["b"], domain=domain), helper.make_node(op, ["b"], ["c"], domain=domain)]
         functions.append(helper.make_function("own", f"F{level}", ["a"], ["c"], nodes, opsets))
     call = helper.make_node(f"F{depth - 1}", ["x"], ["y"], domain="own")
     proto = relu(call, functions=functions)
@@ -355,9 +343,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     proto.graph.node.append(node("MatMul", ["y"], ["q"]))
     proto.graph.initializer.add(name="v", data_type=77)
     said = refused(proto, tmp_path)
-    assert all(
-        text in said for text in ("3 B of data", "type 77", "'axis' of Softmax", "MatMul has 1 inputs")
-    )
+    assert all(text in said for text in ("3 B of data", "type 77", "'axis' of Softmax", "MatMul has 1 inputs"))
     assert len(said.splitlines()) == 4
 
 
@@ -454,7 +440,5 @@ def test_bits_of_real_numbers(op: str) -> None:
 
 def test_an_equation_that_is_none(tmp_path: Path) -> None:
     """The inference of ONNX does not come back from this one."""
-    proto = model(
-        [node("Einsum", ["x", "w"], ["y"], equation='"j"ij,jkj"ij,jk->bikbik>bik')], X, ["y"], {"w": W}
-    )
+    proto = model([node("Einsum", ["x", "w"], ["y"], equation='"j"ij,jkj"ij,jk->bikbik>bik')], X, ["y"], {"w": W})
     assert "expected letters as in 'ij,jk->ik'" in refused(proto, tmp_path)

@@ -83,9 +83,7 @@ def test_one_canonical_form_for_old_and_new_operator_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
-@pytest.mark.parametrize(
-    ("opset", "op"), [(11, "Softmax"), (13, "Softmax"), (11, "LogSoftmax"), (13, "LogSoftmax")]
-)
+@pytest.mark.parametrize(("opset", "op"), [(11, "Softmax"), (13, "Softmax"), (11, "LogSoftmax"), (13, "LogSoftmax")])
 def test_softmax_before_13_is_over_all_later_axes(opset: int, op: str, axis: int) -> None:
     check(model([node(op, ["x"], ["y"], axis=axis)], X, ["y"], opset=opset))
 
@@ -93,20 +91,14 @@ def test_softmax_before_13_is_over_all_later_axes(opset: int, op: str, axis: int
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
 @pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
 def test_auto_pad(op: str, auto_pad: str) -> None:
-    weights = (
-        {"w": np.random.default_rng(0).standard_normal((3, 2, 3, 2)).astype(np.float32)}
-        if op == "Conv"
-        else {}
-    )
+    weights = {"w": np.random.default_rng(0).standard_normal((3, 2, 3, 2)).astype(np.float32)} if op == "Conv" else {}
     made = node(op, ["x", *weights], ["y"], kernel_shape=[3, 2], strides=[2, 2], auto_pad=auto_pad)
     graph = check(model([made], {"x": (1, 2, 8, 9)}, ["y"], weights))
     assert "auto_pad" not in graph.nodes[0].attrs
 
 
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), st.booleans())
-def test_same_padding_gives_ceil_of_length_over_stride(
-    size: int, k: int, stride: int, dilation: int, up: bool
-) -> None:
+def test_same_padding_gives_ceil_of_length_over_stride(size: int, k: int, stride: int, dilation: int, up: bool) -> None:
     begin, end = same_pads((size,), [k], [stride], [dilation], up)
     extent = (k - 1) * dilation + 1
     assert (size + begin + end - extent) // stride + 1 == -(-size // stride) or begin + end == 0
@@ -143,18 +135,14 @@ def test_dead_nodes_and_unused_inputs_do_not_disturb() -> None:
 
 
 def test_an_initialiser_among_the_inputs_is_a_weight() -> None:
-    proto = model(
-        [node("Add", ["x", "b"], ["y"])], {"x": (3,), "b": (3,)}, ["y"], {"b": np.float32([1, 2, 3])}
-    )
+    proto = model([node("Add", ["x", "b"], ["y"])], {"x": (3,), "b": (3,)}, ["y"], {"b": np.float32([1, 2, 3])})
     assert import_proto(proto).inputs == ["x"]
 
 
 def test_local_functions_are_inlined() -> None:
     proto = model([helper.make_node("Twice", ["x"], ["y"], domain="own")], {"x": (3,)}, ["y"])
     body = [helper.make_node("Add", ["a", "a"], ["b"])]
-    proto.functions.append(
-        helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    )
+    proto.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 17)]))
     proto.opset_import.append(helper.make_opsetid("own", 1))
     assert [part.op for part in import_proto(proto).nodes] == ["Add"]
 
@@ -179,15 +167,8 @@ def test_static_batch_is_rewritten_with_literal_reshapes() -> None:
     assert import_proto(proto).tensors["y"].shape == (2, 5)
 
 
-@given(
-    st.integers(1, 6),
-    st.integers(1, 6),
-    st.integers(1, 5),
-    st.lists(st.integers(1, 5), min_size=1, max_size=4),
-)
-def test_rebatched_target_has_the_right_number_of_elements(
-    old: int, new: int, heads: int, rest: list[int]
-) -> None:
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 5), st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_rebatched_target_has_the_right_number_of_elements(old: int, new: int, heads: int, rest: list[int]) -> None:
     data = (new, heads, *rest)
     target = rebatched([old * heads, *rest], data, (old, new))
     assert target == [new * heads, *rest]

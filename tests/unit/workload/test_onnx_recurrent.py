@@ -36,9 +36,7 @@ def recurrent(op: str, extra: Mapping[str, Array] | None = None, **attrs: Any) -
     names = ["x", "w", "r", "b", "lens" if "lens" in extra else "", "h", *(["c"] if op == "LSTM" else [])]
     outputs = ["y", "yh", *(["yc"] if op == "LSTM" else [])]
     made = node(op, [*names, *(["p"] if "p" in extra else [])], outputs, hidden_size=HIDDEN, **attrs)
-    against_ort(
-        model([made], {"x": (STEPS, BATCH, WIDTH)}, outputs, weights), {"x": f32(STEPS, BATCH, WIDTH)}
-    )
+    against_ort(model([made], {"x": (STEPS, BATCH, WIDTH)}, outputs, weights), {"x": f32(STEPS, BATCH, WIDTH)})
 
 
 @pytest.mark.parametrize("op", GATES)
@@ -51,9 +49,7 @@ def test_recurrent_directions_and_lengths(op: str, direction: str) -> None:
 def test_variants_of_recurrent_layers() -> None:
     recurrent("LSTM", {"p": f32(1, 3 * HIDDEN)})
     recurrent("LSTM", input_forget=1)
-    recurrent(
-        "LSTM", activations=["HardSigmoid", "Softsign", "Relu"], activation_alpha=[0.3], activation_beta=[0.4]
-    )
+    recurrent("LSTM", activations=["HardSigmoid", "Softsign", "Relu"], activation_alpha=[0.3], activation_beta=[0.4])
     recurrent("GRU", linear_before_reset=1)
     recurrent("GRU", activations=["Sigmoid", "LeakyRelu"], activation_alpha=[0.2])
     recurrent("RNN", activations=["Affine"], activation_alpha=[0.7], activation_beta=[0.1])

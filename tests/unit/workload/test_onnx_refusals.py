@@ -134,9 +134,7 @@ def test_weights_without_data_are_drawn_where_their_values_do_not_matter(kind: s
     run = accelsim.run(path, on="edu-4x4", values="off")
     note = "weights: 1 of 1 initialiser has no data in the file; drawn (seed {})"
     assert run.program.notes[0] == note.format(0)
-    drawn, stored = (
-        load_model(each, weights="random:3") for each in (path, without_data(tmp_path, "stored"))
-    )
+    drawn, stored = (load_model(each, weights="random:3") for each in (path, without_data(tmp_path, "stored")))
     assert drawn.notes == [note.format(3)] and stored.notes == []
     np.testing.assert_array_equal(drawn.tensors["w"].value(), stored.tensors["w"].value())
 

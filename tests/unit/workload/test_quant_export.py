@@ -51,11 +51,7 @@ def source(name: str) -> Graph:
     if name == "residual":
         rng = np.random.default_rng(0)
         for tensor in graph.tensors.values():
-            if (
-                tensor.name not in graph.inputs
-                and tensor.name.startswith(("c", "n", "fc"))
-                and "." in tensor.name
-            ):
+            if tensor.name not in graph.inputs and tensor.name.startswith(("c", "n", "fc")) and "." in tensor.name:
                 values = rng.standard_normal(tensor.shape).astype(np.float32)
                 tensor.data = np.abs(values) + 0.5 if tensor.name.endswith((".var", ".scale")) else values
                 tensor.source = None

@@ -52,9 +52,7 @@ def one_op(
     ]
     made = [onnx.ValueInfoProto(name=name) for name in outputs]
     values = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(
-        [helper.make_node(op, order, outputs, "node", **attrs)], "one", infos, made, values
-    )
+    graph = helper.make_graph([helper.make_node(op, order, outputs, "node", **attrs)], "one", infos, made, values)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
@@ -73,10 +71,7 @@ def by_matrix_views(graph: Graph, feeds: dict[str, Array]) -> Array:
     view = gemm(node, list(ins), [out])
     assert view is not None
     a, b = (feeds[t.name] if t.name in feeds else t.value() for t in ins[:2])
-    parts = [
-        product(a_matrix(view, a, group, node), b_matrix(view, b, group, node))
-        for group in range(view.groups)
-    ]
+    parts = [product(a_matrix(view, a, group, node), b_matrix(view, b, group, node)) for group in range(view.groups)]
     return y_from_matrix(view, np.stack(parts), out.shape)
 
 
@@ -124,10 +119,7 @@ def test_dynamic_quantisation(name: str) -> None:
 
 def test_zero_points_per_channel() -> None:
     rng = np.random.default_rng(0)
-    x, w = (
-        rng.integers(0, 256, (2, 4, 7, 6)).astype(np.uint8),
-        rng.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8),
-    )
+    x, w = (rng.integers(0, 256, (2, 4, 7, 6)).astype(np.uint8), rng.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8))
     zeros, scales = rng.integers(-9, 9, 6).astype(np.int8), rng.uniform(0.001, 0.01, 6).astype(np.float32)
     values = {"xs": np.float32(0.02), "xz": np.uint8(7), "w": w, "ws": scales, "wz": zeros, "ys": np.float32(0.05),
               "yz": np.uint8(100)}  # fmt: skip
@@ -147,10 +139,7 @@ def test_zero_points_per_channel() -> None:
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_parameters_per_row_and_per_column(batch: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
-    a, b = (
-        rng.integers(0, 256, (*batch, 5, 8)).astype(np.uint8),
-        rng.integers(-128, 128, (8, 3)).astype(np.int8),
-    )
+    a, b = (rng.integers(0, 256, (*batch, 5, 8)).astype(np.uint8), rng.integers(-128, 128, (8, 3)).astype(np.int8))
     row, column = (*batch, 5, 1) if batch else (5,), (3,)
     values = {
         "as": rng.uniform(0.01, 0.02, row).astype(np.float32), "az": rng.integers(0, 200, row).astype(np.uint8),
@@ -169,9 +158,7 @@ def test_parameters_per_row_and_per_column(batch: tuple[int, ...]) -> None:
 
 @settings(max_examples=25)
 @given(st.sampled_from(["uint8", "int8"]), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 99))
-def test_products_with_zero_points_of_the_run(
-    dtype: str, left: bool, right: bool, constant: bool, seed: int
-) -> None:
+def test_products_with_zero_points_of_the_run(dtype: str, left: bool, right: bool, constant: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max + 1
     a, b = (rng.integers(low, high, shape).astype(dtype) for shape in ((2, 3, 7), (7, 4)))
@@ -187,22 +174,14 @@ def test_products_with_zero_points_of_the_run(
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 2, 1]])
 def test_convolutions_with_a_zero_point_of_the_run(pads: list[int]) -> None:
     rng = np.random.default_rng(2)
-    x, w = (
-        rng.integers(0, 256, (2, 4, 8, 9)).astype(np.uint8),
-        rng.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8),
-    )
+    x, w = (rng.integers(0, 256, (2, 4, 8, 9)).astype(np.uint8), rng.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8))
     attrs = {"pads": pads, "group": 2, "strides": [2, 1], "dilations": [1, 2]}
     zero = np.asarray(37, np.uint8)
     rest: tuple[Any, ...] = (["x", "w", "z"], ["y"])
     _, known = imported("ConvInteger", {"x": x}, {"w": w, "z": zero}, *rest, **attrs)
     graph, result = imported("ConvInteger", {"x": x, "z": zero}, {"w": w}, *rest, **attrs)
     np.testing.assert_array_equal(result["y"], known["y"])
-    assert [node.op for node in graph.nodes] == [
-        "Conv",
-        "Cast",
-        "Mul",
-        "Sub",
-    ]  # the sum of weights is a constant
+    assert [node.op for node in graph.nodes] == ["Conv", "Cast", "Mul", "Sub"]  # the sum of weights is a constant
     assert known["y"].any()
 
 
@@ -255,10 +234,7 @@ def test_eight_bit_floats_are_codes_too(dtype: str) -> None:
 def test_two_bit_codes() -> None:
     data = {"q": helper.make_tensor("q", TensorProto.INT2, [4], [-2, -1, 0, 1]),
             "s": numpy_helper.from_array(np.float32(0.5), "s")}  # fmt: skip
-    nodes = [
-        helper.make_node("DequantizeLinear", ["q", "s"], ["d"]),
-        helper.make_node("Add", ["d", "x"], ["y"]),
-    ]
+    nodes = [helper.make_node("DequantizeLinear", ["q", "s"], ["d"]), helper.make_node("Add", ["d", "x"], ["y"])]
     infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
     graph = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name="y")], list(data.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
@@ -279,9 +255,7 @@ def test_half_precision_scales_round_once_more() -> None:
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
 def test_scales_that_are_no_scales(op: str, bad: float) -> None:
     x = np.zeros((2, 2), np.float32 if op == "QuantizeLinear" else np.int8)
-    with pytest.raises(
-        ModelError, match=r"node: .* has the scale .* \(tensor 's'\); expected positive"
-    ) as caught:
+    with pytest.raises(ModelError, match=r"node: .* has the scale .* \(tensor 's'\); expected positive") as caught:
         imported(op, {"x": x}, {"s": np.float32([1, bad])}, ["x", "s"], ["y"], axis=0)
     assert len(caught.value.problems) == 1
 
@@ -297,12 +271,7 @@ def test_a_wrong_scale_of_a_product() -> None:
 @pytest.mark.parametrize(
     ("scale", "zero", "attrs", "words"),
     [
-        (
-            (3, 3),
-            (3, 3),
-            {"axis": 1, "block_size": 4},
-            r"blocks of 4 along axis 1 of data \[3, 8\]; .*\[3, 2\]",
-        ),
+        ((3, 3), (3, 3), {"axis": 1, "block_size": 4}, r"blocks of 4 along axis 1 of data \[3, 8\]; .*\[3, 2\]"),
         ((8,), (4,), {"axis": 1}, "4 zero points and 8 scales"),
         ((4,), (4,), {"axis": 1}, r"scales of shape \[4\] for slices of axis 1 of data \[3, 8\]; .*\[8\]"),
     ],
@@ -312,9 +281,7 @@ def test_parameters_that_do_not_fit(
 ) -> None:
     constants = {"s": np.ones(scale, np.float32), "z": np.zeros(zero, np.int8)}
     with pytest.raises(ModelError, match=words):
-        imported(
-            "QuantizeLinear", {"x": np.zeros((3, 8), np.float32)}, constants, ["x", "s", "z"], ["y"], **attrs
-        )
+        imported("QuantizeLinear", {"x": np.zeros((3, 8), np.float32)}, constants, ["x", "s", "z"], ["y"], **attrs)
 
 
 def test_scales_of_the_run_go_to_the_host() -> None:
@@ -324,9 +291,7 @@ def test_scales_of_the_run_go_to_the_host() -> None:
     assert [node.op for node in graph.nodes] == ["QuantizeLinear"]
 
 
-def contrib(
-    op: str, feeds: dict[str, Array], constants: dict[str, Any], order: list[str], **attrs: Any
-) -> None:
+def contrib(op: str, feeds: dict[str, Array], constants: dict[str, Any], order: list[str], **attrs: Any) -> None:
     """An op of ONNX Runtime's own domain, at most one step off."""
     runtime = pytest.importorskip("onnxruntime")
     proto = one_op(op, feeds, constants, order, ["y"])

@@ -46,9 +46,7 @@ def test_special_values(ours: list[float], theirs: list[float], relative: float)
 
 def test_only_common_tensors_in_the_order_of_the_reference() -> None:
     one = np.ones(1)
-    assert [
-        row.tensor for row in compare({"a": one, "c": one, "x": one}, {"c": one, "b": one, "a": one})
-    ] == ["c", "a"]
+    assert [row.tensor for row in compare({"a": one, "c": one, "x": one}, {"c": one, "b": one, "a": one})] == ["c", "a"]
 
 
 def test_both_references_agree_and_say_who_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +68,7 @@ def test_missing_feeds_are_named() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 4, 5), (2, 3, 4, 5, 6)])
-def test_both_reduce_all_axes_of_an_image_of_any_rank(
-    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_reduce_all_axes_of_an_image_of_any_rank(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     b = Builder("pooled")
     graph = b.finish(b.op("GlobalMaxPool", [b.input("x", shape)], "y"))

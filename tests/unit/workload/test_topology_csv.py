@@ -35,9 +35,7 @@ gemm_rows = st.tuples(names, sizes, sizes, sizes)
 
 
 @st.composite
-def written(
-    draw: st.DrawFn, header: str, rows: st.SearchStrategy[tuple[object, ...]]
-) -> tuple[str, list[object]]:
+def written(draw: st.DrawFn, header: str, rows: st.SearchStrategy[tuple[object, ...]]) -> tuple[str, list[object]]:
     """A file and the rows that it must give."""
     layers = draw(st.lists(rows, min_size=1, max_size=6, unique_by=lambda row: row[0]))
     space = draw(st.sampled_from(["", " ", "\t", "  "]))
@@ -65,16 +63,9 @@ def test_gemm_form(case: tuple[str, list[tuple[object, ...]]]) -> None:
 
 
 @given(
-    st.integers(1, 40),
-    st.integers(1, 40),
-    st.integers(1, 7),
-    st.integers(1, 7),
-    st.integers(1, 5),
-    st.integers(1, 3),
+    st.integers(1, 40), st.integers(1, 40), st.integers(1, 7), st.integers(1, 7), st.integers(1, 5), st.integers(1, 3)
 )
-def test_windows_are_counted_as_scalesim_counts_them(
-    h: int, w: int, r: int, s: int, stride: int, batch: int
-) -> None:
+def test_windows_are_counted_as_scalesim_counts_them(h: int, w: int, r: int, s: int, stride: int, batch: int) -> None:
     h, w = h + r - 1, w + s - 1
     topology = parse_topology(f"{CONV}\nc,{h},{w},{r},{s},2,3,{stride},")
     graph = topology_graph(topology, "t", batch)
@@ -145,10 +136,7 @@ def test_the_sparsity_of_a_layer_prunes_its_weights_and_is_told() -> None:
         (f"{CONV}Padding\nc,9,9,3,3,1,1,1,1", "net.csv:1: column 'Padding' after 'Strides'"),
         (f"{CONV}Sparsity\nc,9,9,3,3,1,1,1,0.5", "net.csv:2: sparsity is '0.5'; expected N:M"),
         (f"{CONV}Batch\nc,9,9,3,3,1,1,1,0", "net.csv:2: batch is '0'"),
-        (
-            CONV.replace("Num Filter", "Channels").replace("Strides", "Num Filter") + "\nc,9,9,3,3,1,1,1",
-            "header",
-        ),
+        (CONV.replace("Num Filter", "Channels").replace("Strides", "Num Filter") + "\nc,9,9,3,3,1,1,1", "header"),
     ],
 )
 def test_columns_that_would_change_the_layers_are_refused(text: str, told: str) -> None:
@@ -158,9 +146,7 @@ def test_columns_that_would_change_the_layers_are_refused(text: str, told: str) 
 
 
 def test_every_bad_line_is_named() -> None:
-    text = (
-        f"{CONV}\nok,8,8,3,3,1,1,1,\nshort,8,8\nbig,2,2,3,3,1,1,1,\nword,8,x,3,3,1,-1,0,\nok2,8,8,3,3,1,1,1,"
-    )
+    text = f"{CONV}\nok,8,8,3,3,1,1,1,\nshort,8,8\nbig,2,2,3,3,1,1,1,\nword,8,x,3,3,1,-1,0,\nok2,8,8,3,3,1,1,1,"
     with pytest.raises(ModelError) as caught:
         parse_topology(text, "net.csv")
     where = [problem.where for problem in caught.value.problems]
@@ -169,9 +155,7 @@ def test_every_bad_line_is_named() -> None:
     assert "Num Filter is '-1'" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n# only a comment\n", GEMM, "Layer,A,B,C\nx,1,2,3", "Layer,M,K,N\nx,1,2,3"]
-)
+@pytest.mark.parametrize("text", ["", "\n# only a comment\n", GEMM, "Layer,A,B,C\nx,1,2,3", "Layer,M,K,N\nx,1,2,3"])
 def test_no_layers_or_no_known_header(text: str) -> None:
     with pytest.raises(ModelError, match=r"net\.csv"):
         parse_topology(text, "net.csv")

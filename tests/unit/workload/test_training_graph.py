@@ -63,12 +63,7 @@ def test_it_is_an_ordinary_graph(precision: str, rule: str) -> None:
     step = training_graph(small(), optimiser=RULES[rule], precision=precision)
     graph, policy = step.graph, PRECISIONS[precision]
     assert set(graph.states) <= set(graph.inputs) and set(graph.states.values()) <= set(graph.outputs)
-    assert set(graph.inputs) - set(graph.states) == {
-        "x",
-        "labels",
-        "lr",
-        *(["loss_scale"] if policy.scaled else []),
-    }
+    assert set(graph.inputs) - set(graph.states) == {"x", "labels", "lr", *(["loss_scale"] if policy.scaled else [])}
     assert set(step.start) == set(graph.states)
     for state, new in graph.states.items():
         old, after = graph.tensors[state], graph.tensors[new]
@@ -240,16 +235,12 @@ def test_weights_have_the_codes_of_their_format(dtype: str) -> None:
         assert max(levels) <= (2 if dtype == "int1" else high - low + 1)
         if dtype == "int1":
             np.testing.assert_allclose(
-                np.abs(fake),
-                np.abs(step.start[name]).mean(axis=1, keepdims=True) * np.ones((1, 8)),
-                rtol=1e-6,
+                np.abs(fake), np.abs(step.start[name]).mean(axis=1, keepdims=True) * np.ones((1, 8)), rtol=1e-6
             )
         else:
             scale = step.start[f"{name}.fake_scale"]
             np.testing.assert_allclose(
-                fake,
-                np.clip(np.rint(step.start[name] / scale[:, None]), low, high) * scale[:, None],
-                rtol=1e-5,
+                fake, np.clip(np.rint(step.start[name] / scale[:, None]), low, high) * scale[:, None], rtol=1e-5
             )
 
 
@@ -291,9 +282,7 @@ def test_scales_follow_the_output_channels_of_every_product() -> None:
 def test_start_scales_are_those_of_lsq() -> None:
     step = training_graph(small(), fake_quant=QuantConfig("int4", "int8"), scales={"x": np.float32(0.5)})
     weight = np.abs(step.start["fc1.weight"])
-    np.testing.assert_allclose(
-        step.start["fc1.weight.fake_scale"], 2 * weight.mean(axis=1) / np.sqrt(7), rtol=1e-6
-    )
+    np.testing.assert_allclose(step.start["fc1.weight.fake_scale"], 2 * weight.mean(axis=1) / np.sqrt(7), rtol=1e-6)
     assert step.start["x.fake_scale"] == 0.5
 
 
@@ -399,11 +388,7 @@ def test_of_several_outputs_the_scores_are_trained() -> None:
 
 
 @settings(max_examples=15)
-@given(
-    seed=st.integers(0, 1000),
-    rule=st.sampled_from(sorted(RULES)),
-    precision=st.sampled_from(sorted(PRECISIONS)),
-)
+@given(seed=st.integers(0, 1000), rule=st.sampled_from(sorted(RULES)), precision=st.sampled_from(sorted(PRECISIONS)))
 def test_a_rate_of_zero_changes_no_weight(seed: int, rule: str, precision: str) -> None:
     step = training_graph(small(), optimiser=RULES[rule], precision=precision)
     given = feeds(step, seed) | {"lr": np.float32(0)}

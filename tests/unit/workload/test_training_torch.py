@@ -62,11 +62,7 @@ def seen(weights: dict[str, Array]) -> Array:
 
 @pytest.mark.parametrize(
     ("model", "net", "rule"),
-    [
-        *(("digits-mlp", mlp, rule) for rule in RULES),
-        ("digits-cnn", cnn, "momentum"),
-        ("digits-cnn", cnn, "adam"),
-    ],
+    [*(("digits-mlp", mlp, rule) for rule in RULES), ("digits-cnn", cnn, "momentum"), ("digits-cnn", cnn, "adam")],
 )
 def test_every_step_is_that_of_pytorch(model: str, net: Any, rule: str) -> None:
     ours, kind, how = RULES[rule]
@@ -80,9 +76,7 @@ def test_every_step_is_that_of_pytorch(model: str, net: Any, rule: str) -> None:
         optimiser, losses, weights = getattr(torch.optim, kind)(twin.values(), **how), [], []
         for x, y in drawn:
             optimiser.zero_grad()
-            loss = torch.nn.functional.cross_entropy(
-                net(torch, twin, torch.from_numpy(x)), torch.from_numpy(y)
-            )
+            loss = torch.nn.functional.cross_entropy(net(torch, twin, torch.from_numpy(x)), torch.from_numpy(y))
             loss.backward()
             optimiser.step()
             losses.append(loss.item())

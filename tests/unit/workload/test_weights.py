@@ -16,9 +16,7 @@ from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.weights import DRAWN, VARIANCE, Law, Seeded, drawn, parse_weights, randomise
 
 
-@given(
-    st.integers(0, 2**32), st.text(min_size=1, max_size=20), st.sampled_from(["fp32", "fp16", "bf16", "fp64"])
-)
+@given(st.integers(0, 2**32), st.text(min_size=1, max_size=20), st.sampled_from(["fp32", "fp16", "bf16", "fp64"]))
 def test_values_depend_on_seed_and_name_only(seed: int, name: str, dtype: str) -> None:
     source = Seeded(seed, name, (3, 4), Law(0.0, 1.0), dtype)
     values = source()

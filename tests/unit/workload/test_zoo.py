@@ -137,8 +137,7 @@ def test_causality() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5", "vit-b16?heads=5"],
+    "name", ["bert?hidden=10,heads=3", "gpt-prefill?hidden=10,heads=3", "gpt-decode?heads=5", "vit-b16?heads=5"]
 )
 def test_heads_must_divide_the_hidden_size(name: str) -> None:
     with pytest.raises(ModelError, match="heads that divide hidden"):
@@ -151,8 +150,7 @@ def test_all_that_does_not_fit_amoebanet_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "filters", "millions"),
-    [(18, 208, 82), (18, 416, 319), (18, 544, 543), (36, 544, 1056), (72, 512, 1845)],
+    ("layers", "filters", "millions"), [(18, 208, 82), (18, 416, 319), (18, 544, 543), (36, 544, 1056), (72, 512, 1845)]
 )
 def test_parameters_of_amoebanet(layers: int, filters: int, millions: int) -> None:
     """Huang et al., GPipe, table 1, and Kim et al., torchgpipe: 82 M, 318 or 319 M, 542 or 543 M, 1.05 or 1.06 B, 1.8 B."""
@@ -197,9 +195,7 @@ def test_a_name_is_registered_once() -> None:
 def test_published_parameters_and_work_of_vision_models(name: str) -> None:
     graph = load_model(name)
     parameters, work = PUBLISHED[name]
-    learnt = [
-        tensor for tensor in graph.constants() if tensor.shape and not tensor.name.endswith((".mean", ".var"))
-    ]
+    learnt = [tensor for tensor in graph.constants() if tensor.shape and not tensor.name.endswith((".mean", ".var"))]
     assert sum(tensor.elements for tensor in learnt) == parameters
     assert macs(graph) == pytest.approx(work, abs=0.005e9)
 

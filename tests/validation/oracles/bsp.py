@@ -116,9 +116,7 @@ def spread(elements: Sequence[Element], tiles: Sequence[int]) -> dict[Element, i
     return {elements[i]: tile for tile, part in zip(tiles, parts, strict=True) for i in part}
 
 
-def gather(
-    owner: dict[Element, int], wants: dict[int, list[Element]], element_B: int, own: bool
-) -> Exchanged:
+def gather(owner: dict[Element, int], wants: dict[int, list[Element]], element_B: int, own: bool) -> Exchanged:
     """Return what is sent once by its owner to all that listen. ``own``: a tile keeps what it owns, and receives the
     rest."""
     found, listened = Exchanged(), set[Element]()
@@ -131,17 +129,13 @@ def gather(
     return found
 
 
-def run(
-    unit: BspUnit, number_format: str, product: Product, partition: Partition, a: Array, b: Array
-) -> Outcome:
+def run(unit: BspUnit, number_format: str, product: Product, partition: Partition, a: Array, b: Array) -> Outcome:
     """A product of ``a`` [groups, M, K] and ``b`` [groups, K, N] on the tiles.
 
     Raises UsageError for a partition with more tiles than there are, and for a convolution, which the model has not.
     """
     if partition.tiles > unit.tiles or product.conv is not None:
-        raise UsageError(
-            f"{partition} of {unit.tiles} tiles cannot be followed; expected a plain product that fits"
-        )
+        raise UsageError(f"{partition} of {unit.tiles} tiles cannot be followed; expected a plain product that fits")
     row = unit.formats[number_format]
     work = pieces(row, product, partition)
     sums, macs = np.zeros((partition.k, product.groups, product.M, product.N), a.dtype), dict[int, int]()
@@ -179,12 +173,7 @@ def _of_b(unit: BspUnit, product: Product, work: list[Piece]) -> Exchanged:
 
 
 def _passes(
-    unit: BspUnit,
-    row: TileFormat,
-    product: Product,
-    piece: Piece,
-    step: Step,
-    values: tuple[Array, Array, Array],
+    unit: BspUnit, row: TileFormat, product: Product, piece: Piece, step: Step, values: tuple[Array, Array, Array]
 ) -> int:
     """All passes of a tile: time, accesses, sums; returns its multiplications."""
     (a, b, sums), tile, macs = values, piece.tile, 0

@@ -253,10 +253,7 @@ def run(conv: Conv, array: Geometry, mapping: Mapping, ifmap: Values, weights: V
 
     Raises UsageError for operands of other shapes, HazardError for a mapping that does not fit.
     """
-    shapes = {
-        "ifmap": (conv.N, conv.G, conv.C, conv.H, conv.W),
-        "weights": (conv.G, conv.M, conv.C, conv.R, conv.S),
-    }
+    shapes = {"ifmap": (conv.N, conv.G, conv.C, conv.H, conv.W), "weights": (conv.G, conv.M, conv.C, conv.R, conv.S)}
     for name, values in (("ifmap", ifmap), ("weights", weights)):
         if values.shape != shapes[name]:
             raise UsageError(f"{name} has the shape {values.shape}; expected {shapes[name]}")

@@ -74,6 +74,9 @@ def _server(kind: str, members: Members, chunks: int) -> Program:
 
 
 SERVER = Collective(
-    "server", "all to the first device, which adds and sends back", ("all_reduce",), _server,
+    "server",
+    "all to the first device, which adds and sends back",
+    ("all_reduce",),
+    _server,
     count=lambda members, chunks: 2 * members.ranks * chunks,
-)  # fmt: skip
+)

@@ -21,16 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from accelsim.cluster.collectives.base import Collective, Members, power_of_two
-from accelsim.cluster.collectives.rounds import (
-    Program,
-    Rounds,
-    doubling,
-    exchanges,
-    folded,
-    halving,
-    ring,
-    whole,
-)
+from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, exchanges, folded, halving, ring, whole
 from accelsim.types import Ints
 
 SCATTERED = ("all_reduce", "reduce_scatter", "all_gather")
@@ -73,9 +64,13 @@ def _rings(kind: str, members: Members, chunks: int) -> Program:
 
 
 RINGS = Collective(
-    "rings", "one ring per device of a node, side by side", SCATTERED, _rings, several_nodes,
+    "rings",
+    "one ring per device of a node, side by side",
+    SCATTERED,
+    _rings,
+    several_nodes,
     count=lambda members, chunks: 2 * members.ranks**2 * members.per_node * chunks,
-)  # fmt: skip
+)
 
 
 def _hierarchical(kind: str, members: Members, chunks: int) -> Program:
@@ -92,9 +87,13 @@ def _by_levels(members: Members, chunks: int) -> int:
 
 
 HIERARCHICAL = Collective(
-    "hierarchical", "inside nodes, then between them on a part each, then inside", ("all_reduce",), _hierarchical,
-    several_nodes, count=_by_levels,
-)  # fmt: skip
+    "hierarchical",
+    "inside nodes, then between them on a part each, then inside",
+    ("all_reduce",),
+    _hierarchical,
+    several_nodes,
+    count=_by_levels,
+)
 
 
 def _baseline(kind: str, members: Members, chunks: int) -> Program:
@@ -105,9 +104,13 @@ def _baseline(kind: str, members: Members, chunks: int) -> Program:
 
 
 BASELINE = Collective(
-    "hierarchical_baseline", "the whole buffer inside nodes, then between them", ("all_reduce",), _baseline,
-    several_nodes, count=_by_levels,
-)  # fmt: skip
+    "hierarchical_baseline",
+    "the whole buffer inside nodes, then between them",
+    ("all_reduce",),
+    _baseline,
+    several_nodes,
+    count=_by_levels,
+)
 
 
 def _by_powers(members: Members, chunks: int) -> int:
@@ -125,9 +128,13 @@ def _any_number_of_all_reduce(kind: str, members: Members) -> str:
 
 
 HALVING_DOUBLING = Collective(
-    "halving_doubling", "recursive halving, then doubling; of a number that is no power of two, some fold in before",
-    SCATTERED, _halving_doubling, _any_number_of_all_reduce, count=_by_powers,
-)  # fmt: skip
+    "halving_doubling",
+    "recursive halving, then doubling; of a number that is no power of two, some fold in before",
+    SCATTERED,
+    _halving_doubling,
+    _any_number_of_all_reduce,
+    count=_by_powers,
+)
 
 
 def _recursive_doubling(kind: str, members: Members, chunks: int) -> Program:
@@ -136,6 +143,9 @@ def _recursive_doubling(kind: str, members: Members, chunks: int) -> Program:
 
 
 RECURSIVE_DOUBLING = Collective(
-    "recursive_doubling", "whole buffers exchanged, log2 of the devices times", ("all_reduce",), _recursive_doubling,
+    "recursive_doubling",
+    "whole buffers exchanged, log2 of the devices times",
+    ("all_reduce",),
+    _recursive_doubling,
     count=_by_powers,
-)  # fmt: skip
+)

@@ -81,10 +81,13 @@ def _depth(parents: Sequence[int | None], rank: int) -> int:
 
 
 TREE = Collective(
-    "tree", "two binary trees, in chunks", ("all_reduce",),
-    lambda kind, members, chunks: along_trees(members.ranks, trees(members.ranks), chunks), pipelined=True,
+    "tree",
+    "two binary trees, in chunks",
+    ("all_reduce",),
+    lambda kind, members, chunks: along_trees(members.ranks, trees(members.ranks), chunks),
+    pipelined=True,
     count=lambda members, chunks: 4 * members.ranks * chunks,
-)  # fmt: skip
+)
 
 
 def _node_trees(kind: str, members: Members, chunks: int) -> Program:
@@ -105,9 +108,14 @@ def _node_trees(kind: str, members: Members, chunks: int) -> Program:
 
 
 NODE_TREES = Collective(
-    "node_trees", "two binary trees between nodes, chains inside", ("all_reduce",), _node_trees, several_nodes, True,
+    "node_trees",
+    "two binary trees between nodes, chains inside",
+    ("all_reduce",),
+    _node_trees,
+    several_nodes,
+    True,
     lambda members, chunks: 4 * members.ranks * chunks * members.per_node,
-)  # fmt: skip
+)
 
 
 def _binomial(kind: str, members: Members, chunks: int) -> Program:
@@ -120,9 +128,12 @@ def _binomial(kind: str, members: Members, chunks: int) -> Program:
 
 
 BINOMIAL = Collective(
-    "binomial", "a binomial tree", ("broadcast", "reduce"), _binomial,
+    "binomial",
+    "a binomial tree",
+    ("broadcast", "reduce"),
+    _binomial,
     count=lambda members, chunks: members.ranks * chunks,
-)  # fmt: skip
+)
 
 
 WAYS = {"broadcast": (False,), "reduce": (True,), "all_reduce": (True, False)}
@@ -131,9 +142,7 @@ WAYS = {"broadcast": (False,), "reduce": (True,), "all_reduce": (True, False)}
 
 def _chain(kind: str, members: Members, chunks: int) -> Program:
     hops, ways, turns = members.ranks - 1, WAYS[kind], []
-    for turn in range(
-        hops * len(ways) + chunks - 1
-    ):  # chunk ``turn - h`` passes hop h, counted through all passes
+    for turn in range(hops * len(ways) + chunks - 1):  # chunk ``turn - h`` passes hop h, counted through all passes
         hop = np.arange(max(0, turn - chunks + 1), min(hops * len(ways), turn + 1))
         inwards, along = np.array(ways)[hop // hops], hop % hops
         source = np.where(inwards, hops - along, along)
@@ -143,9 +152,13 @@ def _chain(kind: str, members: Members, chunks: int) -> Program:
 
 
 CHAIN = Collective(
-    "chain", "along a chain, in chunks", tuple(WAYS), _chain, pipelined=True,
+    "chain",
+    "along a chain, in chunks",
+    tuple(WAYS),
+    _chain,
+    pipelined=True,
     count=lambda members, chunks: 2 * members.ranks * chunks,
-)  # fmt: skip
+)
 
 
 def _chains(kind: str, members: Members, chunks: int) -> Program:
@@ -160,6 +173,11 @@ def _chains(kind: str, members: Members, chunks: int) -> Program:
 
 
 CHAINS = Collective(
-    "chains", "one chain per device of a node, side by side", ("broadcast", "reduce"), _chains, several_nodes, True,
+    "chains",
+    "one chain per device of a node, side by side",
+    ("broadcast", "reduce"),
+    _chains,
+    several_nodes,
+    True,
     lambda members, chunks: members.ranks * chunks * members.per_node,
-)  # fmt: skip
+)

@@ -112,9 +112,7 @@ def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
     return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
 
 
-def rehearsed(
-    program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf
-) -> float | None:
+def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:
     """Clocks of the array that the machine takes, ``ahead``: with the first weights there before; None where only the
     machine can tell, or where they are (with a billionth to spare) more than ``most``."""
     clock_Hz = float(roles.matrix.clock or roles.chip.clock)

@@ -24,10 +24,16 @@ def describe(step: Lowering, gemm: Gemm) -> Step:
     streamed, sides = _shape(step, gemm, False), _streamed_sides(step, gemm, True)
     resident = streamed if sides == _streamed_sides(step, gemm, False) else _shape(step, gemm, True)
     return Step(
-        step.layout.roles.matrix, streamed, resident, _homes(step.layout, gemm, step.node.writes[0]), _rows(step, gemm),
-        _buffers(step.layout), step.sharing, tuple(sorted(step.pinned.items())),
+        step.layout.roles.matrix,
+        streamed,
+        resident,
+        _homes(step.layout, gemm, step.node.writes[0]),
+        _rows(step, gemm),
+        _buffers(step.layout),
+        step.sharing,
+        tuple(sorted(step.pinned.items())),
         step.layout.graph.tensors[gemm.b].is_constant and len(step.layout.builder.commands) > 0,
-    )  # fmt: skip
+    )
 
 
 def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
@@ -38,9 +44,14 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
     whole = gemm_view(layout.graph, node) or gemm
     a, b, out = tensors[gemm.a], tensors[gemm.b], tensors[node.writes[0]]
     return Shape(
-        gemm=replace(gemm, a="", b=""), a_B=a.element_B, b_B=b.element_B, y_B=out.element_B,
+        gemm=replace(gemm, a="", b=""),
+        a_B=a.element_B,
+        b_B=b.element_B,
+        y_B=out.element_B,
         sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
-        alone=one, together=all_, adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
+        alone=one,
+        together=all_,
+        adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
         results_share=out.elements / (whole.groups * whole.M * whole.N),
         functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
         sides=tuple(_side(layout, name) for name in _streamed_sides(step, gemm, a_resident)),
@@ -50,7 +61,7 @@ def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
         w_slots=_weight_slots(step),
         sparse=sparsity(node),
         sum_slots=roles.fixed_slots(roles.sums) or 1 << 30,
-    )  # fmt: skip
+    )
 
 
 def _side(layout: Layout, name: str) -> Side:

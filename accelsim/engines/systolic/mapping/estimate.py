@@ -94,13 +94,7 @@ class Estimator:
         for name, before, rounds in self._round_trips(step, shape, c):
             paths[name] = np.maximum(paths.get(name, 0.0), before + rounds)
         moved = sum((load.all_B for load in step.loads), 0 * step.start)
-        homes_of_all = {
-            homes.a,
-            homes.b,
-            homes.y,
-            self._roles.weights_home,
-            *(side.memory for side in shape.sides),
-        }
+        homes_of_all = {homes.a, homes.b, homes.y, self._roles.weights_home, *(side.memory for side in shape.sides)}
         held = sum(busy, 0 * step.start) / (2 + len(homes_of_all))
         handed = self._ports.token * self._products(shape.gemm, c)
         return Bounds(paths, held + handed, moved + sum(out.size_B for out in step.out.values()))
@@ -195,11 +189,7 @@ class Estimator:
     def _port_paths(self, step: _Step, memory: str, name: str) -> tuple[dict[str, Floats], Floats]:
         """All bytes of a memory through its port, what comes in and what goes out; and how long the port is busy."""
         ports, none = self._ports, 0 * step.start
-        mine = [
-            load._replace(all_B=ports.whole_B(memory, load.all_B))
-            for load in step.loads
-            if load.memory == memory
-        ]
+        mine = [load._replace(all_B=ports.whole_B(memory, load.all_B)) for load in step.loads if load.memory == memory]
         inbound, outbound = _together(mine, none), step.out.get(memory, Moved(none, none))
         paths = {}
         if any(load.kind != "parameters" for load in mine):
@@ -213,9 +203,7 @@ class Estimator:
             paths |= {f"results to {memory}": ports.all_through(memory, *both)} if memory in step.out else {}
             return paths, ports.busy(memory, *both)
         if memory in step.out:
-            first = (
-                step.start + step.array.tile + ports.token + (self._to_vector if self._unit.epilogue else 0.0)
-            )
+            first = step.start + step.array.tile + ports.token + (self._to_vector if self._unit.epilogue else 0.0)
             paths[f"results to {memory}"] = first + ports.through(memory, *outbound)
         return paths, np.maximum(ports.busy(memory, *inbound), ports.busy(memory, *outbound))
 
@@ -293,9 +281,7 @@ class Estimator:
         gemm, partial = shape.gemm, lanes(shape.gemm, c) if c.split == "k" else 1
         clocks = self._vector_clocks(shape, partial)
         axes = [_tiles_of(gemm.groups, c.tg), _tiles_of(gemm.M, c.tm), _tiles_of(gemm.N, c.tn)]
-        whole = sum(
-            (n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none
-        )
+        whole = sum((n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none)
         return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
 
     def _vector_clocks(self, shape: Shape, partial: Ints | int) -> Callable[[Any], Any]:

@@ -157,9 +157,7 @@ class Fitting:
             found.append(Share(roles.sums, "partial sums", one_B))
         return found
 
-    def _sum_slots(
-        self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room
-    ) -> tuple[Ints, Ints]:
+    def _sum_slots(self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room) -> tuple[Ints, Ints]:
         """Accumulator slots to use: two where they fit beside what else lies there, more where a loop order needs them.
 
         And what the buffer of the activations needs for as many as are wanted, bytes.
@@ -179,8 +177,8 @@ class Fitting:
         return slots, activations
 
     def _need(
-        self, c: Candidates, missing: Ints, in_order: Bools, shares: list[Share], limits: list[Share], room: Room,
-    ) -> Need | None:  # fmt: skip
+        self, c: Candidates, missing: Ints, in_order: Bools, shares: list[Share], limits: list[Share], room: Room
+    ) -> Need | None:
         """The candidate that lacks least, and where it lacks most; None where loop orders alone exclude all."""
         if not in_order.any():
             return None

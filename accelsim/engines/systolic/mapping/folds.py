@@ -92,10 +92,7 @@ class FoldClocks:
 
     def _times(self, shape: Shape, c: Candidates, work_of: WorkOf) -> ArrayClocks:
         gemm, unit, pace = shape.gemm, self._unit, shape.pace(c.arrays)
-        depth = (
-            kept(shape.sparse, gemm.K),
-            kept(shape.sparse, c.tk),
-        )  # tiles along K are whole groups of weights
+        depth = (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))  # tiles along K are whole groups of weights
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
         work = {axis: work_of(*size[axis], c.arrays if axis == c.split else 1) for axis in size}
         down, across, streamed = unit.flow.of(work)
@@ -121,11 +118,7 @@ class FoldClocks:
     def _held(self, shape: Shape, c: Candidates, pace: Pace) -> tuple[Ints, ...]:
         """The last fields of ``ArrayClocks``: sums over the tiles of all arrays."""
         gemm, unit = shape.gemm, self._unit
-        size = {
-            "m": (gemm.M, c.tm),
-            "n": (gemm.N, c.tn),
-            "k": (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk)),
-        }
+        size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))}
         along, units = unit.flow.time, {unit.flow.rows: unit.rows, unit.flow.cols: unit.cols}
 
         def step(t: Ints) -> Any:

@@ -78,16 +78,15 @@ def product_key(lowering: Lowering, step: Step, *more: object) -> str:
     ``more``: choices of the search itself.
     """
     node, tensors = lowering.node, lowering.layout.graph.tensors
-    product = (
-        step.streamed, step.resident, step.homes, step.rows, step.buffers, step.sharing, step.pinned, step.ahead,
-    )  # fmt: skip
-    behind = [
-        (part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue
-    ]
+    product = (step.streamed, step.resident, step.homes, step.rows, step.buffers, step.sharing, step.pinned, step.ahead)
+    behind = [(part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue]
     written = (
-        lowering.dtype, node.format, node.op, behind,
+        lowering.dtype,
+        node.format,
+        node.op,
+        behind,
         [(tensors[name].shape, tensors[name].memory_format) for name in (*node.reads, *node.writes)],
-    )  # fmt: skip
+    )
     text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step)}"
     return sha256(text.encode(errors="surrogateescape")).hexdigest()
 
@@ -112,8 +111,9 @@ def _hardware(lowering: Lowering, step: Step) -> list[str]:
 
     memories = [
         name + text(name, attached)
-        for name, attached in chip.memories.items() if attached.holds != ["host"] or name in used
-    ]  # fmt: skip
+        for name, attached in chip.memories.items()
+        if attached.holds != ["host"] or name in used
+    ]
     return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", chip.core), *memories]
 
 

@@ -175,9 +175,7 @@ class Rehearsal:
             occupied_fs = transfer_fs(work.nbytes, beat_B, attached.rate_Bps) * self._sharing
             rank = int(work.write == (attached.arbitration == "loads_first")), engine
             at_fs = self._clock.at(max(issued + 1, ready))
-            issued = self._clock.edge(
-                (yield Request(at_fs, rank, work.memory, work.write, occupied_fs, command.id))
-            )
+            issued = self._clock.edge((yield Request(at_fs, rank, work.memory, work.write, occupied_fs, command.id)))
 
     def clocked(self, engine: str, commands: Sequence[Command]) -> Queue:
         """One command after the other."""
@@ -194,11 +192,7 @@ class Rehearsal:
             ready = clock.edge((yield from self._available(command.waits, "w")))
             if before is not None:
                 earliest = yield before.id, "reload"
-            first, work, timing = (
-                max(earliest, ready),
-                cast(Folds, command.work),
-                self._timing(engine, command),
-            )
+            first, work, timing = (max(earliest, ready), cast(Folds, command.work), self._timing(engine, command))
             if work.n == 1 and timing.load:
                 self._publish((command.id, "w"), clock.at(first + timing.load - 1))
             self._publish((command.id, "loaded"), max(first + timing.load, ready))
@@ -218,9 +212,7 @@ class Rehearsal:
             if not timing.load:
                 self._publish((command.id, "w"), clock.at(end))
             elif work.n > 1:
-                self._publish(
-                    (command.id, "w"), clock.at(last - timing.step + timing.reload + timing.load - 1)
-                )
+                self._publish((command.id, "w"), clock.at(last - timing.step + timing.reload + timing.load - 1))
             self._publish((command.id, "a"), clock.at(end))
             self._publish((command.id, "done"), clock.at(end + timing.drain + latency))
 

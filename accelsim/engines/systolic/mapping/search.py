@@ -10,14 +10,7 @@ from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from accelsim.engines.base import Lowering, Mapped
-from accelsim.engines.systolic.mapping.decide import (
-    EFFORTS,
-    Candidate,
-    Effort,
-    fastest,
-    worth_rehearsing,
-    written,
-)
+from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest, worth_rehearsing, written
 from accelsim.engines.systolic.mapping.describe import FEW, describe, strips
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
@@ -169,9 +162,7 @@ class ProductSearch:
         return _Leaders(best, tried, tilings, misfits)
 
     def _candidates(self, tilings: Tilings, solved: Solved) -> list[Candidate]:
-        return [
-            Candidate(leader.costs, partial(self.kept, tilings, leader.choices)) for leader in solved.leaders
-        ]
+        return [Candidate(leader.costs, partial(self.kept, tilings, leader.choices)) for leader in solved.leaders]
 
     def _strips(self, flat: Mapping | None) -> list[int]:
         """Widths of strips to try beside the best tiling through whole rows."""
@@ -189,12 +180,8 @@ class ProductSearch:
         estimator = Estimator(self._roles, vector.spec if vector else None, self.step.sharing)
         fitting = Fitting(self._roles, self.step.buffers, self.step.shape, self._pinned)
         plans = [plan for plan in self._plans(widths) if splits is None or plan.split in splits]
-        orders = (
-            [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
-        )
-        extents = axes(
-            self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough, self._least
-        )
+        orders = [ORDERS.index(self._pinned["order"])] if "order" in self._pinned else list(range(len(ORDERS)))
+        extents = axes(self.step, {plan.rows for plan in plans}, self._pinned, len(plans), thorough, self._least)
         return kind(self.step, estimator, fitting, self.options, plans, orders, extents)
 
     @property
@@ -298,9 +285,7 @@ class ProductSearch:
         None where a buffer has a single port, through which one array works at a time.
         """
         unit, roles = self._roles.matrix, self._roles
-        side_by_side = (
-            min(roles.buffer(name).ports for name in (roles.activations, roles.weights, roles.sums)) > 1
-        )
+        side_by_side = min(roles.buffer(name).ports for name in (roles.activations, roles.weights, roles.sums)) > 1
         open_ = [split for split in SPLITS if split != "k" or unit.epilogue]
         if "split" in self._pinned:
             return [split for split in open_ if split == self._pinned["split"]]

@@ -94,17 +94,14 @@ class Tilings:
         self.limit = inf
         self._whole_k = np.array([plan.a_whole_k for plan in plans])
         self._a_slots = np.array([plan.a_slots for plan in plans])
-        together = [
-            (plan.option, plan.split, plan.rows, plan.split == "k" and plan.a_whole_k) for plan in plans
-        ]
+        together = [(plan.option, plan.split, plan.rows, plan.split == "k" and plan.a_whole_k) for plan in plans]
         self._first = np.array([together.index(each) for each in together])
         """For each plan the first of those that are scored together."""
         self._tm = np.zeros((len(plans), axes.sizes[1]), np.int64)
         for index, plan in enumerate(plans):
             self._tm[index, : len(axes.tm[plan.rows])] = axes.tm[plan.rows]
         splits = {
-            axis: [each.split == axis and each._replace(split="none") in plans for each in plans]
-            for axis in "mnk"
+            axis: [each.split == axis and each._replace(split="none") in plans for each in plans] for axis in "mnk"
         }
         whole = [each.a_whole_k and each._replace(a_whole_k=False) in plans for each in plans]
         splits["k"] = [x or y for x, y in zip(splits["k"], whole, strict=True)]
@@ -199,9 +196,7 @@ def steps(clocks: Any) -> Any:
 def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
     """Where two orders run the same loops in the same sequence, those of one turn left out."""
     pairs = [
-        (x, y)
-        for x, y in ("mn", "mk", "nk")
-        if (name.index(x) < name.index(y)) != (other.index(x) < other.index(y))
+        (x, y) for x, y in ("mn", "mk", "nk") if (name.index(x) < name.index(y)) != (other.index(x) < other.index(y))
     ]
     same: Bools = np.ones(len(one["m"]), np.bool_)
     for x, y in pairs:
@@ -243,9 +238,11 @@ def _axes(
     if gemm.groups > 1 and not pinned.keys() & {"tm", "tn", "tk"}:
         several |= cuts(gemm.groups, 1) | cuts(gemm.groups, units[2])
     return Axes(
-        pin("tg", several, gemm.groups), {way: pin("tm", few(cuts(way.extent, way.unit)), gemm.M) for way in rows},
-        pin("tn", cuts(gemm.N, units[0]), gemm.N), pin("tk", cuts(gemm.K, units[1]), gemm.K),
-    )  # fmt: skip
+        pin("tg", several, gemm.groups),
+        {way: pin("tm", few(cuts(way.extent, way.unit)), gemm.M) for way in rows},
+        pin("tn", cuts(gemm.N, units[0]), gemm.N),
+        pin("tk", cuts(gemm.K, units[1]), gemm.K),
+    )
 
 
 def _sizes(extent: int, unit: int) -> set[int]:

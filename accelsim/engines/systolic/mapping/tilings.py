@@ -40,14 +40,7 @@ class Candidates:
     @classmethod
     def of(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
         """One row: a mapping, on so many arrays where it splits an axis."""
-        numbers = (
-            ORDERS.index(mapping.order),
-            mapping.a_slots,
-            mapping.tg,
-            mapping.tm,
-            mapping.tn,
-            mapping.tk,
-        )
+        numbers = (ORDERS.index(mapping.order), mapping.a_slots, mapping.tg, mapping.tm, mapping.tn, mapping.tk)
         order, a_slots, tg, tm, tn, tk = (np.array([number], np.int64) for number in numbers)
         return cls(
             order, mapping.a_resident, np.array([mapping.a_whole_k]), mapping.y_resident, a_slots, tg, tm, tn, tk,

@@ -80,8 +80,14 @@ class EdgeByEdge(Lesson):
 
     number, title, file, minutes = 3, "A systolic array, edge by edge", "array.py", 40
     idea = "A grid of multipliers that pass numbers to their neighbours computes a product with few trips to memory."
-    steps = ("one processing element", "every register at every edge", "the left ports", "the top ports",
-             "cycles", "the question")  # fmt: skip
+    steps = (
+        "one processing element",
+        "every register at every edge",
+        "the left ports",
+        "the top ports",
+        "cycles",
+        "the question",
+    )
 
     def draw(self, rng: Generator) -> Numbers:
         """Small whole numbers; 5 to 9 rows."""
@@ -92,13 +98,7 @@ class EdgeByEdge(Lesson):
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The operands, sizes."""
         a, b = (", ".join(str(list(row)) for row in each) for each in (numbers.a, numbers.b))
-        return {
-            "a": a,
-            "b": b,
-            "rows": numbers.rows,
-            "share": f"{numbers.share:.0%}",
-            "fraction": numbers.share,
-        }
+        return {"a": a, "b": b, "rows": numbers.rows, "share": f"{numbers.share:.0%}", "fraction": numbers.share}
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
         """A PE alone, the array, its ports, cycles."""
@@ -115,9 +115,7 @@ class EdgeByEdge(Lesson):
                 number(f"edge {edge}, left port of row {row}", int(known.left[row]), got, rule, 0)
         yield
         for edge, known in enumerate(edges(numbers), 1):
-            rule = (
-                "the last row of B first, since it goes farthest down: B[3] at edge 1, B[0] at edge 4; then 0"
-            )
+            rule = "the last row of B first, since it goes farthest down: B[3] at edge 1, B[0] at edge 4; then 0"
             for column in range(SIDE):
                 got = ask("top_port", b, column, edge)
                 number(f"edge {edge}, top port of column {column}", int(known.top[column]), got, rule, 0)
@@ -146,16 +144,10 @@ class EdgeByEdge(Lesson):
                 continue
             truth, got = known[edge - 1], seen[edge - 1] if edge <= len(seen) else None
             values = truth.registers if got is None else got
-            wrong = (
-                np.zeros((SIDE, SIDE), bool)
-                if got is None
-                else ((got != truth.registers) & truth.filled).any(0)
-            )
+            wrong = np.zeros((SIDE, SIDE), bool) if got is None else ((got != truth.registers) & truth.filled).any(0)
             for row in range(SIDE):
                 for column in range(SIDE):
-                    colour = (
-                        VERMILLION if wrong[row, column] else SKY if truth.filled[2, row, column] else FAINT
-                    )
+                    colour = VERMILLION if wrong[row, column] else SKY if truth.filled[2, row, column] else FAINT
                     axes.add_patch(_square(column, row, colour))
                     a, b, y = (values[index, row, column] for index in range(3))
                     loaded, busy = truth.filled[1, row, column], truth.filled[2, row, column]
@@ -164,9 +156,7 @@ class EdgeByEdge(Lesson):
             axes.set(xlim=(0, SIDE), ylim=(SIDE, 0), aspect="equal", xticks=[], yticks=[])
             axes.set_title(f"edge {edge}", fontsize=9)
         whose = "your array" if seen else "the array as it should be"
-        figure.suptitle(
-            f"{whose}: blue PEs multiply, red ones hold something wrong", fontsize=10, x=0.01, ha="left"
-        )
+        figure.suptitle(f"{whose}: blue PEs multiply, red ones hold something wrong", fontsize=10, x=0.01, ha="left")
 
 
 def _rows(array: Array) -> tuple[tuple[int, ...], ...]:
@@ -206,9 +196,7 @@ def _together(ask: Ask, numbers: Numbers, sheet: Sheet) -> None:
                 a_in = before[0, row, column - 1] if column else known.left[row]
                 b_in = before[1, row - 1, column] if row else known.top[column]
                 y_in = before[2, row - 1, column] if row else 0
-                got = ask(
-                    "pe_step", int(a_in), int(b_in), int(y_in), int(before[1, row, column]), edge <= SIDE
-                )
+                got = ask("pe_step", int(a_in), int(b_in), int(y_in), int(before[1, row, column]), edge <= SIDE)
                 held[:, row, column] = got
         sheet["edges"].append(held)
         for row in range(SIDE):

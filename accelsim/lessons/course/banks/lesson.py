@@ -79,13 +79,7 @@ class Banks(Lesson):
 
     number, title, file, minutes = 7, "Banks and rows", "banks.py", 40
     idea = "The same bytes come ten times slower from a DRAM when they lie in the wrong places."
-    steps = (
-        "where an address lies",
-        "row hits",
-        "a mapping for a row",
-        "a mapping for a column",
-        "the question",
-    )
+    steps = ("where an address lies", "row hits", "a mapping for a row", "a mapping for a column", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
         """Times of a bank, the length of a row of the matrix."""
@@ -94,8 +88,13 @@ class Banks(Lesson):
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """Times, strides, the clock."""
         clock_ns = device(numbers, MAPPINGS[0]).clock_fs * 1e-6
-        return {"tRP": numbers.tRP, "tRAS": numbers.tRAS, "stride": numbers.stride, "clock": f"{clock_ns:g}",
-                "column": self.best(numbers, numbers.stride)}  # fmt: skip
+        return {
+            "tRP": numbers.tRP,
+            "tRAS": numbers.tRAS,
+            "stride": numbers.stride,
+            "clock": f"{clock_ns:g}",
+            "column": self.best(numbers, numbers.stride),
+        }
 
     @staticmethod
     def best(numbers: Numbers, stride: int) -> str:
@@ -112,9 +111,7 @@ class Banks(Lesson):
                 for field in FIELDS:
                     where = f"place({address}, {mapping!r}): {NAMES[field]}"
                     if not isinstance(got, dict) or field not in got:
-                        raise Wrong(
-                            where, f"a dictionary with {', '.join(FIELDS)}", got, "one number for each field"
-                        )
+                        raise Wrong(where, f"a dictionary with {', '.join(FIELDS)}", got, "one number for each field")
                     rule = "the lowest 6 bits are inside a burst; the last field of the mapping has the bits above them"
                     number(where, int(getattr(place, NAMES[field])[index]), got[field], rule, 0)
         yield
@@ -122,9 +119,7 @@ class Banks(Lesson):
         for addresses in (walk(64), walk(numbers.stride), rng.integers(0, 1 << 22, 300) * BURST_B):
             for mapping in ("robabgco", "rocobabg", "corobgba"):
                 got = ask("row_hits", addresses.tolist(), mapping)
-                where = (
-                    f"row_hits of {len(addresses)} accesses, {addresses[:3].tolist()}..., mapping {mapping!r}"
-                )
+                where = f"row_hits of {len(addresses)} accesses, {addresses[:3].tolist()}..., mapping {mapping!r}"
                 rule = "each of the 16 banks (group and bank together) keeps the row of its last access open"
                 number(where, hits(addresses, mapping, numbers), got, rule, 0)
         yield
@@ -138,9 +133,7 @@ class Banks(Lesson):
             most = max(bandwidth(numbers, stride, mapping) for mapping in MAPPINGS)
             if reached < NEAR * most:
                 want, have = f"at least {NEAR * most / 1e9:.2f} GB/s", f"{got!r}: {reached / 1e9:.2f} GB/s"
-                hint = (
-                    "from one access to the next the bank group has to change, then the bank, and not the row"
-                )
+                hint = "from one access to the next the bank group has to change, then the bank, and not the row"
                 raise Wrong(name, want, have, hint)
             yield
         clock_s = device(numbers, MAPPINGS[0]).clock_fs * 1e-15

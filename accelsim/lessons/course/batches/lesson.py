@@ -81,10 +81,7 @@ def serve(numbers: Numbers, decide: Decide) -> Iterator[Served]:
         count = decide(waiting, slack, latency)
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= waiting:
             raise Wrong(
-                f"decide({waiting}, {slack:.5f}, ...)",
-                f"0 to {waiting}",
-                count,
-                "as many as wait, or 0 for none yet",
+                f"decide({waiting}, {slack:.5f}, ...)", f"0 to {waiting}", count, "as many as wait, or 0 for none yet"
             )
         if not count and slack < -limit:
             raise Wrong(f"decide({waiting}, {slack:.5f}, ...)", "1 or more", 0, "nobody may wait for ever")
@@ -141,9 +138,7 @@ class Batches(Lesson):
 
     def draw(self, rng: Generator) -> Numbers:
         """Arrivals and a limit that batches of 5 to 20 keep."""
-        return Numbers(
-            int(rng.integers(12, 22)) * 100, float(rng.integers(16, 25)) / 2, int(rng.integers(1 << 30))
-        )
+        return Numbers(int(rng.integers(12, 22)) * 100, float(rng.integers(16, 25)) / 2, int(rng.integers(1 << 30)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The table of both chips, the limit."""
@@ -152,12 +147,7 @@ class Batches(Lesson):
             for a, b in zip(measured(BUS), measured(CAR), strict=True)
         ]
         table = ", ".join(f"({batch}, {latency:.8g})" for batch, latency, _ in measured(CAR))
-        return {
-            "rows": "\n".join(rows),
-            "rate": numbers.rate,
-            "limit": f"{numbers.limit_ms:g}",
-            "latencies": table,
-        }
+        return {"rows": "\n".join(rows), "rate": numbers.rate, "limit": f"{numbers.limit_ms:g}", "latencies": table}
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
         """Choice from the table, the limit, energy, the question."""
@@ -167,12 +157,7 @@ class Batches(Lesson):
                 fits = [row for row in table if row[1] <= limit]
                 right = min(fits, key=lambda row: row[2] / row[0])[0] if fits else 0
                 rule = "of the batches within the limit the one with the least energy / batch; 0 for none"
-                same(
-                    f"best_batch on {chip}, limit {limit * 1e3:.4g} ms",
-                    right,
-                    ask("best_batch", table, limit),
-                    rule,
-                )
+                same(f"best_batch on {chip}, limit {limit * 1e3:.4g} ms", right, ask("best_batch", table, limit), rule)
         yield
         sheet["served"] = served = []
         for each in serve(numbers, lambda *args: ask("decide", *args)):
@@ -187,8 +172,12 @@ class Batches(Lesson):
         if mine > NEAR * least:
             mean = REQUESTS / len(served)
             got = f"{1e3 * mine:.3f} mJ, with {mean:.1f} requests in a batch on average"
-            raise Wrong("decide: energy of a prediction", f"at most {1e3 * NEAR * least:.3f} mJ", got,
-                        "wait as long as the limit lets you: larger batches cost less for each")  # fmt: skip
+            raise Wrong(
+                "decide: energy of a prediction",
+                f"at most {1e3 * NEAR * least:.3f} mJ",
+                got,
+                "wait as long as the limit lets you: larger batches cost less for each",
+            )
         yield
         rule = "the largest batch / latency of which two batches one after the other stay within the limit"
         answer(ask, most_per_second(numbers.limit_ms / 1000), rule)

@@ -57,10 +57,7 @@ class Buffering(Lesson):
             slots = {span.slot for span in found.spans}
             if len(slots) > 1:
                 raise Wrong(
-                    f"one_slot({each.tiles})",
-                    "one slot",
-                    f"slots {sorted(slots)}",
-                    "this program does with slot 0",
+                    f"one_slot({each.tiles})", "one slot", f"slots {sorted(slots)}", "this program does with slot 0"
                 )
         yield
         seen = []
@@ -88,20 +85,14 @@ class Buffering(Lesson):
             for span in () if machine is None else machine.spans:
                 if span.engine == engine:
                     colour = (BLUE, ORANGE)[span.slot]
-                    axes.barh(
-                        place, span.end - span.start, 0.6, left=span.start, color=colour, edgecolor="white"
-                    )
-                    axes.text(
-                        (span.start + span.end) / 2, place, span.tile, ha="center", va="center", color="white"
-                    )
+                    axes.barh(place, span.end - span.start, 0.6, left=span.start, color=colour, edgecolor="white")
+                    axes.text((span.start + span.end) / 2, place, span.tile, ha="center", va="center", color="white")
         for hazard in [] if machine is None else machine.hazards[:20]:
             axes.axvline(hazard.time, color=VERMILLION, lw=1.2)
         axes.set_yticks(range(len(ENGINES)), ENGINES)
         axes.set_ylim(2.6, -0.6)
         axes.set_xlabel("ns")
-        axes.set_title(
-            "Your program: tiles on the engines, by slot" + (" (no program yet)" if machine is None else "")
-        )
+        axes.set_title("Your program: tiles on the engines, by slot" + (" (no program yet)" if machine is None else ""))
         for label, colour in (("slot 0", BLUE), ("slot 1", ORANGE)):
             axes.barh([0], [0], color=colour, label=label)
         if machine is not None and machine.hazards:
@@ -114,13 +105,7 @@ class Buffering(Lesson):
 def _machines(numbers: Numbers) -> list[Numbers]:
     """The student's, and others in which each engine is the slowest once: a program must not rely on luck."""
     few, many = WORDS, 20 * WORDS
-    others = (
-        (few, many, few, 5),
-        (many, few, few, 5),
-        (few, few, many, 5),
-        (many, many, many, 8),
-        (few, few, few, 1),
-    )
+    others = ((few, many, few, 5), (many, few, few, 5), (few, few, many, 5), (many, many, many, 8), (few, few, few, 1))
     return [numbers, *(Numbers(*each, numbers.seed) for each in others)]
 
 
@@ -139,19 +124,14 @@ def _run(program: Any, each: Numbers, name: str, sheet: Sheet) -> Machine:
         command = program[first.command]
         rule = "waits make sure that a tile is there before it is used, and used before it is replaced"
         raise Wrong(
-            f"{where}: command {first.command}, {tuple(command)}, at {first.time} ns",
-            "its own tile",
-            first.text,
-            rule,
+            f"{where}: command {first.command}, {tuple(command)}, at {first.time} ns", "its own tile", first.text, rule
         )
     for tile in range(each.tiles):
         expected = [worked(value) for value in tiles[tile]]
         got = machine.stored.get(tile)
         if got != expected:
             rule = "each tile is loaded, worked on and stored once; 'wait' must let every command be issued"
-            raise Wrong(
-                f"{where}: result of tile {tile}", expected, "never stored" if got is None else got, rule
-            )
+            raise Wrong(f"{where}: result of tile {tile}", expected, "never stored" if got is None else got, rule)
     return machine
 
 

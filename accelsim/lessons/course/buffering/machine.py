@@ -144,16 +144,11 @@ def checked(program: Any, tiles: int) -> None:
     if not isinstance(program, list | tuple):
         raise Wrong("the program", "a list of commands", program, f"a command is {forms}")
     if len(program) > 40 * tiles + 40:
-        raise Wrong(
-            "the program", "some commands for each tile", f"{len(program)} commands", "six for each tile do"
-        )
+        raise Wrong("the program", "some commands for each tile", f"{len(program)} commands", "six for each tile do")
     for number, command in enumerate(program):
         if not _is_command(command, tiles):
             raise Wrong(
-                f"command {number}",
-                forms,
-                command,
-                f"tiles 0 to {tiles - 1}, slots 0 and 1, engines {ENGINES}",
+                f"command {number}", forms, command, f"tiles 0 to {tiles - 1}, slots 0 and 1, engines {ENGINES}"
             )
 
 

@@ -48,9 +48,13 @@ def measured(size: tuple[int, int, int], dram_pJ: float) -> Measured:
     M, N, K = size
     field = "memories.dram.memory"
     done = run(
-        f"gemm?M={M},N={N},K={K}", ON, dtype="int8", values="off", edges="outside",
+        f"gemm?M={M},N={N},K={K}",
+        ON,
+        dtype="int8",
+        values="off",
+        edges="outside",
         set=[f"{field}.{way}_energy={dram_pJ} pJ/bit" for way in ("read", "write")],
-    )  # fmt: skip
+    )
     counts, joules = [0, 0, 0], [0.0, 0.0, 0.0]
     for row in _records(done):
         index = _part(row["component"], row["action"])
@@ -89,13 +93,12 @@ class Bytes(Lesson):
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """Sizes; energies as the table of the chip has them."""
         found = measured(numbers.square, numbers.dram_pJ)
-        named = {f"{name}{letter}": value for name, size in (("s", numbers.square), ("v", numbers.vector))
-                 for letter, value in zip("MNK", size, strict=True)}  # fmt: skip
-        return named | {
-            "dram": numbers.dram_pJ,
-            "mac": f"{found.each[0]:.3g}",
-            "sram": f"{found.each[1]:.4g}",
+        named = {
+            f"{name}{letter}": value
+            for name, size in (("s", numbers.square), ("v", numbers.vector))
+            for letter, value in zip("MNK", size, strict=True)
         }
+        return named | {"dram": numbers.dram_pJ, "mac": f"{found.each[0]:.3g}", "sram": f"{found.each[1]:.4g}"}
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
         """Energies, counts, products, question."""
@@ -142,19 +145,16 @@ class Bytes(Lesson):
                 label = part if not place else None
                 axes.barh(place, energy / total, 0.5, left=start, color=colour, label=label)
                 start += energy / total
-            axes.annotate(
-                f"ledger: {si(total * 1e-12, 'J')}", (1.0, place), xytext=(6, 4), textcoords="offset points"
-            )
+            axes.annotate(f"ledger: {si(total * 1e-12, 'J')}", (1.0, place), xytext=(6, 4), textcoords="offset points")
             if name in told:
                 axes.plot([told[name] / total] * 2, [place - 0.35, place + 0.35], color=INK, lw=2)
                 axes.annotate(
-                    f"you: {si(told[name] * 1e-12, 'J')}",
-                    (1.0, place),
-                    xytext=(6, -10),
-                    textcoords="offset points",
+                    f"you: {si(told[name] * 1e-12, 'J')}", (1.0, place), xytext=(6, -10), textcoords="offset points"
                 )
-        axes.set_yticks(range(len(known)), [f"{name}\n{size}" for name, size in
-                                             zip(known, (numbers.square, numbers.vector), strict=True)])  # fmt: skip
+        axes.set_yticks(
+            range(len(known)),
+            [f"{name}\n{size}" for name, size in zip(known, (numbers.square, numbers.vector), strict=True)],
+        )
         most = max([1.0, *(told[name] / sum(known[name].energies) for name in told)])
         axes.set_xlim(0, min(3.0, 1.35 * most))
         axes.set_ylim(-0.7, len(known) - 0.3)

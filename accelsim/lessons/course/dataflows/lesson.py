@@ -46,13 +46,7 @@ class Dataflows(Lesson):
 
     number, title, file, minutes = 4, "Dataflows", "dataflows.py", 30
     idea = "Something stays in the array while the rest streams past; that decides what is fetched again and again."
-    steps = (
-        "weight stationary",
-        "output stationary",
-        "input stationary",
-        "the best for each product",
-        "the question",
-    )
+    steps = ("weight stationary", "output stationary", "input stationary", "the best for each product", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
         """Tall, wide, deep, and three that are none of it."""
@@ -71,8 +65,12 @@ class Dataflows(Lesson):
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The table of products."""
         rows = [f"| {place} | {M} | {N} | {K} |" for place, (M, N, K) in enumerate(numbers.products, 1)]
-        return {"products": "\n".join(rows), "word": numbers.word_pJ, "asked": numbers.asked,
-                "mnk": ", ".join(map(str, numbers.products[numbers.asked - 1]))}  # fmt: skip
+        return {
+            "products": "\n".join(rows),
+            "word": numbers.word_pJ,
+            "asked": numbers.asked,
+            "mnk": ", ".join(map(str, numbers.products[numbers.asked - 1])),
+        }
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
         """Each dataflow on each product; the best of them; the question."""
@@ -111,9 +109,7 @@ class Dataflows(Lesson):
         for axes, product in zip(figure.subplots(1, len(numbers.products)), numbers.products, strict=True):
             for place, dataflow in enumerate(DATAFLOWS):
                 start = 0
-                for what, count, colour in zip(
-                    WORDS, words(dataflow, product), (BLUE, GREEN, ORANGE), strict=True
-                ):
+                for what, count, colour in zip(WORDS, words(dataflow, product), (BLUE, GREEN, ORANGE), strict=True):
                     first = product == numbers.products[0] and not place
                     axes.bar(place, count, 0.7, bottom=start, color=colour, label=what if first else None)
                     start += count
@@ -125,10 +121,7 @@ class Dataflows(Lesson):
             axes.set_ylim(0, 1.15 * max(sum(words(name, product)) for name in DATAFLOWS))
             axes.set_yticks([])
         figure.suptitle(
-            "Words between array and SRAM, each product to its own scale; black: yours",
-            fontsize=10,
-            x=0.01,
-            ha="left",
+            "Words between array and SRAM, each product to its own scale; black: yours", fontsize=10, x=0.01, ha="left"
         )
         figure.legend(loc="outside lower center", ncols=3)
 

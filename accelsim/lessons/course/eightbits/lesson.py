@@ -51,9 +51,7 @@ class EightBits(Lesson):
     """Eight bits."""
 
     number, title, file, minutes = 9, "Eight bits", "eightbits.py", 50
-    idea = (
-        "Few bits need a range: which values may saturate, and how a network learns to live with its codes."
-    )
+    idea = "Few bits need a range: which values may saturate, and how a network learns to live with its codes."
     steps = (
         "a threshold to the bin",
         "fake quantisation",
@@ -72,10 +70,12 @@ class EightBits(Lesson):
         rounded = [_rounded(weight, scale(weight)) for weight in weights]
         counts = histogram(numbers)
         return {
-            "full": f"{accuracy(numbers.seed, weights):.1%}", "rounded": f"{accuracy(numbers.seed, rounded):.1%}",
-            "first": ", ".join(map(str, counts[:6])), "last": ", ".join(map(str, counts[-4:])),
+            "full": f"{accuracy(numbers.seed, weights):.1%}",
+            "rounded": f"{accuracy(numbers.seed, rounded):.1%}",
+            "first": ", ".join(map(str, counts[:6])),
+            "last": ", ".join(map(str, counts[-4:])),
             "bins": entropy_bins(np.array(counts), CODES),
-        }  # fmt: skip
+        }
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
         """Thresholds, values, gradients, a training, the question."""
@@ -147,15 +147,15 @@ class EightBits(Lesson):
         left.legend()
         weights = trained(numbers.seed)
         rounded = [_rounded(weight, scale(weight)) for weight in weights]
-        bars = {"full precision": (accuracy(numbers.seed, weights), FAINT),
-                "rounded to\n2 bits": (accuracy(numbers.seed, rounded), ORANGE)}  # fmt: skip
+        bars = {
+            "full precision": (accuracy(numbers.seed, weights), FAINT),
+            "rounded to\n2 bits": (accuracy(numbers.seed, rounded), ORANGE),
+        }
         if "accuracy" in sheet.seen:
             bars["trained for\n2 bits (yours)"] = (sheet["accuracy"], BLUE)
         for place, (share, colour) in enumerate(bars.values()):
             right.bar(place, 100 * share, 0.6, color=colour)
-            right.annotate(
-                f"{share:.1%}", (place, 100 * share), xytext=(0, 3), textcoords="offset points", ha="center"
-            )
+            right.annotate(f"{share:.1%}", (place, 100 * share), xytext=(0, 3), textcoords="offset points", ha="center")
         right.set_xticks(range(len(bars)), list(bars))
         right.set(ylim=(0, 110), ylabel=f"right of {len(data(numbers.seed).y_test)} test samples, %")
         right.set_title("Accuracy")

@@ -37,8 +37,9 @@ def data(seed: int) -> Data:
     return Data(x[:SAMPLES], y[:SAMPLES], x[SAMPLES:], y[SAMPLES:])
 
 
-def train(seed: int, quantise: Quantise | None = None, gradient: Gradient | None = None,
-          start: list[Array] | None = None) -> list[Array]:  # fmt: skip
+def train(
+    seed: int, quantise: Quantise | None = None, gradient: Gradient | None = None, start: list[Array] | None = None
+) -> list[Array]:
     """Both matrices of weights. With ``quantise`` the forward pass uses what it makes of them, and ``gradient`` leads
     back through it: quantisation-aware training."""
     found, rng = data(seed), generator(seed, 1)
@@ -54,9 +55,7 @@ def train(seed: int, quantise: Quantise | None = None, gradient: Gradient | None
         error /= BATCH
         slopes = [x.T @ ((error @ used[1].T) * (hidden > 0)), hidden.T @ error]
         if gradient is not None:
-            slopes = [
-                gradient(weight, scale(weight), slope) for weight, slope in zip(weights, slopes, strict=True)
-            ]
+            slopes = [gradient(weight, scale(weight), slope) for weight, slope in zip(weights, slopes, strict=True)]
         weights = [weight - RATE * slope for weight, slope in zip(weights, slopes, strict=True)]
     return weights
 
@@ -69,9 +68,7 @@ def scale(weight: Array) -> float:
 def accuracy(seed: int, weights: list[Array]) -> float:
     """Share of the test samples that are right."""
     found = data(seed)
-    return float(
-        np.mean(np.argmax(np.maximum(found.x_test @ weights[0], 0) @ weights[1], axis=1) == found.y_test)
-    )
+    return float(np.mean(np.argmax(np.maximum(found.x_test @ weights[0], 0) @ weights[1], axis=1) == found.y_test))
 
 
 def _shares(scores: Array) -> Array:

@@ -21,11 +21,7 @@ from accelsim.types import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CORES = {
-    "tensor-core-v100": ("V100", 4, 23),
-    "tensor-core-a100": ("A100", 8, 24),
-    "tensor-core-h100": ("H100", 16, 25),
-}
+CORES = {"tensor-core-v100": ("V100", 4, 23), "tensor-core-a100": ("A100", 8, 24), "tensor-core-h100": ("H100", 16, 25)}
 """Rule of sums -> chip, products added at once, bits behind the largest exponent."""
 FALLEN = 0.01
 """Share of the first loss that is left when a training has worked."""
@@ -45,24 +41,27 @@ class Mixed(Lesson):
 
     number, title, file, minutes = 10, "Mixed precision", "mixed.py", 50
     idea = "Narrow factors, wide sums: what a Tensor Core drops, and how training keeps its gradients alive."
-    steps = (
-        "a block of products",
-        "a long sum",
-        "the controller",
-        "a training that needs it",
-        "the question",
-    )
+    steps = ("a block of products", "a long sum", "the controller", "a training that needs it", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
         """One of three chips."""
-        return Numbers(list(CORES)[int(rng.integers(len(CORES)))], int(rng.integers(6, 15)),
-                       float(rng.integers(11, 99)) * 1e-10, int(rng.integers(1 << 30)))  # fmt: skip
+        return Numbers(
+            list(CORES)[int(rng.integers(len(CORES)))],
+            int(rng.integers(6, 15)),
+            float(rng.integers(11, 99)) * 1e-10,
+            int(rng.integers(1 << 30)),
+        )
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """Chip, block, bits, interval."""
         chip, size, bits = CORES[numbers.core]
-        return {"chip": chip, "size": size, "bits": bits, "interval": numbers.interval,
-                "gradient": f"{numbers.gradient:.2g}"}  # fmt: skip
+        return {
+            "chip": chip,
+            "size": size,
+            "bits": bits,
+            "interval": numbers.interval,
+            "gradient": f"{numbers.gradient:.2g}",
+        }
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
         """Blocks, sums, controller, training, question."""
@@ -94,12 +93,14 @@ class Mixed(Lesson):
         sheet["course"] = course
         if not course.losses[-1] < FALLEN:
             rule = "start far too high, fall by halves while something is infinite, then stay"
-            raise Wrong("a training with your controller", f"a loss below {FALLEN:.0%} of the first",
-                        f"{course.losses[-1]:.3g} of it", rule)  # fmt: skip
+            raise Wrong(
+                "a training with your controller",
+                f"a loss below {FALLEN:.0%} of the first",
+                f"{course.losses[-1]:.3g} of it",
+                rule,
+            )
         yield
-        rule = (
-            "the smallest whole n with gradient times 2^n at least 2^-14, the smallest normal number of FP16"
-        )
+        rule = "the smallest whole n with gradient times 2^n at least 2^-14, the smallest normal number of FP16"
         answer(ask, ceil(-14 - log2(numbers_.gradient)), rule, 0)
         yield
 
@@ -116,12 +117,7 @@ class Mixed(Lesson):
             if course is not None:
                 finite = [loss if isfinite(loss) and loss < 1e6 else np.nan for loss in course.losses]
                 left.semilogy(
-                    finite,
-                    color=colour,
-                    lw=2,
-                    label=label,
-                    marker="x" if not np.isfinite(finite[-1]) else None,
-                    ms=4,
+                    finite, color=colour, lw=2, label=label, marker="x" if not np.isfinite(finite[-1]) else None, ms=4
                 )
         left.set(xlabel="step", ylabel="loss, relative to the first")
         left.set_title("Loss (ends where it is no number)")
@@ -151,9 +147,7 @@ def vectors(numbers: Numbers, size: int) -> Iterator[tuple[Array, Array, np.floa
 
 def _found(numbers: Numbers) -> list[bool]:
     """Return which of sixty steps had an infinite gradient."""
-    return [bool(each) for each in generator(numbers.seed, 2).random(60) < 0.08] + [
-        False
-    ] * 2 * numbers.interval
+    return [bool(each) for each in generator(numbers.seed, 2).random(60) < 0.08] + [False] * 2 * numbers.interval
 
 
 @cache
@@ -177,10 +171,7 @@ def _bits(where: str, right: float, got: Any, rule: str) -> None:
     if float(got) != right:
         ulp = float(np.spacing(np.float32(abs(right)))) or 1.0
         raise Wrong(
-            where,
-            f"{right:.9g}",
-            f"{float(got):.9g} ({(float(got) - right) / ulp:+.3g} units of the last place)",
-            rule,
+            where, f"{right:.9g}", f"{float(got):.9g} ({(float(got) - right) / ulp:+.3g} units of the last place)", rule
         )
 
 

@@ -83,8 +83,13 @@ class Parallel(Lesson):
     def draw(self, rng: Generator) -> Numbers:
         """Sizes."""
         stages = int(rng.integers(3, 6))
-        return Numbers(stages, stages + int(rng.integers(2, 5)), int(rng.integers(4, 8)),
-                       60 * int(rng.integers(2, 9)), int(rng.choice([4, 5, 8])))  # fmt: skip
+        return Numbers(
+            stages,
+            stages + int(rng.integers(2, 5)),
+            int(rng.integers(4, 8)),
+            60 * int(rng.integers(2, 9)),
+            int(rng.choice([4, 5, 8])),
+        )
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """Sizes, the schedule table of a small example, the answer."""
@@ -120,13 +125,15 @@ class Parallel(Lesson):
         yield
         for count, nbytes in ((2, 1024), (numbers.ranks, numbers.ranks * 2**20), (1024, 2**30)):
             rule = "2 (ranks - 1) chunks of nbytes / ranks each; whole bytes"
-            same(f"link_bytes({count}, {nbytes})", 2 * (count - 1) * nbytes // count,
-                 ask("link_bytes", count, nbytes), rule)  # fmt: skip
+            same(
+                f"link_bytes({count}, {nbytes})",
+                2 * (count - 1) * nbytes // count,
+                ask("link_bytes", count, nbytes),
+                rule,
+            )
         yield
         least = least_microbatches(numbers.stages, numbers.percent)
-        rule = (
-            f"the smallest whole number of micro-batches with a bubble of {numbers.percent} percent or less"
-        )
+        rule = f"the smallest whole number of micro-batches with a bubble of {numbers.percent} percent or less"
         answer(ask, least, rule, 0.0)
         yield
 
@@ -140,9 +147,7 @@ class Parallel(Lesson):
             slots = pipeline(sheet.get(name, [[]]))
             for slot in slots:
                 colour = BLUE if slot.kind == "F" else ORANGE
-                drawn.barh(
-                    slot.stage, slot.end - slot.start, 0.8, left=slot.start, color=colour, edgecolor="white"
-                )
+                drawn.barh(slot.stage, slot.end - slot.start, 0.8, left=slot.start, color=colour, edgecolor="white")
                 drawn.text((slot.start + slot.end) / 2, slot.stage, str(slot.microbatch), ha="center", va="center",
                            color="white", fontsize=8)  # fmt: skip
             drawn.set_title(f"{title}: F in blue, B in orange, the number is the micro-batch")
@@ -191,9 +196,12 @@ def _ring(ask: Ask, count: int, sheet: Sheet) -> None:
         place = f"{where}, rank {rank}, chunk {chunk}"
         raise Wrong(place, float(total[chunk]), float(found.values[rank, chunk]), rule)
     for rank in range(count):
-        same(f"{where}, chunks from rank {rank} to rank {(rank + 1) % count}", 2 * (count - 1),
-             found.link_B.get((rank, (rank + 1) % count), 0),
-             "ranks - 1 sends while adding up, ranks - 1 while handing round")  # fmt: skip
+        same(
+            f"{where}, chunks from rank {rank} to rank {(rank + 1) % count}",
+            2 * (count - 1),
+            found.link_B.get((rank, (rank + 1) % count), 0),
+            "ranks - 1 sends while adding up, ranks - 1 while handing round",
+        )
 
 
 def _moves(got: Any, rank: int, count: int, rule: str) -> list[Move]:
@@ -206,8 +214,12 @@ def _moves(got: Any, rank: int, count: int, rule: str) -> list[Move]:
             raise Wrong(where, "('send', rank, chunk) or ('recv', rank, chunk, 'add' or 'copy')", move, rule)
         if move[0] == "recv" and (len(move) != 4 or move[3] not in ("add", "copy")):
             raise Wrong(where, "('recv', rank, chunk, 'add' or 'copy')", move, rule)
-        same(f"{where}, partner of {move!r}", right if move[0] == "send" else left, move[1],
-             "a rank sends to rank + 1 and receives from rank - 1, round the ring")  # fmt: skip
+        same(
+            f"{where}, partner of {move!r}",
+            right if move[0] == "send" else left,
+            move[1],
+            "a rank sends to rank + 1 and receives from rank - 1, round the ring",
+        )
         if type(move[2]) is not int or not 0 <= move[2] < count:
             raise Wrong(f"{where}, chunk of {move!r}", f"0 to {count - 1}", move[2], rule)
     return [tuple(move) for move in got]

@@ -32,9 +32,11 @@ def legal(work: Chain, partition: Any) -> bool:
     return (
         isinstance(partition, str)
         and len(partition) == len(work.layers)
-        and all(letter == "H" or (letter == "A" and layer.accelerator is not None)
-                for letter, layer in zip(partition, work.layers, strict=True))
-    )  # fmt: skip
+        and all(
+            letter == "H" or (letter == "A" and layer.accelerator is not None)
+            for letter, layer in zip(partition, work.layers, strict=True)
+        )
+    )
 
 
 def latency(work: Chain, partition: str) -> float:
@@ -89,8 +91,13 @@ class Partition(Lesson):
         rows = [_row(place, layer) for place, layer in enumerate(work.layers)]
         steps = execute(work, eager(work))
         share = sum(step.end - step.start for step in steps if step.where == "link") / steps[-1].end
-        return {"layers": "\n".join(rows), "move": f"{1e6 * work.move:.2f}", "limit": f"{numbers.limit_ms:g}",
-                "eager": eager(work), "share": f"{100 * share:.9g}"}  # fmt: skip
+        return {
+            "layers": "\n".join(rows),
+            "move": f"{1e6 * work.move:.2f}",
+            "limit": f"{numbers.limit_ms:g}",
+            "eager": eager(work),
+            "share": f"{100 * share:.9g}",
+        }
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
         """Rules, sums, choices, the question."""
@@ -138,9 +145,7 @@ class Partition(Lesson):
         yield
         steps = execute(chain(numbers.layers, 1), good)
         share = sum(step.end - step.start for step in steps if step.where == "link") / steps[-1].end
-        answer(
-            ask, 100 * share, f"time of all transfers of {good} divided by its latency, in percent; batch 1"
-        )
+        answer(ask, 100 * share, f"time of all transfers of {good} divided by its latency, in percent; batch 1")
         yield
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:
@@ -148,10 +153,7 @@ class Partition(Lesson):
         from accelsim.report.style import BLUE, GREEN, ORANGE
 
         work, axes = chain(numbers.layers, 1), figure.subplots()
-        shown = {
-            "all on the host": "H" * len(work.layers),
-            "all that can be\non the accelerator": eager(work),
-        }
+        shown = {"all on the host": "H" * len(work.layers), "all that can be\non the accelerator": eager(work)}
         if 1 in sheet.get("chosen", {}):
             shown["yours"] = sheet["chosen"][1]
         looks = {"A": (BLUE, "accelerator"), "H": (ORANGE, "host"), "link": (GREEN, "PCIe")}

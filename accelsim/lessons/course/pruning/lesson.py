@@ -91,9 +91,7 @@ class Pruning(Lesson):
         x = generator(numbers.seed, 99).integers(-5, 6, (w.shape[1], 5)).astype(float)
         dense = np.where(keep, w, 0)
         got = _plain(ask("multiply", right.values, positions.astype(np.int64), x))
-        rule = (
-            "value j of a row belongs to row 4 (j // 2) + position of x: two values for every four rows of x"
-        )
+        rule = "value j of a row belongs to row 4 (j // 2) + position of x: two values for every four rows of x"
         array("multiply", (dense @ x).round(6), got.round(6), rule)
         yield
         for rows, columns, bits in ((8, 16, 16), (64, 128, 8), (1000, 4096, 4)):
@@ -110,8 +108,10 @@ class Pruning(Lesson):
         real = [place for place, product in enumerate(numbers.products, 1) if speedup(product) > REAL]
         given = ask.value("FASTER")
         if not isinstance(given, list | tuple) or sorted(given) != real:
-            rule = ("faster where multiplications take the time; not where starting the kernel, or moving what is not "
-                    "compressed, does")  # fmt: skip
+            rule = (
+                "faster where multiplications take the time; not where starting the kernel, or moving what is not "
+                "compressed, does"
+            )
             wanted = "the numbers of the products that are more than 1.5 times as fast"
             raise Wrong("FASTER", wanted if given is None else f"{wanted}: {len(real)} of 5", given, rule)
         yield
@@ -131,10 +131,7 @@ class Pruning(Lesson):
             row, group = (int(each) for each in np.argwhere(groups != KEPT)[0])
             where = f"mask, row {row}, columns {GROUP * group} to {GROUP * group + GROUP - 1}"
             raise Wrong(
-                where,
-                "2 of 4",
-                f"{groups[row, group]} of 4",
-                "each group of four neighbours in a row keeps two",
+                where, "2 of 4", f"{groups[row, group]} of 4", "each group of four neighbours in a row keeps two"
             )
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:
@@ -148,13 +145,7 @@ class Pruning(Lesson):
         for row, column in np.ndindex(w.shape):
             gone = keep is not None and not keep[row, column]
             left.text(
-                column,
-                row,
-                f"{w[row, column]:.2f}",
-                ha="center",
-                va="center",
-                fontsize=6,
-                color=FAINT if gone else INK,
+                column, row, f"{w[row, column]:.2f}", ha="center", va="center", fontsize=6, color=FAINT if gone else INK
             )
         for edge in range(GROUP, w.shape[1], GROUP):
             left.axvline(edge - 0.5, color=INK, lw=1)
@@ -163,8 +154,13 @@ class Pruning(Lesson):
         places = range(1, len(numbers.products) + 1)
         right.barh(places, [speedup(product) for product in numbers.products], 0.6, color=BLUE)
         right.axvline(REAL, color=INK, ls="--", lw=1)
-        right.set_yticks(places, [f"{place}: {' x '.join(map(str, product))}" for place, product in
-                                  zip(places, numbers.products, strict=True)])  # fmt: skip
+        right.set_yticks(
+            places,
+            [
+                f"{place}: {' x '.join(map(str, product))}"
+                for place, product in zip(places, numbers.products, strict=True)
+            ],
+        )
         right.invert_yaxis()
         right.set_xlabel(f"times as fast on {ON}, simulated")
         right.set_title("What 2:4 brings (M x K x N)")

@@ -78,13 +78,7 @@ class Rooflines(Lesson):
 
     number, title, file, minutes = 2, "Roofline by hand", "roofline.py", 20
     idea = "Two numbers of a chip and two of a layer tell whether arithmetic or memory limits it."
-    steps = (
-        "operations and bytes",
-        "attainable",
-        "five layers on four chips",
-        "what limits them",
-        "the question",
-    )
+    steps = ("operations and bytes", "attainable", "five layers on four chips", "what limits them", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
         """Batches and widths."""
@@ -102,9 +96,7 @@ class Rooflines(Lesson):
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         """The table of chips, the table of layers."""
-        chips = [
-            f"| `{name}` | {_si(roof(name).ops_per_s)} | {_si(roof(name).bytes_per_s)} |" for name in CHIPS
-        ]
+        chips = [f"| `{name}` | {_si(roof(name).ops_per_s)} | {_si(roof(name).bytes_per_s)} |" for name in CHIPS]
         rows = [f"| {each.name} | {each.M} | {each.K} | {each.N} |" for each in numbers.layers]
         peak = roof(numbers.asked)
         return {
@@ -171,8 +163,13 @@ class Rooflines(Lesson):
             for where, layer, got in sheet.get("points", []):
                 if where == chip and isinstance(got, int | float) and got > 0:
                     right = abs(got / _best(layer, chip) - 1) < 1e-6
-                    axes.plot(operations(layer) / traffic_B(layer), got, marks[layer.name], ms=7,
-                              color=BLUE if right else VERMILLION)  # fmt: skip
+                    axes.plot(
+                        operations(layer) / traffic_B(layer),
+                        got,
+                        marks[layer.name],
+                        ms=7,
+                        color=BLUE if right else VERMILLION,
+                    )
             axes.set_title(chip)
             axes.grid(True)
             axes.set_xlabel("operations per byte")

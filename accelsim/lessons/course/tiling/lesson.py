@@ -25,8 +25,10 @@ NEAR = 1.1
 """Bytes that are good enough, of the best."""
 ROOM = [f"{name}.capacity=1 MiB" for name in ("act_sram", "weight_sram", "accumulators")]
 """The buffer of the lesson is smaller than any of these, so nothing else limits."""
-RULE = ("with loops n, m, k from outside in: A comes once for every tile of n, unless it is one tile; B once for every "
-        "tile of m, unless k has one tile; the result goes out once")  # fmt: skip
+RULE = (
+    "with loops n, m, k from outside in: A comes once for every tile of n, unless it is one tile; B once for every "
+    "tile of m, unless k has one tile; the result goes out once"
+)
 
 Shape = tuple[int, int, int]
 """M, N, K, or tm, tn, tk."""
@@ -50,13 +52,7 @@ def simulated(product: Shape, tile: Shape) -> int:
         "y_resident": False, "a_whole_k": False, "a_slots": 1, "w_slots": 1, "y_slots": 1,
     }  # fmt: skip
     done = run(
-        f"gemm?M={M},N={N},K={K}",
-        ON,
-        dtype="int8",
-        values="off",
-        edges="outside",
-        mapping={"y": mapping},
-        set=ROOM,
+        f"gemm?M={M},N={N},K={K}", ON, dtype="int8", values="off", edges="outside", mapping={"y": mapping}, set=ROOM
     )
     flow = done.summary()["traffic"]["dram"]
     return int(flow["read_B"] + flow["write_B"])
@@ -89,13 +85,7 @@ class Tiling(Lesson):
 
     number, title, file, minutes = 5, "Tiling", "tiling.py", 40
     idea = "A product is cut into tiles that fit on the chip; their shape decides how often memory is asked again."
-    steps = (
-        "what fits",
-        "bytes of a tiling",
-        "a product by tiles",
-        "tiles within 10 % of the best",
-        "the question",
-    )
+    steps = ("what fits", "bytes of a tiling", "a product by tiles", "tiles within 10 % of the best", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
         """Three shapes, a buffer that holds a small part of each."""
@@ -111,8 +101,12 @@ class Tiling(Lesson):
         """The products, the buffer."""
         rows = [f"| {place} | {M} | {N} | {K} |" for place, (M, N, K) in enumerate(numbers.products, 1)]
         first = numbers.products[0]
-        return {"products": "\n".join(rows), "buffer": numbers.buffer, "four": 4 * numbers.buffer,
-                "first": ", ".join(map(str, first))}  # fmt: skip
+        return {
+            "products": "\n".join(rows),
+            "buffer": numbers.buffer,
+            "four": 4 * numbers.buffer,
+            "first": ", ".join(map(str, first)),
+        }
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
         """Footprint, traffic, values, choice, question."""
@@ -124,11 +118,7 @@ class Tiling(Lesson):
         yield
         for product, tile in _examples(numbers):
             number(
-                f"dram_bytes{(*product, *tile)}",
-                simulated(product, tile),
-                ask("dram_bytes", *product, *tile),
-                RULE,
-                0,
+                f"dram_bytes{(*product, *tile)}", simulated(product, tile), ask("dram_bytes", *product, *tile), RULE, 0
             )
         yield
         _values(ask, numbers.seed)
@@ -150,16 +140,12 @@ class Tiling(Lesson):
             tiles = np.meshgrid(*(np.arange(STEP, whole + 1, STEP) for whole in product), indexing="ij")
             room, moved = held(tiles).ravel(), closed(product, tiles).ravel()
             inside = room <= numbers.buffer
-            axes.scatter(
-                room[inside], moved[inside], s=3, color=GREY, label="all tilings that fit", rasterized=True
-            )
+            axes.scatter(room[inside], moved[inside], s=3, color=GREY, label="all tilings that fit", rasterized=True)
             best, tile = optimum(product, numbers.buffer)
             axes.plot(held(tile), best, "o", color=GREEN, ms=9, mfc="none", mew=2, label="the best")
             got = sheet.get("chosen", {}).get(product)
             if got is not None:
-                axes.plot(
-                    held(got), simulated(product, got), "x", color=VERMILLION, ms=9, mew=2, label="yours"
-                )
+                axes.plot(held(got), simulated(product, got), "x", color=VERMILLION, ms=9, mew=2, label="yours")
             axes.set_yscale("log")
             log_axis(axes.yaxis)
             axes.set_xlim(0, numbers.buffer * 1.05)
@@ -202,20 +188,12 @@ def _chosen(ask: Ask, product: Shape, buffer: int) -> Shape:
         raise Wrong(where, "(tm, tn, tk)", got, rule)
     tile = (got[0], got[1], got[2])
     if held(tile) > buffer:
-        raise Wrong(
-            where,
-            f"at most {buffer} bytes",
-            f"{tile} takes {held(tile)}",
-            "all three tiles lie there at once",
-        )
+        raise Wrong(where, f"at most {buffer} bytes", f"{tile} takes {held(tile)}", "all three tiles lie there at once")
     best, moved = optimum(product, buffer)[0], simulated(product, tile)
     if moved > NEAR * best:
         told = f"{tile} moves {moved:,} bytes"
         raise Wrong(
-            where,
-            f"at most {NEAR * best:,.0f} bytes",
-            told,
-            "try all tiles, and keep the one that moves least",
+            where, f"at most {NEAR * best:,.0f} bytes", told, "try all tiles, and keep the one that moves least"
         )
     return tile
 

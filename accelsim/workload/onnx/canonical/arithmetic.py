@@ -93,9 +93,7 @@ def dropout(raw: RawNode, scope: Scope) -> Node:
     if len(raw.outputs) > 1 and raw.outputs[1]:
         x = scope.tensors[raw.inputs[0]]
         dtype = "bool" if scope.opset >= 10 else x.dtype
-        scope.tensors[raw.outputs[1]] = Tensor(
-            raw.outputs[1], x.shape, dtype, source=Filled(x.shape, 1, dtype)
-        )
+        scope.tensors[raw.outputs[1]] = Tensor(raw.outputs[1], x.shape, dtype, source=Filled(x.shape, 1, dtype))
     return Node(raw.name, "Dropout", raw.inputs[:1], raw.outputs[:1], {})
 
 
@@ -122,16 +120,7 @@ def _trained_normalization(raw: RawNode, scope: Scope) -> list[Node]:
     centred = chain.add("Sub", x, wide)
     variance = chain.add("ReduceMean", chain.add("Mul", centred, centred), axes=axes, keepdims=0)
     names = [*raw.outputs, "", ""]
-    chain.add(
-        "BatchNormalization",
-        x,
-        scale,
-        bias,
-        mean,
-        variance,
-        to=names[0],
-        epsilon=raw.attrs.get("epsilon", 1e-5),
-    )
+    chain.add("BatchNormalization", x, scale, bias, mean, variance, to=names[0], epsilon=raw.attrs.get("epsilon", 1e-5))
     keep = raw.attrs.get("momentum", 0.9)
     for old, new, name in zip(running, (mean, variance), names[1:3], strict=True):
         if name:

@@ -28,11 +28,7 @@ class Chain:
     def constant(self, value: Array, dtype: str = "") -> str:
         """A constant of the graph, of format ``dtype`` or that of its NumPy type; gives its name."""
         name = self._name("constant")
-        made = (
-            Tensor(name, value.shape, dtype, data=contain(value, dtype))
-            if dtype
-            else constant_tensor(name, value)
-        )
+        made = Tensor(name, value.shape, dtype, data=contain(value, dtype)) if dtype else constant_tensor(name, value)
         self._scope.tensors[name] = made
         return name
 

@@ -54,12 +54,7 @@ def qlinear_binary(raw: RawNode, scope: Scope) -> list[Node]:
     return _between(raw, scope, raw.op.removeprefix("QLinear"), operands, raw.inputs[6], optional(raw, 7))
 
 
-@rule(
-    *(
-        f"{DOMAIN}::QLinear{op}"
-        for op in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax")
-    )
-)
+@rule(*(f"{DOMAIN}::QLinear{op}" for op in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax")))
 def qlinear_unary(raw: RawNode, scope: Scope) -> list[Node]:
     """A function of one tensor of codes."""
     attrs = {key: value for key, value in raw.attrs.items() if key not in ("channels_last", "opset")}

@@ -51,9 +51,7 @@ def _parsed(raw: RawNode, scope: Scope) -> tuple[list[Term], str, dict[str, int]
         widest = max(widest, hidden, key=len)
     if not arrow:
         flat = "".join(letters for _, letters in terms)
-        right = "..." + "".join(
-            sorted(letter for letter in set(flat) - set(widest) if flat.count(letter) == 1)
-        )
+        right = "..." + "".join(sorted(letter for letter in set(flat) - set(widest) if flat.count(letter) == 1))
     return terms, right.replace("...", widest), size
 
 

@@ -29,9 +29,7 @@ def fourier_matrix(length: int, parts: int, bins: int, inverse: bool) -> Array:
     return np.asarray(full.reshape(length * parts, bins * 2))
 
 
-def _transformed(
-    chain: Chain, x: str, lead: list[int], length: int, parts: int, bins: int, inverse: bool
-) -> str:
+def _transformed(chain: Chain, x: str, lead: list[int], length: int, parts: int, bins: int, inverse: bool) -> str:
     """``x`` [*lead, length, parts] -> [*lead, bins, 2]."""
     if not 0 < length <= MAX_LENGTH:
         raise Foreign

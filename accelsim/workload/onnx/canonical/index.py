@@ -57,9 +57,7 @@ def tensor_scatter(raw: RawNode, scope: Scope) -> Node:
     """TensorScatter to one known place of all sequences: an Append that fits into what is there."""
     past, new = (scope.shape(name) for name in raw.inputs[:2])
     axis = axis_of(raw.attrs.get("axis", -2), len(past))
-    places = (
-        np.zeros(1, np.int64) if len(raw.inputs) < 3 or not raw.inputs[2] else scope.constant(raw.inputs[2])
-    )
+    places = np.zeros(1, np.int64) if len(raw.inputs) < 3 or not raw.inputs[2] else scope.constant(raw.inputs[2])
     if places is None or not places.size or np.ptp(places):
         raise Foreign
     at = int(places.flat[0])
@@ -73,8 +71,9 @@ def one_hot(raw: RawNode, scope: Scope) -> Node:
     """OneHot of constant depth."""
     indices, _, values = raw.inputs
     axis = axis_of(raw.attrs.get("axis", -1), scope.rank(indices) + 1)
-    return Node(raw.name, "OneHot", [indices, values], list(raw.outputs),
-                {"depth": number(raw, scope, 1), "axis": axis})  # fmt: skip
+    return Node(
+        raw.name, "OneHot", [indices, values], list(raw.outputs), {"depth": number(raw, scope, 1), "axis": axis}
+    )
 
 
 @rule("Hardmax")
@@ -85,14 +84,10 @@ def hardmax(raw: RawNode, scope: Scope) -> list[Node]:
     dtype = scope.tensors[x].dtype
     if dtype not in ("fp32", "fp64") or (scope.opset < 13 and axis != len(shape) - 1):
         raise Foreign
-    flags = constant(
-        scope, f"{raw.outputs[0]}.flags", np.array([0, 1], np.float64 if dtype == "fp64" else np.float32)
-    )
+    flags = constant(scope, f"{raw.outputs[0]}.flags", np.array([0, 1], np.float64 if dtype == "fp64" else np.float32))
     best = f"{raw.outputs[0]}.best"
     return [
-        Node(
-            f"{raw.name}.best", "ArgMax", [x], [best], {"axis": axis, "keepdims": 0, "select_last_index": 0}
-        ),
+        Node(f"{raw.name}.best", "ArgMax", [x], [best], {"axis": axis, "keepdims": 0, "select_last_index": 0}),
         Node(raw.name, "OneHot", [best, flags], list(raw.outputs), {"depth": shape[axis], "axis": axis}),
     ]
 
@@ -115,9 +110,7 @@ def top(raw: RawNode, scope: Scope) -> Node:
 def scan(raw: RawNode, scope: Scope) -> Node:
     """Running sums or products along a constant axis."""
     axis = axis_of(number(raw, scope, 1), scope.rank(raw.inputs[0]))
-    return make(
-        raw, 1, axis=axis, exclusive=raw.attrs.get("exclusive", 0), reverse=raw.attrs.get("reverse", 0)
-    )
+    return make(raw, 1, axis=axis, exclusive=raw.attrs.get("exclusive", 0), reverse=raw.attrs.get("reverse", 0))
 
 
 @rule("Compress")

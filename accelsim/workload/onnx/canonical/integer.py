@@ -50,15 +50,10 @@ def qlinear_conv(raw: RawNode, scope: Scope) -> list[Node]:
     multiplier = np.asarray(xs * ws / ys, np.float32)
     per_channel = ws.size > 1
     multiplier = multiplier if per_channel else multiplier.reshape(())
-    return [
-        product,
-        _requantize(raw, scope, total, multiplier, 1 if per_channel else None, single(scope, raw, 7)),
-    ]
+    return [product, _requantize(raw, scope, total, multiplier, 1 if per_channel else None, single(scope, raw, 7))]
 
 
-def _requantize(
-    raw: RawNode, scope: Scope, total: str, multiplier: Array, axis: int | None, zero: int | Array
-) -> Node:
+def _requantize(raw: RawNode, scope: Scope, total: str, multiplier: Array, axis: int | None, zero: int | Array) -> Node:
     """The Requantize node from the 32-bit sum ``total`` to the output of ``raw``."""
     dtype = scope.tensors[raw.inputs[7]].dtype
     if not is_whole(dtype) or not isinstance(zero, int):

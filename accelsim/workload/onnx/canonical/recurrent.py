@@ -54,9 +54,7 @@ class Cell:
     def gates(self, total: str, count: int) -> list[str]:
         """The sum before the activations, in parts of one gate each."""
         sizes = [self.hidden] * count
-        return (
-            self.chain.split("Split", total, to=[""] * count, axis=1, split=sizes) if count > 1 else [total]
-        )
+        return self.chain.split("Split", total, to=[""] * count, axis=1, split=sizes) if count > 1 else [total]
 
     def act(self, index: int, name: str) -> str:
         """Activation ``index`` (f, g, h) of ``name``, which is clipped before."""
@@ -91,9 +89,7 @@ def _gru(cell: Cell, part: str, state: State) -> State:
         z, r = (cell.act(0, gate) for gate in cell.gates(add("Add", zr, own), 2))
         inner = add("Mul", r, add("Add", turned, cell.bias) if cell.bias else turned)
     else:
-        first, last = cell.chain.split(
-            "Split", cell.recurrent, to=["", ""], axis=1, split=[2 * hidden, hidden]
-        )
+        first, last = cell.chain.split("Split", cell.recurrent, to=["", ""], axis=1, split=[2 * hidden, hidden])
         z, r = (cell.act(0, gate) for gate in cell.gates(add("Add", zr, cell.matmul(h, first)), 2))
         inner = cell.matmul(add("Mul", r, h), last)
         inner = add("Add", inner, cell.bias) if cell.bias else inner
@@ -185,9 +181,7 @@ class _Layer:
             size = self.count * hidden
             own, other = self.chain.split("Split", both, to=["", ""], axis=0, split=[size, size])
             if self.raw.op == "GRU" and linear:
-                first, inner = self.chain.split(
-                    "Split", other, to=["", ""], axis=0, split=[2 * hidden, hidden]
-                )
+                first, inner = self.chain.split("Split", other, to=["", ""], axis=0, split=[2 * hidden, hidden])
                 none = self.chain.zeros(hidden)
                 other = add("Concat", first, none, axis=0)
             products = add("Add", products, add("Add", own, other))
@@ -197,9 +191,7 @@ class _Layer:
         clip = float(self.raw.attrs.get("clip", 0.0))
         coupled = bool(self.raw.attrs.get("input_forget", 0))
         acts = list(self._activations(direction))
-        return Cell(
-            self.chain, hidden, self.dtype, clip, acts, turned, inner, peepholes, linear, coupled
-        ), products
+        return Cell(self.chain, hidden, self.dtype, clip, acts, turned, inner, peepholes, linear, coupled), products
 
     def _activations(self, direction: int) -> Iterator[Callable[[str], str]]:
         """f, g, h of one direction; alphas and betas go to the activations that have them, in order."""
@@ -207,9 +199,7 @@ class _Layer:
         names = [str(name).lower() for name in attrs.get("activations") or self.default * self.directions]
         unknown = [name for name in names if name not in _ACTIVATIONS]
         if unknown:
-            raise ModelError(
-                f"activation {unknown[0]!r} of {self.raw.op}", self.raw.name, ", ".join(_ACTIVATIONS)
-            )
+            raise ModelError(f"activation {unknown[0]!r} of {self.raw.op}", self.raw.name, ", ".join(_ACTIVATIONS))
         given = {key: list(attrs.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
         for index, name in enumerate(names):
             op, defaults = _ACTIVATIONS[name]
@@ -222,9 +212,7 @@ class _Layer:
             if op:
                 return self.chain.add(op, name, **values)
             kind = CONTAINERS[self.dtype]
-            scale, shift = (
-                self.chain.constant(np.asarray(values[key], kind), self.dtype) for key in ("alpha", "beta")
-            )
+            scale, shift = (self.chain.constant(np.asarray(values[key], kind), self.dtype) for key in ("alpha", "beta"))
             return self.chain.add("Add", self.chain.add("Mul", name, scale), shift)
 
         return apply

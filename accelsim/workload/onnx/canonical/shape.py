@@ -85,9 +85,7 @@ def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any
     pads = list(raw.attrs.get("pads") or [0] * (2 * len(kernel)))
     auto = raw.attrs.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pads = same_pads(
-            scope.shape(raw.inputs[0])[2:], kernel, strides, dilations, upper=auto == "SAME_UPPER"
-        )
+        pads = same_pads(scope.shape(raw.inputs[0])[2:], kernel, strides, dilations, upper=auto == "SAME_UPPER")
     elif auto == "VALID":
         pads = [0] * (2 * len(kernel))
     elif auto != "NOTSET":
@@ -214,9 +212,7 @@ def reshape(raw: RawNode, scope: Scope) -> Node:
     shape = scope.shape(raw.inputs[0])
     target = ints(raw, scope, 1, "shape") or []
     if not raw.attrs.get("allowzero", 0):
-        target = [
-            shape[index] if size == 0 and index < len(shape) else size for index, size in enumerate(target)
-        ]
+        target = [shape[index] if size == 0 and index < len(shape) else size for index, size in enumerate(target)]
     if scope.batch is not None and not scope.tensors[raw.inputs[0]].is_constant:
         target = rebatched(target, shape, scope.batch)
     return make(raw, 1, shape=_resolved(target, shape, raw.name))

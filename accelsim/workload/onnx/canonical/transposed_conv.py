@@ -29,7 +29,7 @@ def conv_transpose(raw: RawNode, scope: Scope) -> list[Node]:
     )
     geometry = Geometry(
         shape[0], shape[1], weights[1] * group, group, shape[2:], weights[2:], strides, dilations, tuple(begins), out
-    )  # fmt: skip
+    )
     if not geometry.fits:
         what = f"kernel {list(weights[2:])} and strides {list(strides)} of a transposed convolution"
         raise ModelError(what, raw.name, f"{MOST_PLACES:,} at the most, and so many phases")
@@ -42,12 +42,7 @@ def conv_transpose(raw: RawNode, scope: Scope) -> list[Node]:
 
 
 def _pads(
-    raw: RawNode,
-    size: list[int],
-    kernel: list[int],
-    strides: list[int],
-    dilations: list[int],
-    extra: list[int],
+    raw: RawNode, size: list[int], kernel: list[int], strides: list[int], dilations: list[int], extra: list[int]
 ) -> tuple[list[int], list[int]]:
     """Return what the result loses at the begin and end of each axis (ONNX operator ConvTranspose, total_padding)."""
     rank, auto = len(size), raw.attrs.get("auto_pad", "NOTSET")

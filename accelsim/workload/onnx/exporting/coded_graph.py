@@ -60,13 +60,7 @@ class Parts:
     def __post_init__(self) -> None:
         self.tensors = {name: replace(tensor) for name, tensor in self.old.tensors.items()}
         self.parts = [
-            replace(
-                part,
-                epilogue=[],
-                inputs=list(part.inputs),
-                outputs=list(part.outputs),
-                attrs=dict(part.attrs),
-            )
+            replace(part, epilogue=[], inputs=list(part.inputs), outputs=list(part.outputs), attrs=dict(part.attrs))
             for node in self.old.nodes
             for part in (node, *node.epilogue)
         ]
@@ -84,9 +78,7 @@ class Parts:
         for part in [part for part in self.parts if part.op == "Clip" and self._is_idle(part)]:
             before = made.get(part.inputs[0])
             if before is not None and self._uses[part.inputs[0]] == 1:
-                before.outputs = [
-                    part.outputs[0] if name == part.inputs[0] else name for name in before.outputs
-                ]
+                before.outputs = [part.outputs[0] if name == part.inputs[0] else name for name in before.outputs]
                 self.parts = [other for other in self.parts if other is not part]
                 made[part.outputs[0]] = before
         self._count()
@@ -109,11 +101,7 @@ class Parts:
 
     def coded(self, node: Node) -> bool:
         """Return whether the node multiplies codes."""
-        return (
-            node.op in PRODUCTS
-            and is_code(self.dtype(node.inputs[0]))
-            and is_code(self.dtype(node.inputs[1]))
-        )
+        return node.op in PRODUCTS and is_code(self.dtype(node.inputs[0])) and is_code(self.dtype(node.inputs[1]))
 
     def quant(self, name: str) -> Quant:
         """Scale and zero point of a tensor of codes; ModelError where the graph does not tell."""

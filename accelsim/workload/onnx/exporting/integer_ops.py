@@ -72,9 +72,7 @@ def requantize(node: Node, writer: Writer) -> None:
 def bias(node: Node, writer: Writer) -> None:
     """X + B along an axis."""
     rank = len(writer.graph.tensors[node.inputs[0]].shape)
-    writer.emit(
-        "Add", [node.inputs[0], _along(node, writer, node.inputs[1], rank, node.attrs["axis"])], node.outputs
-    )
+    writer.emit("Add", [node.inputs[0], _along(node, writer, node.inputs[1], rank, node.attrs["axis"])], node.outputs)
 
 
 def unchanged(node: Node, writer: Writer) -> None:

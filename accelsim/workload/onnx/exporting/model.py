@@ -47,9 +47,7 @@ def export_onnx(graph: Graph, every_tensor: bool = False) -> Any:
     outputs = [_value_info(graph.tensors[name]) for name in {**names, **dict.fromkeys(graph.outputs)}]
     inputs = [_value_info(graph.tensors[name]) for name in graph.inputs]
     body = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.extra)
-    opsets = [
-        helper.make_opsetid(domain, version) for domain, version in _domains(graph, nodes, opset).items()
-    ]
+    opsets = [helper.make_opsetid(domain, version) for domain, version in _domains(graph, nodes, opset).items()]
     model = helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="accelsim")
     for tensor in graph.constants():
         _write_constant(tensor, model.graph.initializer.add())
@@ -65,9 +63,7 @@ def _check(graph: Graph, nodes: list[Node], opset: int) -> None:
     problems = [*_moved(graph, nodes, opset)]
     size = sum(tensor.nbytes for tensor in graph.constants())
     if size > MAX_BYTES:
-        problems.append(
-            Problem(f"{graph.name}: {size:,} B of constants", expected=f"at most {MAX_BYTES:,} B")
-        )
+        problems.append(Problem(f"{graph.name}: {size:,} B of constants", expected=f"at most {MAX_BYTES:,} B"))
     if problems:
         raise ModelError(problems)
 

@@ -50,9 +50,7 @@ class _Writer:
 
         It believes that such codes, as unsigned ones, begin at their zero point.
         """
-        narrow = {
-            node.inputs[0] for node in self.parts.nodes if node.op == "Quantize" and self._is_narrow(node)
-        }
+        narrow = {node.inputs[0] for node in self.parts.nodes if node.op == "Quantize" and self._is_narrow(node)}
         nodes, self.parts.nodes = self.parts.nodes, []
         for node in nodes:
             if node.op in BOUNDS and node.outputs[0] in narrow:

@@ -116,9 +116,7 @@ class _Writer:
     def _is_vector(self, part: Node, last: Node) -> bool:
         """Return whether a Bias adds 32-bit constants to the output channels of a product."""
         bias = self.parts.tensors[last.inputs[1]]
-        return (
-            bias.is_constant and bias.dtype == "int32" and last.attrs["axis"] == self.parts.channel_axis(part)
-        )
+        return bias.is_constant and bias.dtype == "int32" and last.attrs["axis"] == self.parts.channel_axis(part)
 
     def _can(self, part: Node, bias: str, last: Node) -> bool:
         """Return whether a QLinear op has what these nodes need."""
@@ -142,11 +140,7 @@ class _Writer:
         parts, (x, w), out = self.parts, part.inputs[:2], last.outputs[0]
         scales = self._scales(x, w, out, np.asarray(last.attrs["multiplier"], np.float32))
         count = scales[1].size if scales[1].ndim else 1
-        zeros = [
-            part.attrs.get("a_zero_point", 0),
-            part.attrs.get("b_zero_point", 0),
-            last.attrs["zero_point"],
-        ]
+        zeros = [part.attrs.get("a_zero_point", 0), part.attrs.get("b_zero_point", 0), last.attrs["zero_point"]]
         names = []
         for role, scale, zero, of in zip(("x", "w", "y"), scales, zeros, (x, w, out), strict=True):
             dtype = parts.dtype(of)
@@ -190,9 +184,7 @@ class _Writer:
         parts, shape = self.parts, self.parts.tensors[part.inputs[0]].shape
         weights = parts.tensors[part.inputs[1]]
         matrix = weights.value() if part.attrs.get("transB", 0) else weights.value().T
-        kernel = parts.constant(
-            f"{weights.name}.kernel", np.ascontiguousarray(matrix)[:, :, None, None], weights.dtype
-        )
+        kernel = parts.constant(f"{weights.name}.kernel", np.ascontiguousarray(matrix)[:, :, None, None], weights.dtype)
         rows, (channels, depth) = prod(shape[:-1]), matrix.shape
         flat = parts.add(f"{out}.rows", (rows, depth, 1, 1), parts.dtype(part.inputs[0]))
         done = parts.add(f"{out}.columns", (rows, channels, 1, 1), parts.dtype(out))

@@ -51,8 +51,7 @@ def _container(node: Node, writer: Writer) -> Any:
 def _clip(node: Node, writer: Writer) -> None:
     kind = _container(node, writer)
     bounds = [
-        "" if node.attrs[name] is None else writer.number(node, name, node.attrs[name], kind)
-        for name in ("min", "max")
+        "" if node.attrs[name] is None else writer.number(node, name, node.attrs[name], kind) for name in ("min", "max")
     ]
     writer.emit("Clip", [*node.inputs, *bounds], node.outputs)
 
@@ -65,11 +64,7 @@ def _pad(node: Node, writer: Writer) -> None:
 
 def _slice(node: Node, writer: Writer) -> None:
     names = ("starts", "ends", "axes", "steps")
-    writer.emit(
-        "Slice",
-        [*node.inputs, *(writer.number(node, name, node.attrs[name]) for name in names)],
-        node.outputs,
-    )
+    writer.emit("Slice", [*node.inputs, *(writer.number(node, name, node.attrs[name]) for name in names)], node.outputs)
 
 
 def _cast(node: Node, writer: Writer) -> None:
@@ -89,9 +84,7 @@ def _one_hot(node: Node, writer: Writer) -> None:
 
 def _top(node: Node, writer: Writer) -> None:
     k = writer.number(node, "k", [node.attrs["k"]])
-    writer.emit(
-        "TopK", [*node.inputs, k], node.outputs, axis=node.attrs["axis"], largest=node.attrs["largest"]
-    )
+    writer.emit("TopK", [*node.inputs, k], node.outputs, axis=node.attrs["axis"], largest=node.attrs["largest"])
 
 
 def _softmax(node: Node, writer: Writer) -> None:
@@ -165,8 +158,10 @@ def _append(node: Node, writer: Writer) -> None:
     parts = []
     for role, (first, last) in {"before": (0, at), "behind": (end, held)}.items():
         if first < last:
-            cut = [writer.number(node, f"{role}.{what}", [value])
-                   for what, value in (("starts", first), ("ends", last), ("axes", axis))]  # fmt: skip
+            cut = [
+                writer.number(node, f"{role}.{what}", [value])
+                for what, value in (("starts", first), ("ends", last), ("axes", axis))
+            ]
             parts.append((role, writer.step(node, role)))
             writer.emit("Slice", [past, *cut], [parts[-1][1]])
     named = dict(parts)
@@ -185,17 +180,9 @@ _RESIZE_EXTRAS = ("cubic_coeff_a", "exclude_outside", "antialias", "extrapolatio
 
 def _resize(node: Node, writer: Writer) -> None:
     """Resize by the stated scales where they give the stated sizes, else by sizes."""
-    shape, scales, sizes = (
-        writer.graph.tensors[node.inputs[0]].shape,
-        node.attrs["scales"],
-        node.attrs["sizes"],
-    )
+    shape, scales, sizes = (writer.graph.tensors[node.inputs[0]].shape, node.attrs["scales"], node.attrs["sizes"])
     exact = all(int(length * scale) == size for length, scale, size in zip(shape, scales, sizes, strict=True))
-    how = (
-        [writer.number(node, "scales", scales, np.float32)]
-        if exact
-        else ["", writer.number(node, "sizes", sizes)]
-    )
+    how = [writer.number(node, "scales", scales, np.float32)] if exact else ["", writer.number(node, "sizes", sizes)]
     nearest = node.attrs["nearest_mode"] if node.attrs["mode"] == "nearest" else None
     roi = writer.number(node, "roi", node.attrs["roi"], np.float32) if "roi" in node.attrs else ""
     extra = {name: node.attrs[name] for name in _RESIZE_EXTRAS if name in node.attrs}

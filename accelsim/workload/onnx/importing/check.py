@@ -31,9 +31,13 @@ _BITS = {
 """Bits of an element in the raw bytes of a file; 8 where it is not listed. Narrow ones are packed without gaps."""
 
 _FIELDS = {
-    "fp32": "float_data", "fp64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
-    "uint64": "uint64_data", "string": "string_data",
-}  # fmt: skip
+    "fp32": "float_data",
+    "fp64": "double_data",
+    "int64": "int64_data",
+    "uint32": "uint64_data",
+    "uint64": "uint64_data",
+    "string": "string_data",
+}
 """Format -> field of typed data; int32_data where it is not listed."""
 
 _KINDS = {
@@ -142,16 +146,10 @@ class _Found:
         """Each tensor is made once, and has a name."""
         given = [item.name for item in graph.input]
         stored = [item.name for item in graph.initializer]
-        for what, names in (
-            ("input", given),
-            ("initialiser", stored),
-            ("output", [x.name for x in graph.output]),
-        ):
+        for what, names in (("input", given), ("initialiser", stored), ("output", [x.name for x in graph.output])):
             if "" in names:
                 self.add(f"an {what} of the graph has no name", "names", within)
-            twice = [
-                name for name, count in Counter(names).items() if count > 1 and name and what != "output"
-            ]
+            twice = [name for name, count in Counter(names).items() if count > 1 and name and what != "output"]
             for name in twice:
                 self.add(f"{what} {name!r} is there twice", "names that differ", within)
         known = {*given, *stored}
@@ -210,9 +208,7 @@ class _Found:
         entries = {entry.key: entry.value for entry in item.external_data}
         location, dtype = entries.get("location", ""), FORMATS[item.data_type]
         numbers = {key: entries.get(key) or "0" for key in ("offset", "length")}
-        wrong = [
-            key for key, text in numbers.items() if not (text.isascii() and text.isdigit() and len(text) < 19)
-        ]
+        wrong = [key for key, text in numbers.items() if not (text.isascii() and text.isdigit() and len(text) < 19)]
         data = f"external data of {item.name!r}"
         for key in wrong:
             self.add(f"{data} has {key} {numbers[key]!r}", "a number of bytes", within)
@@ -222,17 +218,11 @@ class _Found:
             self.add(f"{what} holds texts in a file", "string_data", within)
         elif not os.path.isfile(self.path.parent / location):  # noqa: PTH113 - False too for a name that is too long
             advice = HOW_TO_DRAW if not within and _lacks_data(item, self.path) else ""
-            self.add(
-                f"{data} is missing",
-                f"a file {os.path.normpath(self.path.parent / location)}{advice}",
-                within,
-            )
+            self.add(f"{data} is missing", f"a file {os.path.normpath(self.path.parent / location)}{advice}", within)
         elif not wrong:
             needed = stored_B(dtype, prod(item.dims))
             if entries.get("length") and int(numbers["length"]) != needed:
-                self.add(
-                    f"{data} has {int(numbers['length']):,} B", f"{needed:,} B for {list(item.dims)}", within
-                )
+                self.add(f"{data} has {int(numbers['length']):,} B", f"{needed:,} B for {list(item.dims)}", within)
             end = int(numbers["offset"]) + needed
             size = (self.path.parent / location).stat().st_size
             if size < end:
@@ -274,10 +264,7 @@ def _beside(location: str, path: Path) -> bool:
 
 
 def _form_problems(node: Any, form: Form) -> Iterator[tuple[str, str]]:
-    for side, names, (least, most) in (
-        ("inputs", node.input, form.inputs),
-        ("outputs", node.output, form.outputs),
-    ):
+    for side, names, (least, most) in (("inputs", node.input, form.inputs), ("outputs", node.output, form.outputs)):
         count = len(names)
         while count > least and not names[count - 1]:
             count -= 1  # absent ones at the end need not be there

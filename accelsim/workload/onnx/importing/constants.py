@@ -23,18 +23,21 @@ UNFOLDED = ("Dequantize",)
 
 def _constant(raw: RawNode, scope: Scope) -> Tensor | None:
     kinds: dict[str, Any] = {
-        "value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
-        "value_ints": np.int64, "value_string": np.object_, "value_strings": np.object_,
-    }  # fmt: skip
+        "value": None,
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+        "value_string": np.object_,
+        "value_strings": np.object_,
+    }
     for attr, kind in kinds.items():
         if attr in raw.attrs:
             return constant_tensor(raw.outputs[0], np.asarray(raw.attrs[attr], kind))
     raise ModelError("Constant without a dense value", raw.name, ", ".join(kinds))
 
 
-def _made(
-    raw: RawNode, scope: Scope, shape: tuple[int, ...], dtype: str, make: Callable[[], Array]
-) -> Tensor:
+def _made(raw: RawNode, scope: Scope, shape: tuple[int, ...], dtype: str, make: Callable[[], Array]) -> Tensor:
     """A constant that is made on first use: now, if it is small."""
     tensor = Tensor(raw.outputs[0], shape, dtype, source=Made(make, shape, dtype, raw.name))
     if tensor.elements <= LAZY_ELEMENTS and min(shape, default=0) >= 0:
@@ -64,8 +67,9 @@ def _size(raw: RawNode, scope: Scope) -> Tensor | None:
 
 
 def _range(raw: RawNode, scope: Scope) -> Tensor | None:
-    ends = [scalar(raw, scope, index) if scope.constant(name) is not None else None
-            for index, name in enumerate(raw.inputs)]  # fmt: skip
+    ends = [
+        scalar(raw, scope, index) if scope.constant(name) is not None else None for index, name in enumerate(raw.inputs)
+    ]
     start, limit, step = ends
     if start is None or limit is None or step is None:
         return None

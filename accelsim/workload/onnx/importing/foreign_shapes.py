@@ -79,9 +79,7 @@ def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
 def onnx_node(node: Node) -> Any:
     """The NodeProto of a foreign node, unchanged from the file that it came from."""
     attrs = {key: value for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
-    return node_proto(
-        op_type(node), node.inputs, node.outputs, attrs, node.name, node.attrs.get("domain", "")
-    )
+    return node_proto(op_type(node), node.inputs, node.outputs, attrs, node.name, node.attrs.get("domain", ""))
 
 
 def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
@@ -94,12 +92,9 @@ def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
         if tensor.is_constant and tensor.elements <= _KNOWN_ELEMENTS
     }
     inputs = [
-        helper.make_tensor_value_info(name, ELEMENT_TYPES[tensor.dtype], tensor.shape)
-        for name, tensor in given.items()
+        helper.make_tensor_value_info(name, ELEMENT_TYPES[tensor.dtype], tensor.shape) for name, tensor in given.items()
     ]
-    outputs = [
-        helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.outputs if name
-    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.outputs if name]
     graph = helper.make_graph([onnx_node(node)], "one node", inputs, outputs, list(known.values()))
     domain = node.attrs.get("domain", "")
     opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, opset)] if domain else [])]
@@ -109,9 +104,7 @@ def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
 def _static(kind: Any, node: Node, name: str) -> tuple[tuple[int, ...], str]:
     if not name:
         return (), "fp32"
-    dims = (
-        [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim] if kind else [None]
-    )
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim] if kind else [None]
     if kind is None or kind.elem_type not in FORMATS or None in dims or not kind.HasField("shape"):
         what = f"the shape or format of {name!r}, made by {op_type(node)}, depends on values"
         raise ModelError(what, node.name, "static shapes")

@@ -101,10 +101,7 @@ def _calls_that_do_not_fit(graph: Any, functions: dict[Key, Any], where: str) ->
         function = functions.get(_call(node))
         if function is None:
             continue
-        for what, given, known in (
-            ("inputs", node.input, function.input),
-            ("outputs", node.output, function.output),
-        ):
+        for what, given, known in (("inputs", node.input, function.input), ("outputs", node.output, function.output)):
             if len(given) > len(known):
                 text = f"a call of {function.name} with {len(given)} {what}"
                 yield Problem(text, f"{where}: {node.name or node.op_type}", f"{len(known)} at the most")

@@ -9,15 +9,7 @@ from pathlib import Path
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.constants import constant_tensor, evaluated
 from accelsim.workload.graph import Graph, Node, Tensor
-from accelsim.workload.onnx.canonical.rules import (
-    MODERN,
-    Foreign,
-    Scope,
-    Trace,
-    canonical,
-    find_rule,
-    foreign_node,
-)
+from accelsim.workload.onnx.canonical.rules import MODERN, Foreign, Scope, Trace, canonical, find_rule, foreign_node
 from accelsim.workload.onnx.importing.cached_states import cached_states
 from accelsim.workload.onnx.importing.check import MOST_DIMENSIONS
 from accelsim.workload.onnx.importing.constants import CONSTANT_OPS, UNFOLDED, ConstantOp
@@ -57,9 +49,7 @@ def import_onnx(
         return build(read_model(path, seed), batch, shapes or {}, arrays=arrays)
 
 
-def build(
-    raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None = None, arrays: Arrays = dict
-) -> Graph:
+def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None = None, arrays: Arrays = dict) -> Graph:
     """The graph of a parsed file; see ``import_onnx``."""
     raw.nodes = live(raw.nodes, raw.outputs)
     read = {name for node in raw.nodes for name in (*node.inputs, *captured(node))} | set(raw.outputs)
@@ -86,9 +76,7 @@ def _shortened(nodes: list[Node], tensors: Mapping[str, Tensor]) -> set[str]:
     found: set[str] = set()
     for node in nodes:
         shape = tensors[node.inputs[0]].shape if node.inputs and node.inputs[0] else ()
-        if not found.isdisjoint(node.inputs) or (
-            "ceil_mode" in node.attrs and drops_a_window(node, shape[2:])
-        ):
+        if not found.isdisjoint(node.inputs) or ("ceil_mode" in node.attrs and drops_a_window(node, shape[2:])):
             found.update(node.outputs)
     return found
 
@@ -108,9 +96,7 @@ def _misstated(raw: RawModel, tensors: Mapping[str, Tensor], shortened: set[str]
                     "pooling would lie in the padding and is left out, as ONNX Runtime does"
                 )
                 continue
-            yield Problem(
-                f"output {name!r} is stated as [{shown}]", raw.name, f"{list(shape)}, which its node makes"
-            )
+            yield Problem(f"output {name!r} is stated as [{shown}]", raw.name, f"{list(shape)}, which its node makes")
 
 
 def _agree(stated: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
@@ -143,9 +129,7 @@ def _unknown_ops(raw: RawModel) -> Iterable[Problem]:
         elif has_body(node, raw.opsets):
             continue
         elif any(hasattr(value, "node") for value in node.attrs.values()):
-            yield Problem(
-                f"op {node.qualified} (opset {version}) has a subgraph, which is not supported", node.name
-            )
+            yield Problem(f"op {node.qualified} (opset {version}) has a subgraph, which is not supported", node.name)
         elif not (defined(node.op, node.domain, raw.opset) and knows(node.op, node.domain, raw.opset)):
             where = f"domain {node.domain or 'ai.onnx'!r}, opset {version}"
             yield Problem(f"no kernel knows op {node.op!r} ({where})", node.name)
@@ -231,9 +215,7 @@ def _replaced(raw: RawNode, scope: Scope, nodes: list[Node]) -> bool:
     """
     strict = scope.strict or knows(raw.op, raw.domain, scope.opset)
     try:
-        with refusing(
-            raw.qualified, raw.name, [scope.tensors[name] if name else None for name in raw.inputs]
-        ):
+        with refusing(raw.qualified, raw.name, [scope.tensors[name] if name else None for name in raw.inputs]):
             inner = body(raw, scope)
         strict = strict or inner.opset != scope.opset
         scope.used.update(name for node in inner.nodes for name in (*node.inputs, *captured(node)))
@@ -272,9 +254,7 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
     _keep(outputs, node.name, scope)
 
 
-def _foreign(
-    node: Node, ins: list[Tensor | None], scope: Scope, constant: bool, nodes: list[Node]
-) -> list[Tensor]:
+def _foreign(node: Node, ins: list[Tensor | None], scope: Scope, constant: bool, nodes: list[Node]) -> list[Tensor]:
     """Outputs of a foreign node: computed now from constants (their shapes may depend on values), else
     inferred.
     """

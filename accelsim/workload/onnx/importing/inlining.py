@@ -126,9 +126,7 @@ def _loop(raw: RawNode, scope: Scope) -> Body:
     graph = raw.attrs["body"]
     limit, going = (scope.constant(optional(raw, index)) for index in (0, 1))
     kept = graph.output[0].name == graph.input[1].name or any(
-        node.op_type == "Identity"
-        and [*node.input] == [graph.input[1].name]
-        and graph.output[0].name in node.output
+        node.op_type == "Identity" and [*node.input] == [graph.input[1].name] and graph.output[0].name in node.output
         for node in graph.node
     )
     if limit is None or (optional(raw, 1) and going is None) or not kept or limit.item() > MAX_STEPS:
@@ -161,12 +159,7 @@ def _afford(raw: RawNode, scope: Scope, graph: Any, steps: int) -> None:
     def number(name: str) -> int:
         """A whole number that is known within the subgraph, 1 where it is not."""
         tensor = initialiser(inner[name]) if name in inner else scope.tensors.get(name)
-        known = (
-            tensor is not None
-            and tensor.data is not None
-            and tensor.elements == 1
-            and tensor.dtype == "int64"
-        )
+        known = tensor is not None and tensor.data is not None and tensor.elements == 1 and tensor.dtype == "int64"
         return max(int(tensor.value().item()), 1) if tensor is not None and known else 1
 
     count = steps * _copies(graph.node, number)
@@ -212,8 +205,9 @@ def _scan(raw: RawNode, scope: Scope) -> Body:
     if not 0 < steps <= MAX_STEPS:
         raise Foreign
     _afford(raw, scope, graph, steps)
-    order = [range(steps - 1, -1, -1) if back else range(steps)
-             for back in attrs.get("scan_input_directions") or [0] * count]  # fmt: skip
+    order = [
+        range(steps - 1, -1, -1) if back else range(steps) for back in attrs.get("scan_input_directions") or [0] * count
+    ]
     prefix = label(raw)
     nodes, constants, scans = [], [], []
     for step in range(steps):
@@ -221,9 +215,7 @@ def _scan(raw: RawNode, scope: Scope) -> Body:
         for index, name in enumerate(scanned):
             at = constant_tensor(f"{slices[index]}.at", np.array(order[index][step], np.int64))
             constants.append(at)
-            nodes.append(
-                RawNode(slices[index], "Gather", "", [name, at.name], [slices[index]], {"axis": axes[index]})
-            )
+            nodes.append(RawNode(slices[index], "Gather", "", [name, at.name], [slices[index]], {"axis": axes[index]}))
         inner, values, results = once(graph, f"{prefix}/{step}/", [*carried, *slices])
         nodes += inner
         constants += values

@@ -22,9 +22,7 @@ def bind_inputs(
     """
     known = [item.name for item in raw.inputs]
     unknown = [name for name in shapes if name not in known]
-    raise_all(
-        Problem(f"no input {name!r}", raw.name, " or ".join(known), nearest(name, known)) for name in unknown
-    )
+    raise_all(Problem(f"no input {name!r}", raw.name, " or ".join(known), nearest(name, known)) for name in unknown)
     symbols: dict[str, int] = {}
     dims = {item.name: _stated(item, batch, shapes, symbols) for item in inputs}
     bound: dict[str, list[Any]] = {
@@ -52,9 +50,7 @@ def _fill(
         if dims[item.name] is None:
             dims[item.name] = bound[item.name] = list(shape)
         sizes = bound[item.name]
-        bound[item.name] = [
-            size if isinstance(size, int) else held for size, held in zip(sizes, shape, strict=True)
-        ]
+        bound[item.name] = [size if isinstance(size, int) else held for size, held in zip(sizes, shape, strict=True)]
 
 
 def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str, int]) -> list[Any] | None:
@@ -82,8 +78,10 @@ def _input_problems(
             yield Problem(f"input {item.name!r} has no shape", expected=expected)
         elif item.dims is not None and len(sizes) != len(item.dims):
             yield Problem(f"input {item.name!r}: shape {sizes}", expected=f"{len(item.dims)} dimensions")
-        elif not all(isinstance(size, int) and (size > 0 or size == stated == 0)
-                     for size, stated in zip(sizes, item.dims or sizes, strict=True)):  # fmt: skip
+        elif not all(
+            isinstance(size, int) and (size > 0 or size == stated == 0)
+            for size, stated in zip(sizes, item.dims or sizes, strict=True)
+        ):
             shown = ", ".join("?" if size is None else str(size) for size in sizes)
             expected = f"positive sizes; give --shape {item.name}=..., a batch, or --inputs with every array"
             yield Problem(f"input {item.name!r} has shape [{shown}]", expected=expected)

@@ -150,13 +150,9 @@ def parse(path: Path) -> Any:
     except OSError as error:
         raise ModelError(f"cannot be read ({error.strerror})", str(path)) from error
     if not proto.ir_version or not proto.opset_import or not proto.HasField("graph"):
-        raise ModelError(
-            "not an ONNX model (no IR version, operator set or graph)", str(path), "a ModelProto"
-        )
+        raise ModelError("not an ONNX model (no IR version, operator set or graph)", str(path), "a ModelProto")
     if broken := list(islice(broken_texts(proto), MOST_TEXTS)):
-        raise ModelError(
-            Problem(f"{what} {brief(text)} is no text", str(path), "UTF-8") for what, text in broken
-        )
+        raise ModelError(Problem(f"{what} {brief(text)} is no text", str(path), "UTF-8") for what, text in broken)
     return proto
 
 
@@ -164,9 +160,7 @@ def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
     """A parsed ModelProto as plain Python; ``path`` is for messages and for its external data, ``seed`` as in
     ``read_model``."""
     proto = inlined(proto, path)
-    opsets = {
-        entry.domain if entry.domain != "ai.onnx" else "": int(entry.version) for entry in proto.opset_import
-    }
+    opsets = {entry.domain if entry.domain != "ai.onnx" else "": int(entry.version) for entry in proto.opset_import}
     if not any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node):
         opsets.setdefault("", OPSETS[-1])  # nothing refers to it
     absent = frozenset[str]() if seed is None else without_data(proto, path)
@@ -182,8 +176,9 @@ def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
     inputs = [_raw_input(item) for item in proto.graph.input if item.name not in initialisers]
     nodes = [raw_node(node, index) for index, node in enumerate(proto.graph.node)]
     outputs = [item.name for item in proto.graph.output]
-    stated = {item.name: _stated(item.type.tensor_type) for item in proto.graph.output
-              if item.type.HasField("tensor_type")}  # fmt: skip
+    stated = {
+        item.name: _stated(item.type.tensor_type) for item in proto.graph.output if item.type.HasField("tensor_type")
+    }
     notes = [f"weights: {count_of(len(absent), 'initialiser', 'has', len(initialisers))} no data in the file; drawn "
              f"(seed {seed})"] if absent else []  # fmt: skip
     return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated, notes)

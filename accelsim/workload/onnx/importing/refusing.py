@@ -21,9 +21,7 @@ def refusing(op: str, name: str, ins: Iterable[Tensor | None]) -> Iterator[None]
     try:
         yield
     except RAISED as error:
-        given = ", ".join(
-            "nothing" if tensor is None else f"{tensor.name} {list(tensor.shape)}" for tensor in ins
-        )
+        given = ", ".join("nothing" if tensor is None else f"{tensor.name} {list(tensor.shape)}" for tensor in ins)
         what = f"{op} cannot take {given or 'no inputs'}: {_said(error)}"
         raise ModelError(what, name, f"a node as ONNX defines {op}") from error
 

@@ -58,10 +58,7 @@ def form_of(op: str, version: int, domain: str) -> Form | None:
         frozenset(index for index, item in enumerate(schema.inputs) if item.option == single),
         {name: (int(item.type.value), bool(item.required)) for name, item in schema.attributes.items()},
         tuple(
-            (
-                item.type_str if item.is_homogeneous else "",
-                _formats(allowed.get(item.type_str) or [item.type_str]),
-            )
+            (item.type_str if item.is_homogeneous else "", _formats(allowed.get(item.type_str) or [item.type_str]))
             for item in schema.inputs
         ),
         variadic,
@@ -69,9 +66,14 @@ def form_of(op: str, version: int, domain: str) -> Form | None:
 
 
 _TYPE_NAMES = {
-    "float": "fp32", "double": "fp64", "float16": "fp16", "bfloat16": "bf16", "float4e2m1": "fp4_e2m1fn",
-    "float8e8m0": "e8m0", **{f"float8{kind}": f"fp8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
-}  # fmt: skip
+    "float": "fp32",
+    "double": "fp64",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float4e2m1": "fp4_e2m1fn",
+    "float8e8m0": "e8m0",
+    **{f"float8{kind}": f"fp8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
+}
 
 
 def _formats(types: Iterable[str]) -> frozenset[str]:

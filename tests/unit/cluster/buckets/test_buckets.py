@@ -60,15 +60,10 @@ def test_a_host_that_runs_ahead_fills_buckets_by_order_alone() -> None:
 def test_horovod_stops_at_the_first_that_does_not_fit() -> None:
     """'c' would still fit into the first bucket."""
     gradients = [Gradient("a", 1, 4), Gradient("b", 1, 7), Gradient("c", 1, 4)]
-    assert [members for members, _ in made(gradients, Fusion(threshold_B=10, cycle_fs=1))] == [
-        (0,),
-        (1,),
-        (2,),
-    ]
+    assert [members for members, _ in made(gradients, Fusion(threshold_B=10, cycle_fs=1))] == [(0,), (1,), (2,)]
     assert [members for members, _ in made(gradients, Fusion(threshold_B=11, cycle_fs=1))] == [(0, 1), (2,)]
     formats = [
-        gradient._replace(dtype=kind)
-        for gradient, kind in zip(gradients, ("fp32", "fp16", "fp16"), strict=True)
+        gradient._replace(dtype=kind) for gradient, kind in zip(gradients, ("fp32", "fp16", "fp16"), strict=True)
     ]
     assert [members for members, _ in made(formats, Fusion(cycle_fs=1))] == [(0,), (1, 2)]
 
@@ -84,9 +79,7 @@ def test_ddp_has_a_small_first_bucket_and_closes_what_is_full() -> None:
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=name) for name, entry in POLICIES.items()])
 def test_every_gradient_is_sent_once_and_not_before_it_is_ready(entry: Policy) -> None:
     assert entry.title and entry.source and policy(entry.name) is entry
-    shuffled = [
-        GRADIENTS[(7 * i) % LAYERS]._replace(dtype=("fp32", "fp16")[i % 5 == 0]) for i in range(LAYERS)
-    ]
+    shuffled = [GRADIENTS[(7 * i) % LAYERS]._replace(dtype=("fp32", "fp16")[i % 5 == 0]) for i in range(LAYERS)]
     found = overlap(shuffled, BACKWARD_FS, RING, Fusion(entry.name))
     assert sorted(index for bucket in found.buckets for index in bucket.members) == list(range(LAYERS))
     for bucket in found.buckets:
@@ -149,9 +142,7 @@ def test_the_best_cycle_time_is_neither_short_nor_long() -> None:
 
 def test_without_latency_smaller_is_never_worse() -> None:
     free = ring_cost(RANKS, 0, BETA_BPS)
-    exposed = [
-        overlap(GRADIENTS, BACKWARD_FS, free, Fusion("ddp", 2**power)).exposed_fs for power in range(16, 31)
-    ]
+    exposed = [overlap(GRADIENTS, BACKWARD_FS, free, Fusion("ddp", 2**power)).exposed_fs for power in range(16, 31)]
     assert all(a <= b + LAYERS * 2 * RANKS for a, b in pairwise(exposed))
 
 
@@ -166,8 +157,7 @@ def test_copies_and_compression() -> None:
     assert (plain.sent_B, plain.copy_fs, plain.end_fs) == (1000, 2000, 3000)
     assert (halved.nbytes, halved.sent_B, halved.copy_fs) == (1000, 500, 2 * 500 + 2 * 1500)
     assert [
-        bucket.copy_fs
-        for bucket in overlap(pair, 0, lambda nbytes: 0, replace(memory, policy="each")).buckets
+        bucket.copy_fs for bucket in overlap(pair, 0, lambda nbytes: 0, replace(memory, policy="each")).buckets
     ] == [0, 0]
     narrow = [gradient._replace(dtype="fp16") for gradient in pair]
     found = overlap(narrow, 0, lambda nbytes: 0, replace(memory, compression="fp16")).buckets[0]

@@ -18,9 +18,7 @@ ALGORITHMS = sorted({row["algorithm"] for row in ROWS})
 
 def dimensions(row: dict[str, str]) -> Iterator[Dimension]:
     columns = ("topology", "npus", "link_bw_GBps_2p30", "link_latency_ns", "algorithm")
-    for shape, npus, rate, latency, algorithm in zip(
-        *(row[each].split("x") for each in columns), strict=True
-    ):
+    for shape, npus, rate, latency, algorithm in zip(*(row[each].split("x") for each in columns), strict=True):
         yield Dimension(shape, int(npus), float(rate), float(latency), algorithm)
 
 

@@ -34,10 +34,7 @@ def test_the_events_give_the_closed_form(kind: str, algorithm: str) -> None:
         for chunks in (1, 4) if algorithm == "chain" else (1,):
             size = SIZE * ranks if ranks == 16 else SIZE
             got = collective(network(algorithm, ranks), kind, size, algorithm, chunks=chunks).time_fs
-            assert got == closed_s(kind, algorithm, ranks, size, ALPHA, BETA, chunks) * FS_PER_S, (
-                ranks,
-                chunks,
-            )
+            assert got == closed_s(kind, algorithm, ranks, size, ALPHA, BETA, chunks) * FS_PER_S, (ranks, chunks)
 
 
 @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
@@ -65,9 +62,7 @@ def test_from_the_crossover_on_the_ring_is_faster() -> None:
     at = crossover_B(8, ALPHA, BETA)
     assert at == ALPHA * BETA * Fraction(44, 5)
     for size, faster in ((int(at) // 8 * 8 - 80, "recursive_doubling"), (int(at) // 8 * 8 + 80, "ring")):
-        times = {
-            name: collective(switch(8), "all_reduce", size, name).time_fs for name in ("ring", ONLY_POWERS[1])
-        }
+        times = {name: collective(switch(8), "all_reduce", size, name).time_fs for name in ("ring", ONLY_POWERS[1])}
         assert min(times, key=lambda name: times[name]) == faster
 
 
@@ -75,10 +70,7 @@ def test_the_best_number_of_chunks_is_near_the_root() -> None:
     net = ring(10, latency_fs=1000 * NS)
     best = best_chunks(net, SIZE, range(10))
     assert best in (32, 64)
-    times = {
-        q: collective(net, "broadcast", SIZE, "chain", chunks=q).time_fs
-        for q in (1, best // 8, best, best * 8)
-    }
+    times = {q: collective(net, "broadcast", SIZE, "chain", chunks=q).time_fs for q in (1, best // 8, best, best * 8)}
     assert min(times, key=lambda q: times[q]) == best
 
 

@@ -36,9 +36,7 @@ def test_a_ring_on_one_switch_is_its_closed_form(kind: str, ranks: int, steps: i
     topology, nbytes = build(load_cluster("dgx-a100")), 2**20
     rate = float(topology.wires[0].rate) * 0.5
     found = estimate(topology, software(simple=simple()), kind, nbytes, range(ranks))
-    assert found.time_s == pytest.approx(
-        1e-6 + 2e-6 + steps * 3e-6 + nbytes * passes / rate, rel=1e-12, abs=0
-    )
+    assert found.time_s == pytest.approx(1e-6 + 2e-6 + steps * 3e-6 + nbytes * passes / rate, rel=1e-12, abs=0)
     assert found.bus_Bps == pytest.approx(nbytes * passes / found.time_s, rel=1e-12, abs=0)
 
 
@@ -107,9 +105,7 @@ def test_between_nodes_two_steps_of_a_ring_cross_and_every_member_has_its_card()
 def test_flow_binds_rings_and_tree_flow_trees() -> None:
     topology, nbytes = build(load_cluster("2x-dgx-a100")), 2**30
     library = software(simple=simple(flow="1 GB/s", tree_flow="2 GB/s"))
-    ring, tree = (
-        estimate(topology, library, "all_reduce", nbytes, algorithm=name) for name in ("ring", "tree")
-    )
+    ring, tree = (estimate(topology, library, "all_reduce", nbytes, algorithm=name) for name in ("ring", "tree"))
     assert ring.time_s - ring.latency_s == pytest.approx(nbytes * 30 / 16 / 1e9, rel=1e-9)
     assert tree.time_s - tree.latency_s == pytest.approx(2 * nbytes / 16e9, rel=1e-9)
 
@@ -130,17 +126,13 @@ def test_devices_that_are_wired_to_each_other_use_all_their_links() -> None:
 
 
 def test_protocols_are_those_that_name_the_kind_up_to_their_largest() -> None:
-    library = software(
-        small=simple(largest="1 KiB"), big=simple(), sent=simple(kinds=["send_recv"], largest="4 KiB")
-    )
+    library = software(small=simple(largest="1 KiB"), big=simple(), sent=simple(kinds=["send_recv"], largest="4 KiB"))
     assert [name for name, _ in serving(library, "all_reduce", 8)] == ["small", "big"]
     assert [name for name, _ in serving(library, "all_reduce", 2048)] == ["big"]
     assert [name for name, _ in serving(library, "send_recv", 2**30)] == ["sent"]
 
 
-@pytest.mark.parametrize(
-    "name", ["dgx-a100", "2x-dgx-h100", "2x-a100-200g", "4x-a100-nvlink", "4x-a100-pairwise"]
-)
+@pytest.mark.parametrize("name", ["dgx-a100", "2x-dgx-h100", "2x-a100-200g", "4x-a100-nvlink", "4x-a100-pairwise"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_bytes_are_never_faster_by_one_way(name: str, kind: str) -> None:
     cluster = load_cluster(name)

@@ -59,9 +59,7 @@ def test_where_it_is_not_exact_events_are_played() -> None:
 
 
 def test_a_ring_in_a_bad_order_shares_wires() -> None:
-    good, bad = (
-        collective(ring(6), "all_reduce", 6 << 20, "ring", group) for group in (None, (0, 3, 1, 4, 2, 5))
-    )
+    good, bad = (collective(ring(6), "all_reduce", 6 << 20, "ring", group) for group in (None, (0, 3, 1, 4, 2, 5)))
     assert bad.time_fs > 1.9 * good.time_fs
 
 
@@ -69,14 +67,8 @@ def test_auto_is_the_fastest() -> None:
     net = nodes(2, 4)
     for size in (64, 1 << 16, 1 << 26):
         found = ranked(net, "all_reduce", size)
-        assert {each.algorithm for each in found} == {
-            each.name for each in able("all_reduce", Members(8, net.groups))
-        }
-        assert (
-            collective(net, "all_reduce", size).time_fs
-            == found[0].time_fs
-            == min(each.time_fs for each in found)
-        )
+        assert {each.algorithm for each in found} == {each.name for each in able("all_reduce", Members(8, net.groups))}
+        assert collective(net, "all_reduce", size).time_fs == found[0].time_fs == min(each.time_fs for each in found)
 
 
 def test_over_slow_links_between_nodes_hierarchical_wins() -> None:
@@ -136,11 +128,7 @@ def test_too_many_messages_are_refused_before_they_are_made(monkeypatch: pytest.
     with pytest.raises(UsageError, match="all_reduce by direct among 12 devices takes 276 messages"):
         collective(full(12), "all_reduce", 1000, "direct")
     assert collective(full(12), "all_reduce", 1200, "ring").played == "ring"
-    assert {each.algorithm for each in ranked(ring(24), "all_reduce", 2400, most=60)} == {
-        "ring",
-        "server",
-        "chain",
-    }
+    assert {each.algorithm for each in ranked(ring(24), "all_reduce", 2400, most=60)} == {"ring", "server", "chain"}
 
 
 def test_the_graph_that_is_played_can_be_had() -> None:
@@ -194,9 +182,7 @@ def test_partners_of_an_exchange_are_permutations_that_cross_nodes_together() ->
     groups = (0, 1, 0, 1, 2, 2)
     table = partners(Members(6, groups))
     node = np.array(groups)
-    assert (np.sort(table, axis=1) == np.arange(6)).all() and (
-        np.sort(table, axis=0) == np.arange(6)[:, None]
-    ).all()
+    assert (np.sort(table, axis=1) == np.arange(6)).all() and (np.sort(table, axis=0) == np.arange(6)[:, None]).all()
     crosses = node[table] != node
     assert (crosses.all(axis=1) | ~crosses.any(axis=1)).all() and (table[0] == np.arange(6)).all()
     uneven = partners(Members(3, (0, 0, 1)))
@@ -236,9 +222,7 @@ def test_bad_requests() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="a group of no device"):
         collective(net, "all_reduce", 1, "ring", ())
-    with pytest.raises(
-        UsageError, match="all_reduce by hierarchical among 4 devices; expected several nodes"
-    ):
+    with pytest.raises(UsageError, match="all_reduce by hierarchical among 4 devices; expected several nodes"):
         collective(net, "all_reduce", 1, "hierarchical")
     with pytest.raises(UsageError, match="did you mean 'library'"):
         answer(net, NONE, "all_reduce", 1, "libary")

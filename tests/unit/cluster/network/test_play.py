@@ -125,10 +125,7 @@ def test_what_takes_too_long_is_refused() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba (extra fast) is not installed")
 @pytest.mark.parametrize("forwarding", ["cut-through", "store-and-forward"])
 def test_the_compiled_loop_gives_the_same(forwarding: str) -> None:
-    for net, name in (
-        (ring(6, forwarding=forwarding), "direct"),
-        (nodes(2, 4, forwarding=forwarding), "tree"),
-    ):
+    for net, name in ((ring(6, forwarding=forwarding), "direct"), (nodes(2, 4, forwarding=forwarding), "tree")):
         graph = COLLECTIVES[name].build("all_reduce", net.ranks, 100_003, 3, net.groups)
         plain, compiled = (play(net, graph, kind=kind) for kind in ("python", "numba"))
         for column in ("start_fs", "end_fs", "busy_fs", "wire_B", "finish_fs"):

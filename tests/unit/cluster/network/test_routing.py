@@ -39,9 +39,7 @@ def test_the_rule_on_random_graphs(seed: int) -> None:
     rates = [draw.choice([1, 2, 2, 3]) for _ in ends] if seed % 3 else []
     routes = Routes(vertices, ends, rates)
     pairs = [(a, b) for a in range(vertices) for b in range(vertices)]
-    assert [routes.path(*pair) for pair in pairs] == [
-        by_table(vertices, ends, rates, *pair) for pair in pairs
-    ]
+    assert [routes.path(*pair) for pair in pairs] == [by_table(vertices, ends, rates, *pair) for pair in pairs]
 
 
 def leaves(count: int, each: int) -> tuple[int, Ends]:

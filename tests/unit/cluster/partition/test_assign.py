@@ -33,16 +33,12 @@ def test_a_profile_on_a_cluster(tmp_path: Path) -> None:
 
 
 def test_a_model_is_cut_where_a_pipeline_may_be() -> None:
-    result = CliRunner().invoke(
-        main, ["plan", "digits-mlp", "--on", "4x-edu", "--batch", "8", "--pipedream", "--json"]
-    )
+    result = CliRunner().invoke(main, ["plan", "digits-mlp", "--on", "4x-edu", "--batch", "8", "--pipedream", "--json"])
     assert result.exit_code == 0, result.output
     facts = json.loads(result.output)
     stages = facts["stages"]
     assert stages[0]["first_layer"] == 0 and sum(stage["replicas"] for stage in stages) <= 4
-    assert [stage["first_layer"] for stage in stages[1:]] == [
-        stage["last_layer"] + 1 for stage in stages[:-1]
-    ]
+    assert [stage["first_layer"] for stage in stages[1:]] == [stage["last_layer"] + 1 for stage in stages[:-1]]
     assert facts["one_device_s"] / facts["minibatch_s"] == pytest.approx(facts["speedup"])
 
 

@@ -23,8 +23,7 @@ def blocks(count: int, stages: int) -> Iterator[list[tuple[int, int]]]:
 
 def layers(rng: np.random.Generator, count: int) -> list[ProfiledLayer]:
     return [
-        ProfiledLayer(f"layer{i}", *(float(one) for one in rng.integers(1, 40, 3) * (1, 10, 10)))
-        for i in range(count)
+        ProfiledLayer(f"layer{i}", *(float(one) for one in rng.integers(1, 40, 3) * (1, 10, 10))) for i in range(count)
     ]
 
 
@@ -55,9 +54,7 @@ def test_balanced_blocks_by_example() -> None:
     ]
 
 
-def slowest(
-    chosen: list[ProfiledLayer], cut: list[tuple[int, int]], replicas: tuple[int, ...], rate: float
-) -> float:
+def slowest(chosen: list[ProfiledLayer], cut: list[tuple[int, int]], replicas: tuple[int, ...], rate: float) -> float:
     """The objective of PipeDream, written out."""
     times = []
     for (start, end), m in zip(cut, replicas, strict=True):
@@ -118,11 +115,7 @@ def test_bad_clusters_are_refused_all_at_once() -> None:
     states = chain_states([ProfiledLayer("one", 1.0, 1.0, 1.0)])
     with pytest.raises(UsageError) as caught:
         optimise(states, [0, 2], [0.0])
-    assert [problem.where for problem in caught.value.problems] == [
-        "bandwidths_Bps",
-        "machines",
-        "bandwidths_Bps",
-    ]
+    assert [problem.where for problem in caught.value.problems] == ["bandwidths_Bps", "machines", "bandwidths_Bps"]
 
 
 def test_prefixes_of_a_graph_with_two_branches() -> None:

@@ -86,9 +86,9 @@ def test_speedups_and_partitions_are_those_of_pipedream(model: str) -> None:
         levels = solve_levels(states(model), machines, rates, rules(run))
         found = read_off(levels)
         assert found.speedup == pytest.approx(run["speedup_vs_single"], rel=1e-12, abs=0), run
-        assert found.single_s / found.data_parallel_s == pytest.approx(
-            run["dp_speedup_vs_single"], rel=1e-12, abs=0
-        ), run
+        assert found.single_s / found.data_parallel_s == pytest.approx(run["dp_speedup_vs_single"], rel=1e-12, abs=0), (
+            run
+        )
         assert found.speedup_over_data_parallel == pytest.approx(run["speedup_vs_dp"], rel=1e-12, abs=0), run
         spans = [(0, len(states(model)))]
         for given in run["levels"]:
@@ -102,8 +102,7 @@ def test_speedups_and_partitions_are_those_of_pipedream(model: str) -> None:
             assert not stages
             spans = below
         equal += [cuts(level.stages) for level in found.levels] == [
-            [(one["start"], one["end"], one["replicas"]) for one in level["stages"]]
-            for level in run["levels"]
+            [(one["start"], one["end"], one["replicas"]) for one in level["stages"]] for level in run["levels"]
         ]
     assert equal == EQUAL[model]
 

@@ -56,9 +56,7 @@ def test_precisions_with_a_loss_scale_and_unknown_ones() -> None:
             check(parse_plan("dp=2"), graph, 64, 2, precision=precision)
 
 
-@pytest.mark.parametrize(
-    "text", ["dp=2,pp=2", "tp=4", "dp=2,tp=2,sp", "pp=2,dp=2,microbatches=8,schedule=zb-h1"]
-)
+@pytest.mark.parametrize("text", ["dp=2,pp=2", "tp=4", "dp=2,tp=2,sp", "pp=2,dp=2,microbatches=8,schedule=zb-h1"])
 def test_what_is_possible_passes(text: str) -> None:
     check(parse_plan(text), load_model("digits-cnn"), 64, 4, sizes_of("digits-cnn"))
 
@@ -74,9 +72,7 @@ def test_samples_that_see_each_other_cannot_be_replicated() -> None:
     check(parse_plan("pp=2"), graph, 4)
 
 
-@pytest.mark.parametrize(
-    "name", [*MODELS, "mobilenet?resolution=32", "alexnet", "resnet18", "vit-b16?layers=1"]
-)
+@pytest.mark.parametrize("name", [*MODELS, "mobilenet?resolution=32", "alexnet", "resnet18", "vit-b16?layers=1"])
 def test_samples_of_networks_are_apart(name: str) -> None:
     check(parse_plan("dp=2"), load_model(MODELS.get(name, name)), 4)
 

@@ -43,16 +43,11 @@ def feeds_of(graph: Graph) -> dict[str, Array]:
 def test_two_ranks_compute_what_one_does(name: str, sp: bool) -> None:
     graph = load_model(name, batch=2, weights="random:1")
     sharded, feeds = shard(graph, 2, sp), feeds_of(graph)
-    given = {
-        **feeds,
-        **{item.name: item.value() for item in graph.constants() if item.name in sharded.split},
-    }
+    given = {**feeds, **{item.name: item.value() for item in graph.constants() if item.name in sharded.split}}
     parts = [{key: sharded.part(key, value, rank) for key, value in given.items()} for rank in range(2)]
     want, got = run(graph, feeds), Lockstep(sharded.graph).run(parts)
     for output, value in want.items():
-        np.testing.assert_allclose(
-            sharded.whole(output, [rank[output] for rank in got]), value, rtol=1e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(sharded.whole(output, [rank[output] for rank in got]), value, rtol=1e-4, atol=1e-5)
 
 
 def kinds(name: str, tp: int, sp: bool) -> Counter[str]:
@@ -63,10 +58,7 @@ def test_two_sums_a_layer_forward() -> None:
     """Shoeybi et al., section 3: one all-reduce behind attention, one behind the feed-forward part."""
     for layers in (1, 3):
         found = kinds(f"llama?{SMALL},seq=4,layers={layers}", 2, False)
-        assert found == {
-            "all_reduce": 2 * layers + 1,
-            "all_gather": 1,
-        }  # + embedding, + logits for every rank
+        assert found == {"all_reduce": 2 * layers + 1, "all_gather": 1}  # + embedding, + logits for every rank
 
 
 def test_sequence_parallel_sends_the_same_in_two_halves() -> None:

@@ -60,9 +60,7 @@ def test_recomputation_keeps_less(gpt: Objective) -> None:
     kept = {mode: cut(gpt, recompute=mode)[1] for mode in RECOMPUTE}
     assert kept["none"].stash_B > kept["selective"].stash_B > kept["full"].stash_B == 2 * 4 * 16 * 4
     assert kept["full"].stash == ("l0.sum2",)  # what it received
-    scores = [
-        name for name in kept["none"].stash if "softmax" in name or "scores" in name or "masked" in name
-    ]
+    scores = [name for name in kept["none"].stash if "softmax" in name or "scores" in name or "masked" in name]
     assert scores and not set(scores) & set(kept["selective"].stash)
     assert len(kept["none"].again) < len(kept["selective"].again) < len(kept["full"].again)
 

@@ -13,12 +13,7 @@ from accelsim.cluster.schedules.registry import SCHEDULES
 from tests.helpers.schedule_forms import CLOSED, Times
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "training" / "pipeline_schedule_golden.csv"
-NAMES = {
-    "gpipe": "gpipe",
-    "1f1b_flush": "1f1b",
-    "interleaved_1f1b_megatron": "interleaved",
-    "zb_h1": "zb-h1",
-}
+NAMES = {"gpipe": "gpipe", "1f1b_flush": "1f1b", "interleaved_1f1b_megatron": "interleaved", "zb_h1": "zb-h1"}
 ROWS = list(csv.DictReader(GOLDEN.read_text().splitlines()))
 
 

@@ -128,13 +128,8 @@ def test_versions_by_stage_and_minibatch() -> None:
     used = weight_versions(SCHEDULES["pipedream"], 3, 6)
     assert used.forward.tolist() == [[0, 0, 0, 1, 2, 3], [0, 0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
     assert (used.forward == used.backward).all()
-    assert (
-        weight_versions(SCHEDULES["pipedream-vertical"], 3, 6).backward.tolist() == [[0, 0, 0, 1, 2, 3]] * 3
-    )
-    assert (
-        weight_versions(SCHEDULES["pipedream-2bw"], 2, 8, 2).forward.tolist()
-        == [[0, 0, 0, 0, 1, 1, 2, 2]] * 2
-    )
+    assert weight_versions(SCHEDULES["pipedream-vertical"], 3, 6).backward.tolist() == [[0, 0, 0, 1, 2, 3]] * 3
+    assert weight_versions(SCHEDULES["pipedream-2bw"], 2, 8, 2).forward.tolist() == [[0, 0, 0, 0, 1, 1, 2, 2]] * 2
     assert weight_versions(SCHEDULES["gpipe"], 2, 4, 2).forward.tolist() == [[0, 0, 1, 1]] * 2
     naive = weight_versions(SCHEDULES["pipedream-nostash"], 2, 4)
     assert naive.forward.tolist() == [[0, 0, 1, 2], [0, 1, 2, 3]]
@@ -193,9 +188,7 @@ def test_what_cannot_be_played_is_refused() -> None:
         "backward_fs: -1; expected an int or a Fraction from 0: simulated time holds no floats",
         "weight_fs: 0.5; expected an int or a Fraction from 0: simulated time holds no floats",
     ]
-    assert refused(orders, [[[[1]]], 1], 1) == [
-        "forward_fs[0][0]: 1 entries; expected 2, one per microbatch",
-    ]
+    assert refused(orders, [[[[1]]], 1], 1) == ["forward_fs[0][0]: 1 entries; expected 2, one per microbatch"]
     assert refused(orders, 1, 1, 0, [[1], 1]) == [
         "transfer_fs[0]: too many levels of tables; expected at most by stage, chunk, microbatch"
     ]
@@ -205,9 +198,7 @@ def test_what_cannot_be_played_is_refused() -> None:
 
 def test_orders_that_cannot_be_played_are_refused() -> None:
     forward, backward = Op("F", 0), Op("B", 0)
-    early = (
-        "F, B (and W, where there are any) of each microbatch and chunk of this device once, in this order"
-    )
+    early = "F, B (and W, where there are any) of each microbatch and chunk of this device once, in this order"
     assert refused([[forward, backward], [backward, forward]], 1, 1) == [
         f"device 1: B1 stands too early, or twice; expected {early}"
     ]

@@ -82,9 +82,7 @@ def test_a_chip_and_its_cluster_of_one_take_the_same_joules() -> None:
 def test_parts_are_the_whole(plan: str) -> None:
     found = small(plan)
     assert found.total_s == pytest.approx(found.time_to_first_token_s + found.decode_s)
-    assert found.total_J == pytest.approx(
-        sum(found.prefill_J.values()) + sum(found.decode_J.values()), rel=1e-9, abs=0
-    )
+    assert found.total_J == pytest.approx(sum(found.prefill_J.values()) + sum(found.decode_J.values()), rel=1e-9, abs=0)
     for call in (found.prefill, *found.decode.found):
         assert call.through_s == pytest.approx(
             sum(call.total(key) for key in ("compute_s", "collectives_s", "transfer_s"))
@@ -98,9 +96,7 @@ def test_collectives_of_a_layer_are_two_of_its_group() -> None:
     found, plain = small("tp=4"), small("dp=4")
     nbytes = 4 * 64 * 1024 * 2
     each = estimate(found.fleet.topology, found.fleet.software, "all_reduce", nbytes, range(4)).time_s
-    gathered = estimate(
-        found.fleet.topology, found.fleet.software, "all_gather", 4 * 1024 * 2, range(4)
-    ).time_s
+    gathered = estimate(found.fleet.topology, found.fleet.software, "all_gather", 4 * 1024 * 2, range(4)).time_s
     assert found.prefill.total("collectives_s") == pytest.approx((1 + 2 * 4) * each + gathered, rel=1e-6)
     assert plain.prefill.total("collectives_s") == 0 and plain.prefill.total("transfer_s") == 0
 
@@ -145,9 +141,7 @@ def test_more_devices_per_layer_compute_less_and_a_straggler_is_waited_for() -> 
 def test_long_generations_lie_on_lines() -> None:
     loaded = load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=4"])
     found = serve(model(), fleet_of(loaded), parse_plan("tp=4"), Asked(4, 192, 200))
-    assert (
-        len(found.decode.found) < 20 and found.decode.error <= 0.02
-    )  # blocks take 128 keys at a time: stairs
+    assert len(found.decode.found) < 20 and found.decode.error <= 0.02  # blocks take 128 keys at a time: stairs
     assert len(found.decode.along(lambda call: call.period_s)) == 199
     assert "decode steps were simulated" in sentences(found)[-1]
 
@@ -190,9 +184,7 @@ def test_what_does_not_fit_is_refused_with_its_terms() -> None:
 
 def test_gpt_has_learnt_positions_and_no_rotation() -> None:
     call = Call(model("gpt?layers=2"), 1, 8, 0, 2)
-    ops = [
-        node.op for piece in (embedding, attention, feed_forward, head) for node in piece(call).graph.nodes
-    ]
+    ops = [node.op for piece in (embedding, attention, feed_forward, head) for node in piece(call).graph.nodes]
     assert "Gelu" in ops and "LayerNormalization" in ops and "Concat" not in ops
     fleet = fleet_of(load_cluster("dgx-a100", ["nodes.node.devices.gpu.count=2"]))
     with pytest.raises(UsageError, match="2,049 tokens"):
@@ -202,20 +194,7 @@ def test_gpt_has_learnt_positions_and_no_rotation() -> None:
 
 def test_what_is_told_follows_from_the_figures(tmp_path: Path) -> None:
     text, count = f"{SMALL},prompt=64,new=3", "nodes.node.devices.gpu.count=4"
-    command = [
-        "run",
-        text,
-        "--on",
-        "dgx-a100",
-        "--set",
-        count,
-        "--plan",
-        "tp=4",
-        "--batch",
-        "4",
-        "--values",
-        "off",
-    ]
+    command = ["run", text, "--on", "dgx-a100", "--set", count, "--plan", "tp=4", "--batch", "4", "--values", "off"]
     outputs = ["--out", str(tmp_path / "report"), "--csv", str(tmp_path / "calls.csv")]
     with unpainted():
         shown = CliRunner().invoke(main, [*command, *outputs]).stdout
@@ -246,9 +225,7 @@ def test_two_runs_are_one(figure: Callable[..., float]) -> None:
     assert call_records(again) == call_records(small("tp=4"))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "8.19 kB")]
-)
+@pytest.mark.parametrize(("dtype", "size"), [("fp32", "16.4 kB"), ("bf16", "8.19 kB"), ("fp8_e4m3fn", "8.19 kB")])
 def test_the_all_reduce_that_is_told_has_the_size_of_the_format(dtype: str, size: str) -> None:
     changes = ("nodes.node.devices.gpu.count=4",)
     found, _ = served(f"{SMALL},prompt=64,new=2", "dgx-h100", changes, "tp=4", 4, Setting(dtype))
@@ -257,8 +234,7 @@ def test_the_all_reduce_that_is_told_has_the_size_of_the_format(dtype: str, size
 
 
 @pytest.mark.parametrize(
-    ("library", "fusion", "title"),
-    [("", "", "vLLM"), ("nccl", "", "NCCL"), ("", "compiled", "NCCL")],
+    ("library", "fusion", "title"), [("", "", "vLLM"), ("nccl", "", "NCCL"), ("", "compiled", "NCCL")]
 )
 def test_the_all_reduce_is_that_of_the_stack_whose_kernels_run(library: str, fusion: str, title: str) -> None:
     changes = ("nodes.node.devices.gpu.count=4",)

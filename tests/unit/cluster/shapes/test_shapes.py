@@ -129,9 +129,7 @@ def test_groups_of_a_torus_alone_are_its_rows_else_nodes(made: Make) -> None:
 
 def test_listed_wires_may_have_links_and_switches_of_their_own(made: Make) -> None:
     slow = LINK.replace("1 GB/s", "1 MB/s")
-    topology = made(
-        2, f"shape: list, switches: [s], wires: [{{ends: [d0, s]}}, {{ends: [s, d1], link: {slow}}}]"
-    )
+    topology = made(2, f"shape: list, switches: [s], wires: [{{ends: [d0, s]}}, {{ends: [s, d1], link: {slow}}}]")
     assert joined(topology) == {("d0", "f.s"), ("f.s", "d0"), ("f.s", "d1"), ("d1", "f.s")}
     assert [wire.rate for wire in topology.wires] == [RATE, RATE, 10**6, 10**6]
 
@@ -146,7 +144,5 @@ def test_parts_of_a_bundle(made: Make) -> None:
     ("count", "dimensions", "expected"),
     [(16, 2, [4, 4]), (16, 3, [2, 2, 4]), (64, 3, [4, 4, 4]), (12, 2, [3, 4]), (7, 2, [1, 7]), (4096, 3, [16, 16, 16]), (1, 3, [1, 1, 1]), (8, 1, [8])],
 )  # fmt: skip
-def test_a_number_before_the_name_of_a_torus_makes_a_grid(
-    count: int, dimensions: int, expected: list[int]
-) -> None:
+def test_a_number_before_the_name_of_a_torus_makes_a_grid(count: int, dimensions: int, expected: list[int]) -> None:
     assert balanced(count, dimensions) == expected

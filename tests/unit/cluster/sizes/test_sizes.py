@@ -134,13 +134,7 @@ def test_bad_sizes_are_refused_all_at_once() -> None:
     [
         (175e9, 300e9, 1024, 140e12, 34),  # Megatron-LM, SC 2021, section 5.1: GPT-3, "34 days"
         (1008e9, 450e9, 3072, 163e12, 84),  # the same: a trillion parameters, "84 days"
-        (
-            175e9,
-            300e9,
-            1920,
-            101e12,
-            25,
-        ),  # AWS: GPT-3 on 240 p4d, "about 25 days": a third of the peak of an A100
+        (175e9, 300e9, 1920, 101e12, 25),  # AWS: GPT-3 on 240 p4d, "about 25 days": a third of the peak of an A100
     ],
 )
 def test_days_of_a_training_are_those_that_were_published(

@@ -93,9 +93,7 @@ def copying_fs(found: OneMachine) -> int:
 
 
 @pytest.mark.parametrize(("text", "batch"), [IDLE[1], IDLE[5]])
-def test_copies_of_messages_add_what_they_take_and_wait_for_at_the_ports_at_most(
-    text: str, batch: int
-) -> None:
+def test_copies_of_messages_add_what_they_take_and_wait_for_at_the_ports_at_most(text: str, batch: int) -> None:
     bare, whole = machine(text, batch), machine(text, batch, copies=True)
     assert 0 < whole.time_fs - bare.time_fs <= copying_fs(whole)
     assert whole.messages == bare.messages and whole.commands == bare.commands + 2 * bare.messages
@@ -109,17 +107,13 @@ def test_messages_that_meet_on_a_wire_share_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["mlp?inputs=12,hidden=8,classes=4", "gpt?layers=2,hidden=8,heads=2,kv_heads=2,ffn=8,vocab=16,seq=4"],
+    "name", ["mlp?inputs=12,hidden=8,classes=4", "gpt?layers=2,hidden=8,heads=2,kv_heads=2,ffn=8,vocab=16,seq=4"]
 )
 def test_what_one_fleet_costs_is_not_taken_for_that_of_another_in_its_place_in_memory(name: str) -> None:
     """Fleets of a fast and of a slow chip take turns; each is gone when the next is made."""
     work, plan = work_of(name), parse_plan("microbatches=1")
     slow = CLOCKED.model_copy(update={"clock": CLOCKED.clock / 2})
-    found = [
-        [work.piece(0, plan, 1, Costs(chip)).costs.forward.time_fs for chip in (CLOCKED, slow)]
-        for _ in range(4)
-    ]
+    found = [[work.piece(0, plan, 1, Costs(chip)).costs.forward.time_fs for chip in (CLOCKED, slow)] for _ in range(4)]
     assert found == [found[0]] * 4 and found[0][0] < found[0][1]
 
 

@@ -67,18 +67,14 @@ def test_collectives_beside_products_take_less_and_move_the_same() -> None:
     assert beside.by_link_B == apart.by_link_B
     assert beside.energy_J["links"] == pytest.approx(apart.energy_J["links"])
     whole = replace(plan, sp=False)
-    assert (
-        stepped(whole, Setting("bf16", overlap_tensor=True)).time_fs
-        == stepped(whole, Setting("bf16")).time_fs
-    )
+    assert stepped(whole, Setting("bf16", overlap_tensor=True)).time_fs == stepped(whole, Setting("bf16")).time_fs
 
 
 def test_what_overlaps_with_products_leaves_less_room_for_gathers() -> None:
     """Weights of ZeRO come over the same wires as what the group of a stage sends beside its products."""
     plan, options = Plan(dp=2, tp=2, microbatches=2, sp=True, zero=3), replace(FREE, overlap=True)
     apart, beside = (
-        train_step(WORK, with_setting(4, Setting("bf16", overlap_tensor=on)), plan, 4, options)
-        for on in (False, True)
+        train_step(WORK, with_setting(4, Setting("bf16", overlap_tensor=on)), plan, 4, options) for on in (False, True)
     )
     assert beside.parts_fs["data"] >= apart.parts_fs["data"] and beside.time_fs <= apart.time_fs
 
@@ -121,9 +117,7 @@ def test_first_generation_of_attention_keeps_as_little_and_takes_longer() -> Non
         one, other = getattr(slow, name), getattr(quick, name)
         assert one.time_fs == pytest.approx(times * other.time_fs) and one.macs == other.macs
         assert one.parts[0].seconds == pytest.approx(times * other.parts[0].seconds)
-    volta = Costs(
-        ready(Asked("gpt2", "dgx1-v100")).fleet.chips[0], Setting("fp16", attention="memory-efficient")
-    )
+    volta = Costs(ready(Asked("gpt2", "dgx1-v100")).fleet.chips[0], Setting("fp16", attention="memory-efficient"))
     assert volta.flash
 
 

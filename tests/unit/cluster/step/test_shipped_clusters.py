@@ -98,9 +98,7 @@ def test_one_machine_refuses_tiles_without_another_memory() -> None:
 
 @pytest.mark.parametrize("chip", ["a100-80-sxm", "tpu-v1", "ipu-gc200"])
 def test_a_piece_draws_all_that_a_run_draws_but_static_power(chip: str) -> None:
-    run = simulate(
-        compile(load_model("mlp?hidden=256,layers=2"), load_chip(chip), Options(values="off")), None, "off"
-    )
+    run = simulate(compile(load_model("mlp?hidden=256,layers=2"), load_chip(chip), Options(values="off")), None, "off")
     rows = energy_table(run)
     static = sum(row.energy_J for row in rows if row.component == STATIC)
     assert cost_of(run).energy_J == pytest.approx(total_J(rows) - static, rel=1e-9, abs=0)

@@ -126,18 +126,14 @@ def test_what_does_not_fit_names_terms_and_devices() -> None:
     big = transformer_of("gpt3?layers=8")
     assert big is not None
     with pytest.raises(OutOfMemory) as told:
-        train_step(
-            DecoderWork(replace(big, layers=48, seq=16)), fleet(2), Plan(pp=2, microbatches=2), 2, Options()
-        )
+        train_step(DecoderWork(replace(big, layers=48, seq=16)), fleet(2), Plan(pp=2, microbatches=2), 2, Options())
     text = str(told.value)
     assert "of optimiser" in text and "of 80 GiB, and 1 more stage; expected" in text and "\n" not in text
 
 
 def test_what_a_plan_leaves_open_is_computed_again_until_it_fits() -> None:
     """On 8 A100 twelve blocks of GPT-3 fit if attention is computed again, and not on one each."""
-    many = Asked(
-        "gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=16, dtype="fp16", attention="plain"
-    )
+    many = Asked("gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=16, dtype="fp16", attention="plain")
     made, found = ready(many).fitted()
     kept = found.refused
     assert made.plan.recompute == found.plan.recompute != "none" and kept is not None
@@ -166,9 +162,7 @@ def test_changes_are_simulated_before_they_are_told() -> None:
     helps = what_ifs(made, result)
     assert [each.saved for each in helps] == sorted((each.saved for each in helps), reverse=True)
     assert any(each.change.startswith("links") for each in helps)
-    assert any(
-        each.change.endswith("interleaved with chunks=2") and "chunks=2" in each.option for each in helps
-    )
+    assert any(each.change.endswith("interleaved with chunks=2") and "chunks=2" in each.option for each in helps)
     assert made.step().as_dict() == result.as_dict()
 
 
@@ -231,9 +225,7 @@ def test_zero_sends_the_gradients_of_every_microbatch() -> None:
 
 
 def test_collectives_of_zero_make_the_passes_that_hide_them_longer() -> None:
-    assert (
-        beside(10, 0, FSDP) == 10 and beside(10, 4, FSDP) == 6 + round(4 * FSDP) and beside(0, 4, FSDP) == 0
-    )
+    assert beside(10, 0, FSDP) == 10 and beside(10, 4, FSDP) == 6 + round(4 * FSDP) and beside(0, 4, FSDP) == 0
     hidden = Options(ignore_capacity=True)
     plan = Plan(dp=2, microbatches=2, zero=3)
     quick, slow = (train_step(WORK, fleet(2), plan, 4, options) for options in (hidden, FREE))
@@ -254,10 +246,7 @@ def test_collectives_take_multiprocessors_whatever_the_stage_of_zero() -> None:
     )
     assert second.time_fs == pytest.approx(first.time_fs, rel=0.02)
     plain = train_step(DecoderWork(large), replace(quick, software=fleet(2).software), first.plan, 2)
-    assert (
-        first.parts_fs["data"] > plain.parts_fs["data"]
-        and first.parts_fs["compute"] == plain.parts_fs["compute"]
-    )
+    assert first.parts_fs["data"] > plain.parts_fs["data"] and first.parts_fs["compute"] == plain.parts_fs["compute"]
 
 
 def test_a_host_is_exposed_however_long_kernels_take() -> None:
@@ -269,8 +258,7 @@ def test_new_weights_may_come_while_the_next_step_begins() -> None:
     plan, large = Plan(dp=2, microbatches=2, zero=1), transformer_of("llama2-7b?layers=2,seq=128")
     assert large is not None
     plain, ahead = (
-        train_step(DecoderWork(large), fleet(2), plan, 4, replace(FREE, overlap_gather=on))
-        for on in (False, True)
+        train_step(DecoderWork(large), fleet(2), plan, 4, replace(FREE, overlap_gather=on)) for on in (False, True)
     )
     assert ahead.time_fs < plain.time_fs and ahead.by_link_B == plain.by_link_B
     with pytest.raises(UsageError, match="zero=1 or 2"):
@@ -307,10 +295,7 @@ def test_plans_are_sought_with_chunks_that_leave_layers_over() -> None:
     assert model is not None
     found = list(legal_plans(DecoderWork(model), 4, 256, 1, flash=True))
     assert {plan.chunks for plan in found if plan.pp == 2} == {1, 2, 3}
-    assert {plan.zero for plan in found} == {0, 1, 2, 3} and {plan.recompute for plan in found} == {
-        "none",
-        "full",
-    }
+    assert {plan.zero for plan in found} == {0, 1, 2, 3} and {plan.recompute for plan in found} == {"none", "full"}
     assert {256 // plan.dp // plan.microbatches for plan in found} == {1, 2, 4, 8, 16, 32, 64}
 
 

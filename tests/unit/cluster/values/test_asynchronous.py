@@ -80,9 +80,8 @@ def test_two_buffers_are_one_update_late(stages: int) -> None:
 def test_without_stashing_a_backward_has_other_weights() -> None:
     with pytest.raises(VersionError) as caught:
         pipelined(3, "pipedream-nostash")
-    assert (
-        "stage 1: the backward of minibatch 1 uses weights of version 1, its forward used version 0"
-        in str(caught.value)
+    assert "stage 1: the backward of minibatch 1 uses weights of version 1, its forward used version 0" in str(
+        caught.value
     )
 
 

@@ -34,9 +34,7 @@ def test_the_digits_are_learnt_to_the_same_accuracy(plan: str) -> None:
 
 def test_what_sees_other_weights_learns_too() -> None:
     pytest.importorskip("sklearn")
-    result = train_on_cluster(
-        "digits-mlp?hidden=32", on="4x-edu", plan="dp=2,pp=2", steps=80, compare=[*COMPARED]
-    )
+    result = train_on_cluster("digits-mlp?hidden=32", on="4x-edu", plan="dp=2,pp=2", steps=80, compare=[*COMPARED])
     assert set(result.curves) == {"dp=2,pp=2", "one device", *COMPARED}
     plans = {name: str(curve.plan) for name, curve in result.others.items()}
     assert plans == {
@@ -55,9 +53,7 @@ def test_the_cluster_is_that_of_its_spec() -> None:
 
 @pytest.fixture(scope="module")
 def work() -> GraphWork:
-    return GraphWork(
-        "digits-cnn", lambda batch: load_model("digits-cnn?channels=4", batch=batch), {"channels": 4}
-    )
+    return GraphWork("digits-cnn", lambda batch: load_model("digits-cnn?channels=4", batch=batch), {"channels": 4})
 
 
 def test_a_step_of_any_network_is_made_of_its_graphs(work: GraphWork, fleet: Fleet) -> None:
@@ -71,8 +67,7 @@ def test_a_step_of_any_network_is_made_of_its_graphs(work: GraphWork, fleet: Fle
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["dp=2,pp=2,microbatches=2", "tp=2,dp=2", "pp=2,tp=2,recompute=full", "dp=4,zero=3", "dp=4,period=3"],
+    "text", ["dp=2,pp=2,microbatches=2", "tp=2,dp=2", "pp=2,tp=2,recompute=full", "dp=4,zero=3", "dp=4,period=3"]
 )
 def test_a_step_under_a_plan_keeps_its_laws(work: GraphWork, fleet: Fleet, text: str) -> None:
     plan = parse_plan(text)

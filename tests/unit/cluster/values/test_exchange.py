@@ -59,11 +59,7 @@ def test_a_table_in_parts() -> None:
 
 
 def test_bytes_of_collectives_are_those_of_the_whole() -> None:
-    for op, shape, nbytes in (
-        ("AllReduce", (4, 6), 96),
-        ("AllGather", (4, 6), 192),
-        ("ReduceScatter", (4, 6), 96),
-    ):
+    for op, shape, nbytes in (("AllReduce", (4, 6), 96), ("AllGather", (4, 6), 192), ("ReduceScatter", (4, 6), 96)):
         graph = graph_of(op, [shape], 2, axis=1, reduce="sum")
         assert [(item.kind, item.nbytes) for item in collectives(graph, 2)] == [(SPMD[op].kind, nbytes)]
     assert collectives(graph_of("Part", [(4, 6)], 2, axis=1), 2) == []

@@ -49,15 +49,10 @@ def test_a_pipeline_gives_the_bits_of_one_device(name: str, text: str, rule: str
     assert all(np.array_equal(want[key], got[key]) for key in want)
 
 
-@pytest.mark.parametrize(
-    "text", ["pp=2,microbatches=4", "pp=2,microbatches=2,schedule=zb-h1,recompute=selective"]
-)
+@pytest.mark.parametrize("text", ["pp=2,microbatches=4", "pp=2,microbatches=2,schedule=zb-h1,recompute=selective"])
 def test_a_language_model_without_tied_weights_too(text: str) -> None:
     plan = parse_plan(text)
-    want, got = (
-        accumulated("llama", plan.microbatches, "adam", "fp64"),
-        trained("llama", plan, "adam").weights(),
-    )
+    want, got = (accumulated("llama", plan.microbatches, "adam", "fp64"), trained("llama", plan, "adam").weights())
     assert all(np.array_equal(want[key], got[key]) for key in want)
 
 
@@ -103,10 +98,7 @@ def test_what_adam_makes_of_a_gradient_that_is_zero() -> None:
 def test_the_formats_of_mixed_training() -> None:
     """Microbatches of one device and of a pipeline have the same bits in bf16 too."""
     plan = Plan(pp=2, microbatches=2)
-    got, want = (
-        trained("mlp", plan, "sgd", "mixed-bf16").weights(),
-        accumulated("mlp", 2, "sgd", "mixed-bf16"),
-    )
+    got, want = (trained("mlp", plan, "sgd", "mixed-bf16").weights(), accumulated("mlp", 2, "sgd", "mixed-bf16"))
     assert all(np.array_equal(want[key], got[key]) for key in want)
     assert 1e-4 < difference(got, accumulated("mlp", 2, "sgd", "fp32")) < 0.1
 

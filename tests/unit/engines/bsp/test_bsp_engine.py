@@ -137,9 +137,7 @@ def test_a_vector_that_all_rows_share_is_exchanged_although_it_lies_on_the_tiles
     sent_B = {}
     for shape in ((16, 64), (64,)):
         b = Builder("sum")
-        first, second = (
-            b.op("Relu", [b.input(f"x{at}", each)], f"r{at}") for at, each in enumerate(((16, 64), shape))
-        )
+        first, second = (b.op("Relu", [b.input(f"x{at}", each)], f"r{at}") for at, each in enumerate(((16, 64), shape)))
         run = accelsim.run(b.finish(b.op("Add", [first, second], "y")), on="ipu-gc200", values="off")
         sent_B[shape] = work(run)[-1]["exchange"]
     assert sent_B[16, 64] == 0 < sent_B[64,]

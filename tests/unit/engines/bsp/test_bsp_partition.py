@@ -76,10 +76,7 @@ def test_more_room_is_never_slower(unit, product, room_B, more_B):
     [
         (Product(1, 64, 2, 2, 4, 4, 4, 4), "m"),  # one block of weights, many rows
         (Product(1, 1, 64, 2, 4, 4, 4, 4), "n"),
-        (
-            Product(1, 1, 2, 64, 4, 4, 4, 4),
-            "k",
-        ),  # one row and one block of outputs: only the reduction is there to cut
+        (Product(1, 1, 2, 64, 4, 4, 4, 4), "k"),  # one row and one block of outputs: only the reduction is there to cut
         (Product(16, 1, 2, 2, 4, 4, 4, 4), "g"),
     ],
 )

@@ -53,6 +53,4 @@ def test_the_chip_is_that_of_its_sources() -> None:
     assert unit.formats["fp32"].macs_per_clock == Fraction(16)
     assert unit.peaks(chip)["fp16"] == pytest.approx(250e12, rel=0.01)
     assert unit.tiles * unit.send_width * chip.clock == pytest.approx(8e12, rel=0.03)
-    assert unit.tiles * (buffer.read_width + buffer.write_width) / 1472 * chip.clock == pytest.approx(
-        47.5e12, rel=0.02
-    )
+    assert unit.tiles * (buffer.read_width + buffer.write_width) / 1472 * chip.clock == pytest.approx(47.5e12, rel=0.02)

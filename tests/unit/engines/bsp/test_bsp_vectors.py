@@ -47,9 +47,7 @@ def by_hand(unit, results, element_B, slots, sizes):
 def test_the_closed_form_equals_results_dealt_by_hand(unit, results, element_B, slots, data):
     size = st.one_of(st.integers(1, results), st.integers(2, 4).map(lambda times: times * results))
     sizes = data.draw(st.lists(size, min_size=1, max_size=2))
-    found = spread_out(
-        unit, results, element_B, [Job(slots, results)], [Operand(n, 2) for n in sizes]
-    )._asdict()
+    found = spread_out(unit, results, element_B, [Job(slots, results)], [Operand(n, 2) for n in sizes])._asdict()
     expected = by_hand(unit, results, element_B, slots, sizes)
     assert {name: found[name] for name in expected} == expected
 

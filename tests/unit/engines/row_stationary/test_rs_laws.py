@@ -90,9 +90,7 @@ def test_a_set_wider_than_the_array_is_cut():
     """27 columns of 5 PEs stand as 14 and 13 on each other; 29 do not."""
     conv = Conv(1, 16, 2, 40, 40, 5, 5)
     assert refusals(conv, EYERISS, Mapping(16, 1, 28, 16, 2, 1, 1)) == ()
-    assert [each.law for each in refusals(conv, EYERISS, Mapping(16, 1, 29, 16, 2, 1, 1))] == [
-        "array columns"
-    ]
+    assert [each.law for each in refusals(conv, EYERISS, Mapping(16, 1, 29, 16, 2, 1, 1))] == ["array columns"]
 
 
 @given(problems(), st.lists(st.tuples(*[st.integers(1, 30)] * 7), min_size=1, max_size=20))

@@ -63,9 +63,7 @@ def words(run: Run) -> dict[str, int]:
     for kind in ("ifmap", "filter", "psum"):
         for way in ("read", "write"):
             result[f"{kind}_pad_{way}s"] = count.get(("array", f"{kind}_register.{way}", ""), 0)
-    result |= {
-        f"noc_{kind}": count.get(("array", f"bus.{kind}", ""), 0) for kind in ("ifmap", "filter", "psum")
-    }
+    result |= {f"noc_{kind}": count.get(("array", f"bus.{kind}", ""), 0) for kind in ("ifmap", "filter", "psum")}
     result["psum_hops"] = count.get(("array", "pe_network.hop", ""), 0)
     for kind, buffer in (("ifmap", "glb"), ("filter", "filters"), ("psum", "glb")):
         for way in ("read", "write"):
@@ -138,8 +136,7 @@ def test_few_candidates_are_close_to_the_best_of_all():
     for conv in (Conv(1, 64, 64, 58, 58, 3, 3), Conv(4, 512, 512, 9, 9, 3, 3), Conv(1, 64, 64, 226, 226, 3, 3),
                  Conv(1, 96, 3, 227, 227, 11, 11, U=4)):  # fmt: skip
         found, least = (
-            clocks(conv, EYERISS, mapping)
-            for mapping in (choose(conv, EYERISS, 0.0).mapping, best(conv, EYERISS))
+            clocks(conv, EYERISS, mapping) for mapping in (choose(conv, EYERISS, 0.0).mapping, best(conv, EYERISS))
         )
         assert least <= found <= 1.01 * least
 
@@ -264,10 +261,7 @@ def test_real_networks(name):
     ("options", "why"),
     [
         ({"kernel_shape": [13, 3], "shape": (13, 3)}, "13 PEs of a chain (R x r), but 12 rows of the array"),
-        (
-            {"kernel_shape": [3, 13], "shape": (3, 13)},
-            "13 words of a window (q x S), but 12 words of the pad",
-        ),
+        ({"kernel_shape": [3, 13], "shape": (3, 13)}, "13 words of a window (q x S), but 12 words of the pad"),
         ({"dilations": [2, 2]}, "its filters are dilated"),
         ({"strides": [2, 1]}, "its strides along rows and columns differ"),
     ],

@@ -18,10 +18,7 @@ def counts(sparse: tuple[int, int] = (1, 1)) -> dict[str, int]:
     kernel = choose(spec, AROUND, made, "y", "l2").best
     found = product_actions(spec, Units("sm", "l2"), made, kernel, Tile(0, 1, 0, 70, 0, 40, 0, 20))
     assert {entry.component for entry in found} == {"sm", "l2"}
-    return {
-        f"{entry.component}.{entry.action}{entry.tensor and ' ' + entry.tensor}": entry.count
-        for entry in found
-    }
+    return {f"{entry.component}.{entry.action}{entry.tensor and ' ' + entry.tensor}": entry.count for entry in found}
 
 
 def test_dense() -> None:

@@ -63,9 +63,7 @@ def test_an_a100_reaches_half_to_three_quarters_of_its_peak_on_long_sequences() 
         for n in (2048, 4096, 8192, 16384):
             batch = 16384 // n
             flops = 4 * batch * 2048 * n * n
-            rate = flops / seconds(
-                tokens=n, batch=batch, heads=2048 // depth, kv_heads=2048 // depth, head_dim=depth
-            )
+            rate = flops / seconds(tokens=n, batch=batch, heads=2048 // depth, kv_heads=2048 // depth, head_dim=depth)
             assert 0.38 < rate / 311.9e12 < 0.73
 
 

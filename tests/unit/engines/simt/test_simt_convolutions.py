@@ -51,9 +51,7 @@ def predicted(dtype: str, block: str | None, *overrides: str, **sizes: int) -> P
     cells = {"B": 8, "C_in": 128, "C_out": 128, "kernel": 3, "H_W": 28, "stride": 1, "padding": 1} | sizes
     sets = [] if block is None else [f"sm.formats.{dtype}.convolution={block}"]
     chip = accelsim.load_chip("a100-80-sxm", [*sets, *overrides])
-    return Kernels(one("conv2d", dtype, {name: str(value) for name, value in cells.items()}), chip).predicted(
-        chip
-    )
+    return Kernels(one("conv2d", dtype, {name: str(value) for name, value in cells.items()}), chip).predicted(chip)
 
 
 def times(dtype: str, block: str | None, *overrides: str, **sizes: int) -> float:
@@ -77,10 +75,7 @@ def test_gradients_of_filters_cut_their_loop_and_fill_no_images_up() -> None:
     ampere, hopper = (accelsim.load_chip(name) for name in ("a100-80-sxm", "h100-sxm"))
     old, new = (Kernels(one("conv", "fp16", cells), chip).predicted(chip) for chip in (ampere, hopper))
     assert new.times.splits[0] > 1 and new.seconds[0] < old.seconds[0]
-    step_ms = {
-        name: ready(Asked("resnet50", name, "", 8)).step().time_s * 1e3
-        for name in ("a100-80-sxm", "h100-sxm")
-    }
+    step_ms = {name: ready(Asked("resnet50", name, "", 8)).step().time_s * 1e3 for name in ("a100-80-sxm", "h100-sxm")}
     assert step_ms["h100-sxm"] < step_ms["a100-80-sxm"]
 
 
@@ -102,9 +97,7 @@ def test_each_constant_of_theirs_takes_time() -> None:
 def test_an_algorithm_takes_its_products_its_transforms_and_its_kernels(dtype: str, gradients: bool) -> None:
     """Only Winograd's products of one kernel are slower for their transforms; gradients by implicit GEMM take longer."""
     spec = accelsim.load_chip("a100-80-sxm").engines["sm"]
-    ways = spec.convolution.model_copy(
-        update={"fused": 0.5, "transforms": 3.0, "filters": 5.0, "backward": 1.5}
-    )
+    ways = spec.convolution.model_copy(update={"fused": 0.5, "transforms": 3.0, "filters": 5.0, "backward": 1.5})
     spec = spec.model_copy(update={"convolution": ways, "launch": 1.0, "dispatch": 0.0, "reduction": 7.0})
     sizes = {"n": 8, "c": 128, "h": 28, "w": 28, "k": 128, "r": 3, "s": 3, "p": 28, "q": 28, "stride": 1,
              "backward": gradients}  # fmt: skip

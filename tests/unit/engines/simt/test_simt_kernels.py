@@ -40,9 +40,7 @@ def test_a_tile_with_steps_of_its_own_wastes_less():
     plain = GPU.model_copy(
         update={"formats": {"fp32": GPU.formats["fp32"].model_copy(update={"feed": 0.0, "sustained": 1.0})}}
     )
-    found = [
-        kernel(product(32, 8, 9, "fp32"), tile, 1, wide, plain).grid.times.work for tile in (THIN, MIDDLE)
-    ]
+    found = [kernel(product(32, 8, 9, "fp32"), tile, 1, wide, plain).grid.times.work for tile in (THIN, MIDDLE)]
     assert found == [9 * 32 * 8 / 16, 12 * 32 * 32 / 16]
 
 
@@ -106,16 +104,12 @@ def test_a_clock_that_falls_and_rows_that_lie_apart_take_longer():
 
 def test_the_tile_with_the_least_time_is_chosen():
     assert choose(GPU, AROUND, product(512, 128, 512), "y", "l2").best.tile == LARGE
-    assert (
-        choose(GPU, AROUND, product(64, 64, 512), "y", "l2").best.tile == MIDDLE
-    )  # four blocks instead of two
+    assert choose(GPU, AROUND, product(64, 64, 512), "y", "l2").best.tile == MIDDLE  # four blocks instead of two
     assert choose(GPU, AROUND, product(4096, 1, 9, "fp32", groups=8), "y", "l2").best.tile == THIN
 
 
 def test_a_cache_that_holds_no_block_is_told():
-    with pytest.raises(
-        Infeasible, match=r"y does not fit: l2 needs [\d,]+ B, 100 B are available \(tile 32x8x1\)"
-    ):
+    with pytest.raises(Infeasible, match=r"y does not fit: l2 needs [\d,]+ B, 100 B are available \(tile 32x8x1\)"):
         choose(GPU, AROUND._replace(l2_B=100), product(256, 128, 512), "y", "l2")
 
 
@@ -136,8 +130,7 @@ def test_rows_begin_where_both_sides_allow():
     """Rows along K and N of elements of 2 B: the largest power of two up to 16 B that divides both."""
     k, n = (each.ravel().astype(float) for each in np.mgrid[1:33, 1:33])
     largest = [
-        max(size for size in (2, 4, 8, 16) if 2 * a % size == 0 == 2 * b % size)
-        for a, b in zip(k, n, strict=True)
+        max(size for size in (2, 4, 8, 16) if 2 * a % size == 0 == 2 * b % size) for a, b in zip(k, n, strict=True)
     ]
     assert ragged(k, n, 2.0) == pytest.approx(np.log2(16 / np.array(largest)) / 3)
 
@@ -150,19 +143,7 @@ def test_bytes_of_products_side_by_side():
 
 def test_bytes_of_a_convolution_have_channels_as_they_are_filled_up():
     """Channels of 3 inputs and 7 results are filled up to 8: images, filters and results of 4 B."""
-    sizes = {
-        "n": 2,
-        "c": 3,
-        "h": 8,
-        "w": 9,
-        "k": 7,
-        "r": 3,
-        "s": 2,
-        "p": 6,
-        "q": 8,
-        "stride": 1,
-        "backward": 0,
-    }
+    sizes = {"n": 2, "c": 3, "h": 8, "w": 9, "k": 7, "r": 3, "s": 2, "p": 6, "q": 8, "stride": 1, "backward": 0}
     found = forms(GPU, "fp32", {name: np.array([float(size)]) for name, size in sizes.items()})
     assert found.bytes == (2 * 8 * 72 + 8 * 8 * 6 + 2 * 8 * 48) * 4
     assert found.least_B == (2 * 3 * 72 + 7 * 3 * 6 + 2 * 7 * 48) * 4

@@ -129,8 +129,6 @@ def test_a_simulation_takes_kernels_of_a_format_s_own_as_single_ones_are(
     cells = {"B": 16, "C_in": channels, "C_out": channels, "kernel": filters, "H_W": 28, "stride": stride,
              "padding": filters // 2}  # fmt: skip
     chip = load_chip("v100-pcie", sets)
-    alone = Kernels(one("conv2d", dtype, {key: str(value) for key, value in cells.items()}), chip).predicted(
-        chip
-    )
+    alone = Kernels(one("conv2d", dtype, {key: str(value) for key, value in cells.items()}), chip).predicted(chip)
     link_fs = sum(fs for blame, fs in critical_path.by_blame(made).items() if "pcie" in blame.text)
     assert made.latency_s - link_fs * FS == pytest.approx(float(alone.seconds[0]), rel=0.15)

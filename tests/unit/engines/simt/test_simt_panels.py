@@ -59,9 +59,7 @@ sizes = st.integers(1, 900)
 
 
 @given(sizes, sizes, sizes, st.integers(1, 5), st.integers(1, 40), st.integers(10, 22))
-def test_panels_fit_and_read_no_less_than_there_is(
-    M: int, N: int, K: int, groups: int, wave: int, bits: int
-) -> None:
+def test_panels_fit_and_read_no_less_than_there_is(M: int, N: int, K: int, groups: int, wave: int, bits: int) -> None:
     p = product(M, N, K, groups=groups)
     found = panel_for(p, TILE, STEP, wave, 1 << bits)
     if found is None:

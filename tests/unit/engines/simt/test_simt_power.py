@@ -52,13 +52,7 @@ def energy(unit: str, node: int) -> float:
 
 def test_formats_of_twice_the_rate_draw_half_as_much() -> None:
     whole = whole_J(A100, sm(A100))
-    assert (
-        whole["fp16"]
-        == 2 * energy("tensor", 7)
-        == 2 * whole["int8"]
-        == 4 * whole["int4"]
-        == whole["tf32"] / 2
-    )
+    assert whole["fp16"] == 2 * energy("tensor", 7) == 2 * whole["int8"] == 4 * whole["int4"] == whole["tf32"] / 2
     assert whole["fp32"] == 2 * energy("lanes", 7)
 
 
@@ -135,9 +129,7 @@ def test_busy_multiprocessors_are_charged_while_they_work_and_not_while_they_are
     chip = load_chip("h100-sxm")
     run = simulated("gemm?M=4096,K=4096,N=4096", chip, "fp16")
     (row,) = [row for row in energy_table(run) if row.action == ACTIVE]
-    working = sum(
-        fs for blame, fs in by_blame(run).items() if blame.resource == "sm" and blame.kind != "launch"
-    )
+    working = sum(fs for blame, fs in by_blame(run).items() if blame.resource == "sm" and blame.kind != "launch")
     assert working <= row.count < 1.2 * working
     assert row.energy_J == pytest.approx(89 * row.count * 1e-15, rel=1e-9, abs=0)
     few = simulated("gemm?M=64,K=4096,N=64", load_chip("h100-sxm", ["sm.splits=[1]"]), "fp16")

@@ -88,9 +88,7 @@ def test_clocks_of_pieces_are_those_of_the_waves() -> None:
         mapping={"y": {"m": 256, "n": 128, "threads": 256, "splits": 1}},
     )  # fmt: skip
     pieces = [
-        command
-        for command in run.program.commands
-        if isinstance(command.work, Cycles) and command.label != LAUNCH
+        command for command in run.program.commands if isinstance(command.work, Cycles) and command.label != LAUNCH
     ]
     loop = 4096 * 256 * 128 / 1024 / run.chip.engines["sm"].formats["fp16"].sustained
     assert sum(command.work.clocks for command in pieces) == pytest.approx(5 * (loop + 3000), rel=1e-4)

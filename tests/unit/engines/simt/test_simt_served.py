@@ -30,9 +30,7 @@ DECODING, PROMPT = "seq=1,past=1024", "seq=512"
 
 
 @cache
-def simulated(
-    place: str, dtype: str, chip: str = H100, kv: str = "", quantiser: str = "", batch: int = 8
-) -> Run:
+def simulated(place: str, dtype: str, chip: str = H100, kv: str = "", quantiser: str = "", batch: int = 8) -> Run:
     return execute(prepare(Request(
         f"{MODEL},{place}", chip, dtype=dtype, values="off", fusion="serving", kv_dtype=kv, quantiser=quantiser,
         batch=batch,
@@ -87,9 +85,7 @@ def test_narrow_keys_and_values_take_half_the_bytes_and_time_of_long_caches() ->
         for name in (past, late):
             assert wide.tensors[name].nbytes == 2 * narrow.tensors[name].nbytes
     assert any("keys and values" in note for note in simulated(DECODING, "bf16", kv="fp8").program.notes)
-    assert (
-        simulated("seq=1,past=8192", "bf16", kv="fp8").seconds < simulated("seq=1,past=8192", "bf16").seconds
-    )
+    assert simulated("seq=1,past=8192", "bf16", kv="fp8").seconds < simulated("seq=1,past=8192", "bf16").seconds
 
 
 @pytest.mark.parametrize(
@@ -97,9 +93,7 @@ def test_narrow_keys_and_values_take_half_the_bytes_and_time_of_long_caches() ->
     [("fp9", H100, "off", "one of fp8_e4m3fn, fp8_e5m2, int8"), ("fp8", H100, "fast", "values off"),
      ("fp8", TPU, "off", "has no attention that reads")],
 )  # fmt: skip
-def test_formats_of_keys_and_values_that_cannot_be_are_refused(
-    kv: str, chip: str, values: str, words: str
-) -> None:
+def test_formats_of_keys_and_values_that_cannot_be_are_refused(kv: str, chip: str, values: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         after(DECODING, "bf16", kv, chip, values)
 
@@ -136,8 +130,7 @@ def test_blocks_of_fp4_are_kept_with_their_scales(name: str, element_B: float) -
 
 
 @pytest.mark.parametrize(
-    ("chip", "values", "words"),
-    [("b200-sxm", "fast", "values off"), (H100, "off", "does not compute in 'nvfp4'")],
+    ("chip", "values", "words"), [("b200-sxm", "fast", "values off"), (H100, "off", "does not compute in 'nvfp4'")]
 )
 def test_blocks_of_fp4_are_refused_with_values_and_where_no_unit_multiplies_them(
     chip: str, values: str, words: str

@@ -45,9 +45,7 @@ def streams(draw: st.DrawFn) -> list[list[Asked]]:
     for number in range(draw(st.integers(1, 9))):
         width = draw(st.integers(1, COUNT))
         pieces = st.builds(Piece, st.integers(1, width), st.integers(1, 12))
-        kernel = Asked(
-            number, width, draw(st.integers(1, 6)), tuple(draw(st.lists(pieces, min_size=1, max_size=4)))
-        )
+        kernel = Asked(number, width, draw(st.integers(1, 6)), tuple(draw(st.lists(pieces, min_size=1, max_size=4))))
         queues[draw(st.integers(0, len(queues) - 1))].append(kernel)
     return queues
 
@@ -72,9 +70,7 @@ def test_more_multiprocessors_than_all_want_leave_only_launches_to_wait_for(
 @given(streams())
 def test_no_kernel_is_done_before_its_work_is(queues: list[list[Asked]]) -> None:
     found = simulated(queues, 1)
-    work = sum(
-        piece.wants * (piece.clocks - 1) for queue in queues for each in queue for piece in each.pieces
-    )
+    work = sum(piece.wants * (piece.clocks - 1) for queue in queues for each in queue for piece in each.pieces)
     assert COUNT * max(found.values()) >= work
     for queue in queues:
         done = 0

@@ -94,12 +94,7 @@ def test_every_field_is_described():
     ("issue", "lanes", "macs", "clocks"),
     [
         (None, 128, 128, 1 / 128),
-        (
-            128,
-            128,
-            128,
-            1 / 128 * (1 + 5 / 64),
-        ),  # every slot is one of a multiplication, and the loads want theirs
+        (128, 128, 128, 1 / 128 * (1 + 5 / 64)),  # every slot is one of a multiplication, and the loads want theirs
         (256, 128, 128, 1 / 128),
         (128, 64, 64, 1 / 64),  # half of the slots are free
         (128, 128, 256, 1 / 256 * (1 + 5 / 64)),  # two multiplications an instruction

@@ -33,9 +33,7 @@ def images(samples: int, rows: int, filters: int, side: int = 32) -> Product:
     conv = Conv(rows, samples, side, side, (side, side), (1, 1), (1, 1, 1, 1), (1, 1), (3, 3))
     gemm = Gemm(1, 9 * rows, filters, samples * side**2, "a", "b", conv)
     a = Tensor("a", (rows, samples, side, side), "fp16")
-    return Product(
-        gemm, "fp16", a, Tensor("b", (samples * side**2, filters), "fp16"), Tensor("y", (9 * rows, filters))
-    )
+    return Product(gemm, "fp16", a, Tensor("b", (samples * side**2, filters), "fp16"), Tensor("y", (9 * rows, filters)))
 
 
 @pytest.mark.parametrize(("chip", "dtype"), [("t4", "fp16"), ("p100-sxm2", "fp32")])

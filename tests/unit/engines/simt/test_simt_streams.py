@@ -47,9 +47,7 @@ def queues(run: Run) -> dict[str, str]:
     """Step -> the queue of its kernel."""
     steps = run.program.steps
     return {
-        steps[command.op].name: command.engine
-        for command in run.program.commands
-        if command.engine.startswith("sm")
+        steps[command.op].name: command.engine for command in run.program.commands if command.engine.startswith("sm")
     }
 
 
@@ -87,9 +85,7 @@ def test_a_chain_takes_as_long_as_on_one_stream(model: Any) -> None:
 def test_without_streams_nothing_changes() -> None:
     alone, asked = (ran(branches(), each) for each in (None, 1))
     assert alone.time_fs == asked.time_fs
-    assert [command.engine for command in alone.program.commands] == [
-        c.engine for c in asked.program.commands
-    ]
+    assert [command.engine for command in alone.program.commands] == [c.engine for c in asked.program.commands]
     assert not any(":" in engine for engine in alone.program.engines)
 
 
@@ -133,20 +129,12 @@ def test_kernels_that_want_more_than_there_is_share_an_engine() -> None:
     work: Any = SimpleNamespace(actions=("mac",))
     commands = [work, work, work, SimpleNamespace(actions=()), work]
     kinds = {"sm:0": "simt", "sm:1": "simt", "dma": "dma"}
-    rows = [
-        (0, "sm:0", 0, 10),
-        (1, "sm:1", 4, 12),
-        (0, "dma", 10, 15),
-        (0, "sm:0", 15, 18),
-        (2, "sm:0", 12, 20),
-    ]
+    rows = [(0, "sm:0", 0, 10), (1, "sm:1", 4, 12), (0, "dma", 10, 15), (0, "sm:0", 15, 18), (2, "sm:0", 12, 20)]
     slices = [
         SimpleNamespace(command=command, op=op, engine=engine, start=start, end=end)
         for command, (op, engine, start, end) in enumerate(rows)
     ]
-    run: Any = SimpleNamespace(
-        program=SimpleNamespace(commands=commands, engines=kinds), slices=slices, time_fs=20
-    )
+    run: Any = SimpleNamespace(program=SimpleNamespace(commands=commands, engines=kinds), slices=slices, time_fs=20)
     assert side_by_side(run, {0: 0.5, 1: 1.0}) == pytest.approx({0: 2 + 2, 1: 4 + 2})
 
 
@@ -154,10 +142,7 @@ def test_blocks_that_are_alike_are_simulated_one_by_one() -> None:
     model = "gpt?layers=6,heads=4,hidden=32,seq=8,vocab=50"
     alone, beside = ran(model, 1), ran(model, 2)
     said = [" ".join(run.program.notes) for run in (alone, beside)]
-    assert (
-        "one by one" not in said[0]
-        and "one by one, for kernels of several streams share the engine" in said[1]
-    )
+    assert "one by one" not in said[0] and "one by one, for kernels of several streams share the engine" in said[1]
     assert any("in 2 streams" in note for note in beside.program.notes)
 
 
@@ -174,8 +159,6 @@ def test_a_run_is_the_same_each_time() -> None:
         (CHIP, {"streams": 2, "set": ["l2.ports=1"]}, SpecError, "which has 1 port"),
     ],
 )
-def test_streams_that_cannot_be(
-    chip: str, options: dict[str, Any], error: type[Exception], told: str
-) -> None:
+def test_streams_that_cannot_be(chip: str, options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         accelsim.run("mlp", on=chip, values="off", **options)

@@ -32,9 +32,7 @@ def test_one_file_knows_the_dataflows() -> None:
     name = re.compile(rf'"({"|".join(DATAFLOWS)})"')
     lessons = ROOT / "accelsim" / "lessons"  # one of them is about these three
     words = ROOT / "accelsim" / "errors.py"  # where "is" is a verb
-    files = sorted(
-        path for path in (ROOT / "accelsim").rglob("*.py") if lessons not in path.parents and path != words
-    )
+    files = sorted(path for path in (ROOT / "accelsim").rglob("*.py") if lessons not in path.parents and path != words)
     knowing = {str(path.relative_to(ROOT)) for path in files if name.search(path.read_text(encoding="utf-8"))}
     assert knowing == {TABLE, *DEFAULTS}
     for file in DEFAULTS:
@@ -44,16 +42,13 @@ def test_one_file_knows_the_dataflows() -> None:
 
 
 @pytest.mark.parametrize("axes", FOLLOWED, ids="".join)
-def test_a_new_row_is_proven_like_the_others(
-    axes: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_row_is_proven_like_the_others(axes: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DATAFLOWS, "new", Dataflow(*axes))
     for schedule in ("sequential", "overlapped"):
         assert prove("new", schedule, "column", 24, np.random.default_rng(1)) == (24, [])
     assert f"{DATAFLOWS['new'].at_rows} moves right" in legend(Setup(2, 2, "new", "overlapped"))
     a_run, os_run = (
-        accelsim.run("gemm?M=9,N=7,K=6", on="edu-4x4", dataflow=name, values="exact")
-        for name in ("new", "os")
+        accelsim.run("gemm?M=9,N=7,K=6", on="edu-4x4", dataflow=name, values="exact") for name in ("new", "os")
     )
     assert all(np.array_equal(a_run.outputs[name], value) for name, value in os_run.outputs.items())
     assert scalesim_report(4, 4, "new", 5, 6, 7).macs == 5 * 6 * 7

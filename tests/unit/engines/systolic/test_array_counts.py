@@ -75,9 +75,7 @@ def test_vectors_equal_scalars(machine, cases):
 
 
 def test_faster_load_passes_fewer_registers_in_a_chain_but_not_in_a_wave():
-    column = [
-        counts(8, 1, "ws", "overlapped", 8, 1, 8, load_rows_per_clock=p).shadow_writes for p in (1, 2, 8)
-    ]
+    column = [counts(8, 1, "ws", "overlapped", 8, 1, 8, load_rows_per_clock=p).shadow_writes for p in (1, 2, 8)]
     assert column == [36, 20, 8]
     wave = counts(8, 1, "ws", "overlapped", 8, 1, 8, shadow_load="diagonal", load_rows_per_clock=4)
     assert wave.shadow_writes == 36

@@ -106,11 +106,7 @@ def test_a_fast_chain_would_run_into_the_swap():
 
 @pytest.mark.parametrize(
     ("change", "text"),
-    [
-        ({"dataflow": "wz"}, "dataflow"),
-        ({"schedule": "scalesim"}, "schedule"),
-        ({"shadow_load": "x"}, "shadow load"),
-    ],
+    [({"dataflow": "wz"}, "dataflow"), ({"schedule": "scalesim"}, "schedule"), ({"shadow_load": "x"}, "shadow load")],
 )
 def test_unknown_names(change, text):
     fields = {"rows": 2, "cols": 2, "dataflow": "ws", "schedule": "overlapped"} | change
@@ -150,8 +146,7 @@ def test_a_frame_as_a_student_sees_it():
 
 
 @pytest.mark.parametrize(
-    ("flow", "load", "drains"),
-    [("ws overlapped", 2, (2, 2)), ("ws sequential", 2, (4, 2)), ("os sequential", 0, (3,))],
+    ("flow", "load", "drains"), [("ws overlapped", 2, (2, 2)), ("ws sequential", 2, (4, 2)), ("os sequential", 0, (3,))]
 )
 def test_a_frame_says_what_the_array_does(flow, load, drains):
     """Two rows in each fold; of weights that are loaded behind a fold none is waited for."""

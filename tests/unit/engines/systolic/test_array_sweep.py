@@ -41,16 +41,12 @@ def test_operands_of_input_stationary_are_exchanged():
 
 
 def test_table_keeps_input_columns_and_order():
-    rows = [
-        row(name=f"layer {i}", dataflow=flow, gemm_M=i + 1) for i, flow in enumerate(["os", "ws", "is", "os"])
-    ]
+    rows = [row(name=f"layer {i}", dataflow=flow, gemm_M=i + 1) for i, flow in enumerate(["os", "ws", "is", "os"])]
     got = table(rows)
     assert [each["name"] for each in got] == [each["name"] for each in rows]
     assert list(got[0]) == [*rows[0], *RESULTS]
     for given, result in zip(rows, got, strict=True):
-        assert result["cycles"] == cycles(
-            4, 3, given["dataflow"], "overlapped", "column", given["gemm_M"], 5, 9
-        )
+        assert result["cycles"] == cycles(4, 3, given["dataflow"], "overlapped", "column", given["gemm_M"], 5, 9)
 
 
 def test_shadow_load_is_used_when_given():

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import (
-    SCHEDULES,
-    cycles,
-    fold_timing,
-    folds,
-    spatial,
-)
+from accelsim.engines.systolic.timing import SCHEDULES, cycles, fold_timing, folds, spatial
 from accelsim.errors import UsageError
 
 TOPOLOGY = Path(__file__).parents[4] / "../shared/topologies/resnet50.csv"
@@ -85,11 +79,7 @@ def test_vectors_equal_scalars(flow, schedule, shadow, cases, lanes, interval):
 def test_more_overlap_is_never_slower(flow, R, C, M, N, K):
     sequential, column, diagonal = (
         cycles(R, C, flow, schedule, shadow, M, N, K)
-        for schedule, shadow in (
-            ("sequential", "column"),
-            ("overlapped", "column"),
-            ("overlapped", "diagonal"),
-        )
+        for schedule, shadow in (("sequential", "column"), ("overlapped", "column"), ("overlapped", "diagonal"))
     )
     assert diagonal <= column <= sequential
     along_rows, along_cols = folds(R, C, flow, M, N, K)
@@ -124,10 +114,7 @@ def resnet50():
             if len(row) < 8:
                 continue
             height, width, kernel_h, kernel_w, channels, kernels, stride = (int(cell) for cell in row[1:8])
-            out_h, out_w = (
-                -(-(height - kernel_h + stride) // stride),
-                -(-(width - kernel_w + stride) // stride),
-            )
+            out_h, out_w = (-(-(height - kernel_h + stride) // stride), -(-(width - kernel_w + stride) // stride))
             yield out_h * out_w, kernels, channels * kernel_h * kernel_w
 
 

@@ -71,9 +71,7 @@ def test_later_processes_find_the_same(monkeypatch: pytest.MonkeyPatch, table: T
     assert mappings() == (first, 0)
 
 
-@pytest.mark.parametrize(
-    "kept", [3, [1], [[[], [1.0, "", 2], [], [], 0]], [[["nmk"], [1, "", "x"], [], [], 0]]]
-)
+@pytest.mark.parametrize("kept", [3, [1], [[[], [1.0, "", 2], [], [], 0]], [[["nmk"], [1, "", "x"], [], [], 0]]])
 def test_what_is_no_search_is_made_anew(kept: Any, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     first, made = mappings()
     monkeypatch.setattr(table, "get", lambda key: kept)

@@ -43,9 +43,7 @@ def agrees(program: Program) -> bool:
     assert Rehearsal(program, roles).time_fs(taken) == taken  # who asks for no more than that learns it
     assert Rehearsal(program, roles).time_fs(taken - 1) is None
     time_fs = simulate(program, None, "off").time_fs
-    framed = any(
-        memory.link is not None and memory.link.bandwidth < inf for memory in program.chip.memories.values()
-    )
+    framed = any(memory.link is not None and memory.link.bandwidth < inf for memory in program.chip.memories.values())
     return 0 <= time_fs - taken <= (FRAMING * time_fs if framed else 0)
 
 
@@ -60,9 +58,7 @@ def test_products_of_all_leading_mappings(case: Any) -> None:
 
 
 @pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
-def test_steps_of_models(
-    model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_of_models(model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each product where it comes in a model."""
     assert_steps_agree(model, chip, options, monkeypatch)
 
@@ -73,9 +69,7 @@ def test_formats_whose_rows_take_several_cycles(pace: str, monkeypatch: pytest.M
     assert_steps_agree("mlp?hidden=16,layers=2", "edu-4x4", options, monkeypatch)
 
 
-def assert_steps_agree(
-    model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def assert_steps_agree(model: str, chip: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = search.choose
     compared: list[bool] = []
 

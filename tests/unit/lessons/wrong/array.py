@@ -10,11 +10,7 @@ WRONG = {
         r"pe_step.*register y",
     ),
     "no sum": (STEP, "return a_in, b_in if loading else b, a_in * b", r"pe_step.*register y"),
-    "a is multiplied first": (
-        STEP,
-        "return a_in * b, b_in if loading else b, y_in + a_in * b",
-        r"pe_step.*register a",
-    ),
+    "a is multiplied first": (STEP, "return a_in * b, b_in if loading else b, y_in + a_in * b", r"pe_step.*register a"),
     "two registers": (STEP, "return a_in, y_in + a_in * b", r"pe_step"),
     "nothing while loading": (
         STEP,

@@ -13,11 +13,7 @@ WRONG = {
     "any bank": ('bank = (found["bg"], found["ba"])', "bank = 0", r"row_hits"),
     "four banks": ('bank = (found["bg"], found["ba"])', 'bank = found["ba"]', r"row_hits"),
     "misses": ('hits += rows.get(bank) == found["ro"]', 'hits += rows.get(bank) != found["ro"]', r"row_hits"),
-    "the first row stays open": (
-        'rows[bank] = found["ro"]',
-        'rows.setdefault(bank, found["ro"])',
-        r"row_hits",
-    ),
+    "the first row stays open": ('rows[bank] = found["ro"]', 'rows.setdefault(bank, found["ro"])', r"row_hits"),
     "columns": ('rows.get(bank) == found["ro"]', 'rows.get(bank, 0) == found["ro"]', r"row_hits"),
     "one bank at a time": ('ROW = "rocobabg"', 'ROW = "robabgco"', r"ROW"),
     "the row lowest": ('ROW = "rocobabg"', 'ROW = "cobabgro"', r"ROW"),

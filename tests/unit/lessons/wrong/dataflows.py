@@ -21,16 +21,8 @@ WRONG = {
         "return M * K, K * N * tiles_n, partial",
         r"words\('is'.*words of B",
     ),
-    "os fetches once": (
-        "return M * K * tiles_n, K * N * tiles_m, M * N",
-        "return M * K, K * N, M * N",
-        r"words\('os'",
-    ),
-    "os writes partial sums": (
-        "K * N * tiles_m, M * N\n",
-        "K * N * tiles_m, partial\n",
-        r"words\('os'.*sums",
-    ),
+    "os fetches once": ("return M * K * tiles_n, K * N * tiles_m, M * N", "return M * K, K * N, M * N", r"words\('os'"),
+    "os writes partial sums": ("K * N * tiles_m, M * N\n", "K * N * tiles_m, partial\n", r"words\('os'.*sums"),
     "the worst": ("return min((", "return max((", r"best"),
     "by operands alone": ("sum(words(name, M, N, K))", "sum(words(name, M, N, K)[:2])", r"best"),
     "picojoules": ("/ 1000", "", "ANSWER"),

@@ -10,17 +10,9 @@ WRONG = {
         "Q[a:b] = counts[a:b].sum() / (b - a)",
         r"amax_bins",
     ),
-    "Q with what was added": (
-        "counts[a:b].sum() / filled.sum()",
-        "P[a:b].sum() / filled.sum()",
-        r"amax_bins",
-    ),
+    "Q with what was added": ("counts[a:b].sum() / filled.sum()", "P[a:b].sum() / filled.sum()", r"amax_bins"),
     "stretches rounded down": ("-(-j * i // 128)", "j * i // 128", r"amax_bins"),
-    "the largest divergence": (
-        "if found <= least:",
-        "if best == len(counts) or found > least:",
-        r"amax_bins",
-    ),
+    "the largest divergence": ("if found <= least:", "if best == len(counts) or found > least:", r"amax_bins"),
     "the other direction": ("divergence(P, Q)\n        if", "divergence(Q, P)\n        if", r"amax_bins"),
     "not cut": (
         "np.clip(np.rint(x / scale), -most, most) * scale",
@@ -38,16 +30,8 @@ WRONG = {
         "np.clip(np.rint(x / scale), -most - 1, most)",
         r"fake_quant",
     ),
-    "everything passes": (
-        "np.where(np.abs(np.rint(x / scale)) <= most, upstream, 0)",
-        "upstream",
-        r"gradient",
-    ),
-    "the true derivative": (
-        "np.where(np.abs(np.rint(x / scale)) <= most, upstream, 0)",
-        "0 * upstream",
-        r"gradient",
-    ),
+    "everything passes": ("np.where(np.abs(np.rint(x / scale)) <= most, upstream, 0)", "upstream", r"gradient"),
+    "the true derivative": ("np.where(np.abs(np.rint(x / scale)) <= most, upstream, 0)", "0 * upstream", r"gradient"),
     "cut without rounding": ("np.abs(np.rint(x / scale)) <= most", "np.abs(x / scale) <= most", r"gradient"),
     "coarser": ("ANSWER = 512 / ", "ANSWER = 1 / 512 * ", "ANSWER"),
 }

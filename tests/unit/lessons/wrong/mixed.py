@@ -2,11 +2,7 @@
 
 WRONG = {
     "exact": ("    return trunc(total / last) * last", "    return sum(terms)", r"block"),
-    "rounded at the end": (
-        "return trunc(total / last) * last",
-        "return round(total / last) * last",
-        r"block",
-    ),
+    "rounded at the end": ("return trunc(total / last) * last", "return round(total / last) * last", r"block"),
     "terms rounded": (
         "sum(trunc(term / unit) for term in terms)",
         "sum(round(term / unit) for term in terms)",
@@ -31,11 +27,7 @@ WRONG = {
         "c += block(a[at : at + SIZE], b[at : at + SIZE], 0.0)",
         r"dot",
     ),
-    "blocks of eight times": (
-        "for at in range(0, len(a), SIZE):",
-        "for at in range(0, len(a), 2 * SIZE):",
-        r"dot",
-    ),
+    "blocks of eight times": ("for at in range(0, len(a), SIZE):", "for at in range(0, len(a), 2 * SIZE):", r"dot"),
     "doubled at once": ("== 8:", "== 1:", r"update"),
     "one step late": ("if good + 1 == ", "if good == ", r"update"),
     "the count goes on": ("return (scale / 2, 0)", "return (scale / 2, good)", r"update"),

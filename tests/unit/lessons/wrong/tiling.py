@@ -2,11 +2,7 @@
 
 TOTAL = "return A + B + M * N"
 WRONG = {
-    "two tiles": (
-        "return tm * tk + tk * tn + tm * tn <= buffer",
-        "return tm * tk + tk * tn <= buffer",
-        r"fits",
-    ),
+    "two tiles": ("return tm * tk + tk * tn + tm * tn <= buffer", "return tm * tk + tk * tn <= buffer", r"fits"),
     "a full buffer does not fit": ("+ tm * tn <= buffer", "+ tm * tn < buffer", r"fits"),
     "each on its own": (
         "return tm * tk + tk * tn + tm * tn <= buffer",
