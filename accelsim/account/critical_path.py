@@ -14,7 +14,8 @@ from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
 from accelsim.engines.registry import ENGINES
 from accelsim.program.actions import multiplications
-from accelsim.program.commands import Command, Transfer
+from accelsim.program.commands import Command
+from accelsim.program.work import Transfer
 
 if TYPE_CHECKING:
     from accelsim.machine.replay import Replay

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
-from accelsim.account.spans import OUTSIDE, is_level, is_off_chip, unit_of
-from accelsim.engines.base import Category, Price
+from accelsim.account.spans import OUTSIDE
+from accelsim.engines.base import Price
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row, Run, Slice
 from accelsim.program.actions import ACTIVE, HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
@@ -229,7 +229,8 @@ def total_J(rows: Iterable[EnergyRow]) -> float:
     return fsum(row.energy_J for row in rows)
 
 
-def _group(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[Key, float]:
+def group_J(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[Key, float]:
+    """Return the joules of rows by key, in the order of the rows."""
     parts: dict[Key, list[float]] = {}
     for row in rows:
         parts.setdefault(key(row), []).append(row.energy_J)
@@ -238,62 +239,9 @@ def _group(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[K
 
 def by_component(rows: Iterable[EnergyRow]) -> dict[str, float]:
     """Component -> J, in the order of the ledger."""
-    return _group(rows, lambda row: row.component)
+    return group_J(rows, lambda row: row.component)
 
 
 def by_op(rows: Iterable[EnergyRow]) -> dict[int, float]:
     """Index of the step (-1: none) -> J."""
-    return _group(rows, lambda row: row.op)
-
-
-def _categories() -> tuple[Category, ...]:
-    found = {entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories}
-    found |= {ON_CHIP.name: ON_CHIP}
-    found |= {entry.name: entry for kind in ENGINES.values() for entry in kind.categories}
-    return (*found.values(), *OFF_CHIP)
-
-
-FUNCTIONS = 2
-"""Rank of the engine types from which on they compute no products."""
-ON_CHIP = Category("on-chip SRAM", "#009e73")
-OFF_CHIP = (
-    Category("off-chip memory", "#d55e00", "\\\\\\\\"),
-    Category("link", "#e69f00", "||||"),
-    Category("host", "#f0e442", "xxxx"),
-    Category(STATIC, "#cfcfcf"),
-)
-CATEGORIES = _categories()
-"""Kinds of energy for plots and words, from the arithmetic outwards: those of the engine types, then what all chips
-have."""
-CATEGORY_NAMES = tuple(entry.name for entry in CATEGORIES)
-
-
-def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
-    """Return what tells the category (a name of ``CATEGORIES``) of each row of a run on this chip."""
-    engines = engine_prices(chip)
-
-    def category(row: EnergyRow) -> str:
-        unit, part = unit_of(row.component), part_of(chip, row.component)
-        if (part, row.action) in engines:
-            return engines[part, row.action].category
-        if row.action == TRANSFER:
-            return "link"
-        if unit in chip.buffers or is_level(chip, unit):
-            return ON_CHIP.name
-        if unit in chip.memories or is_off_chip(chip, unit, row.action):
-            return "off-chip memory"
-        return {HOST: "host", STATIC: STATIC}[unit]
-
-    return category
-
-
-def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
-    """Category -> J, in the order of CATEGORIES, those that use any."""
-    found = _group(rows, categorised(chip))
-    return {name: found[name] for name in CATEGORY_NAMES if found.get(name)}
-
-
-def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:
-    """(step, category) -> J."""
-    category = categorised(chip)
-    return _group(rows, lambda row: (row.op, category(row)))
+    return group_J(rows, lambda row: row.op)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from accelsim.account import critical_path, dram, energy, provenance
+from accelsim.account import categories, critical_path, dram, energy, provenance
 from accelsim.account.array_share import array_seconds, array_split
 from accelsim.account.critical_path import HIDDEN, Times
 from accelsim.account.energy_basis import energy_basis
@@ -113,7 +113,7 @@ def _layers(run: Run) -> list[Layer]:
     paths, works, formats = critical_path.by_step(run), own_fs(run), macs_by_format(run)
     traffic, levels = traffic_by_step(run), traffic_by_step(run, is_level)
     joules: dict[int, dict[str, float]] = {}
-    split = energy.by_op_and_category(run.chip, energy.energy_table(run))
+    split = categories.by_op_and_category(run.chip, energy.energy_table(run))
     for (op, category), value in split.items():
         joules.setdefault(op, {})[category] = value
     rows, graph, cores = [], run.program.graph, run.program.cores
@@ -324,7 +324,7 @@ def summary(run: Run) -> dict[str, Any]:
         "memory_needs": {name: need.as_dict() for name, need in run.program.needs.items()},
         "dram": {name: stats.as_dict() for name, stats in run.dram.items()},
         "energy_by_component_J": energy.by_component(rows),
-        "energy_by_category_J": energy.by_category(run.chip, rows),
+        "energy_by_category_J": categories.by_category(run.chip, rows),
         "energy_status": provenance.by_status(run, rows),
         "energy_basis": energy_basis(run.chip, dram.followed(run)),
         "energy_outside_steps_J": energy.by_op(rows).get(OUTSIDE, 0.0),

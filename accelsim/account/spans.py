@@ -9,9 +9,9 @@ from fractions import Fraction
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run, Slice
 from accelsim.program.actions import WAYS, is_done
-from accelsim.program.commands import Transfer
 from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
 from accelsim.program.roles import unit_of as unit_of
+from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 
 OUTSIDE = -1

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import simpy
 
-from accelsim.program.commands import Command, Meet, Message, Phase, Wait
+from accelsim.program.commands import Command, Phase, Wait
+from accelsim.program.work import Meet, Message
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 

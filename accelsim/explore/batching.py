@@ -15,7 +15,7 @@ from accelsim.account.energy import energy_table, total_J
 from accelsim.account.latency import batch_size
 from accelsim.errors import UsageError
 from accelsim.machine.run import Run
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
 from accelsim.spec.chip import Chip

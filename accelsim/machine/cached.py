@@ -19,7 +19,8 @@ from accelsim.machine.rates import Lane
 from accelsim.machine.run import CacheStats, Row
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
-from accelsim.program.commands import Command, Program, Transfer
+from accelsim.program.commands import Command, Program
+from accelsim.program.work import Transfer
 
 
 class Behind(Protocol):

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import LawError, Run, Slice
 from accelsim.program.actions import COMMANDS, MAC, PADDING, RD, READ, WAYS, WR, WRITE, is_done
-from accelsim.program.commands import Transfer
 from accelsim.program.roles import multiplier, spec_of
+from accelsim.program.work import Transfer
 from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S, transfer_fs
 from accelsim.workload.nodes import is_attention

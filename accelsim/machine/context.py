@@ -15,7 +15,8 @@ from accelsim.machine.exchange import Exchange
 from accelsim.machine.milestones import Milestones, Waiting
 from accelsim.machine.run import Slice
 from accelsim.machine.sram import Buffers, acquire
-from accelsim.program.commands import Command, Meet, Message, Phase, Wait
+from accelsim.program.commands import Command, Phase, Wait
+from accelsim.program.work import Meet, Message
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 

@@ -9,7 +9,7 @@ import simpy
 
 from accelsim.engines.device import Delivery
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.program.commands import Meet, Message
+from accelsim.program.work import Meet, Message
 from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 from accelsim.types import Array

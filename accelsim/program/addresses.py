@@ -23,10 +23,11 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import NamedTuple, cast
 
-from accelsim.program.commands import Command, Program, Region, Tile, Transfer
+from accelsim.program.commands import Command, Program, Region, Tile
 from accelsim.program.repeated import written
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
+from accelsim.program.work import Transfer
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Gemm
 

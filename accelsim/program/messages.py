@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import Action, Command, Effect, Meet, Message, Program, Region, Transfer, Use, Wait
+from accelsim.program.commands import Action, Command, Effect, Program, Region, Use, Wait
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
+from accelsim.program.work import Meet, Message, Transfer
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.spec.link import Link
 

@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import Action, Command, Effect, Message, Program, Region, Step, Transfer, Use, Wait
+from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use, Wait
 from accelsim.program.messages import IN, OUT, PIECE_B, READ, TYPES, WRITE
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
+from accelsim.program.work import Message, Transfer
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import Link

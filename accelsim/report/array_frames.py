@@ -24,9 +24,10 @@ from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.timing import cycles, folds
 from accelsim.errors import AccelsimError, count_of
 from accelsim.machine.run import Run
-from accelsim.program.commands import Command, Folds, Step, Tile
+from accelsim.program.commands import Command, Step, Tile
 from accelsim.program.roles import spec_of
 from accelsim.program.tiles import DENSE, sparsity
+from accelsim.program.work import Folds
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.matrix import a_matrix, b_matrix

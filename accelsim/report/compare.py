@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accelsim.account.energy import CATEGORY_NAMES, STATIC
+from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.energy import STATIC
 from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import UsageError

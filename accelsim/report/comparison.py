@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from accelsim.account.energy import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORY_NAMES
 from accelsim.report.answer import Answer, Lines, Part, Record, Table
 from accelsim.report.compare import (
     STAR,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from accelsim.account.categories import CATEGORY_NAMES
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
-from accelsim.account.energy import CATEGORY_NAMES, STATIC, price_list
+from accelsim.account.energy import STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
 from accelsim.machine.run import Run
 from accelsim.program.actions import mac

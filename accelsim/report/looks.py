@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import HIDDEN, LISTED
-from accelsim.account.energy import CATEGORIES
 from accelsim.engines.registry import ENGINES
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, YELLOW, Look
 

@@ -11,8 +11,9 @@ from contextvars import ContextVar
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from accelsim.account.categories import CATEGORY_NAMES
 from accelsim.account.critical_path import KEYS, by_blame
-from accelsim.account.energy import CATEGORY_NAMES, STATIC
+from accelsim.account.energy import STATIC
 from accelsim.account.latency import summary
 from accelsim.errors import UsageError, nearest
 from accelsim.machine.run import Run

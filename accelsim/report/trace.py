@@ -19,7 +19,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import PATH_LINKS, Run, Slice
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 
 FS_PER_US, FS_PER_NS = 1e9, 10**6
 PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3

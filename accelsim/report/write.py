@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from accelsim.account.categories import CATEGORY_NAMES
 from accelsim.account.critical_path import keys_of
-from accelsim.account.energy import CATEGORY_NAMES, energy_table
+from accelsim.account.energy import energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
 from accelsim.errors import UsageError
 from accelsim.explore.what_ifs import WhatIf

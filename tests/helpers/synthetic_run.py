@@ -14,19 +14,8 @@ from typing import Any
 from accelsim.engines.device import START, History
 from accelsim.machine.run import Busy, Row, Run, Segment, Slice
 from accelsim.program.actions import ActionName
-from accelsim.program.commands import (
-    Action,
-    Command,
-    Cycles,
-    Duration,
-    Effect,
-    Folds,
-    Program,
-    Region,
-    Step,
-    Transfer,
-    Use,
-)
+from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use
+from accelsim.program.work import Cycles, Duration, Folds, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 
 from accelsim.machine.addressed import bursts
 from accelsim.program.addresses import AddressMap, Runs
-from accelsim.program.commands import Command, Transfer
+from accelsim.program.commands import Command
+from accelsim.program.work import Transfer
 from tests.helpers.law_cases import Case, cases
 
 LAWS = settings(max_examples=40)

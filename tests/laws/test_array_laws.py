@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
-from accelsim.program.commands import Folds
+from accelsim.program.work import Folds
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph
 from tests.helpers.law_cases import Case, changed, chips, compiled, fitted, formats, lone_products, pins, products

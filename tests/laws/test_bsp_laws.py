@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import by_component, by_op, energy_table, total_J
 from accelsim.engines.bsp.lower import STAGES
 from accelsim.errors import OverCapacity
 from accelsim.machine.check import check
 from accelsim.machine.critical_path import critical_path
-from accelsim.program.commands import Stages
+from accelsim.program.work import Stages
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 from accelsim.workload import execute

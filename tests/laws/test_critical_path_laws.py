@@ -14,7 +14,7 @@ from accelsim.account.latency import layers
 from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import list_chips, load_chip
 from accelsim.workload.graph import Graph

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import by_component, by_op, energy_table, total_J
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.numbers.sparsify import prune
 from accelsim.errors import Infeasible
@@ -19,7 +20,7 @@ from accelsim.formats import table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC, NOT_DONE, SKIPPED, is_done
-from accelsim.program.commands import Folds
+from accelsim.program.work import Folds
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import Sparse
 from accelsim.workload.graph import Graph

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import by_component, by_op, energy_table, total_J
 from accelsim.machine.check import check
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import by_component, by_op, energy_table, total_J
 from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.machine.lifetimes import occupancy

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, by_component, by_op, energy_table, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import by_component, by_op, energy_table, total_J
 from accelsim.compiler.state import FUSIONS
 from accelsim.engines.simt.spec import TileShape
 from accelsim.errors import Infeasible
 from accelsim.machine.values.fast import by_library
 from accelsim.program.actions import MAC, PADDING
-from accelsim.program.commands import Cycles
+from accelsim.program.work import Cycles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import SimtFormat, Sparse
 from accelsim.types import Array

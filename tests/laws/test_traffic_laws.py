@@ -12,8 +12,8 @@ from accelsim.account.spans import peak_mac_rate
 from accelsim.engines.systolic.pace import pace_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import MAC
-from accelsim.program.commands import Folds, Transfer
 from accelsim.program.roles import Roles
+from accelsim.program.work import Folds, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S
 from accelsim.workload.graph import Graph

@@ -14,7 +14,7 @@ from typing import Any
 from accelsim.account.array_share import array_seconds
 from accelsim.account.latency import summary
 from accelsim.machine.run import Run
-from accelsim.program.commands import Folds
+from accelsim.program.work import Folds
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.sources.load import load_model

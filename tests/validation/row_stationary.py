@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.energy import by_category, energy_table
+from accelsim.account.categories import by_category
+from accelsim.account.energy import energy_table
 from accelsim.engines.row_stationary.counts import counts
 from accelsim.engines.row_stationary.shape import Conv, Mapping
 from accelsim.engines.row_stationary.timing import clocks

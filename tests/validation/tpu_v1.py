@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from accelsim.account.latency import layers, summary
 from accelsim.machine.run import Run, Slice
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import FS_PER_S, Clock

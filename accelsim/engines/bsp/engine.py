@@ -9,8 +9,9 @@ from accelsim.engines.base import REMAPPED, Improvement, Lowering, Mapped, Mappi
 from accelsim.engines.bsp import words
 from accelsim.engines.bsp.spec import BspUnit
 from accelsim.engines.clocked import Clocked, not_a_function
-from accelsim.program.commands import Command, Stages
+from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
+from accelsim.program.work import Stages
 from accelsim.spec.chip import Chip
 from accelsim.spec.memory import Buffer
 from accelsim.units import spell

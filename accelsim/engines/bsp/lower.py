@@ -17,7 +17,8 @@ from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes, 
 from accelsim.engines.bsp.words import SEND
 from accelsim.errors import Infeasible
 from accelsim.program.actions import PADDING, READ, WRITE, Action, mac, op
-from accelsim.program.commands import CommandKind, Effect, Stages
+from accelsim.program.commands import CommandKind, Effect
+from accelsim.program.work import Stages
 from accelsim.program.writing.layout import Place
 from accelsim.types import Ints
 from accelsim.workload.graph import Node, Tensor

@@ -8,7 +8,8 @@ from typing import cast
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.cpu.lower import lower_host
 from accelsim.engines.device import QUEUE, START, Device, History, Process, activities
-from accelsim.program.commands import Command, Duration
+from accelsim.program.commands import Command
+from accelsim.program.work import Duration
 from accelsim.spec.chip import Chip
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from accelsim.errors import ModelError
 from accelsim.program.actions import HOST_OP, READ, WRITE, Action
-from accelsim.program.commands import OUTSIDE, Duration, Effect
+from accelsim.program.commands import OUTSIDE, Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.work import Duration
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.spec.chip import Processor
 from accelsim.time import FS_PER_S

@@ -7,7 +7,8 @@ from typing import NamedTuple, cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
 from accelsim.engines.device import PORT, QUEUE, Activity, Asked, Cause, Device, History, Process, Served
-from accelsim.program.commands import Command, Transfer
+from accelsim.program.commands import Command
+from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
 from accelsim.spec.link import link_name

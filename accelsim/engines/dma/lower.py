@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from accelsim.engines.cpu.lower import host_fs
 from accelsim.program.actions import WAYS, Action
-from accelsim.program.commands import Duration, Effect
+from accelsim.program.commands import Effect
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.work import Duration
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node
 

@@ -13,7 +13,8 @@ import simpy
 
 from accelsim.engines.base import EngineType, Reason
 from accelsim.engines.device import QUEUE, START, Device, History, Process, activities
-from accelsim.program.commands import Command, Meet, Message
+from accelsim.program.commands import Command
+from accelsim.program.work import Meet, Message
 from accelsim.spec.chip import Chip
 
 

@@ -13,8 +13,8 @@ from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import image_clocks, load_clocks, skew_clocks, steps
 from accelsim.engines.row_stationary.words import HOP, REGISTERS, register
 from accelsim.program.actions import READ, WAYS, WRITE, Action, ActionName, mac
-from accelsim.program.commands import Cycles
 from accelsim.program.roles import Roles
+from accelsim.program.work import Cycles
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Tensor
 

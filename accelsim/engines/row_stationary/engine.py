@@ -9,8 +9,9 @@ from accelsim.engines.base import Improvement, Lowering, Mapped, MappingKind, Of
 from accelsim.engines.clocked import Clocked
 from accelsim.engines.device import Device, History
 from accelsim.engines.row_stationary import words
-from accelsim.program.commands import Command, Cycles
+from accelsim.program.commands import Command
 from accelsim.program.roles import Unit
+from accelsim.program.work import Cycles
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 

@@ -19,8 +19,9 @@ from accelsim.engines.row_stationary.shape import Conv, Mapping
 from accelsim.engines.row_stationary.viewing import convolution, geometry
 from accelsim.errors import Infeasible
 from accelsim.program.actions import READ, Action, op
-from accelsim.program.commands import Cycles, Effect, Tile, Transfer
+from accelsim.program.commands import Effect, Tile
 from accelsim.program.roles import function_unit
+from accelsim.program.work import Cycles, Transfer
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import transfer_actions

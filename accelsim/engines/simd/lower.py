@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.errors import Infeasible
 from accelsim.program.actions import READ, WRITE, Action, op
-from accelsim.program.commands import Cycles, Effect
+from accelsim.program.commands import Effect
 from accelsim.program.roles import Unit
+from accelsim.program.work import Cycles
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Layout, Place
 from accelsim.workload.graph import Node, Tensor

@@ -21,9 +21,10 @@ from accelsim.engines.simt.writing import Shares, chip_rates, device_home, launc
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible
 from accelsim.program.actions import Action
-from accelsim.program.commands import Cycles, Effect, Tile
+from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.tiles import Exec, a_elements, loop, sparsity, whole
+from accelsim.program.work import Cycles
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.layout import Place

@@ -12,8 +12,9 @@ from accelsim.engines.simt.actions import Units
 from accelsim.engines.simt.drawn import power
 from accelsim.engines.simt.products import ChipRates
 from accelsim.engines.simt.spec import Simt
-from accelsim.program.commands import Cycles, Duration, Effect
+from accelsim.program.commands import Effect
 from accelsim.program.roles import HOST, Roles
+from accelsim.program.work import Cycles, Duration
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.levels import levels_before
 from accelsim.time import FS_PER_S

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.program.commands import Folds
 from accelsim.program.roles import Roles
+from accelsim.program.work import Folds
 from accelsim.program.writing.entries import nbytes
 
 ADDING = "Bias"

@@ -17,8 +17,9 @@ import simpy
 from accelsim.engines.device import ACTIVE, BUSY, QUEUE, START, Activity, Cause, Device, History, Process
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.streaming import Timed
-from accelsim.program.commands import Command, Folds, Wait, Work
+from accelsim.program.commands import Command, Wait
 from accelsim.program.roles import unit_of
+from accelsim.program.work import Folds, Work
 from accelsim.time import Clock
 
 T = TypeVar("T")

@@ -14,10 +14,11 @@ from math import prod
 from typing import Any, NamedTuple
 
 from accelsim.engines.base import Lowering, Mapped
-from accelsim.engines.systolic.lower import MatrixStep, Part, Result
+from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.known import Choice
 from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.search import choose, choose_with_room, lower_product
+from accelsim.engines.systolic.placing import Part, Result
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import SHARES, Share

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from accelsim.engines.device import Activity, Piece
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.timing import FoldTiming, fold_timing
-from accelsim.program.commands import Folds
+from accelsim.program.work import Folds
 from accelsim.time import Clock
 
 

@@ -16,10 +16,11 @@ from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.engines.systolic.merging import sizes
 from accelsim.engines.systolic.pace import ADDING, b_elements, folds, pace_of
 from accelsim.program.actions import READ, WRITE, Action, ActionName, op
-from accelsim.program.commands import Cycles, Folds, Tile
+from accelsim.program.commands import Tile
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import kept, sparsity
+from accelsim.program.work import Cycles, Folds
 from accelsim.program.writing.entries import nbytes
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_commands

@@ -10,8 +10,9 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from accelsim.program.commands import Action, Command, CommandKind, Effect, Phase, Region, Transfer, Use, Wait, Work
+from accelsim.program.commands import Action, Command, CommandKind, Effect, Phase, Region, Use, Wait
 from accelsim.program.repeated import Commands
+from accelsim.program.work import Transfer, Work
 from accelsim.program.writing.allocator import Space
 
 OPERANDS = frozenset({"w", "a"})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelsim.program.actions import READ, WRITE, Action
-from accelsim.program.commands import Effect, Transfer
+from accelsim.program.commands import Effect
 from accelsim.program.roles import Roles
+from accelsim.program.work import Transfer
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.entries import transfer_actions
 

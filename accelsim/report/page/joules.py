@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable
 from math import fsum
 from typing import Any, TypeVar
 
-from accelsim.account.energy import STATIC, EnergyRow, categorised, energy_table, prices_of
+from accelsim.account.categories import categorised
+from accelsim.account.energy import STATIC, EnergyRow, energy_table, prices_of
 from accelsim.account.energy_basis import ESTIMATED, energy_basis
 from accelsim.account.provenance import in_words, status_of
 from accelsim.errors import count_of

@@ -9,8 +9,8 @@ from functools import cached_property
 from math import isfinite
 from typing import Any
 
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import LISTED
-from accelsim.account.energy import CATEGORIES
 from accelsim.account.latency import OUT_OF_STEPS, Layer, layers, lines
 from accelsim.account.roofline import rooflines
 from accelsim.account.spans import OUTSIDE

@@ -19,7 +19,7 @@ from accelsim.account.roofline import rooflines
 from accelsim.machine import critical_path as machine_path
 from accelsim.machine.replay import RepeatedPath
 from accelsim.machine.run import LawError, Run, Segment
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 
 
 def simulated(model: str, on: str, *overrides: str, **options: object) -> Run:

@@ -16,9 +16,10 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.values.epilogue import result_matrix
 from accelsim.program.addresses import ALIGN_B, AddressMap, Runs
-from accelsim.program.commands import Command, Program, Tile, Transfer
+from accelsim.program.commands import Command, Program, Tile
 from accelsim.program.tile_nests import Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import a_elements
+from accelsim.program.work import Transfer
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
 from accelsim.workload.matrix import a_matrix, b_matrix, rows_of, y_from_matrix

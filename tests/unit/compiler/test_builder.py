@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.engines.registry import SEQUENTIAL
-from accelsim.program.commands import Effect, Transfer, Wait
+from accelsim.program.commands import Effect, Wait
+from accelsim.program.work import Transfer
 from accelsim.program.writing.allocator import Space
 from accelsim.program.writing.builder import Builder
 

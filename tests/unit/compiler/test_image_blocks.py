@@ -13,9 +13,9 @@ from accelsim.engines.systolic.mapping.describe import strips
 from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step
 from accelsim.errors import Infeasible, UsageError
 from accelsim.explore.against_reference import check_run
-from accelsim.program.commands import Transfer
 from accelsim.program.mapping import Mapping
 from accelsim.program.mapping_file import load_mappings, mapping_text
+from accelsim.program.work import Transfer
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.ops.base import Conv, Gemm

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -96,3 +98,22 @@ def test_no_circle_between_files() -> None:
         TopologicalSorter({module: imports(module, types=False) for module in FILES}).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_the_core_path_is_short_and_a_run_passes_through_all_of_it() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"^\| `(accelsim/\S+\.py)` \|", page[page.index("## Core path") : page.index("## Contracts")], re.M
+    )
+    lines = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in listed}
+    assert len(listed) <= 25 and max(lines.values()) <= 250 and sum(lines.values()) <= 4000
+    command = "import sys; seen = set(); sys.setprofile(lambda frame, event, arg: seen.add(frame.f_code.co_filename))"
+    run = "import accelsim; accelsim.run('gemm?M=8,N=4,K=8', 'edu-4x4', values='off').energy_J"
+    printed = subprocess.run(
+        [sys.executable, "-c", f"{command}; {run}; print(*seen, sep=chr(10))"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert {str(ROOT / name) for name in listed} <= set(printed)

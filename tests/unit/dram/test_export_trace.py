@@ -151,7 +151,7 @@ def test_saved_run_to_stdout_and_to_a_file(tmp_path: Path) -> None:
     assert run(source, "--format", "dramsim3").stdout == expected
     assert run(tmp_path, "--format", "dramsim3").stdout == expected
     result = run(source, "--format", "dramsim3", "--out", tmp_path / "a.trace")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert (result.exit_code, result.stdout) == (0, f"Written: {tmp_path / 'a.trace'}\n")
     assert (tmp_path / "a.trace").read_text(encoding="utf-8") == expected
 
 

@@ -16,7 +16,8 @@ import accelsim.engines
 accelsim.engines.__path__.append(sys.argv[1])
 import accelsim
 from accelsim.account.critical_path import by_blame
-from accelsim.account.energy import by_category, energy_table
+from accelsim.account.categories import by_category
+from accelsim.account.energy import energy_table
 from accelsim.errors import SpecError
 from accelsim.spec.yaml.load import load_chip
 SETS = ["vector.functions.Tanh=none", "cores.core.engines.table={type: lut, lanes: 4, entries: 256, functions: {Tanh: 1}}"]

@@ -7,7 +7,8 @@ from accelsim.machine.lifetimes import lifetimes, occupancy
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.effects import Off
-from accelsim.program.commands import Command, Effect, Folds, Use, Wait
+from accelsim.program.commands import Command, Effect, Use, Wait
+from accelsim.program.work import Folds
 from tests.helpers.fold_edges import folds_of
 from tests.helpers.hand_programs import HOME, load, program, region, store, vector
 

@@ -25,7 +25,8 @@ from accelsim.machine.context import Context
 from accelsim.machine.milestones import Milestones
 from accelsim.machine.sram import Buffers
 from accelsim.machine.values.effects import Off
-from accelsim.program.commands import Command, Effect, Folds
+from accelsim.program.commands import Command, Effect
+from accelsim.program.work import Folds
 from accelsim.time import Clock
 from tests.helpers.fold_edges import FoldEdges, fold_edges
 from tests.helpers.hand_programs import chip, program

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.account.energy import by_category, energy_table, prices_of, total_J
+from accelsim.account.categories import by_category
+from accelsim.account.energy import energy_table, prices_of, total_J
 from accelsim.account.latency import summary
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
@@ -33,7 +34,8 @@ from accelsim.machine.save_accesses import accesses_file
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import REF, REFPB
 from accelsim.program.addresses import Runs
-from accelsim.program.commands import Transfer, Wait
+from accelsim.program.commands import Wait
+from accelsim.program.work import Transfer
 from accelsim.request import Request
 from accelsim.request.job import prepare
 from accelsim.spec.chip import Chip

@@ -18,7 +18,8 @@ from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import LawError, Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.program.commands import Command, Duration, Effect, Folds, Message, Use, Wait
+from accelsim.program.commands import Command, Effect, Use, Wait
+from accelsim.program.work import Duration, Folds, Message
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link

@@ -16,8 +16,8 @@ from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.following import PADS, WORKS, follow, names
 from accelsim.engines.systolic.streaming import timing_of
 from accelsim.engines.systolic.timing import cycles
-from accelsim.program.commands import Folds
 from accelsim.program.roles import spec_of
+from accelsim.program.work import Folds
 from accelsim.report import array_frames as module
 from accelsim.report.array_frames import MOST_BYTES, MOST_CLIPS, MOST_EDGES, array_frames
 from accelsim.workload.matrix import a_matrix, b_matrix

@@ -7,7 +7,7 @@ from typing import Any
 import accelsim
 from accelsim.account.latency import layers, summary
 from accelsim.account.roofline import rooflines
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.report.table import summary_rows
 from accelsim.report.words import sentences
 from accelsim.report.write import layer_records

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from accelsim.account.categories import CATEGORY_NAMES
 from accelsim.account.critical_path import HIDDEN, KEYS
-from accelsim.account.energy import CATEGORY_NAMES
 from accelsim.account.latency import layers
 from accelsim.errors import UsageError
 from accelsim.report import layer_plots, machine_plots

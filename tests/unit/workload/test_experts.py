@@ -12,7 +12,7 @@ from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
 from accelsim.machine.check import check
 from accelsim.machine.values.gating import of_node
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx.reference import compare, reference_outputs

@@ -10,8 +10,8 @@ from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import ModelError
-from accelsim.program.commands import Transfer
 from accelsim.program.roles import Roles
+from accelsim.program.work import Transfer
 from accelsim.workload.execute import run
 from accelsim.workload.onnx.reference import compare, reference_outputs
 from accelsim.workload.sources.load import load_model

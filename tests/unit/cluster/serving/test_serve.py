@@ -177,7 +177,8 @@ def test_what_cannot_be_is_told_all_at_once(plan: str, sequences: int, words: li
 
 def test_what_does_not_fit_is_refused_with_its_terms() -> None:
     with pytest.raises(
-        OutOfMemory, match=r"device 0 and 1 more: .* of weights, .* of keys and values are .* fewer seq"
+        OutOfMemory,
+        match=r"device 2 and 1 more: .* of weights, .* of keys and values are .* and 1 more stage.* fewer seq",
     ):
         served("llama2-70b?prompt=16,new=2", "4x-edu", plan="tp=2,pp=2")
 

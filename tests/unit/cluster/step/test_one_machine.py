@@ -18,7 +18,7 @@ from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.step import train_step
 from accelsim.errors import UsageError
 from accelsim.machine.check import check
-from accelsim.program.commands import Transfer
+from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock, transfer_fs

@@ -13,8 +13,8 @@ from accelsim.account.critical_path import by_blame, by_key
 from accelsim.engines.bsp.plan import TileMemory
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import OverCapacity
-from accelsim.program.commands import Stages
 from accelsim.program.roles import units
+from accelsim.program.work import Stages
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.law_cases import RandomGraph, compiled

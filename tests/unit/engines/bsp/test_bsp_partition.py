@@ -34,13 +34,13 @@ def all_partitions(unit, product):
 @given(units(), PRODUCTS)
 def test_no_other_partition_is_faster(unit, product):
     """Of the candidates none; of all partitions only some with more parts of an equal largest size, whose exchange may
-    take a clock less (in 12 of 2,500 draws), or two of a few dozen."""
+    take a clock less (in 12 of 2,500 draws), or up to four of a few dozen."""
     found = choose(unit, "fp32", product, 2**40)
     assert isinstance(found, Choice)
     took = clocks(unit, "fp32", product, found.partition.many())[0]
     assert took == clocks(unit, "fp32", product, candidates(unit, "fp32", product)).min()
     best = clocks(unit, "fp32", product, all_partitions(unit, product)).min()
-    assert took - best <= max(2, best // 50)
+    assert took - best <= max(4, best // 50)
 
 
 @given(units(), PRODUCTS, st.integers(4, 2000))

@@ -7,15 +7,16 @@ from dataclasses import asdict
 import pytest
 
 import accelsim
+from accelsim.account.categories import by_category
 from accelsim.account.critical_path import by_step
-from accelsim.account.energy import by_category, energy_table
+from accelsim.account.energy import energy_table
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.engines.simt.writing import DISPATCH, LAUNCH, Shares
 from accelsim.errors import TooLarge, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.machine.check import check
-from accelsim.program.commands import Cycles, Transfer
+from accelsim.program.work import Cycles, Transfer
 from accelsim.spec.constants import constants
 from accelsim.workload.limits import limited
 
