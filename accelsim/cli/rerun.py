@@ -64,8 +64,7 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
 
 def _saved(report: Path) -> tuple[dict[str, Any], Request]:
     """The summary of a report, and the request that it records."""
-    from accelsim.report.compare import load_summaries
-    from accelsim.report.compare_labels import NAMES
+    from accelsim.report.compare import NAMES, load_summaries
     from accelsim.request import repeated
 
     before = {key: value for key, value in load_summaries([report])[0].items() if key not in NAMES}

@@ -1,8 +1,9 @@
-"""Figures of several runs, from their summaries, and what to beware of where they stand side by side."""
+"""Names and figures of several runs, from their summaries, and what to beware of where they stand side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,12 @@ from accelsim.account.energy import STATIC
 from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import UsageError
+from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
-from accelsim.report.compare_labels import NAMES, common, labels
 from accelsim.report.intervals import of_what
 from accelsim.report.saved_summary import read_summaries
 from accelsim.report.text import percent, si
+from accelsim.request import OPTIONS
 
 Summary = dict[str, Any]
 Source = Run | str | Path
@@ -29,6 +31,17 @@ GROUNDS: dict[str, tuple[Ground, ...]] = {
     **dict.fromkeys(("MAC", "PE registers", "PE network", "on-chip SRAM", "vector unit"), ("table",)),
 }
 """Category of energy -> the grounds that it rests on."""
+RESOLVED = ("model", "on", "dtype", "batch", "values", "memory_model")
+"""Fields of a request that the summary itself says the outcome of."""
+UNSEEN = tuple(name for name, row in OPTIONS.items() if row.limits)
+"""Fields that change no figure."""
+USUAL = (f"memory-model {DEFAULT}", "values exact")
+NAMES = ("label", "source")
+"""Keys that a summary has only once it was read: name and path of its directory."""
+PLAIN = "defaults"
+"""The label of a run in which nothing was asked for that others asked for."""
+WHAT = ("source", "chip", "model", "dtype", "batch", "values", "memory_model")
+"""Keys of a summary that say what was run."""
 
 
 class Metric(NamedTuple):
@@ -53,6 +66,10 @@ class Metric(NamedTuple):
     def text(self, value: float | None) -> str:
         """Return a figure as it is written."""
         return percent(value) if self.unit == "%" else si(value, self.unit)
+
+    def star(self, row: Mapping[str, Any]) -> str:
+        """Return the mark beside the ratio of a row of ``records``: '' where both figures have the same grounds."""
+        return STAR if set(row.get("unlike", ())) & set(self.grounds) else ""
 
 
 METRICS = (
@@ -84,6 +101,83 @@ def load_summaries(sources: Sequence[Source]) -> list[Summary]:
     named = (dict(zip(NAMES, (folder.name, str(folder)), strict=True)) for folder in folders)
     read = iter(read_summaries(folders))
     return [summary(each) if isinstance(each, Run) else next(read) | next(named) for each in sources]
+
+
+def settings(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Each setting of a run in words, by what it is a setting of; settings at their defaults are left out."""
+    asked = entry.get("run", {}).get("asked", {})
+    model = asked.get("model")
+    found = {
+        "chip": entry["chip"],
+        "model": model if isinstance(model, str) and "?" in model else entry["model"],
+        "dtype": entry["dtype"],
+        "batch": f"batch {entry['batch']}",
+        "values": f"values {entry['values']}" if entry.get("values") else "",
+        "memory_model": f"memory-model {entry.get('memory_model', DEFAULT)}",
+    }
+    found |= {key: text for name, value in asked.items() for key, text in _asked(name, value)}
+    return {key: text for key, text in found.items() if text}
+
+
+def _asked(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """(key, words) of one field of a request; a mapping or a list of overrides has one for each of its entries."""
+    if name in RESOLVED or name in UNSEEN:
+        return
+    words = name.replace("_", "-")
+    if name == "set":
+        for text in value:
+            path, _, setting = text.partition("=")
+            yield f"set {path.strip()}", f"{path.strip()}={setting.strip()}"
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            shown = ",".join(map(str, part)) if isinstance(part, list | tuple) else str(part)
+            yield f"{name} {key}", f"{'' if name == 'param' else words + ' '}{key}={shown}"
+    else:
+        yield name, words if value is True else f"{words} {value}"
+
+
+def _settings_by_key(entries: Sequence[Summary]) -> dict[str, list[str | None]]:
+    """Return the words of each setting in each run, None where a run has its default."""
+    found = [settings(entry) for entry in entries]
+    return {key: [each.get(key) for each in found] for key in dict.fromkeys(key for each in found for key in each)}
+
+
+def common(entries: Sequence[Summary]) -> list[str]:
+    """Return the settings that all runs share, in words, without the usual memory model and policy of values."""
+    shared = (words[0] for words in _settings_by_key(entries).values() if len(set(words)) == 1)
+    return [text for text in shared if text and text not in USUAL]
+
+
+def labels(entries: Sequence[Summary]) -> list[str]:
+    """Return a name for each run: all that differs of chip, model, format, batch and what was asked for.
+
+    Where that leaves two alike: the files of chip and model or their hashes, then the directories; numbers only for
+    runs that nothing tells apart.
+    """
+    found = _settings_by_key(entries)
+    shown = [words for words in found.values() if len(set(words)) > 1] or [
+        found[key] for key in ("chip", "model") if key in found
+    ]
+    names = [_joined(*(words[at] for words in shown)) for at in range(len(entries))]
+    for trace in zip(*map(_traces, entries), strict=True):
+        if len(set(names)) < len(names) and len(set(trace)) > 1:
+            names = [_joined(name if name != PLAIN else "", more) for name, more in zip(names, trace, strict=True)]
+    for key in NAMES:
+        if len(set(names)) < len(names):
+            names = [str(entry.get(key) or name) for entry, name in zip(entries, names, strict=True)]
+    return [f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, 1)]
+
+
+def _joined(*words: str | None) -> str:
+    return " ".join(filter(None, words)) or PLAIN
+
+
+def _traces(entry: Summary) -> list[str]:
+    """Return what still tells runs of the same settings apart: files of chip and model, then their hashes."""
+    record = entry.get("run", {})
+    asked = record.get("asked", {})
+    hashes = [f"{kind} {record[key][:8]}" if record.get(key := f"{kind}_sha256") else "" for kind in ("chip", "model")]
+    return [str(asked.get("on", "")), str(asked.get("model", "")), *hashes]
 
 
 def counted(entries: Sequence[Summary]) -> list[str]:
@@ -121,10 +215,27 @@ def heading(entries: Sequence[Summary]) -> str:
     return f"In all runs: {', '.join(shared)}" if len(entries) > 1 and shared else ""
 
 
-def grounds_of(entries: Sequence[Summary]) -> list[frozenset[Ground]]:
-    """Return for each run on which grounds its energies are not like those of the first."""
-    told = [caveats(entries[0].get("energy_basis"), entry.get("energy_basis"), ("", "")) for entry in entries]
-    return [frozenset[Ground]().union(*(each.grounds for each in found)) for found in told]
+def records(entries: Sequence[Summary]) -> list[Summary]:
+    """Return a row for each run: its label, what it is, every figure with all digits, and from the second run on the
+    ratios to the first (``ratio_of_...``) with ``unlike``: grounds on which energies are not like those of the first.
+    """
+    metrics, rows, first = metrics_of(entries), list[Summary](), entries[0].get("energy_basis")
+    for name, entry in zip(labels(entries), entries, strict=True):
+        figures = {metric.column: metric.value(entry) for metric in metrics}
+        row = {"run": name, **{key: entry.get(key) for key in WHAT}, **figures}
+        if rows:
+            row |= {f"ratio_of_{key}": _ratio(value, rows[0][key]) for key, value in figures.items()}
+            found = caveats(first, entry.get("energy_basis"), ("", ""))
+            row["unlike"] = sorted(frozenset[Ground]().union(*(each.grounds for each in found)))
+        rows.append(row)
+    return rows
+
+
+def _ratio(value: float | None, first: float | None) -> float | None:
+    if value is None or not first:
+        return None
+    found = value / first
+    return found if isfinite(found) else None
 
 
 def notes(entries: Sequence[Summary]) -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import isfinite
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from accelsim.account.categories import CATEGORY_NAMES
-from accelsim.report.answer import Answer, Lines, Part, Record, Table
+from accelsim.account.latency import layers as layers_of
+from accelsim.account.titles import is_own
+from accelsim.errors import UsageError, count_of
+from accelsim.files.reading import read_text
+from accelsim.machine.run import Run
+from accelsim.report.answer import Answer, Field, Lines, Part, Record, in_unit
 from accelsim.report.compare import (
     STAR,
     Metric,
@@ -17,29 +24,38 @@ from accelsim.report.compare import (
     Summary,
     basis,
     category_metric,
+    common,
     counted,
-    grounds_of,
     heading,
+    labels,
     load_summaries,
     metrics_of,
     notes,
+    records,
+    settings,
 )
-from accelsim.report.compare_labels import common, labels, settings
-from accelsim.report.compare_layers import differences, layer_table
 from accelsim.report.looks import CATEGORY_LOOKS
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, stacked
 from accelsim.report.style import GREY, Look
 from accelsim.report.table import GAP, Column
 from accelsim.report.table import table as ranked
-from accelsim.report.text import ratio, si, wrapped
+from accelsim.report.text import MISSING, cut, ratio, si, wrapped
+from accelsim.time import FS
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 LEAST_LABEL, RATIO = 12, 8
 """Characters of a line of a label at least, of a ratio at most."""
-WHAT = ("source", "chip", "model", "dtype", "batch", "values", "memory_model")
-"""Keys of a summary that say what was run."""
+LAYERS = "layers.csv"
+SHARED = 0.5
+"""Share of the layers of the longer run that the other must have too, or the models are not one."""
+LEAST_NAME = 20
+SIDES = ("first", "second")
+FIGURES = ("time_s", "energy_J", "bound_by")
+"""Figures compared of a layer: the time that it adds, its energy, what it is bound by."""
+KEPT = ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 1, 2, 3, 4, 5, 7, 8), (0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 7, 8), (0, 1, 2, 3))
+"""Columns that stay, from all to the least."""
 
 
 def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
@@ -52,96 +68,140 @@ def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
     runs = [{**row, "settings": settings(entry)} for row, entry in zip(rows, entries, strict=True)]
     facts = {"tool": "accelsim", "common": common(entries), "runs": runs, "notes": notes(entries)}
     text, said = heading(entries), basis(entries)
-    shown: list[Part] = [*([text, ""] if text else []), Runs((), (), entries=entries)]
+    shown: list[Part] = [*([text, ""] if text else []), partial(run_table, rows, metrics_of(entries))]
     shown += ["", Lines(said)] if said else []
-    shown += [part for note in notes(entries) for part in ("", note)]
+    shown += [part for each in notes(entries) for part in ("", each)]
     if layers is not None:
         rows = facts["layers"] = differences(sources)
-        one, two = labels(entries)
-        legend = f"Layers by the difference of the time that they add. First: {one}; second: {two}."
-        shown += ["", legend, "", layer_table(rows, bool(grounds_of(entries)[1]), layers)]
+        one, two = runs
+        legend = f"Layers by the difference of the time that they add. First: {one['run']}; second: {two['run']}."
+        shown += ["", legend, "", partial(layer_table, rows, bool(two["unlike"]), layers)]
     return Answer(facts, shown, rows, {"comparison": partial(compare_figure, entries)})
 
 
-@dataclass(frozen=True)
-class Runs(Table):
-    """A column per run where they fit, else a row; a column for each ratio to the first.
+def run_table(rows: Sequence[Record], metrics: Sequence[Metric], width: int) -> RichTable:
+    """Lay out ``records``: a column per run where they fit, else a row; a column for each ratio to the first.
 
     'energy' and the rows 'E ...' (its parts) are per inference. No value is ever cut: where the width is short, columns
     go, the least important first.
     """
-
-    entries: Sequence[Summary] = ()
-
-    def shown(self, terminal: int) -> RichTable:
-        """The table for a terminal of so many characters."""
-        names, metrics = labels(self.entries), metrics_of(self.entries)
-        cells = [_cells(metric, self.entries) for metric in metrics]
-        first = max(len(metric.title) for metric in metrics)
-        room = (terminal - first - (len(names) - 1) * (RATIO + GAP)) // len(names) - GAP
-        if room >= LEAST_LABEL:
-            return _run_by_column(names, metrics, cells, terminal, room)
-        return _run_by_row(names, metrics, cells, terminal)
-
-
-def _run_by_column(
-    names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int, room: int
-) -> RichTable:
-    columns = [Column("", right=False)]
-    for index, name in enumerate(names):
-        columns += [Column("ratio")] * (index > 0)
-        columns.insert(len(columns) - (index > 0), Column("\n".join(wrapped(name, room))))
-    return ranked(columns, [[metric.title, *row] for metric, row in zip(metrics, cells, strict=True)], width)
-
-
-def _run_by_row(
-    names: Sequence[str], metrics: Sequence[Metric], cells: Sequence[Sequence[str]], width: int
-) -> RichTable:
-    room = max(LEAST_LABEL, width // 3)
+    cells = [_cells(metric, rows) for metric in metrics]
+    first = max(len(metric.title) for metric in metrics)
+    room = (width - first - (len(rows) - 1) * (RATIO + GAP)) // len(rows) - GAP
+    by_column = room >= LEAST_LABEL
+    names = ["\n".join(wrapped(row["run"], room if by_column else max(LEAST_LABEL, width // 3))) for row in rows]
+    if by_column:
+        columns = [Column("", right=False), Column(names[0])]
+        columns += [column for name in names[1:] for column in (Column(name), Column("ratio"))]
+        figures = [[metric.title, row[0], *row[2:]] for metric, row in zip(metrics, cells, strict=True)]
+        return ranked(columns, figures, width)
     columns = [Column("run", 0, right=False)]
     for rank, metric in enumerate(metrics):
         columns += [Column(metric.title, 2 * rank), Column("ratio", 2 * rank + (rank > 0))]
-    rows = []
-    for index, name in enumerate(names):
-        at = slice(2 * index - 1, 2 * index + 1)
-        pairs = [part for row in cells for part in (row[at] if index else (row[0], ""))]
-        rows.append(["\n".join(wrapped(name, room)), *pairs])
-    return ranked(columns, rows, width)
+    pairs = [[cell for row in cells for cell in row[2 * at : 2 * at + 2]] for at in range(len(rows))]
+    return ranked(columns, [[name, *each] for name, each in zip(names, pairs, strict=True)], width)
 
 
-def _cells(metric: Metric, entries: Sequence[Summary]) -> list[str]:
-    """The values of one metric; from the second run on each with its ratio to the first."""
-    first, grounds = metric.value(entries[0]), grounds_of(entries)
-    starred = any(grounds)
-    cells = [metric.text(first)]
-    for entry, unlike in zip(entries[1:], grounds[1:], strict=True):
-        value = metric.value(entry)
-        times = _ratio(value, first)
-        mark = STAR if unlike & set(metric.grounds) else " " * starred
-        cells += [metric.text(value), f"{ratio(times)}{mark}" if times is not None else ""]
+def _cells(metric: Metric, rows: Sequence[Record]) -> list[str]:
+    """Return one figure of each run and its ratio to the first, '' where there is none."""
+    starred, cells = any(row.get("unlike") for row in rows), list[str]()
+    for row in rows:
+        times, mark = row.get(f"ratio_of_{metric.column}"), metric.star(row) or " " * starred
+        cells += [metric.text(row[metric.column]), "" if times is None else f"{ratio(times)}{mark}"]
     return cells
 
 
-def records(entries: Sequence[Summary]) -> list[Summary]:
-    """A row for each run: its label, what it is, every figure with all digits, and from the second run on the ratios
-    to the first (``ratio_of_...``) with ``unlike``: grounds on which energies are not like those of the first."""
-    names, metrics, grounds = labels(entries), metrics_of(entries), grounds_of(entries)
-    rows: list[Summary] = []
-    for name, entry, unlike in zip(names, entries, grounds, strict=True):
-        figures = {metric.column: metric.value(entry) for metric in metrics}
-        row = {"run": name, **{key: entry.get(key) for key in WHAT}, **figures}
-        if rows:
-            row |= {f"ratio_of_{key}": _ratio(value, rows[0][key]) for key, value in figures.items()}
-            row["unlike"] = sorted(unlike)
-        rows.append(row)
-    return rows
+def differences(sources: Sequence[Source]) -> list[Record]:
+    """Return every layer of either run, matched by name, the largest difference of time first, then of energy.
+
+    None where a run lacks the layer, which takes no time there. Raises UsageError unless there are two runs of one
+    model: most layers of both have one name.
+    """
+    if len(sources) != 2:
+        raise UsageError(f"layers of {count_of(len(sources), 'run')}", "--layers", "two runs of one model")
+    first, second = map(_figures_by_layer, sources)
+    shared, most = len(first.keys() & second.keys()), max(len(first), len(second))
+    if shared < SHARED * most:
+        raise UsageError(f"{shared} of {most} layers have one name", "--layers", "two runs of one model")
+    found = []
+    for key in {**first, **second}:
+        title, sides = (first.get(key) or second[key])[0], [each.get(key, (None,) * 4)[1:] for each in (first, second)]
+        row: dict[str, Any] = {"name": key[0], "title": title}
+        for figure, values in zip(FIGURES, zip(*sides, strict=True), strict=True):
+            row |= {f"{side}_{figure}": value for side, value in zip(SIDES, values, strict=True)}
+        for figure in FIGURES[:2]:
+            row[f"difference_{figure}"] = (row[f"second_{figure}"] or 0.0) - (row[f"first_{figure}"] or 0.0)
+        found.append(row)
+    return sorted(found, key=lambda row: (-abs(row["difference_time_s"]), -abs(row["difference_energy_J"])))
 
 
-def _ratio(value: float | None, first: float | None) -> float | None:
-    if value is None or not first:
-        return None
-    found = value / first
-    return found if isfinite(found) else None
+def _figures_by_layer(source: Source) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """(Name of a layer, how many of that name came before) -> its title and ``FIGURES``."""
+    found, seen = {}, Counter[str]()
+    for name, *rest in _of_run(source) if isinstance(source, Run) else _of_report(Path(source)):
+        found[name, seen[name]] = tuple(rest)
+        seen[name] += 1
+    return found
+
+
+def _of_run(run: Run) -> Iterator[tuple[str, str, float, float, str]]:
+    for layer in layers_of(run):
+        yield layer.name, layer.title, layer.added_fs * FS, layer.energy_J, layer.bound_key
+
+
+def _of_report(folder: Path) -> list[tuple[str, str, float, float, str]]:
+    """Layers of the report; UsageError where its file of layers cannot be read or is not of this version."""
+    try:
+        text = read_text(folder / LAYERS)
+        return [
+            (row["name"], row["title"], int(row["added_fs"]) * FS, float(row["energy_J"]), row["bound_by"])
+            for row in csv.DictReader(io.StringIO(text, newline=""))
+        ]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        expected = "a report of this version ('accelsim rerun' makes it again)"
+        raise UsageError("cannot be read", str(folder / LAYERS), expected) from error
+
+
+def layer_table(found: Sequence[Record], unlike: bool, most: int | None, width: int) -> RichTable:
+    """Lay out the differences, ``most`` of them at most, with the totals of all layers; ``unlike``: energies of the two
+    runs do not rest on the same figures. No value is ever cut: where the width is short, whole columns go.
+    """
+    fields = [Field("name", form=_name, whole=True, look=Column("layer", right=False, least=LEAST_NAME, shorten=cut))]
+    for figure, what, unit, mark in (("time_s", "time", "s", ""), ("energy_J", "energy", "J", STAR * unlike)):
+        fields += [Field(f"{side}_{figure}", form=in_unit(unit), look=Column(f"{what}\n{side}")) for side in SIDES]
+        fields.append(Field(figure, form=partial(_times, figure, mark), whole=True, look=Column("ratio")))
+    fields += [Field(f"{side}_bound_by", form=_bound, look=Column(f"bound by\n{side}", right=False)) for side in SIDES]
+    sums = {
+        f"{side}_{figure}": sum(row[f"{side}_{figure}"] or 0.0 for row in found)
+        for side in SIDES
+        for figure in FIGURES[:2]
+    }
+    total = {"name": "total", "title": "", "first_bound_by": "", "second_bound_by": "", **sums}
+    rows = [[each.cell(row) for each in fields] for row in (*found[:most], total)]
+    columns = [each.look for each in fields if each.look]
+    for kept in KEPT:
+        heads = [columns[i].title for i in kept]
+        cells = [[row[i] for i in kept] for row in rows]
+        wide = (
+            max(len(text) for cell in each for text in cell.split("\n")) + GAP
+            for each in zip(heads, *cells, strict=True)
+        )
+        if sum(list(wide)[1:]) + LEAST_NAME <= width:
+            break
+    return ranked([columns[i] for i in kept], cells[:-1], width, footer=cells[-1])
+
+
+def _name(row: Record) -> str:
+    return row["name"] if is_own(row["name"]) or not row["title"] else f"{row['name']} {row['title']}"
+
+
+def _times(figure: str, mark: str, row: Record) -> str:
+    one, two = row[f"first_{figure}"], row[f"second_{figure}"]
+    return f"{ratio(two / one)}{mark}" if one and two is not None else ""
+
+
+def _bound(key: str | None) -> str:
+    return MISSING if key is None else key.replace("_", " ")
 
 
 NAME, NOTE = 30, 145
@@ -160,7 +220,7 @@ def compare_figure(entries: Sequence[Summary]) -> Picture:
     parts = {name: category_metric(name) for name in CATEGORY_NAMES}
     energy = {name: [part.value(entry) or 0.0 for entry in entries] for name, part in parts.items()}
     latency = {"": [entry["latency_s"] for entry in entries]}
-    stars = [STAR * bool(each) for each in grounds_of(entries)]
+    stars = [STAR * bool(row.get("unlike")) for row in records(entries)]
     title, y = f"Energy per {' or '.join(counted(entries))}", Axis(names=names)
     left = _relative(entries, "latency_s", "Latency of one run", latency, [""] * len(entries), y)
     right = _relative(entries, "energy_per_inference_J", title, energy, stars, y)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from accelsim.errors import count_of
 from accelsim.report.compare import (
-    STAR,
     Metric,
     Summary,
     basis,
     common_metrics,
-    grounds_of,
     heading,
+    labels,
     load_summaries,
     metrics_of,
     notes,
+    records,
 )
-from accelsim.report.compare_labels import labels
 from accelsim.report.page.data import Section, section
 from accelsim.report.page.document import Entry
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -45,13 +45,14 @@ def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, A
     lines = _lines(entries)
     shared = sum(all(time is not None for time in line["time_s"]) for line in lines)
     whole, metrics = common_metrics(summaries), metrics_of(summaries)
+    rows = [{**row, "run": name} for row, name in zip(records(summaries), names, strict=True)]
     told = [heading(summaries)] if heading(summaries) else []
     return {
         "title": f"{count_of(len(entries), 'run')} side by side",
         "sentences": [*(f"{text}." for text in told), *_differences(summaries, names), *notes(summaries)],
         "tables": [
-            _table("Totals", whole, summaries, names, basis(summaries)),
-            _table("Energy by category", metrics[len(whole) :], summaries, names, ""),
+            _table("Totals", whole, rows, basis(summaries)),
+            _table("Energy by category", metrics[len(whole) :], rows, ""),
         ],
         "caption": f"Layers are matched by their names in the models: {shared} of {len(lines)} lines are in all runs. "
         "Differences are to the first run.",
@@ -74,21 +75,15 @@ def _differences(summaries: Sequence[Summary], names: Sequence[str]) -> list[str
     return found
 
 
-def _table(
-    title: str, metrics: Sequence[Metric], summaries: Sequence[Summary], names: Sequence[str], note: str
-) -> Section:
-    headers = ["", names[0]]
-    for name in names[1:]:
-        headers += [name, "difference", "ratio"]
-    grounds = grounds_of(summaries)
+def _table(title: str, metrics: Sequence[Metric], runs: Sequence[Summary], note: str) -> Section:
+    headers = ["", runs[0]["run"]]
+    for run in runs[1:]:
+        headers += [run["run"], "difference", "ratio"]
     rows = []
     for metric in metrics:
-        before = metric.value(summaries[0])
-        row = [metric.title.removeprefix(PART), metric.text(before)]
-        for entry, unlike in zip(summaries[1:], grounds[1:], strict=True):
-            star = STAR if unlike & set(metric.grounds) else ""
-            row += _against(metric, metric.value(entry), before, star)
-        rows.append(row)
+        before = runs[0][metric.column]
+        others = [_against(metric, run[metric.column], before, metric.star(run)) for run in runs[1:]]
+        rows.append([metric.title.removeprefix(PART), metric.text(before), *chain.from_iterable(others)])
     return section(title, headers, rows, range(1, len(headers)), behind=[note] * bool(note))
 
 

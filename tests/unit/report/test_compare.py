@@ -15,8 +15,8 @@ from accelsim.account.latency import layers, summary
 from accelsim.errors import UsageError
 from accelsim.kernels.whole import ends
 from accelsim.machine.run import Run
-from accelsim.report import compare, compare_layers, comparison, table, write
-from accelsim.report.compare_labels import common, labels
+from accelsim.report import compare, comparison, table, write
+from accelsim.report.compare import common, labels
 from accelsim.report.looks import CATEGORY_LOOKS
 from accelsim.report.style import GREY
 from accelsim.report.text import ratio, si, wrapped
@@ -31,13 +31,15 @@ LONG = "memories.dram.memory.bandwidth=34 GB/s"
 
 def rendered(sources: Sequence[compare.Source], width: int) -> str:
     """The table of runs."""
-    return table.render(comparison.Runs((), (), entries=compare.load_summaries(sources)).shown(width), width)
+    entries = compare.load_summaries(sources)
+    rows, metrics = compare.records(entries), compare.metrics_of(entries)
+    return table.render(comparison.run_table(rows, metrics, width), width)
 
 
 def rendered_layers(sources: Sequence[compare.Source], width: int, most: int | None = None) -> str:
     """The table of layers."""
-    found = compare_layers.differences(sources)
-    return table.render(compare_layers.layer_table(found, False, most).shown(width), width)
+    found = comparison.differences(sources)
+    return table.render(comparison.layer_table(found, False, most, width), width)
 
 
 def simulated(**asked: object) -> Run:
@@ -223,8 +225,8 @@ def test_records_have_all_digits_and_the_ratios(runs: dict[str, Run], reports: l
 
 def test_layers_are_matched_by_name_the_largest_difference_first(runs: dict[str, Run], reports: list[Path]) -> None:
     pair = list(runs.values())[:2]
-    found = compare_layers.differences(pair)
-    assert compare_layers.differences(reports[:2]) == found
+    found = comparison.differences(pair)
+    assert comparison.differences(reports[:2]) == found
     sizes = [abs(each["difference_time_s"]) for each in found]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 0
     before, after = ({layer.name: layer for layer in layers(each)} for each in pair)
@@ -242,13 +244,13 @@ def test_a_layer_of_one_run_only_counts_whole(reports: list[Path], tmp_path: Pat
     lines = (reports[0] / "layers.csv").read_text("utf-8").splitlines(keepends=True)
     (shorter / "layers.csv").write_text("".join(lines[:-1]), "utf-8")
     (shorter / "summary.json").write_bytes((reports[0] / "summary.json").read_bytes())
-    every = compare_layers.differences([reports[0], shorter])
+    every = comparison.differences([reports[0], shorter])
     (found,) = (each for each in every if each["second_time_s"] is None)
     assert found["difference_time_s"] == -found["first_time_s"] < 0
     assert "–" in rendered_layers([reports[0], shorter], 120)
     (shorter / "layers.csv").write_text("what,ever\n1,2\n")
     with pytest.raises(UsageError, match=r"layers.csv.*cannot be read"):
-        compare_layers.differences([reports[0], shorter])
+        comparison.differences([reports[0], shorter])
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -262,9 +264,9 @@ def test_no_figure_of_the_layers_is_cut(reports: list[Path], width: int) -> None
 
 def test_layers_of_other_models_or_of_one_run_are_refused(reports: list[Path]) -> None:
     with pytest.raises(UsageError, match="layers have one name"):
-        compare_layers.differences([reports[0], RUN])
+        comparison.differences([reports[0], RUN])
     with pytest.raises(UsageError, match="two runs of one model"):
-        compare_layers.differences(reports)
+        comparison.differences(reports)
 
 
 # the picture
