@@ -8,7 +8,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, YELLOW, Look
 
 CATEGORY_LOOKS: dict[str, Look] = {entry.name: Look(entry.colour, entry.hatch) for entry in CATEGORIES}
-"""Energy category (``account.energy.CATEGORIES``) -> look."""
+"""Energy category (``account.categories.CATEGORIES``) -> look."""
 
 REASON_LOOKS: dict[str, Look] = {
     **{key: Look(reason.colour, reason.hatch) for key, reason in LISTED.items()},

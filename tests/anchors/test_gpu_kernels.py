@@ -28,9 +28,10 @@ REFITS = [each for each in GEMM if "deepbench" in each.source.file]
 @pytest.mark.parametrize("rows", [*GEMM, *CONV, *VECTOR], ids=lambda each: f"{each.source.file} {each.name}")
 def test_what_ships_is_as_far_off_as_is_claimed_on_rows_that_no_fit_saw(rows: Rows) -> None:
     chip = load_chip(rows.chip)
-    fitted, left = split(selected(FOLDER, chip, rows.source))
+    table = selected(FOLDER, chip, rows.source)
+    fitted, left = split(table)
     assert 0.2 < len(left.ops) / (len(left.ops) + len(fitted.ops)) < 0.45
-    found = shipped(left, in_its_lab(rows))
+    found = shipped(table if rows.chip == "gtx1080ti" else left, in_its_lab(rows))  # which is uncalibrated
     assert found.residuals.mean <= rows.claimed
     assert covered(found)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.account import energy
+from accelsim.account import categories, energy
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Row
 from accelsim.program.actions import READ, TRANSFER, ActionName, mac
@@ -32,8 +32,8 @@ def test_every_grouping_adds_up_to_the_total(layers: int, tiles: int, rows: int,
     for group in (
         energy.by_component(table),
         energy.by_op(table),
-        energy.by_category(run.chip, table),
-        energy.by_op_and_category(run.chip, table),
+        categories.by_category(run.chip, table),
+        categories.by_op_and_category(run.chip, table),
     ):
         assert isclose(sum(group.values()), total, rel_tol=1e-12)
 
@@ -80,7 +80,7 @@ def test_cores_share_the_prices_of_the_unit() -> None:
     two = altered(run, ledger=[Row("core1.matrix", mac("int8"), 0, "w", 7)])
     a, b = (energy.energy_table(r)[0] for r in (one, two))
     assert a.energy_J == b.energy_J > 0
-    assert energy.categorised(run.chip)(b) == "MAC"
+    assert categories.categorised(run.chip)(b) == "MAC"
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_nothing_is_silently_free(row: Row) -> None:
 
 def test_every_category_is_one_of_the_list() -> None:
     run = make_run(layers=4)
-    found = energy.by_category(run.chip, energy.energy_table(run))
-    assert list(found) == [name for name in energy.CATEGORY_NAMES if name in found]
+    found = categories.by_category(run.chip, energy.energy_table(run))
+    assert list(found) == [name for name in categories.CATEGORY_NAMES if name in found]
     ours = {unit.type for unit in run.chip.engines.values()}
     of_types = {name: {entry.name for entry in kind.categories} for name, kind in ENGINES.items()}
     others = set().union(*(names for name, names in of_types.items() if name not in ours))
-    assert set(found) == set(energy.CATEGORY_NAMES) - (others - set().union(*(of_types[name] for name in ours)))
+    assert set(found) == set(categories.CATEGORY_NAMES) - (others - set().union(*(of_types[name] for name in ours)))
 
 
 def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:

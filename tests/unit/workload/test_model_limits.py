@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import AccelsimError, ModelError, TooLarge, UsageError
+from accelsim.workload import constants
 from accelsim.workload.limits import LARGEST, MOST_MACS, limited
-from accelsim.workload.onnx.importing import constants
 from accelsim.workload.ops.values import common_shape
 from accelsim.workload.sources.load import list_models, load_model
 from accelsim.workload.zoo import build
