@@ -29,19 +29,14 @@ if TYPE_CHECKING:
 )
 @click.argument("model")
 @option("--on", "Chips: names (see 'accelsim chips') or YAML files.", required=True, metavar="CHIP,...")
-@click.option(
+@option(
     "--dtypes",
-    default="fp32,tf32,bf16,fp16,fp8,int8,int4,int1",
-    show_default=True,
+    "Number formats to compare; weights x activations as in int4xint8.",
+    "fp32,tf32,bf16,fp16,fp8,int8,int4,int1",
     metavar="FORMAT,...",
-    help="Number formats to compare; weights x activations as in int4xint8.",
 )
-@click.option(
-    "--data",
-    default="digits",
-    show_default=True,
-    metavar="digits|FILE.npz",
-    help="Samples and labels: x_train, y_train, x_test, y_test, or x and y.",
+@option(
+    "--data", "Samples and labels: x_train, y_train, x_test, y_test, or x and y.", "digits", metavar="digits|FILE.npz"
 )
 @option("--qat", "Formats that the model is also trained for.", "", metavar="FORMAT,...")
 @option("--batch", "Samples of one run.", 1, least=1)
@@ -49,9 +44,7 @@ if TYPE_CHECKING:
 @option("--seed", "Seed of the trainings.", 0, least=0)
 @number_options
 @limit_options
-@click.option(
-    "--keep", default="", metavar="FORMAT", help="Find the layers that must stay in this wider format to meet --budget."
-)
+@option("--keep", "Find the layers that must stay in this wider format to meet --budget.", "", metavar="FORMAT")
 @option("--budget", "Points of accuracy that --keep may lose.", 0.5, type=click.FloatRange(0))
 @option("--out", "Directory for the page, the CSV file and the plot.", type=OUT)
 def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked: Any) -> Answer:

@@ -29,25 +29,18 @@ MOST_EDGES = 2000
 @click.argument("sizes", nargs=-1, type=click.IntRange(1), metavar="[M N K]")
 @option("--rows", "Rows of PEs.", 128, least=1)
 @option("--cols", "Columns of PEs.", 128, least=1)
-@click.option(
-    "--dataflow",
-    default="ws",
-    show_default=True,
-    metavar=f"{'|'.join(DATAFLOWS)}[,...]",
-    help="What stays in the PEs; several are compared.",
-)
+@option("--dataflow", "What stays in the PEs; several are compared.", "ws", metavar=f"{'|'.join(DATAFLOWS)}[,...]")
 @option("--schedule", "scalesim, sequential or overlapped.", "overlapped")
 @option("--shadow-load", "column or diagonal.", "column")
 @option("--energy", "Energy table for the array's accesses: a name or a YAML file.", ENERGY, metavar="TABLE")
 @option("--dtype", "Format whose energies are read from that table.", "int8")
 @flag("--watch", "Print every register at every clock edge (at most 64 PEs).")
 @option("--edge", "With --watch: only this clock edge.", least=1)
-@click.option(
-    "--shapes",
-    "given",
-    type=FILE,
-    help="Many products: a CSV file with columns array_rows, array_cols, "
+@option(
+    "--shapes given",
+    "Many products: a CSV file with columns array_rows, array_cols, "
     "dataflow, schedule, gemm_M, gemm_N, gemm_K and, if you like, shadow_load.",
+    type=FILE,
 )
 def array(
     gather: Gather, sizes: tuple[int, ...], given: Path | None, watch: bool, edge: int | None, **setup: Any

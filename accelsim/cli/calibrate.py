@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     "accelsim calibrate 2x-dgx-a100 --data collectives.csv --out my-cluster.yaml",
 )
 @click.argument("chip")
-@click.option(
-    "--data",
-    "sources",
+@option(
+    "--data sources",
+    "Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
+    "devices_per_node, bytes, time_us; one a row. Repeatable: all kinds of kernels are fitted together.",
     type=FILE,
     required=True,
     multiple=True,
     metavar="FILE",
-    help="Measured kernels: op, dtype, sizes, time_us; of a cluster measured collectives: op, n_devices, "
-    "devices_per_node, bytes, time_us; one a row. Repeatable: all kinds of kernels are fitted together.",
 )
 @option("--device", "Use rows of this device; default: the names of the chip.", metavar="NAME")
 @option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")

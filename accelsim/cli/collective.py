@@ -44,26 +44,24 @@ def _group(text: str) -> tuple[int, ...]:
 )
 @click.argument("kind")
 @option("--on cluster", "A cluster: a name ('16x-dgx-a100') or a YAML file.", required=True, metavar="CLUSTER")
-@click.option(
-    "--size",
-    "texts",
+@option(
+    "--size texts",
+    "Size of a device's whole buffer: '1GB'. Repeatable with --sweep; 64 MiB without.",
     multiple=True,
     metavar="SIZE",
-    help="Size of a device's whole buffer: '1GB'. Repeatable with --sweep; 64 MiB without.",
 )
-@click.option(
+@option(
     "--algorithm",
-    default="",
-    metavar="NAME",
-    help="library, auto (the fastest on the wires), or one by name; without: library where the cluster "
+    "library, auto (the fastest on the wires), or one by name; without: library where the cluster "
     "states its constants, else auto.",
-)
-@click.option(
-    "--library",
-    "library",
-    default="",
+    "",
     metavar="NAME",
-    help="A communication library of the cluster: nccl, vllm, nccl-pytorch; without: its own.",
+)
+@option(
+    "--library library",
+    "A communication library of the cluster: nccl, vllm, nccl-pytorch; without: its own.",
+    "",
+    metavar="NAME",
 )
 @click.option(
     "--caller",
@@ -71,18 +69,18 @@ def _group(text: str) -> tuple[int, ...]:
     default="graph",
     help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).",
 )
-@click.option(
+@option(
     "--dtype",
-    default="",
+    "Number format that is summed, of which a library's choice may depend; without: any.",
+    "",
     metavar="FORMAT",
-    help="Number format that is summed, of which a library's choice may depend; without: any.",
 )
 @option("--group devices", "Devices that take part, in order: '0-7' or '0,8,16'; without: all.", metavar="DEVICES")
 @option("--chunks", "Chunks of the buffer that follow each other.", type=click.IntRange(1, 4096))
-@click.option(
+@option(
     "--conventions",
+    "Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.",
     type=click.Choice(["astrasim", "astrasim-aware"]),
-    help="Also the time that ASTRA-sim gives, unaware or aware of congestion; needs a checkout.",
 )
 @flag("--routes with_routes", "Show the route from each device to the next.")
 @flag("--sweep swept", "Bus bandwidth against size, for every algorithm.")

@@ -49,11 +49,11 @@ def _asked_layers(ctx: click.Context, param: click.Parameter, value: str | None)
 @option("--on chips", "RUN is a model, which runs on these chips first, without values.", metavar="A,B")
 @option("--dtype", "With --on: number format; default: the one that each chip prefers.", "")
 @option("--batch", "With --on: first dimension of every input.", least=1)
-@click.option(
+@option(
     "--layers",
+    f"Of two runs of one model: the layers that differ most in time, side by side; without a number {LAYERS}.",
     callback=_asked_layers,
     metavar="[N|all]",
-    help=f"Of two runs of one model: the layers that differ most in time, side by side; without a number {LAYERS}.",
 )
 def compare(
     gather: Gather, runs: tuple[str, ...], chips: str | None, dtype: str, batch: int | None, layers: int | None

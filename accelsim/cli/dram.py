@@ -67,13 +67,12 @@ def replay_on(name: str) -> click.Command:
 
 
 @answers(outputs="out csv plot json", helps={"out": FOLDER})
-@click.option(
+@option(
     "--trace",
-    default="seq_read",
-    show_default=True,
-    help="A file of accesses (text, or of 'accelsim run "
+    "A file of accesses (text, or of 'accelsim run "
     "--save-trace'), or seq_read, seq_write, tile3, stream3, rand_read, rand_mix, conflict, "
     "chase.",
+    "seq_read",
 )
 @option("--memory", "Which memory of a saved run, if it had several.", "", metavar="NAME")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")

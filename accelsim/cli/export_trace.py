@@ -40,12 +40,11 @@ class Source(NamedTuple):
 @click.argument("source", metavar="SOURCE")
 @option("--format form", "dramsim3, ramulator2, drampower or drampower4.", required=True, metavar="NAME")
 @option("--memory", "Which memory of the run, if it had several.", "", metavar="NAME")
-@click.option(
-    "--on",
-    "dram",
-    default="",
+@option(
+    "--on dram",
+    "The DRAM: needed for a named trace, and for commands unless the run's file names it.",
+    "",
     metavar="DRAM",
-    help="The DRAM: needed for a named trace, and for commands unless the run's file names it.",
 )
 @option("--channel", "Which channel's commands (drampower).", 0)
 @option("--out", "The file to write; stdout without it.", type=OUT)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli.answers import HELP, answers
-from accelsim.cli.common import FILE, OUT, check_file_target, counted, example, option, paragraphs
+from accelsim.cli.common import FILE, OUT, check_file_target, counted, example, flag, option, paragraphs
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer, Field, Lines, Part, Table
 
@@ -197,12 +197,7 @@ def reset(lesson: Lesson, place: Path) -> None:
 )
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
 @option("--seconds", "Time that the answers of one file may take.", 20.0, type=click.FloatRange(1))
-@click.option(
-    "--trust-students",
-    "trusted",
-    is_flag=True,
-    help="Run their files as plain processes, without bwrap and with all your rights.",
-)
+@flag("--trust-students trusted", "Run their files as plain processes, without bwrap and with all your rights.")
 @option("--csv table", HELP["csv"], type=OUT)
 def grade(gather: Gather, places: tuple[Path, ...], seconds: float, trusted: bool, table: Path | None) -> Answer:
     """Check many folders: each a lesson's folder, or a student's with lessons in it.

@@ -60,12 +60,11 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")
 @option("--traffic pattern", "uniform, transpose, neighbour, hotspot or bit-complement.", "uniform")
-@click.option(
-    "--load",
-    "loads",
+@option(
+    "--load loads",
+    "Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.",
     multiple=True,
     type=float,
-    help="Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.",
 )
 @option("--packet-flits", "Flits of a packet.", 1, least=1)
 @option("--clocks", "Clocks of a simulation.", 2000, type=click.IntRange(100, 10000000))

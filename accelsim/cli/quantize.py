@@ -23,29 +23,12 @@ from accelsim.report.answer import Answer
 )
 @click.argument("model")
 @option("--out", "The ONNX file to write.", type=OUT, required=True)
-@click.option(
-    "--dtype",
-    default="int8",
-    show_default=True,
-    help="Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.",
-)
-@click.option(
-    "--ranges",
-    default="absmax",
-    show_default=True,
-    metavar="absmax|percentile|mse|entropy",
-    help="How the range of an activation is chosen.",
-)
+@option("--dtype", "Format of the codes: int8, int4, int16, fp8; or weights x activations: int4xint8.", "int8")
+@option("--ranges", "How the range of an activation is chosen.", "absmax", metavar="absmax|percentile|mse|entropy")
 @option("--percentile", "Share of the values in that range, percent.", type=float)
 @option("--data", "Data to choose ranges from: an npz file with one array per input, or 'digits'.")
 @option("--format", "QuantizeLinear around float ops, or ops of integers.", "qdq", metavar="qdq|qoperator")
-@click.option(
-    "--scheme",
-    default="symmetric",
-    show_default=True,
-    metavar="symmetric|affine",
-    help="Without or with zero points of the activations.",
-)
+@option("--scheme", "Without or with zero points of the activations.", "symmetric", metavar="symmetric|affine")
 @flag("--per-tensor", "One scale for all weights of a layer, not one per channel.")
 @flag("--bias-correction", "Correct biases for the mean error of the weights.")
 @option("--weights", "Values of the weights.", "model", metavar="random:SEED|model")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, check_file_target
+from accelsim.cli.common import FILE, OUT, check_file_target, option
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -20,10 +20,10 @@ PAGES = "report.html", "comparison.html"
     "accelsim report reports/cnn-edu-4x4", "accelsim report reports/cnn reports/cnn-8x8 --out cnn.html", outputs=""
 )
 @click.argument("runs", nargs=-1, required=True, type=FILE, metavar="RUN...")
-@click.option(
+@option(
     "--out",
+    f"The page: FILE.html; default: {PAGES[0]} in the folder of one RUN, {PAGES[1]} here for several.",
     type=OUT,
-    help=f"The page: FILE.html; default: {PAGES[0]} in the folder of one RUN, {PAGES[1]} here for several.",
 )
 def report(gather: Gather, runs: tuple[Path, ...], out: Path | None) -> Answer:
     """Write the explorable page of each RUN (a directory that 'accelsim run --out' wrote); nothing is simulated.

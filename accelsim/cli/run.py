@@ -40,27 +40,25 @@ LAYERS = 10
 @cluster_options
 @option("--save-mapping", "Write the mapping of every layer to this file.", type=OUT)
 @option("--save-trace", "Write every DRAM access to this .npz file (models pattern and bank).", type=OUT)
-@click.option(
+@flag(
     "--check",
-    is_flag=True,
-    help="Compare every tensor with a second execution: floats with ONNX Runtime within a bound that depends "
+    "Compare every tensor with a second execution: floats with ONNX Runtime within a bound that depends "
     "on the format, integers with plain arithmetic to the last bit. Exit code 1 if one differs.",
 )
-@click.option(
+@option(
     "--out",
-    type=OUT,
-    help="Directory for the report: tables, ledger, timeline, plots, one HTML page. For a "
+    "Directory for the report: tables, ledger, timeline, plots, one HTML page. For a "
     "prompt and new tokens: figures, calls, a plot, and the reports of two calls.",
+    type=OUT,
 )
 @png_option
 @flag("--no-advice", "Do not simulate changes of the chip to find those that help most.")
-@click.option(
+@option(
     "--layers",
+    "Rows of the table: the layers that add most time, or all in their order.",
+    str(LAYERS),
     callback=count_or_all,
-    default=str(LAYERS),
-    show_default=True,
     metavar="N|all",
-    help="Rows of the table: the layers that add most time, or all in their order.",
 )
 def run(gather: Gather, **asked: Any) -> Answer:
     """Simulate MODEL (an ONNX file, a name from 'accelsim models', or a topology CSV) on a chip.

@@ -89,12 +89,11 @@ def _pattern(asked: dict[str, Any]) -> Pattern:
     "accelsim sram conflicts --pattern im2col --rows 27 --image 32 --channels 3 --kernel 3 --banks 8 --word-bytes 4",
     make=sram.command,
 )
-@click.option(
+@option(
     "--pattern",
+    "Row feed of a dataflow, im2col of a convolution, or updates of sums.",
+    "ws",
     type=click.Choice(PATTERNS),
-    default="ws",
-    show_default=True,
-    help="Row feed of a dataflow, im2col of a convolution, or updates of sums.",
 )
 @option("--rows", "Ports: rows of the array, or its columns.", 32, type=int)
 @option("--length", "Steps that stream.", 256, type=int)

@@ -36,13 +36,12 @@ def study() -> None:
 )
 @click.argument("model")
 @chips_option
-@click.option(
+@option(
     "--dtypes",
-    default="fp32,tf32,bf16,fp16,fp8_e4m3fn,int8,int4",
-    show_default=True,
+    "Number formats, from wide to narrow; a chip runs those that it has.",
+    "fp32,tf32,bf16,fp16,fp8_e4m3fn,int8,int4",
     callback=_names,
     metavar="F,F,...",
-    help="Number formats, from wide to narrow; a chip runs those that it has.",
 )
 @option("--batch", "Batch size.", 1, least=1)
 def precision(gather: Gather, model: str, chips: tuple[str, ...], dtypes: tuple[str, ...], batch: int) -> Answer:

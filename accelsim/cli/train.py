@@ -38,59 +38,58 @@ ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
     },
 )
 @click.argument("model")
-@click.option(
+@option(
     "--on",
+    "Simulate one step on this chip, or train on all devices of this cluster: a name or a YAML file.",
     metavar="CHIP|CLUSTER",
-    help="Simulate one step on this chip, or train on all devices of this cluster: a name or a YAML file.",
 )
-@click.option(
+@option(
     "--plan",
-    metavar="dp=2,pp=2",
-    help="How the devices of the cluster share the work: dp, tp, pp, sp, "
+    "How the devices of the cluster share the work: dp, tp, pp, sp, "
     "zero, chunks, recompute, period (steps between averagings).",
+    metavar="dp=2,pp=2",
 )
-@click.option(
+@option(
     "--schedule",
-    metavar="1f1b",
-    help="Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
+    "Order of a pipeline's microbatches: gpipe, 1f1b, interleaved, "
     "zb-h1, pipedream, pipedream-vertical, pipedream-2bw.",
+    metavar="1f1b",
 )
 @option("--microbatches", "Microbatches of each replica and step.", least=1)
-@click.option(
+@option(
     "--compare",
-    default="",
+    "With a cluster: also train with these methods and show their losses.",
+    "",
     metavar="plain,local-sgd,pipedream",
-    help="With a cluster: also train with these methods and show their losses.",
 )
-@click.option(
+@option(
     "--data",
-    default="",
-    metavar="digits|sums|FILE.npz",
-    help="Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
+    "Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token "
     "numbers in a row. Default: digits; for a language model sums.",
+    "",
+    metavar="digits|sums|FILE.npz",
 )
 @option("--steps", "Batches to train on.", 300, type=int)
 @option("--batch", "Samples per step; default: 64.", least=1)
 @option("--lr", "Learning rate; default: 0.05 for sgd, 0.001 for adam.", type=float)
 @option("--optimiser --optimizer", "Update rule; sgd has momentum 0.9.", "sgd", metavar="sgd|adam")
-@click.option(
+@option(
     "--precision",
-    default="fp32",
-    show_default=True,
+    "mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.",
+    "fp32",
     metavar="fp32|mixed|mixed-bf16|fp16|bf16",
-    help="mixed: products in fp16, weights in fp32; fp16 and bf16: both in that format.",
 )
-@click.option(
+@option(
     "--loss-scale",
-    default="",
+    "Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.",
+    "",
     metavar="dynamic|none|NUMBER",
-    help="Factor against underflow of gradients in fp16; default: dynamic for mixed, fp16.",
 )
-@click.option(
+@option(
     "--qat",
-    default="",
+    "Quantisation-aware training: formats of weights and activations.",
+    "",
     metavar="int8|int4|int2|int1|int4xint8",
-    help="Quantisation-aware training: formats of weights and activations.",
 )
 @option("--edges", "With --qat: format of the first and the last layer.", "", metavar="int8")
 @option("--sparsity", "Prune the starting weights to this pattern and keep the zeros.", "", metavar="2:4")

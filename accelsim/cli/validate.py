@@ -26,12 +26,12 @@ from accelsim.report.answer import Answer
     type=FILE,
     metavar="DIR",
 )
-@click.option(
+@option(
     "--pictures",
+    "A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
+    "gpu-vector and gpu-models.",
     type=OUT,
     metavar="DIR",
-    help="A folder for pictures, CHECK.png: measured against predicted times of the checks gpu-gemm, gpu-conv, "
-    "gpu-vector and gpu-models.",
 )
 @flag("--details", "Show what was compared, and the first rows that differ.")
 @flag("--list only_list", "List the checks: what each compares, how long it takes.")
