@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from accelsim.cli.common import byte_sizes, counted, flag, option
 from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 from accelsim.spec.counts import MOST_DEVICES
-
-if TYPE_CHECKING:
-    pass
 
 PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 """A device of --group, or a range of them."""
@@ -121,23 +118,19 @@ def collective(
     many = len(asked["texts"])
     gather.refuse(many > 1 and not swept, f"{many} sizes", "--size", "one, or --sweep")
     gather.done()
-    topology = build(spec)
-    how = (algorithm, group, chunks, Called(dtype, caller == "eager"))
-    size = (sizes or (DEFAULT_B,))[0]
+    topology, size = build(spec), (sizes or (DEFAULT_B,))[0]
+    wanted = said.Asked(topology, software, kind, algorithm, group, chunks, Called(dtype, caller == "eager"))
     rows: list[dict[str, Any]] = []
     if swept or click.get_current_context().params["plot"] is not None:
         swept_B = counted(sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True))
-        rows = said.sweep(topology, software, kind, swept_B, *how)
-    theirs = routes = None
+        rows = said.sweep(wanted, swept_B)
+    theirs = None
     if conventions:
         astrasim = from_checkout("tests.validation.astrasim", "accelsim collective --conventions")
         aware = conventions == "astrasim-aware"
         theirs = astrasim.by_astrasim(spec, topology, kind, size, algorithm, aware)
-    members = tuple(range(topology.ranks)) if group is None else group
-    if with_routes:
-        routes = said.routes(topology, members[:MOST_ROUTES])
-    beside = said.Beside(kind, topology.name, len(members), rows, theirs, routes)
-    return said.swept(beside) if swept else said.one(software, topology, kind, size, *how, beside=beside)
+    routes = said.routes(topology, wanted.members[:MOST_ROUTES]) if with_routes else None
+    return said.report(wanted, None if swept else size, rows, theirs, routes)
 
 
 DEFAULT_B = 64 * 2**20

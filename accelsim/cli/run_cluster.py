@@ -141,16 +141,16 @@ def _trained(
         if asked["whole"]:
             return one_machine.answer(*machines(made.work, made.fleet, made.plan, made.batch, made.options))
         made, result = made.fitted()
-        helps = None
+        helps = grouped = None
         if advice:
             stage("what if", 0.0)
             helps = what_ifs(made, result, lambda share: stage("what if", share))
         if tune:
             stage("tune", 0.0)
-        grouped = tuned(made) if tune else None
+            grouped = tuned(made)
         lasts = None if asked["tokens"] is None else lasting(result, asked["tokens"])
-        files = {} if out is None else {out: step_files(made, result, helps, grouped, lasts)}
-        return step.answer(result, helps, grouped, lasts, files)
+        report = step.StepReport(result, helps, grouped, lasts)
+        return report.answer({} if out is None else {out: step_files(made, report)})
 
 
 def _generated(gather: Gather, out: Path | None, advice: bool, ignore_capacity: bool, **asked: Any) -> Answer:

@@ -202,7 +202,12 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Show tables, sentences and the first picture in a notebook."""
-        return _html(self)
+        parts = [_part_html(part) for part in self.shown if part]
+        if drawn := next((drawn for draw in self.pictures.values() if (drawn := draw()) is not None), None):
+            file = BytesIO()
+            drawn.file(".png")(file)
+            parts.append(f'<img src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">')
+        return "\n".join(parts)
 
 
 def frame(records: Sequence[Record]) -> Any:
@@ -212,16 +217,6 @@ def frame(records: Sequence[Record]) -> Any:
     except ImportError:
         raise UsageError("pandas is not installed", expected="'pip install pandas'") from None
     return pandas.DataFrame.from_records(list(records))
-
-
-def _html(answer: Answer) -> str:
-    """Return an answer as HTML: its parts in their order, then its first picture."""
-    parts = [_part_html(part) for part in answer.shown if part]
-    if drawn := next((drawn for draw in answer.pictures.values() if (drawn := draw()) is not None), None):
-        file = BytesIO()
-        drawn.file(".png")(file)
-        parts.append(f'<img src="data:image/png;base64,{b64encode(file.getvalue()).decode()}">')
-    return "\n".join(parts)
 
 
 def _part_html(part: Part) -> str:

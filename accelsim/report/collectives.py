@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, fastest_first, stated
-from accelsim.cluster.collectives.timing import SWITCH, SWITCHED, CollectiveTime
+from accelsim.cluster.collectives.timing import MOST_TRIED, SWITCH, SWITCHED, CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
@@ -55,61 +56,80 @@ ROUTES = (
 )
 
 
-class Beside(NamedTuple):
-    """Further facts beside a collective: a sweep for its picture, the time that ASTRA-sim gives, routes."""
+@dataclass(frozen=True)
+class Asked:
+    """A collective on a cluster: who takes part and how it is called; without an algorithm all are compared."""
 
+    topology: Topology
+    software: Collectives
     kind: str
-    cluster: str
-    ranks: int
-    sweep: list[dict[str, Any]]
-    astrasim: dict[str, Any] | None
-    routes: list[dict[str, Any]] | None
+    algorithm: str = ""
+    group: Sequence[int] | None = None
+    chunks: int | None = None
+    called: Called = IN_GRAPH
 
-    def facts(self) -> dict[str, Any]:
-        """The facts that were asked for."""
-        given = {"astrasim": self.astrasim, "routes": self.routes}
-        return {name: value for name, value in given.items() if value is not None}
+    @property
+    def members(self) -> Sequence[int]:
+        """Devices that take part, in order."""
+        return range(self.topology.ranks) if self.group is None else self.group
 
-    def shown(self) -> list[Part]:
-        """Return these facts as parts for a terminal."""
-        theirs = [] if self.astrasim is None else ["", self.astrasim["said"]]
-        return [*theirs, *([] if self.routes is None else ["", Table(ROUTES, self.routes)])]
+    def timed(self, nbytes: int) -> CollectiveTime:
+        """Return the collective of a buffer of so many bytes, by the algorithm."""
+        one, how = (self.topology, self.software, self.kind, nbytes), (self.group, self.chunks, self.called)
+        return answer(*one, self.algorithm, *how)
 
-    def picture(self) -> Picture:
-        """Bus bandwidth by size, a line for each algorithm."""
-        return bus_bandwidths(self.kind, self.cluster, self.ranks, self.sweep, crossovers(self.sweep))
+    def others(self, nbytes: int, most: int = MOST_TRIED) -> list[CollectiveTime]:
+        """Return it by every algorithm on the wires alone, fastest first; ``most``: see ``fastest_first``."""
+        one, how = (self.topology, self.software, self.kind, nbytes), (self.group, self.chunks, self.called)
+        return fastest_first(*one, *how, most)
 
 
-def swept(beside: Beside) -> Answer:
-    """Report the bus bandwidth of every algorithm by size."""
-    rows = beside.sweep
+def report(
+    asked: Asked,
+    nbytes: int | None,
+    rows: list[dict[str, Any]],
+    astrasim: dict[str, Any] | None,
+    routes: list[dict[str, Any]] | None,
+) -> Answer:
+    """Report a collective of so many bytes, or without them ``rows`` of a sweep, which its picture always shows.
+
+    Beside it the time that ASTRA-sim gives, and routes, where these were asked for.
+    """
+    facts, shown, table = _swept(asked, rows) if nbytes is None else _one(asked, nbytes)
+    if astrasim is not None:
+        facts["astrasim"] = astrasim
+        shown += ["", astrasim["said"]]
+    if routes is not None:
+        facts["routes"] = routes
+        shown += ["", Table(ROUTES, routes)]
+    who = (asked.kind, asked.topology.name, len(asked.members))
+    return Answer(facts, shown, table, {"sweep": lambda: bus_bandwidths(*who, rows, crossovers(rows))})
+
+
+Reported: TypeAlias = "tuple[dict[str, Any], list[Part], list[dict[str, Any]]]"
+"""Facts, parts for a terminal, rows of the CSV file."""
+
+
+def _swept(asked: Asked, rows: list[dict[str, Any]]) -> Reported:
+    """Return the bus bandwidth of every algorithm by size."""
     sizes = dict.fromkeys(row["size_B"] for row in rows)
     fields = [Field("algorithm", "algorithm"), *(Field(str(size), binary(size), in_unit()) for size in sizes)]
     found = {(row["size_B"], row["algorithm"]): row["bus_Bps"] * 1e-9 for row in rows}
     names = sorted(dict.fromkeys(row["algorithm"] for row in rows))
     wide = [{"algorithm": name, **{str(size): found.get((size, name)) for size in sizes}} for name in names]
-    facts = {"cluster": beside.cluster, "kind": beside.kind, "ranks": beside.ranks, "sweep": rows}
-    shown: list[Part] = [
-        Table(fields, wide),
-        Lines("\nbus bandwidth (GB/s) by size of the buffer"),
-        crossovers(rows),
-        *beside.shown(),
-    ]
-    return Answer(facts | beside.facts(), shown, rows, {"sweep": beside.picture})
+    facts = {"cluster": asked.topology.name, "kind": asked.kind, "ranks": len(asked.members), "sweep": rows}
+    return facts, [Table(fields, wide), Lines("\nbus bandwidth (GB/s) by size of the buffer"), crossovers(rows)], rows
 
 
-def one(
-    software: Collectives, topology: Topology, kind: str, nbytes: int, algorithm: str, group: Sequence[int] | None,
-    chunks: int | None, called: Called, beside: Beside,
-) -> Answer:  # fmt: skip
-    """Report one collective and, where no algorithm is named, the time of the others."""
-    found = answer(topology, software, kind, nbytes, algorithm, group, chunks, called)
-    others = [] if algorithm else alternatives(found, software, kind, nbytes, group, chunks, called)
+def _one(asked: Asked, nbytes: int) -> Reported:
+    """Return one collective and, where no algorithm is named, the time of the others."""
+    found, software, called = asked.timed(nbytes), asked.software, asked.called
+    others = [] if asked.algorithm else alternatives(asked, found)
     told = facts(found, software, called) | {"algorithms": others}
     tables = [Table(LINKS, told["links"]), Table(ALGORITHMS, others)]
     shown: list[Part] = [" ".join(sentences(found, software, called))]
-    shown += [part for table in tables if table.records for part in ("", table)] + beside.shown()
-    return Answer(told | beside.facts(), shown, others or told["links"], {"sweep": beside.picture})
+    shown += [part for table in tables if table.records for part in ("", table)]
+    return told, shown, others or told["links"]
 
 
 def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> dict[str, Any]:
@@ -161,30 +181,27 @@ def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_
         f"{who} takes {si(found.seconds, 's')}{ends_text(found.interval_s)} {by}: algorithm bandwidth "
         f"{si(found.alg_Bps, 'B/s')}, bus bandwidth {si(found.bus_Bps, 'B/s')}, {si(found.energy_J, 'J')} on links."
     )
-    return [text, *_width(found, software), *_host(found, software, called), binding(found)]
+    notes = _library_notes(found, software, called) if found.played == LIBRARY else []
+    return [text, *notes, binding(found)]
 
 
-def _host(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
-    """Share of the host in the time of a library."""
-    if found.played != LIBRARY:
-        return []
+def _library_notes(found: CollectiveTime, software: Collectives, called: Called) -> list[str]:
+    """Return what the interval of a library's time is based on, then the share of the host in that time."""
+    notes = []
+    if not found.factor:
+        why = "those of the library are of collectives inside a node"
+        if not software.intervals:
+            why = "no measured times were left out of the fit of this library's constants"
+        notes.append(f"It has no interval: {why}.")
+    elif any(each is software.elsewhere for each in software.intervals.values()):
+        notes.append("The interval is that of chips on which the library was not measured.")
     if called.eager and software.host is not None:
         least, rate = si(software.host.least, "s"), software.host.copy_rate
         copy = f" and a copy of the buffer at {si(rate, 'B/s')}" if rate else ""
-        return [f"A host calls it by itself (eager), which takes at least {least}{copy}."]
-    return [f"The time includes {software.includes}."] if software.includes else []
-
-
-def _width(found: CollectiveTime, software: Collectives) -> list[str]:
-    """Return whether the interval is that of chips that were not measured, or why there is none."""
-    if found.played != LIBRARY:
-        return []
-    if found.factor:
-        other = any(each is software.elsewhere for each in software.intervals.values())
-        return ["The interval is that of chips on which the library was not measured."] if other else []
-    if not software.intervals:
-        return ["It has no interval: no measured times were left out of the fit of this library's constants."]
-    return ["It has no interval: those of the library are of collectives inside a node."]
+        notes.append(f"A host calls it by itself (eager), which takes at least {least}{copy}.")
+    elif software.includes:
+        notes.append(f"The time includes {software.includes}.")
+    return notes
 
 
 def binding(found: CollectiveTime) -> str:
@@ -206,23 +223,13 @@ def binding(found: CollectiveTime) -> str:
     return f"{many} {verb} {si(top['most_B'], 'B')} and is busy for {share}."
 
 
-def alternatives(
-    answered: CollectiveTime,
-    software: Collectives,
-    kind: str,
-    nbytes: int,
-    group: Sequence[int] | None,
-    chunks: int | None,
-    called: Called = IN_GRAPH,
-) -> list[dict[str, Any]]:
+def alternatives(asked: Asked, answered: CollectiveTime) -> list[dict[str, Any]]:
     """Return what every algorithm takes, fastest first; the library's answer among them where it is one."""
-    found = fastest_first(answered.topology, software, kind, nbytes, group, chunks, called)
-    if answered.played == LIBRARY:
-        found.append(answered)
+    found = asked.others(answered.nbytes) + [answered] * (answered.played == LIBRARY)
     rows = [
         {
-            "algorithm": _named(each),
-            "about": _about(each, software),
+            "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
+            "about": _about(each, asked.software),
             "time_s": each.seconds,
             "bus_Bps": each.bus_Bps,
             "most_B": int(each.wire_B.max(initial=0)),
@@ -233,10 +240,6 @@ def alternatives(
     return sorted(rows, key=lambda row: row["time_s"])
 
 
-def _named(found: CollectiveTime) -> str:
-    return LIBRARY if found.played == LIBRARY else found.algorithm
-
-
 def _about(found: CollectiveTime, software: Collectives) -> str:
     if found.played == LIBRARY:
         return f"{software.title}: {found.algorithm}, protocol {found.protocol}"
@@ -244,25 +247,16 @@ def _about(found: CollectiveTime, software: Collectives) -> str:
     return f"{title} ({found.chunks} chunks)" if found.chunks > 1 else title
 
 
-def sweep(
-    topology: Topology,
-    software: Collectives,
-    kind: str,
-    sizes_B: Iterable[int],
-    algorithm: str = "",
-    group: Sequence[int] | None = None,
-    chunks: int | None = None,
-    called: Called = IN_GRAPH,
-) -> list[dict[str, Any]]:
-    """Time and bus bandwidth at each size: of one algorithm, or of all and the library."""
+def sweep(asked: Asked, sizes_B: Iterable[int]) -> list[dict[str, Any]]:
+    """Return time and bus bandwidth at each size: of one algorithm, or of all and the library."""
     rows = []
     for size in sizes_B:
-        if algorithm:
-            found = [answer(topology, software, kind, size, algorithm, group, chunks, called)]
+        if asked.algorithm:
+            found = [asked.timed(size)]
         else:
-            found = fastest_first(topology, software, kind, size, group, chunks, called, MOST_SWEPT)
-            if stated(software) and len(found[0].group) > 1:
-                found.append(answer(topology, software, kind, size, LIBRARY, group, None, called))
+            found = asked.others(size, MOST_SWEPT)
+            if stated(asked.software) and len(found[0].group) > 1:
+                found.append(replace(asked, algorithm=LIBRARY, chunks=None).timed(size))
         rows += [
             {
                 "size_B": size,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Device, Lasting, Refused, StepResult, device_facts
+from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Lasting, Refused, StepResult, device_facts
 from accelsim.cluster.step.search import WhatIf
 from accelsim.errors import count_of, memory_text
 from accelsim.files import Make
@@ -27,43 +28,73 @@ HELPS = 3
 DEVICE_HEADERS = ("stage", "devices", "chip", "computes", "sends", "waits", "memory", "of")
 
 
-def answer(
-    result: StepResult,
-    helps: Sequence[WhatIf] | None,
-    fused: TunedStep | None,
-    whole: Lasting | None,
-    written: Mapping[Path, Mapping[str, Make | None]],
-) -> Answer:
-    """Devices, the summary, a whole training, what fused gradients cost, sentences. ``written``: files of --out."""
-    shown: list[Part] = [partial(text_table, DEVICE_HEADERS, device_rows(result))]
-    shown += ["", block("training step", summary_rows(result))]
-    if whole is not None:
-        shown += ["", block("whole training", lasting_rows(whole))]
-    if fused is not None:
-        shown += ["", partial(text_table, fusing.headers(fused), fusing.rows(fused))]
-    shown += ["", " ".join(sentences(result, None, fused, whole))]
-    if helps is not None:
-        shown += ["", helping(helps)]
-    return Answer(facts_of(result, helps, fused, whole), shown, list(records(result)), other_files=written)
+@dataclass(frozen=True)
+class StepReport:
+    """A training step, and what was asked for beside it: changes that were simulated, the search for how to fuse
+    gradients, a whole training."""
+
+    result: StepResult
+    helps: Sequence[WhatIf] | None = None
+    fused: TunedStep | None = None
+    whole: Lasting | None = None
+
+    def answer(self, written: Mapping[Path, Mapping[str, Make | None]]) -> Answer:
+        """Show devices, the summary, the whole training, fused gradients, sentences. ``written``: files of --out."""
+        shown: list[Part] = [partial(text_table, DEVICE_HEADERS, device_rows(self.result))]
+        shown += ["", block("training step", summary_rows(self.result))]
+        if self.whole is not None:
+            shown += ["", block("whole training", lasting_rows(self.whole))]
+        if self.fused is not None:
+            shown += ["", partial(text_table, fusing.headers(self.fused), fusing.rows(self.fused))]
+        shown += ["", " ".join(replace(self, helps=None).sentences())]
+        if self.helps is not None:
+            shown += ["", helping(self.helps)]
+        return Answer(self.facts(), shown, list(records(self.result)), other_files=written)
+
+    def facts(self) -> dict[str, Any]:
+        """Return all of it for JSON."""
+        found = {"tool": "accelsim", "tool_version": tool_version(), **self.result.as_dict()}
+        found["sentences"] = self.sentences()
+        if self.helps is not None:
+            found["what_ifs"] = [each._asdict() for each in self.helps]
+        if self.fused is not None:
+            found["tuning"] = fusing.facts(self.fused)
+        return found if self.whole is None else {**found, "training": self.whole.as_dict()}
+
+    def sentences(self) -> list[str]:
+        """Return what binds, how full memories are, where constants come from, what would help most, how to fuse
+        gradients, how long a whole training takes."""
+        result = self.result
+        found = [_binding(result), *intervals.sentences(result.interval, "the step"), _memory(result)]
+        if result.refused is not None:
+            found.append(_refused(result, result.refused))
+        if result.tried:
+            found.append(_sized(result))
+        found += [
+            f"{chip} is {origin}." if origin == NOT_CALIBRATED else f"{chip} is calibrated on {origin}."
+            for chip, origin in result.calibrated.items()
+        ]
+        found += [] if self.helps is None else [helping(self.helps)]
+        found += [] if self.fused is None else fusing.sentences(self.fused)
+        if (whole := self.whole) is not None:
+            found.append(
+                f"Training on {si(whole.tokens)} tokens takes {_days(whole)} and {si(whole.joules / HOUR, 'Wh')}, "
+                "counting only steps like this one: no evaluation, checkpoints or failures."
+            )
+        return found
 
 
 def device_rows(result: StepResult) -> list[tuple[object, ...]]:
-    """A row for each kind of device."""
-    return [_device_row(device, result.time_fs) for device in result.devices]
-
-
-def _device_row(device: Device, time_fs: int) -> tuple[object, ...]:
-    spent = device.spent_fs
-    computing = sum(spent.get(kind, 0) for kind in ("compute", "recompute", "optimiser"))
-    shares = (computing, spent.get("communication", 0), spent.get("wait", 0))
-    return (
-        device.stage,
-        len(device.ranks),
-        device.chip,
-        *(percent(fs / time_fs) for fs in shares),
-        memory_text(device.memory.peak_B),
-        memory_text(device.capacity_B),
-    )
+    """Return a row for each kind of device."""
+    rows: list[tuple[object, ...]] = []
+    for device in result.devices:
+        spent = device.spent_fs
+        computing = sum(spent.get(kind, 0) for kind in ("compute", "recompute", "optimiser"))
+        shares = (computing, spent.get("communication", 0), spent.get("wait", 0))
+        sizes = (memory_text(device.memory.peak_B), memory_text(device.capacity_B))
+        parts = [percent(fs / result.time_fs) for fs in shares]
+        rows.append((device.stage, len(device.ranks), device.chip, *parts, *sizes))
+    return rows
 
 
 def summary_rows(result: StepResult) -> list[tuple[str, str]]:
@@ -120,41 +151,8 @@ def _days(whole: Lasting) -> str:
     return f"{long_time(whole.seconds)} (90 %: {long_time(whole.low_s)} to {long_time(whole.high_s)})"
 
 
-def _lasts(whole: Lasting) -> str:
-    return (
-        f"Training on {si(whole.tokens)} tokens takes {_days(whole)} and {si(whole.joules / HOUR, 'Wh')}, counting "
-        "only steps like this one: no evaluation, checkpoints or failures."
-    )
-
-
 def _microbatches(count: int) -> str:
     return f"{count:,} microbatch" + ("es" if count != 1 else "")
-
-
-def sentences(
-    result: StepResult,
-    helps: Sequence[WhatIf] | None = None,
-    fused: TunedStep | None = None,
-    whole: Lasting | None = None,
-) -> list[str]:
-    """Return what binds, how full memories are, where constants come from, what would help most, how to fuse gradients,
-    how long a whole training takes."""
-    found = [_binding(result), *intervals.sentences(result.interval, "the step"), _memory(result)]
-    if result.refused is not None:
-        found.append(_refused(result, result.refused))
-    if result.tried:
-        found.append(_sized(result))
-    found += [
-        f"{chip} is {origin}." if origin == NOT_CALIBRATED else f"{chip} is calibrated on {origin}."
-        for chip, origin in result.calibrated.items()
-    ]
-    if helps is not None:
-        found.append(helping(helps))
-    if fused is not None:
-        found += fusing.sentences(fused)
-    if whole is not None:
-        found.append(_lasts(whole))
-    return found
 
 
 def binding(result: StepResult) -> str:
@@ -214,7 +212,7 @@ def helping(helps: Sequence[WhatIf]) -> str:
 
 
 def records(result: StepResult) -> Iterator[dict[str, Any]]:
-    """A row for each kind of device, for CSV."""
+    """Yield a row for each kind of device, for CSV."""
     for device in result.devices:
         facts = device_facts(device)
         yield {
@@ -227,24 +225,3 @@ def records(result: StepResult) -> Iterator[dict[str, Any]]:
             "capacity_B": facts["capacity_B"],
             "step_s": result.time_s,
         }
-
-
-def facts_of(
-    result: StepResult,
-    helps: Sequence[WhatIf] | None = None,
-    fused: TunedStep | None = None,
-    whole: Lasting | None = None,
-) -> dict[str, Any]:
-    """All of it, for JSON."""
-    what_ifs = {} if helps is None else {"what_ifs": [each._asdict() for each in helps]}
-    tuning = {} if fused is None else {"tuning": fusing.facts(fused)}
-    training = {} if whole is None else {"training": whole.as_dict()}
-    about = {"tool": "accelsim", "tool_version": tool_version()}
-    return {
-        **about,
-        **result.as_dict(),
-        "sentences": sentences(result, helps, fused, whole),
-        **what_ifs,
-        **tuning,
-        **training,
-    }

@@ -21,8 +21,7 @@ from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.ops import PLAIN, Options
 from accelsim.cluster.step.result import PARTS as MEANING
-from accelsim.cluster.step.result import Device, Lasting, StepResult
-from accelsim.cluster.step.search import WhatIf
+from accelsim.cluster.step.result import Device, StepResult
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of
@@ -35,7 +34,7 @@ from accelsim.report.page.data import Section, packed, section
 from accelsim.report.page.document import Entry, html
 from accelsim.report.picture import Axis, Panel, Picture, line, note, stacked
 from accelsim.report.plot import SUFFIXES, pictures
-from accelsim.report.step import facts_of, records, sentences
+from accelsim.report.step import StepReport, records
 from accelsim.report.style import BLUE, GREY
 from accelsim.report.text import percent, si
 from accelsim.report.write import STEP, STEP_PAGE, refuse_foreign
@@ -53,20 +52,12 @@ def check_target(folder: Path) -> None:
     refuse_foreign(folder, NAMES, FACTS, "report of a training step")
 
 
-def step_files(
-    made: Ready,
-    result: StepResult,
-    helps: Sequence[WhatIf] | None = None,
-    fused: TunedStep | None = None,
-    whole: Lasting | None = None,
-) -> dict[str, Make | None]:
+def step_files(made: Ready, report: StepReport) -> dict[str, Make | None]:
     """Return what makes each file of the report; None for a picture that it lacks."""
-    facts = json.dumps(facts_of(result, helps, fused, whole), indent=2, ensure_ascii=False, allow_nan=False)
+    result, fused = report.result, report.fused
+    facts = json.dumps(report.facts(), indent=2, ensure_ascii=False, allow_nan=False)
     figures = _figures(made, result, fused)
-    told = [
-        *sentences(result, helps, fused, whole),
-        *(words for name, (_, words, _) in figures.items() if name == "scaling"),
-    ]
+    told = [*report.sentences(), *(words for name, (_, words, _) in figures.items() if name == "scaling")]
     shown = [{"title": title, "caption": words, "svg": _svg(figure)} for title, words, figure in figures.values()]
     data = page_data(result, told, shown, [] if fused is None else [_tuned(fused)])
     makers: dict[str, Make | None] = dict.fromkeys(NAMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.shapes.building import build
-from accelsim.report.collectives import bus_bandwidths, crossovers, sweep
+from accelsim.report.collectives import Asked, bus_bandwidths, crossovers, sweep
 from accelsim.spec.yaml.clusters import load_cluster
 
 SIZES_B = [1 << power for power in range(12, 31, 2)]
@@ -16,11 +16,8 @@ def draw(path: Path) -> None:
     """Write the picture."""
     cluster = load_cluster("dgx-a100")
     topology = build(cluster)
-    rows = [
-        row
-        for row in sweep(topology, cluster.collectives, "all_reduce", SIZES_B)
-        if row["algorithm"] in SHOWN
-    ]
+    asked = Asked(topology, cluster.collectives, "all_reduce")
+    rows = [row for row in sweep(asked, SIZES_B) if row["algorithm"] in SHOWN]
     bus_bandwidths("all_reduce", cluster.name, topology.ranks, rows, crossovers(rows)).save(path)
 
 

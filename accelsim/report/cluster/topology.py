@@ -43,7 +43,12 @@ def draw(topology: Topology, bytes_per_wire: Sequence[int] | Mapping[int, int] |
     made = layout(topology)
     xs, ys = zip(*made.at.values(), strict=True)
     height = min(6.5, max(2.6, 1.4 + 9.0 * (max(ys) - min(ys) + 2.2) / (max(xs) - min(xs) + 2.2)))
-    pairs = _pairs(topology, made)
+    found: dict[tuple[int, int], list[int]] = {}
+    for number, wire in enumerate(topology.wires):
+        if wire.source in made.at and wire.target in made.at:
+            a, b = sorted((wire.source, wire.target))
+            found.setdefault((a, b), []).append(number)
+    pairs = [_Pair(a, b, tuple(numbers)) for (a, b), numbers in found.items()]
     if bytes_per_wire is None:
         wires = _by_link(topology, made, pairs)
     else:
@@ -68,16 +73,6 @@ def others_text(topology: Topology) -> str:
     switches = len(names) - cards
     told = [f"{switches:,} switch{'es' if switches != 1 else ''}"] if switches or not cards else []
     return " and ".join(told + ([count_of(cards, "card")] if cards else []))
-
-
-def _pairs(topology: Topology, made: Layout) -> list[_Pair]:
-    """Return what is joined of what is drawn."""
-    found: dict[tuple[int, int], list[int]] = {}
-    for number, wire in enumerate(topology.wires):
-        if wire.source in made.at and wire.target in made.at:
-            a, b = sorted((wire.source, wire.target))
-            found.setdefault((a, b), []).append(number)
-    return [_Pair(a, b, tuple(numbers)) for (a, b), numbers in found.items()]
 
 
 def _by_link(topology: Topology, made: Layout, pairs: Sequence[_Pair]) -> Iterator[Mark]:

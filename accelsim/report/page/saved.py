@@ -139,18 +139,14 @@ def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"is damaged: {where}: {first['msg']}", str(file), again) from None
-    _same_lengths(content["layers"], file, again)
-    found: dict[str, Any] = content
-    return found
-
-
-def _same_lengths(layers: dict[str, Any], file: Path, again: str) -> None:
-    """Raise UsageError unless every line of the layer table has all its columns."""
+    layers = content["layers"]
     columns = ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")
     rows = [*layers["cells"], *layers["values"]]
     ragged = any(len(row) != len(layers["columns"]) for row in rows)
     if ragged or len({len(layers[name]) for name in columns}) > 1:
         raise UsageError("is damaged: the columns of its layers are not of one length", str(file), again)
+    found: dict[str, Any] = content
+    return found
 
 
 def _beside(folder: Path) -> str:

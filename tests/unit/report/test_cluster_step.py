@@ -18,7 +18,7 @@ from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.result import StepResult
 from accelsim.errors import UsageError
 from accelsim.report.cluster.page import page_data
-from accelsim.report.step import sentences
+from accelsim.report.step import StepReport
 from accelsim.report.text import percent
 from accelsim.report.write_step import (
     NAMES,
@@ -122,7 +122,7 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
     one, step = made["dp=2,pp=2"]
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
-        files.write_folder(folder, step_files(one, step, None, tuned(one)))
+        files.write_folder(folder, step_files(one, StepReport(step, fused=tuned(one))))
     for name in (each for each in NAMES if not each.endswith(".png")):
         first, second = ((folder / name).read_bytes() for folder in folders)
         assert first == second and first, name
@@ -132,7 +132,7 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
         and "Fused gradients by threshold" in page
         and "stage 1 (2 devices)" in page
     )
-    files.write_folder(folders[0], step_files(one, step))  # again in its own folder
+    files.write_folder(folders[0], step_files(one, StepReport(step)))  # again in its own folder
     assert not (folders[0] / "plots" / "fusion.svg").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").write_text("mine")
@@ -144,11 +144,11 @@ def test_a_chip_alone_has_no_traffic_to_show(tmp_path: Path) -> None:
     one = ready(Asked("digits-mlp?hidden=8", "edu-4x4", batch=4))
     step = one.step()
     folder = tmp_path / "step"
-    files.write_folder(folder, step_files(one, step))
+    files.write_folder(folder, step_files(one, StepReport(step)))
     assert {path.stem for path in (folder / "plots").iterdir()} == {"where_time_goes"}
     titles = [each["title"] for each in page_data(step, [], [])["last"]]
     assert titles == ["What the constants of the chips come of"]
 
 
 def test_a_chip_without_fitted_constants_is_said_to_be_so(made: dict[str, tuple[Ready, StepResult]]) -> None:
-    assert "edu-4x4 is not calibrated." in sentences(made[PLANS[0]][1])
+    assert "edu-4x4 is not calibrated." in StepReport(made[PLANS[0]][1]).sentences()
