@@ -68,13 +68,9 @@ def _reads(addresses: Ints) -> Trace:
     return Trace(addresses, np.zeros(len(addresses), bool))
 
 
-def _seq_read(access_B: int, row_lsb: int) -> Trace:
-    return _reads(np.arange(STREAM_B // access_B, dtype=np.int64) * access_B)
-
-
-def _seq_write(access_B: int, row_lsb: int) -> Trace:
-    addresses = _seq_read(access_B, row_lsb).addresses
-    return Trace(addresses, np.ones(len(addresses), bool))
+def _stream(access_B: int, writes: bool) -> Trace:
+    addresses = np.arange(STREAM_B // access_B, dtype=np.int64) * access_B
+    return Trace(addresses, np.full(len(addresses), writes))
 
 
 def _three_tensors(blocks: int, block_B: int, access_B: int) -> Trace:
@@ -87,44 +83,44 @@ def _three_tensors(blocks: int, block_B: int, access_B: int) -> Trace:
     return Trace(addresses.reshape(-1), writes.reshape(-1))
 
 
-def _tile3(access_B: int, row_lsb: int) -> Trace:
-    return _three_tensors(16_384, 256, access_B)
-
-
-def _stream3(access_B: int, row_lsb: int) -> Trace:
-    return _three_tensors(1_024, 4 * KIB, access_B)
-
-
 def _random(count: int, access_B: int) -> Ints:
     places = np.uint64(RANDOM_B // access_B)
     return (lcg(count) % places).astype(np.int64) * access_B
 
 
-def _rand_read(access_B: int, row_lsb: int) -> Trace:
-    return _reads(_random(RANDOM_ACCESSES, access_B))
-
-
-def _rand_mix(access_B: int, row_lsb: int) -> Trace:
-    return Trace(_random(RANDOM_ACCESSES, access_B), np.arange(RANDOM_ACCESSES) % 3 == 2)
-
-
-def _conflict(access_B: int, row_lsb: int) -> Trace:
+def _conflict(row_lsb: int) -> Trace:
     return _reads((np.arange(CONFLICT_ACCESSES, dtype=np.int64) % CONFLICT_ROWS) << row_lsb)
 
 
-def _chase(access_B: int, row_lsb: int) -> Trace:
-    return _reads(_random(CHASE_ACCESSES, access_B))
-
-
 NAMED: dict[str, Pattern] = {
-    "seq_read": Pattern("16 MiB read from end to end: what a DMA of a large tensor does", _seq_read),
-    "seq_write": Pattern("16 MiB written from end to end", _seq_write),
-    "tile3": Pattern("tiles of c = a + b: 256 B of each tensor in turn, every 4 KiB", _tile3),
-    "stream3": Pattern("c = a + b over whole tensors: 4 KiB of each in turn", _stream3),
-    "rand_read": Pattern("65,536 reads anywhere in 256 MiB: an embedding table of short rows", _rand_read),
-    "rand_mix": Pattern("the same places, every third access a write", _rand_mix),
-    "conflict": Pattern("8,192 reads of one bank, each in another row: the worst that there is", _conflict),
-    "chase": Pattern("4,096 random reads, each waiting for the one before: the unloaded latency", _chase, 1),
+    "seq_read": Pattern(
+        "16 MiB read from end to end: what a DMA of a large tensor does", lambda access_B, _: _stream(access_B, False)
+    ),
+    "seq_write": Pattern("16 MiB written from end to end", lambda access_B, _: _stream(access_B, True)),
+    "tile3": Pattern(
+        "tiles of c = a + b: 256 B of each tensor in turn, every 4 KiB",
+        lambda access_B, _: _three_tensors(16_384, 256, access_B),
+    ),
+    "stream3": Pattern(
+        "c = a + b over whole tensors: 4 KiB of each in turn",
+        lambda access_B, _: _three_tensors(1_024, 4 * KIB, access_B),
+    ),
+    "rand_read": Pattern(
+        "65,536 reads anywhere in 256 MiB: an embedding table of short rows",
+        lambda access_B, _: _reads(_random(RANDOM_ACCESSES, access_B)),
+    ),
+    "rand_mix": Pattern(
+        "the same places, every third access a write",
+        lambda access_B, _: Trace(_random(RANDOM_ACCESSES, access_B), np.arange(RANDOM_ACCESSES) % 3 == 2),
+    ),
+    "conflict": Pattern(
+        "8,192 reads of one bank, each in another row: the worst that there is", lambda _, row_lsb: _conflict(row_lsb)
+    ),
+    "chase": Pattern(
+        "4,096 random reads, each waiting for the one before: the unloaded latency",
+        lambda access_B, _: _reads(_random(CHASE_ACCESSES, access_B)),
+        1,
+    ),
 }
 """Every named trace."""
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from numpy.random import Generator
 
 from accelsim.seeds import generator
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import matplotlib.figure
+
+Figure: TypeAlias = "matplotlib.figure.Figure"
 
 
 class Wrong(Exception):

@@ -96,33 +96,39 @@ def spell_bits(bits: int) -> str:
     return f"{bits >> (10 * _POWERS[prefix])} {prefix}bit"
 
 
-def _schema(pattern: str, what: str, example: str, unit: str, most: str) -> Any:
-    facts = {"pattern": pattern, "description": what, "examples": [example], "unit": unit}
-    return WithJsonSchema({"type": "string", **facts, "range": ["0" if unit != "bit" else "1 bit", most]})
+def _read_as(
+    reader: Callable[[Any], Any],
+    writer: Callable[[Any], str],
+    pattern: str,
+    what: str,
+    example: str,
+    unit: str,
+    limits: list[str],
+) -> tuple[Any, ...]:
+    schema = {"type": "string", "pattern": pattern, "description": what, "examples": [example], "unit": unit}
+    written = PlainSerializer(writer, return_type=str, when_used="json")
+    return PlainValidator(reader), written, WithJsonSchema(schema | {"range": limits})
 
 
-def _span_schema(example: str, most: str) -> Any:
-    return _schema(r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", "clocks, or a time", example, "tCK or s", most)
+def _span_read_as(longest: Longest, example: str) -> tuple[Any, ...]:
+    pattern, most = r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", str(longest).removeprefix("0 to ")
+    return _read_as(_span(longest), str, pattern, "clocks, or a time", example, "tCK or s", ["0", most])
 
 
-Clocks = Annotated[
-    Span,
-    PlainValidator(_span(DELAY)),
-    PlainSerializer(str, return_type=str, when_used="json"),
-    _span_schema("22 tCK", str(DELAY).removeprefix("0 to ")),
-]
+Clocks = Annotated[Span, *_span_read_as(DELAY, "22 tCK")]
 """Clocks ('22 tCK') or a time ('13.75 ns') of a delay between commands, a :class:`Span` within ``DELAY``."""
-Interval = Annotated[
-    Span,
-    PlainValidator(_span(REFRESH)),
-    PlainSerializer(str, return_type=str, when_used="json"),
-    _span_schema("12480 tCK", str(REFRESH).removeprefix("0 to ")),
-]
+Interval = Annotated[Span, *_span_read_as(REFRESH, "12480 tCK")]
 """The same of a refresh, within ``REFRESH``."""
 Bits = Annotated[
     int,
-    PlainValidator(_bits("8 Gbit")),
-    PlainSerializer(spell_bits, return_type=str, when_used="json"),
-    _schema(r"^\s*[0-9]+\s*[KMGT]?i?bit\s*$", "a number of bits", "8 Gbit", "bit", spell_bits(MOST_BITS)),
+    *_read_as(
+        _bits("8 Gbit"),
+        spell_bits,
+        r"^\s*[0-9]+\s*[KMGT]?i?bit\s*$",
+        "a number of bits",
+        "8 Gbit",
+        "bit",
+        ["1 bit", spell_bits(MOST_BITS)],
+    ),
 ]
 """Bits, a positive int: '64 bit', '8 Gbit'. K, M, G are powers of 1024, as JEDEC writes densities."""

@@ -65,58 +65,39 @@ def _schema(unit: str, within: tuple[float, float] | None = None) -> dict[str, A
     } | ({"range": [units.show(bound, unit, binary=row.binary) for bound in within]} if within else {})
 
 
-def _spell(unit: str) -> Any:
-    """Writes the field to JSON as a text that reads back the same; Python dumps keep the number."""
-    return PlainSerializer(lambda value: units.spell(value, unit), return_type=str, when_used="json")
+def _read_as(
+    unit: str, positive: bool = False, whole: bool = False, within: tuple[float, float] | None = None
+) -> tuple[Any, ...]:
+    """Declare a number of ``unit``: its text in files and in JSON, which reads back the same; Python dumps keep it."""
+    spell = PlainSerializer(lambda value: units.spell(value, unit), return_type=str, when_used="json")
+    return PlainValidator(_validator(unit, positive, whole, within)), spell, WithJsonSchema(_schema(unit, within))
 
 
-Bytes = Annotated[
-    int, PlainValidator(_validator("B", positive=True, whole=True)), _spell("B"), WithJsonSchema(_schema("B"))
-]
+Bytes = Annotated[int, *_read_as("B", positive=True, whole=True)]
 """Bytes, a positive int: '24 MiB', '64 B'."""
-_WIDTH = (1, 2**20)
-Width = Annotated[
-    int,
-    PlainValidator(_validator("B", positive=True, whole=True, within=_WIDTH)),
-    _spell("B"),
-    WithJsonSchema(_schema("B", _WIDTH)),
-]
+Width = Annotated[int, *_read_as("B", positive=True, whole=True, within=(1, 2**20))]
 """Bytes that move at a time, a positive int of at most a mebibyte: '64 B'."""
-BytesPerSecond = Annotated[
-    float, PlainValidator(_validator("B/s", positive=True)), _spell("B/s"), WithJsonSchema(_schema("B/s"))
-]
+BytesPerSecond = Annotated[float, *_read_as("B/s", positive=True)]
 """Bandwidth, B/s, positive: '34 GB/s'."""
-Hertz = Annotated[float, PlainValidator(_validator("Hz", positive=True)), _spell("Hz"), WithJsonSchema(_schema("Hz"))]
+Hertz = Annotated[float, *_read_as("Hz", positive=True)]
 """Frequency, Hz, positive, an int when whole: '700 MHz'."""
-Joules = Annotated[float, PlainValidator(_validator("J")), _spell("J"), WithJsonSchema(_schema("J"))]
+Joules = Annotated[float, *_read_as("J")]
 """Energy, J, not negative: '0.3 pJ'."""
-JoulesPerByte = Annotated[float, PlainValidator(_validator("J/B")), _spell("J/B"), WithJsonSchema(_schema("J/B"))]
+JoulesPerByte = Annotated[float, *_read_as("J/B")]
 """Energy per byte, J/B, not negative: '0.9 pJ/B', '4.0 pJ/bit'."""
-OpsPerSecond = Annotated[
-    float, PlainValidator(_validator("op/s", positive=True)), _spell("op/s"), WithJsonSchema(_schema("op/s"))
-]
+OpsPerSecond = Annotated[float, *_read_as("op/s", positive=True)]
 """Arithmetic rate, op/s, positive, a multiply-add counts as two: '92 TOPS'."""
-Seconds = Annotated[float, PlainValidator(_validator("s")), _spell("s"), WithJsonSchema(_schema("s"))]
+Seconds = Annotated[float, *_read_as("s")]
 """Time, s, not negative: '40 ns'."""
-_PERIOD = (1e-12, 1e-6)
-Period = Annotated[
-    float,
-    PlainValidator(_validator("s", positive=True, within=_PERIOD)),
-    _spell("s"),
-    WithJsonSchema(_schema("s", _PERIOD)),
-]
+Period = Annotated[float, *_read_as("s", positive=True, within=(1e-12, 1e-6))]
 """Period of a clock, s, 1 ps to 1 us: '0.625 ns'."""
-SquareMetres = Annotated[
-    float, PlainValidator(_validator("m²", positive=True)), _spell("m²"), WithJsonSchema(_schema("m²"))
-]
+SquareMetres = Annotated[float, *_read_as("m²", positive=True)]
 """Area, m², positive: '331 mm2'."""
-Watts = Annotated[float, PlainValidator(_validator("W")), _spell("W"), WithJsonSchema(_schema("W"))]
+Watts = Annotated[float, *_read_as("W")]
 """Power, W, not negative: '28 W'."""
-TransfersPerSecond = Annotated[
-    float, PlainValidator(_validator("T/s", positive=True)), _spell("T/s"), WithJsonSchema(_schema("T/s"))
-]
+TransfersPerSecond = Annotated[float, *_read_as("T/s", positive=True)]
 """Transfers per second and pin, T/s, positive: '3200 MT/s'."""
-Amperes = Annotated[float, PlainValidator(_validator("A")), _spell("A"), WithJsonSchema(_schema("A"))]
+Amperes = Annotated[float, *_read_as("A")]
 """Current, A, not negative: '57 mA'."""
-Volts = Annotated[float, PlainValidator(_validator("V", positive=True)), _spell("V"), WithJsonSchema(_schema("V"))]
+Volts = Annotated[float, *_read_as("V", positive=True)]
 """Voltage, V, positive: '1.2 V'."""

@@ -6,14 +6,12 @@ weakest word among what it was made of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
-
-from accelsim.errors import nearest
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
-    from accelsim.spec.energy import EnergyTable
+    pass
 
 Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "recalled", "guess"]
 """Where a value is known from, the best first (see ``MEANING``)."""
@@ -44,32 +42,6 @@ UNSTATED: Status = "guess"
 def weakest(*statuses: Status) -> Status:
     """The least trustworthy of them; 'derived' where all are better, since something was computed."""
     return max(("derived", *statuses), key=STATUSES.index)
-
-
-class Stray(NamedTuple):
-    """A key of ``status:`` that names no row of the table: its path, what is wrong, what there is, the nearest."""
-
-    path: tuple[str, ...]
-    what: str
-    expected: str
-    near: str
-
-
-def stray_rows(table: EnergyTable) -> Iterator[Stray]:
-    """Keys of ``status.mac`` and ``status.vector`` without a row in the table; ``network`` without an energy."""
-    status = table.status
-    if status is None:
-        return
-    for column in ("mac", "vector"):
-        rows = getattr(table, column)
-        for name in getattr(status, column):
-            if name not in rows:
-                near = nearest(name, rows)
-                yield Stray(
-                    ("status", column, name), f"the table has no {column} row {name!r}", "one of its rows", near
-                )
-    if status.network is not None and table.network is None:
-        yield Stray(("status", "network"), "the table has no energy of the network", "network: besides it", "")
 
 
 PRICED = ("mac", "vector", "register", "network", "sram")

@@ -22,7 +22,6 @@ from accelsim.spec.laws.finding import Finding as Finding
 from accelsim.spec.laws.levels import FED_LAWS, LEVEL_LAWS
 from accelsim.spec.laws.link import link_rates_agree
 from accelsim.spec.names import format_bits, nearest_format, operand_formats
-from accelsim.spec.status import stray_rows
 from accelsim.spec.yaml.tree import PathTo
 from accelsim.units import show
 
@@ -130,8 +129,23 @@ def table_findings(table: EnergyTable) -> Iterator[Finding]:
 
 def statuses_name_rows(chip: Chip) -> Iterator[Finding]:
     """The ``status`` of the energy table speaks of what the table has."""
-    for stray in stray_rows(chip.energy):
-        yield Finding(("energy", *stray.path), stray.what, stray.expected, stray.near)
+    for finding in status_findings(chip.energy):
+        yield finding._replace(path=("energy", *finding.path))
+
+
+def status_findings(table: EnergyTable) -> Iterator[Finding]:
+    """Yield keys of ``status.mac`` and ``status.vector`` without a row in the table; ``network`` without an energy."""
+    status = table.status
+    if status is None:
+        return
+    for column in ("mac", "vector"):
+        rows = getattr(table, column)
+        for name in getattr(status, column):
+            if name not in rows:
+                what = f"the table has no {column} row {name!r}"
+                yield Finding(("status", column, name), what, "one of its rows", nearest(name, rows))
+    if status.network is not None and table.network is None:
+        yield Finding(("status", "network"), "the table has no energy of the network", "network: besides it")
 
 
 def sram_points_rise(chip: Chip) -> Iterator[Finding]:

@@ -78,14 +78,6 @@ def _fully_connected(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     yield from _budget(fabric, len(ends) - 1)
 
 
-def _ring(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
-    yield from _budget(fabric, min(2, len(ends) - 1))
-
-
-def _switch(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
-    yield from _budget(fabric, 1)
-
-
 def _pairs(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
     if len(ends) % 2:
         yield Finding(("shape",), f"{len(ends)} ends do not come in pairs", "an even number of them")
@@ -135,9 +127,15 @@ def _listed(fabric: Fabric, ends: Sequence[str]) -> Iterator[Finding]:
 MOST_NAMED = 12
 """Ends that a message names."""
 ENDS: dict[str, Callable[[Fabric, Sequence[str]], Iterator[Finding]]] = {
-    "fully-connected": _fully_connected, "ring": _ring, "switch": _switch, "pairs": _pairs,
-    "hybrid-cube-mesh": _cube, "torus": _torus, "pcie-tree": _tree, "list": _listed,
-}  # fmt: skip
+    "fully-connected": _fully_connected,
+    "ring": lambda fabric, ends: _budget(fabric, min(2, len(ends) - 1)),
+    "switch": lambda fabric, ends: _budget(fabric, 1),
+    "pairs": _pairs,
+    "hybrid-cube-mesh": _cube,
+    "torus": _torus,
+    "pcie-tree": _tree,
+    "list": _listed,
+}
 """Shape -> what its ends must be."""
 
 

@@ -27,7 +27,7 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.multiplying import sharing
 from accelsim.spec.silicon import SIZED, resized
-from accelsim.spec.status import mark_set_by_hand, stray_rows
+from accelsim.spec.status import mark_set_by_hand
 from accelsim.spec.yaml import overrides as set_by_user
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
@@ -233,17 +233,12 @@ def _broken(model: Model, complete: bool) -> list[Finding]:
 
 def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
     """Rows of an energy table that are no formats, statuses that speak of nothing."""
+    if not complete or not isinstance(model, EnergyTable):
+        return []
     return [
         Problem(about(each.path, each.what), str(tree.at(each.path, key=True)), each.expected, each.near)
-        for each in (_table_findings(model) if complete and isinstance(model, EnergyTable) else ())
+        for each in (*laws.table_findings(model), *laws.status_findings(model))
     ]
-
-
-def _table_findings(table: EnergyTable) -> Iterator[Finding]:
-    """Return what is wrong with an energy table by itself."""
-    yield from laws.table_findings(table)
-    for stray in stray_rows(table):
-        yield Finding(stray.path, stray.what, stray.expected, stray.near)
 
 
 def kind_of(file: Path) -> str:

@@ -6,8 +6,7 @@ from math import log2
 
 import pytest
 
-from accelsim.lessons.course.mixed.lesson import FALLEN, LESSON, _fixed, _without
-from accelsim.lessons.course.mixed.network import START
+from accelsim.lessons.course.mixed.lesson import FALLEN, LESSON, START, _fixed, _without
 
 
 @pytest.mark.parametrize("student", ["", "ada", "grace", "alan", "barbara"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import zip_longest
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -14,12 +14,9 @@ from numpy.random import Generator
 from accelsim.engines.systolic.fabric import VALID, Setup
 from accelsim.engines.systolic.registers import build
 from accelsim.engines.systolic.stationary import StationaryArray
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, number
 from accelsim.types import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SIDE = 4
 SETUP = Setup(SIDE, SIDE, "ws", schedule="sequential")
@@ -76,8 +73,6 @@ def cycles(rows: int) -> int:
 
 
 class EdgeByEdge(Lesson):
-    """A systolic array, edge by edge."""
-
     number, title, file, minutes = 3, "A systolic array, edge by edge", "array.py", 40
     idea = "A grid of multipliers that pass numbers to their neighbours computes a product with few trips to memory."
     steps = (
@@ -90,18 +85,15 @@ class EdgeByEdge(Lesson):
     )
 
     def draw(self, rng: Generator) -> Numbers:
-        """Small whole numbers; 5 to 9 rows."""
         rows = int(rng.integers(5, 10))
         a, b = (rng.integers(1, 10, (count, SIDE)) for count in (rows, SIDE))
         return Numbers(_rows(a), _rows(b), int(rng.integers(12, 19)) / 20)
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """The operands, sizes."""
         a, b = (", ".join(str(list(row)) for row in each) for each in (numbers.a, numbers.b))
         return {"a": a, "b": b, "rows": numbers.rows, "share": f"{numbers.share:.0%}", "fraction": numbers.share}
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """A PE alone, the array, its ports, cycles."""
         _alone(ask)
         yield
         sheet["edges"] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -14,16 +14,13 @@ from accelsim.dram.device import Device
 from accelsim.dram.mapping import decoder
 from accelsim.dram.traces import Trace
 from accelsim.explore.dram_replay import MODELS, Offer, Replay
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, number
 from accelsim.seeds import generator
 from accelsim.spec import dram_device as build
 from accelsim.spec.status import UNSTATED
 from accelsim.spec.yaml.load_dram import load_dram
 from accelsim.types import Ints
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIELDS = ("ro", "ba", "bg", "co")
 NAMES = {"ro": "row", "ba": "bank", "bg": "group", "co": "column"}
@@ -75,18 +72,14 @@ def hits(addresses: Ints, mapping: str, numbers: Numbers) -> int:
 
 
 class Banks(Lesson):
-    """Banks and rows."""
-
     number, title, file, minutes = 7, "Banks and rows", "banks.py", 40
     idea = "The same bytes come ten times slower from a DRAM when they lie in the wrong places."
     steps = ("where an address lies", "row hits", "a mapping for a row", "a mapping for a column", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """Times of a bank, the length of a row of the matrix."""
         return Numbers(int(rng.integers(18, 28)), int(rng.integers(46, 60)), 4096 << int(rng.integers(0, 3)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """Times, strides, the clock."""
         clock_ns = device(numbers, MAPPINGS[0]).clock_fs * 1e-6
         return {
             "tRP": numbers.tRP,
@@ -102,7 +95,6 @@ class Banks(Lesson):
         return max(MAPPINGS, key=lambda mapping: bandwidth(numbers, stride, mapping))
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Decoding, hits, both mappings, the question."""
         addresses = np.array([0, 64, 4096, 8192, 12_345_664, 987_654_336, 4_000_000_000])
         for mapping in ("robabgco", "corobgba", "bgrocoba"):
             place = decoder(mapping, device(numbers, mapping).geometry).decode(addresses)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, same
 from accelsim.result import run
 from accelsim.seeds import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BUS, CAR = "a100-80-sxm", "t4"
 """A chip for training, a chip for inference."""
@@ -125,8 +122,6 @@ def most_per_second(limit_s: float) -> float:
 
 
 class Batches(Lesson):
-    """Bus or sports car."""
-
     number, title, file, minutes = 8, "Bus or sports car", "batches.py", 40
     idea = "A batch makes each prediction cheaper and every user wait: how large may it be?"
     steps = (
@@ -137,11 +132,9 @@ class Batches(Lesson):
     )
 
     def draw(self, rng: Generator) -> Numbers:
-        """Arrivals and a limit that batches of 5 to 20 keep."""
         return Numbers(int(rng.integers(12, 22)) * 100, float(rng.integers(16, 25)) / 2, int(rng.integers(1 << 30)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """The table of both chips, the limit."""
         rows = [
             f"| {a[0]} | {' | '.join(_cells(*each) for each in (a, b))} |"
             for a, b in zip(measured(BUS), measured(CAR), strict=True)
@@ -150,7 +143,6 @@ class Batches(Lesson):
         return {"rows": "\n".join(rows), "rate": numbers.rate, "limit": f"{numbers.limit_ms:g}", "latencies": table}
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Choice from the table, the limit, energy, the question."""
         for chip in (BUS, CAR):
             table = [list(row) for row in measured(chip)]
             for limit in (table[0][1] / 2, table[2][1], numbers.limit_ms / 1000, 1.0):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.random import Generator
 
-from accelsim.lessons.base import Ask, Lesson, Sheet
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers
 from accelsim.report.text import si
 from accelsim.result import run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ON = "edu-4x4"
 PARTS = ("multiplications", "on-chip SRAM", "DRAM")
@@ -79,19 +76,15 @@ def _part(component: str, action: str) -> int | None:
 
 
 class Bytes(Lesson):
-    """Lesson 1: the cost of a byte."""
-
     number, title, file, minutes = 1, "What a byte costs", "energy.py", 10
     idea = "Fetching a number from memory costs hundreds of times as much energy as multiplying it."
     steps = ("the three energies", "counts of both products", "picojoules of both products", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """Another DRAM and other sizes."""
         side, wide, deep = 4 * int(rng.integers(3, 6)), int(rng.integers(2, 7)), int(rng.integers(6, 16))
         return Numbers(float(rng.integers(50, 120)) / 10, (side, side, side), (1, 8 * wide + 6, 4 * deep))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """Sizes; energies as the table of the chip has them."""
         found = measured(numbers.square, numbers.dram_pJ)
         named = {
             f"{name}{letter}": value
@@ -101,7 +94,6 @@ class Bytes(Lesson):
         return named | {"dram": numbers.dram_pJ, "mac": f"{found.each[0]:.3g}", "sram": f"{found.each[1]:.4g}"}
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Energies, counts, products, question."""
         sizes = _sizes(numbers_)
         known = {name: measured(size, numbers_.dram_pJ) for name, size in sizes.items()}
         each = known["square product"].each

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from numpy.random import Generator
 
 from accelsim.engines.systolic.sweep import one
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, numbers
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SIDE = 8
 DATAFLOWS = ("ws", "os", "is")
@@ -42,14 +39,11 @@ def words(dataflow: str, product: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 class Dataflows(Lesson):
-    """Dataflows."""
-
     number, title, file, minutes = 4, "Dataflows", "dataflows.py", 30
     idea = "Something stays in the array while the rest streams past; that decides what is fetched again and again."
     steps = ("weight stationary", "output stationary", "input stationary", "the best for each product", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """Tall, wide, deep, and three that are none of it."""
         drawn = ([int(x) for x in rng.integers(*ends, 6)] for ends in ((3, 9), (9, 17), (20, 65), (150, 500)))
         few, small, middle, large = drawn
         products = (
@@ -63,7 +57,6 @@ class Dataflows(Lesson):
         return Numbers(products, int(rng.integers(20, 90)) / 10, int(rng.integers(1, 7)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """The table of products."""
         rows = [f"| {place} | {M} | {N} | {K} |" for place, (M, N, K) in enumerate(numbers.products, 1)]
         return {
             "products": "\n".join(rows),
@@ -73,7 +66,6 @@ class Dataflows(Lesson):
         }
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Each dataflow on each product; the best of them; the question."""
         sheet["told"] = {}
         for dataflow in DATAFLOWS:
             for place, product in enumerate(numbers_.products, 1):

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import ceil, isfinite, log2
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from accelsim.formats.dot import product
 from accelsim.formats.loss_scale import LossScaler
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, numbers
-from accelsim.lessons.course.mixed.network import START, Course, train
 from accelsim.seeds import generator
 from accelsim.types import Array
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+WIDTH, SAMPLES, STEPS = 8, 64, 120
+SMALL = 2.0**-28
+"""The targets are of this size, so that all gradients are below 2^-25, of which FP16 makes zero."""
+START = 2.0**52
+"""First scale of the controller: far too large."""
+
+
+class Course(NamedTuple):
+    """Loss of every step relative to that of the first, and the scale that it was computed with."""
+
+    losses: list[float]
+    scales: list[float]
+
+
+Update = Callable[[float, int, bool], Any]
+
+
+def train(seed: int, update: Update | None, start: float, skips: bool = True) -> Course:
+    """Gradient descent. The gradient of the scaled loss is rounded to FP16, divided by the scale, and applied in FP32.
+
+    ``update``: (scale, good steps, whether something was infinite) -> (scale, good steps); None keeps the scale.
+    ``skips``: steps with infinite gradients leave the weights as they are.
+    """
+    rng = generator(seed)
+    x = rng.normal(0, 1, (SAMPLES, WIDTH))
+    target = SMALL * (x @ rng.normal(0, 1, WIDTH))
+    weights, scale, good = np.zeros(WIDTH), start, 0
+    losses, scales = [], []
+    for _ in range(STEPS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = x @ weights - target
+            losses.append(float(np.mean(error**2)))
+            scales.append(scale)
+            rounded = (scale * (x.T @ error) / SAMPLES / 8).astype(np.float16).astype(np.float64)
+            found = not bool(np.isfinite(rounded).all())
+            if not (found and skips):
+                weights = weights - 2.0 * rounded / scale
+        if update is not None:
+            scale, good = update(scale, good, found)
+    return Course([loss / losses[0] for loss in losses], scales)
+
 
 CORES = {"tensor-core-v100": ("V100", 4, 23), "tensor-core-a100": ("A100", 8, 24), "tensor-core-h100": ("H100", 16, 25)}
 """Rule of sums -> chip, products added at once, bits behind the largest exponent."""
@@ -37,14 +75,11 @@ class Numbers(NamedTuple):
 
 
 class Mixed(Lesson):
-    """Mixed precision."""
-
     number, title, file, minutes = 10, "Mixed precision", "mixed.py", 50
     idea = "Narrow factors, wide sums: what a Tensor Core drops, and how training keeps its gradients alive."
     steps = ("a block of products", "a long sum", "the controller", "a training that needs it", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """One of three chips."""
         return Numbers(
             list(CORES)[int(rng.integers(len(CORES)))],
             int(rng.integers(6, 15)),
@@ -53,7 +88,6 @@ class Mixed(Lesson):
         )
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """Chip, block, bits, interval."""
         chip, size, bits = CORES[numbers.core]
         return {
             "chip": chip,
@@ -64,7 +98,6 @@ class Mixed(Lesson):
         }
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Blocks, sums, controller, training, question."""
         _, size, bits = CORES[numbers_.core]
         for a, b, c in vectors(numbers_, size):
             right = float(product(a[None], b[:, None], numbers_.core, "fp16", c=np.float32(c)).item())

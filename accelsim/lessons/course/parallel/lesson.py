@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, number, same
 from accelsim.lessons.course.parallel.machine import Move, Op, peak, pipeline, ranks
 from accelsim.seeds import generator
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCHEDULES = ("gpipe", "one_f_one_b")
 RULES = {
@@ -66,8 +63,6 @@ def least_microbatches(stages: int, percent: int) -> int:
 
 
 class Parallel(Lesson):
-    """Many devices."""
-
     number, title, file, minutes = 13, "Many devices", "parallel.py", 40
     idea = "A pipeline has bubbles, a ring adds up with few bytes: what training on many devices costs."
     steps = (
@@ -81,7 +76,6 @@ class Parallel(Lesson):
     )
 
     def draw(self, rng: Generator) -> Numbers:
-        """Sizes."""
         stages = int(rng.integers(3, 6))
         return Numbers(
             stages,
@@ -92,7 +86,6 @@ class Parallel(Lesson):
         )
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """Sizes, the schedule table of a small example, the answer."""
         return numbers._asdict() | {
             "table": schedule_table([gpipe(stage, 3, 4) for stage in range(3)]),
             "least": least_microbatches(numbers.stages, numbers.percent),
@@ -100,7 +93,6 @@ class Parallel(Lesson):
         }
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Orders, the bubble, activations, the ring, bytes, the question."""
         sizes = [(2, 3), (numbers.stages, numbers.microbatches), (4, 2), (1, 3)]
         for name in SCHEDULES:
             for stages, microbatches in sizes:

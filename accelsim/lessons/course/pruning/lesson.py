@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from accelsim.formats import sparsity
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, array, number
 from accelsim.lessons.timing import product_s
 from accelsim.seeds import generator
 from accelsim.types import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ON, DTYPE = "a100-80-sxm", "fp16"
 REAL = 1.5
@@ -45,15 +42,12 @@ def weights(numbers: Numbers, rows: int = 6, columns: int = 16) -> Array:
 
 
 class Pruning(Lesson):
-    """2:4 sparsity."""
-
     number, title, file, minutes = 11, "2:4 sparsity", "sparsity.py", 40
     idea = "Half of the weights can go, if they go in a pattern that hardware can skip."
     steps = ("a legal mask", "the largest weights stay", "the compressed form", "a product on it", "bytes",
              "where it is faster", "the question")  # fmt: skip
 
     def draw(self, rng: Generator) -> Numbers:
-        """Two large products among three that are not."""
         large = [tuple(int(each) for each in rng.choice([3072, 4096, 5120], 3)) for _ in range(2)]
         one, few = int(rng.integers(8, 17)) * 128, int(rng.integers(8, 17)) * 128
         products = [*large, (1, one, one), (64, few, few), (4096, 64, 64)]
@@ -62,13 +56,11 @@ class Pruning(Lesson):
         return Numbers(int(rng.integers(1 << 30)), M_K_N, (8, 16, 32)[int(rng.integers(3))])
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """Products, bits."""
         rows = [f"| {place} | {M} | {K} | {N} |" for place, (M, K, N) in enumerate(numbers.products, 1)]
         real = [place for place, product in enumerate(numbers.products, 1) if speedup(product) > REAL]
         return {"products": "\n".join(rows), "bits": numbers.bits, "real": real}
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Mask, compressed form, product, bytes, speed, question."""
         w = weights(numbers)
         sheet["weights"] = w
         keep = ask("mask", w)

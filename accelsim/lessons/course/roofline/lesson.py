@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from accelsim.account.roofline import Roofline, rooflines
-from accelsim.lessons.base import Ask, Lesson, Sheet
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers, same
 from accelsim.lessons.timing import product_s
 from accelsim.result import run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CHIPS = {"edu-4x4": "int8", "systolic-generic": "int8", "t4": "int8", "a100-80-sxm": "int8"}
 """Chips, and the format of one byte in which all layers run."""
@@ -74,14 +71,11 @@ def achieved(layer: Layer, chip: str) -> float:
 
 
 class Rooflines(Lesson):
-    """Roofline by hand."""
-
     number, title, file, minutes = 2, "Roofline by hand", "roofline.py", 20
     idea = "Two numbers of a chip and two of a layer tell whether arithmetic or memory limits it."
     steps = ("operations and bytes", "attainable", "five layers on four chips", "what limits them", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """Batches and widths."""
         batch, words = int(rng.integers(2, 9)), 64 * int(rng.integers(2, 7))
         width = 256 * int(rng.integers(3, 7))
         found = (
@@ -95,7 +89,6 @@ class Rooflines(Lesson):
         return Numbers(found, asked, 1024 * int(rng.integers(4, 13)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """The table of chips, the table of layers."""
         chips = [f"| `{name}` | {_si(roof(name).ops_per_s)} | {_si(roof(name).bytes_per_s)} |" for name in CHIPS]
         rows = [f"| {each.name} | {each.M} | {each.K} | {each.N} |" for each in numbers.layers]
         peak = roof(numbers.asked)
@@ -108,7 +101,6 @@ class Rooflines(Lesson):
         }
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Counts, roofs, the simulation, what binds, the question."""
         sheet["points"] = []
         for layer in numbers_.layers:
             rule = "2 M K N operations; M K + K N + M N bytes"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from accelsim.lessons.base import Ask, Lesson, Sheet, Wrong
+from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, array, number, same
 from accelsim.result import run
 from accelsim.seeds import generator
 from accelsim.types import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ON = "edu-4x4"
 STEP = 4
@@ -81,14 +78,11 @@ def optimum(product: Shape, buffer: int) -> tuple[int, Shape]:
 
 
 class Tiling(Lesson):
-    """Tiling."""
-
     number, title, file, minutes = 5, "Tiling", "tiling.py", 40
     idea = "A product is cut into tiles that fit on the chip; their shape decides how often memory is asked again."
     steps = ("what fits", "bytes of a tiling", "a product by tiles", "tiles within 10 % of the best", "the question")
 
     def draw(self, rng: Generator) -> Numbers:
-        """Three shapes, a buffer that holds a small part of each."""
         sides = [STEP * int(each) for each in rng.integers(16, 26, 9)]
         products = (
             (sides[0], sides[1], sides[2]),
@@ -98,7 +92,6 @@ class Tiling(Lesson):
         return Numbers(products, 128 * int(rng.integers(6, 13)), int(rng.integers(1 << 30)))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
-        """The products, the buffer."""
         rows = [f"| {place} | {M} | {N} | {K} |" for place, (M, N, K) in enumerate(numbers.products, 1)]
         first = numbers.products[0]
         return {
@@ -109,7 +102,6 @@ class Tiling(Lesson):
         }
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:
-        """Footprint, traffic, values, choice, question."""
         size = numbers.buffer
         for tile in ((4, 4, 4), (16, 16, 16), (size // 16, 8, 8), (20, 24, 28)):
             for room in (held(tile) - 1, held(tile)):
