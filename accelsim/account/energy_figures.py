@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from accelsim.errors import Problem, SpecError, UsageError, nearest
-from accelsim.spec import trust
 from accelsim.spec.base import Model
 from accelsim.spec.declaring import Field
 from accelsim.spec.dram import Dram
@@ -19,8 +18,9 @@ from accelsim.spec.quantity import Joules
 from accelsim.spec.scaling import nanometres
 from accelsim.spec.status import DOUBTFUL, UNSTATED, Status
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.marks import BROKEN, Tree, read
+from accelsim.spec.yaml.marks import read
 from accelsim.spec.yaml.parts import load_energy, load_link, load_memory, load_part
+from accelsim.spec.yaml.tree import BROKEN, Tree
 from accelsim.spec.yaml.validate import validate
 from accelsim.units import parse, show
 
@@ -119,16 +119,16 @@ def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
         return Figure(component, what, table.node, energy_J, energy_J, per, status, origin, source)
 
     for name, energy in table.mac.items():
-        yield row("arithmetic", f"{name} multiply-accumulate", energy, "operation", trust.mac_status(table, name))
+        yield row("arithmetic", f"{name} multiply-accumulate", energy, "operation", table.status_of("mac", name))
     for name, energy in table.vector.items():
-        yield row("arithmetic", f"{name} add", energy, "operation", trust.vector_status(table, name))
-    yield row("register", "register of a PE", table.register / 8, "bit", trust.register_status(table))
+        yield row("arithmetic", f"{name} add", energy, "operation", table.status_of("vector", name))
+    yield row("register", "register of a PE", table.register / 8, "bit", table.status_of("register"))
     if table.network is not None:
-        yield row("network", "PE to PE", table.network / 8, "bit", trust.network_status(table))
+        yield row("network", "PE to PE", table.network / 8, "bit", table.status_of("network"))
     for point in table.sram:
         size = show(point.capacity, "B", binary=True)
         for way, energy in (("", point.read), (", write", point.write)):
-            yield row("SRAM", size + way, energy / 8, "bit", trust.sram_status(table))
+            yield row("SRAM", size + way, energy / 8, "bit", table.status_of("sram"))
 
 
 def of_memories() -> Iterator[Figure]:

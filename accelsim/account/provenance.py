@@ -19,7 +19,6 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, is_calibrated
 from accelsim.spec.memory import Memory
 from accelsim.spec.status import DOUBTFUL, STATUSES, UNSTATED, Status
-from accelsim.spec.trust import sram_status
 from accelsim.workload.nodes import is_attention
 
 WARN_ABOVE = 0.1
@@ -45,7 +44,7 @@ def status_of(chip: Chip, component: str, action: str) -> Status:
         priced = engine_prices(chip).get((part, action))
         return priced.status if priced else UNSTATED
     if unit in chip.buffers or _from_table(chip, unit, action):
-        return sram_status(chip.energy)
+        return chip.energy.status_of("sram")
     if unit in chip.memories and action not in WAYS:
         return _command_status(chip.memories[unit].memory)
     return _outside(chip).get(unit) or UNSTATED

@@ -21,20 +21,11 @@ from accelsim.types import Array, Ints
 CHUNK = 1 << 15
 """Lines that are put together at a time."""
 
-DRAMPOWER = {
-    Command.ACT: "ACT",
-    Command.PRE: "PRE",
-    Command.RD: "RD",
-    Command.WR: "WR",
-    Command.REF: "REFA",
-    Command.REFPB: "REFB",
-}
+DRAMPOWER = {command: command.name for command in Command} | {Command.REF: "REFA", Command.REFPB: "REFB"}
 """Command -> its name in DRAMPower 5 and later, which takes unknown names for NOP without a word."""
 
 DRAMPOWER4 = DRAMPOWER | {Command.REF: "REF"}
 """The same in DRAMPower 4."""
-
-ACCESSES = {Command.RD, Command.WR}
 
 
 class Accesses(NamedTuple):
@@ -68,7 +59,7 @@ def _ramulator2(addresses: list[int], writes: list[bool], clocks: list[int]) -> 
 
 def _drampower(clock: int, command: Command, rank: int, group: int, bank: int, row: int, device: Device) -> str:
     # values are not simulated here, but the reader wants a whole burst of them
-    data = "," + "00" * device.geometry.access_B if command in ACCESSES else ""
+    data = "," + "00" * device.geometry.access_B if command in (Command.RD, Command.WR) else ""
     return f"{clock},{DRAMPOWER[command]},{rank},{group},{bank},{row},0{data}\n"
 
 

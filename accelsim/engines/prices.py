@@ -5,13 +5,12 @@ from __future__ import annotations
 from accelsim.engines.base import Price
 from accelsim.program.actions import NOT_DONE, mac, op
 from accelsim.spec.energy import EnergyTable
-from accelsim.spec.trust import mac_status, vector_status
 
 
 def mac_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
     """Action -> price of a multiply-accumulate in each format of the table."""
     return {
-        mac(name): Price(float(energy), category, f"{name} multiply-accumulates", mac_status(table, name))
+        mac(name): Price(float(energy), category, f"{name} multiply-accumulates", table.status_of("mac", name))
         for name, energy in table.mac.items()
     }
 
@@ -19,7 +18,7 @@ def mac_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
 def undone_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
     """Return the same of those that nothing carries out, which cost nothing."""
     return {
-        action: Price(0.0, category, f"{action.of} multiply-accumulates", mac_status(table, action.of))
+        action: Price(0.0, category, f"{action.of} multiply-accumulates", table.status_of("mac", action.of))
         for action in sorted(NOT_DONE)
     }
 
@@ -27,6 +26,6 @@ def undone_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]
 def op_prices(table: EnergyTable, category: str, what: str) -> dict[str, Price]:
     """Action -> price of an operation in each format of the table."""
     return {
-        op(name): Price(float(energy), category, what, vector_status(table, name))
+        op(name): Price(float(energy), category, what, table.status_of("vector", name))
         for name, energy in table.vector.items()
     }

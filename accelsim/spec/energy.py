@@ -12,7 +12,7 @@ from accelsim.spec.counts import Words
 from accelsim.spec.declaring import Field, model_validator
 from accelsim.spec.derived_energy import Arithmetic, followed
 from accelsim.spec.quantity import Bytes, Joules, JoulesPerByte
-from accelsim.spec.status import Status
+from accelsim.spec.status import UNSTATED, Status
 from accelsim.spec.yaml.tree import PathTo
 
 
@@ -56,6 +56,13 @@ class EnergyTable(Model):
     network: JoulesPerByte | None = Field(None, description="PE to PE, beyond both registers; absent: nothing")
     sram: list[SramPoint] = Field(min_length=1, description="interpolated in log(capacity)")
     status: EnergyStatus | None = Field(None, description="how far to trust each value; absent: guesses")
+
+    def status_of(self, column: str, name: str = "") -> Status:
+        """Return the status of a field of ``EnergyStatus``; of ``mac`` and ``vector`` that of the format ``name``."""
+        status = self.status or EnergyStatus(default=UNSTATED)
+        stated = getattr(status, column)
+        found: Status | None = stated.get(name) if isinstance(stated, dict) else stated
+        return found or status.default
 
     @classmethod
     def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from accelsim.engines.base import Category, Price, Reason
 from accelsim.engines.prices import mac_prices
 from accelsim.program.actions import WAYS, ActionName
 from accelsim.spec.chip import Chip
-from accelsim.spec.trust import network_status, register_status
 
 LOAD, STEPS = "pass_load", "pass_steps"
 HOP = ActionName("pe_network", "hop")
@@ -49,8 +48,8 @@ def prices(chip: Chip) -> dict[str, Price]:
     table = chip.energy
     found = mac_prices(table)
     for kind, what in REGISTERS.items():
-        price = Price(float(table.register), "PE registers", what, register_status(table))
+        price = Price(float(table.register), "PE registers", what, table.status_of("register"))
         found |= {register(kind, way): price for way in WAYS}
     for action, what in NETWORKS.items():
-        found[action] = Price(float(table.network or 0.0), "PE network", what, network_status(table))
+        found[action] = Price(float(table.network or 0.0), "PE network", what, table.status_of("network"))
     return found

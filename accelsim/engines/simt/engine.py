@@ -15,7 +15,6 @@ from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplica
 from accelsim.program.commands import Command, Step
 from accelsim.program.roles import Unit, spec_of, streams_of
 from accelsim.spec.energy import sram_J_per_B
-from accelsim.spec.trust import register_status, sram_status
 from accelsim.time import FS, FS_PER_S, Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view, is_attention, is_product
@@ -174,11 +173,11 @@ class Multiprocessors(Clocked):
         table = chip.energy
         found = mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")
         for way in WAYS:
-            register = Price(float(table.register), REGISTERS, REGISTERS, register_status(table))
+            register = Price(float(table.register), REGISTERS, REGISTERS, table.status_of("register"))
             energy = sram_J_per_B(table.sram, float(unit.spec.shared), way == WRITE)
             found |= {
                 ActionName("register", way): register,
-                ActionName("shared", way): Price(energy, SHARED, SHARED, sram_status(table)),
+                ActionName("shared", way): Price(energy, SHARED, SHARED, table.status_of("sram")),
             }
         draws = around_J(chip, unit.spec)
         draws |= {OPERATION: around_operation_J(chip), FUSED: around_fused_J(chip)}

@@ -7,7 +7,6 @@ from accelsim.engines.prices import mac_prices, undone_prices
 from accelsim.engines.systolic.actions import HOP, REGISTER
 from accelsim.program.actions import WAYS, ActionName
 from accelsim.spec.chip import Chip
-from accelsim.spec.trust import network_status, register_status
 
 REASONS = (
     Reason("compute", "compute", "computing in the matrix unit", "compute", "#0072b2", computing=True),
@@ -35,7 +34,7 @@ def prices(chip: Chip) -> dict[str, Price]:
     """Multiplications by format, those that no PE carries out, bytes of PE registers and of the network between PEs."""
     table = chip.energy
     found = mac_prices(table) | undone_prices(table)
-    register = Price(float(table.register), "PE registers", "PE registers", register_status(table))
+    register = Price(float(table.register), "PE registers", "PE registers", table.status_of("register"))
     found |= {ActionName(REGISTER, way): register for way in WAYS}
-    hop = Price(float(table.network or 0.0), "PE network", "PE network", network_status(table))
+    hop = Price(float(table.network or 0.0), "PE network", "PE network", table.status_of("network"))
     return found | {HOP: hop}

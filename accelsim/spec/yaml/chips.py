@@ -11,6 +11,7 @@ from accelsim import usercache
 from accelsim.spec.yaml import where
 
 if TYPE_CHECKING:
+    from accelsim.spec.base import Model
     from accelsim.spec.chip import Chip
     from accelsim.spec.gpu_power import GpuPower
     from accelsim.spec.intervals import Intervals
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _KNOWN = usercache.Table("chips", 512)
 """Chips, clusters and sites by ``_key``, each a pickle as text."""
 T = TypeVar("T")
+M = TypeVar("M", bound="Model")
 
 
 def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
@@ -37,36 +39,32 @@ def load_site(name_or_path: str | Path) -> Site:
     """Return a site: a file of ``sites/``, or any file. Raises SpecError with all problems at once."""
     from accelsim.spec.site import Site
 
-    def read() -> Site:
-        from accelsim.spec.yaml.parts import load_part
-
-        return load_part(name_or_path, "sites", Site)
-
-    return kept(Site, [str(name_or_path)], read)
+    return kept_part(name_or_path, "sites", Site)
 
 
 def load_intervals(name_or_path: str | Path) -> Intervals:
     """Return a table of intervals: a file of ``intervals/``, or any file. Raises SpecError, all problems at once."""
     from accelsim.spec.intervals import Intervals
 
-    def read() -> Intervals:
-        from accelsim.spec.yaml.parts import load_part
-
-        return load_part(name_or_path, "intervals", Intervals)
-
-    return kept(Intervals, [str(name_or_path)], read)
+    return kept_part(name_or_path, "intervals", Intervals)
 
 
 def load_power(name_or_path: str | Path) -> GpuPower:
     """Return a table of what GPUs draw: a file of ``power/``, or any file. Raises SpecError, all problems at once."""
     from accelsim.spec.gpu_power import GpuPower
 
-    def read() -> GpuPower:
+    return kept_part(name_or_path, "power", GpuPower)
+
+
+def kept_part(name_or_path: str | Path, folder: str, kind: type[M]) -> M:
+    """Return the spec of ``accelsim.spec.yaml.parts.load_part``, kept as a chip is."""
+
+    def read() -> M:
         from accelsim.spec.yaml.parts import load_part
 
-        return load_part(name_or_path, "power", GpuPower)
+        return load_part(name_or_path, folder, kind)
 
-    return kept(GpuPower, [str(name_or_path)], read)
+    return kept(kind, [str(name_or_path)], read)
 
 
 def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:

@@ -32,10 +32,10 @@ from accelsim.spec.yaml import overrides as set_by_user
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
 from accelsim.spec.yaml.kinds import ONE, kind_by_keys, kind_by_place
-from accelsim.spec.yaml.marks import BROKEN, about, of_another_kind, parse, read
+from accelsim.spec.yaml.marks import of_another_kind, parse, read
 from accelsim.spec.yaml.overrides import find
 from accelsim.spec.yaml.shape import annotation_of, families_of, item
-from accelsim.spec.yaml.tree import PathTo, Tree
+from accelsim.spec.yaml.tree import BROKEN, PathTo, Tree, about
 from accelsim.spec.yaml.validate import validate
 from accelsim.spec.yaml.where import resolve
 

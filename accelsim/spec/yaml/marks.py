@@ -20,12 +20,7 @@ from accelsim.spec.names import NONE, Families
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
 from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of
-from accelsim.spec.yaml.tree import BROKEN as BROKEN
-from accelsim.spec.yaml.tree import Mark as Mark
-from accelsim.spec.yaml.tree import PathTo as PathTo
-from accelsim.spec.yaml.tree import Tree as Tree
-from accelsim.spec.yaml.tree import about as about
-from accelsim.spec.yaml.tree import dotted as dotted
+from accelsim.spec.yaml.tree import BROKEN, Mark, PathTo, Tree, about
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEEPEST = 30

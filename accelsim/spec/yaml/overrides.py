@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from accelsim.errors import Problem, brief, nearest
-from accelsim.spec.yaml.marks import PathTo, Tree, compose, dotted, on_top, replace
+from accelsim.spec.yaml.marks import compose, on_top, replace
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, chosen, families_of, is_made, item, model_of
+from accelsim.spec.yaml.tree import PathTo, Tree, dotted
 
 COUNTED = ("cores", "nodes")
 """Tables of the blocks that have tables of their own, and a number: cores of a chip, nodes of a cluster."""

@@ -20,7 +20,7 @@ from accelsim.spec.memory import Memory
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part, refuse_other_kind
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
-from accelsim.spec.yaml.marks import dotted
+from accelsim.spec.yaml.tree import dotted
 
 M = TypeVar("M", bound=Model)
 

@@ -6,7 +6,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.chip import Chip
 from accelsim.spec.serving import Serving, merged
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.chips import kept
+from accelsim.spec.yaml.chips import kept_part
 
 FOLDER = "serving"
 
@@ -47,13 +47,7 @@ def _of(chip: Chip, own: Serving | None, stack: str, known: list[str]) -> Servin
     name = next((name for name in (chip.name, own and own.device) if name in known), None)
     if name is None or own is None:
         raise UsageError(_missing(chip, stack, known))
-
-    def read() -> Serving:
-        from accelsim.spec.yaml.parts import load_part
-
-        return load_part(f"{stack}-{name}", FOLDER, Serving)
-
-    return merged(kept(Serving, [f"{stack}-{name}"], read), own)
+    return merged(kept_part(f"{stack}-{name}", FOLDER, Serving), own)
 
 
 def _missing(chip: Chip, stack: str, known: list[str]) -> Problem:

@@ -14,8 +14,8 @@ from accelsim.spec.declaring import wanted
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.names import NONE
 from accelsim.spec.status import FORMER
-from accelsim.spec.yaml.marks import BROKEN, PathTo, Tree, about
 from accelsim.spec.yaml.shape import annotation_at, annotation_of, choices, chosen, core, families_of, item, model_of
+from accelsim.spec.yaml.tree import BROKEN, PathTo, Tree, about
 
 M = TypeVar("M", bound=Model)
 

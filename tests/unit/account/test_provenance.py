@@ -11,7 +11,6 @@ from accelsim.account import energy, provenance
 from accelsim.account.latency import layers, summary
 from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.report.words import sentences
-from accelsim.spec import trust
 from accelsim.spec.chip import Chip
 from accelsim.spec.status import DOUBTFUL, STATUSES
 from accelsim.spec.yaml.load import list_chips, load_chip
@@ -123,7 +122,7 @@ def test_a_figure_set_by_hand_is_a_guess() -> None:
 
 def test_a_status_set_by_hand_stays() -> None:
     chip = load_chip("tpu-v1", ["energy.mac.int8=1 pJ", "energy.status.mac.int8=measured"])
-    assert trust.mac_status(chip.energy, "int8") == "measured"
+    assert chip.energy.status_of("mac", "int8") == "measured"
 
 
 def test_commands_of_a_dram_have_its_own_status_else_that_of_the_memory() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import SpecError
-from accelsim.spec import trust
 from accelsim.spec.derived_energy import PAIRS, SINGLES, Arithmetic, rows
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.yaml.load import load_chip
@@ -39,28 +38,28 @@ def test_every_format_has_a_row() -> None:
 def test_a_row_that_is_stated_stays(tmp_path: Path) -> None:
     table = made(tmp_path, "arithmetic: arithmetic/horowitz-45nm\nmac: {int4: 9 pJ}\nstatus: {mac: {fp64: measured}}")
     assert table.mac["int4"] == 9e-12 and table.mac["int8"] == pytest.approx(0.3e-12, rel=1e-9, abs=0)
-    assert trust.mac_status(table, "int4") == "guess", "the table says nothing of it"
-    assert trust.mac_status(table, "fp64") == "measured"
-    assert trust.mac_status(table, "int8") == "secondary"
+    assert table.status_of("mac", "int4") == "guess", "the table says nothing of it"
+    assert table.status_of("mac", "fp64") == "measured"
+    assert table.status_of("mac", "int8") == "secondary"
 
 
 def test_rows_of_a_table_beneath_yield_to_arithmetic_on_top(tmp_path: Path) -> None:
     table = made(tmp_path, "use: energy/horowitz-45nm\narithmetic: arithmetic/jouppi-7nm")
     other = load_energy("jouppi-7nm")
     assert table.mac == other.mac and table.vector == other.vector
-    assert {trust.mac_status(table, name) for name in table.mac} == {"recalled"}
+    assert {table.status_of("mac", name) for name in table.mac} == {"recalled"}
 
 
 def test_status_is_the_weakest_of_what_a_row_was_made_of() -> None:
     table = load_energy("horowitz-45nm")
-    said = {name: trust.mac_status(table, name) for name in ("int32", "fp32", "int8", "int1", "fp16", "fp64")}
+    said = {name: table.status_of("mac", name) for name in ("int32", "fp32", "int8", "int1", "fp16", "fp64")}
     assert said == {
         "int32": "derived", "fp32": "derived", "int8": "secondary", "int1": "secondary", "fp16": "recalled",
         "fp64": "recalled",
     }  # fmt: skip
-    added = {name: trust.vector_status(table, name) for name in ("int32", "int8", "int4", "int16")}
+    added = {name: table.status_of("vector", name) for name in ("int32", "int8", "int4", "int16")}
     assert added == {"int32": "verified", "int8": "secondary", "int4": "secondary", "int16": "recalled"}
-    assert trust.vector_status(load_energy("scaled-28nm"), "int32") == "derived", "it was scaled"
+    assert load_energy("scaled-28nm").status_of("vector", "int32") == "derived", "it was scaled"
 
 
 def test_scaling_multiplies_every_row() -> None:

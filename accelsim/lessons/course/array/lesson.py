@@ -27,6 +27,12 @@ RULES = {
     "y": "y is the sum of the neighbour above, from before this edge, plus the a that comes in times the b held so far",
 }
 
+PORTS = (
+    ("left", "row", f"weights come in at edges 1 to 4; then A[m][k] enters row k at edge {SIDE + 1} + m + k; else 0"),
+    ("top", "column", "the last row of B first, since it goes farthest down: B[3] at edge 1, B[0] at edge 4; then 0"),
+)
+"""Ports of A and of B: name, line of PEs that each feeds, rule."""
+
 
 class Numbers(NamedTuple):
     """Operands [M, 4] and [4, 4]; the share of the question."""
@@ -99,19 +105,14 @@ class EdgeByEdge(Lesson):
         sheet["edges"] = []
         _together(ask, numbers, sheet)
         yield
-        a, b = [list(row) for row in numbers.a], [list(row) for row in numbers.b]
-        for edge, known in enumerate(edges(numbers), 1):
-            rule = f"weights come in at edges 1 to 4; then A[m][k] enters row k at edge {SIDE + 1} + m + k; else 0"
-            for row in range(SIDE):
-                got = ask("left_port", a, row, edge)
-                number(f"edge {edge}, left port of row {row}", int(known.left[row]), got, rule, 0)
-        yield
-        for edge, known in enumerate(edges(numbers), 1):
-            rule = "the last row of B first, since it goes farthest down: B[3] at edge 1, B[0] at edge 4; then 0"
-            for column in range(SIDE):
-                got = ask("top_port", b, column, edge)
-                number(f"edge {edge}, top port of column {column}", int(known.top[column]), got, rule, 0)
-        yield
+        for (port, line, rule), matrix in zip(PORTS, (numbers.a, numbers.b), strict=True):
+            operand = [list(row) for row in matrix]
+            for edge, known in enumerate(edges(numbers), 1):
+                for place in range(SIDE):
+                    got = ask(f"{port}_port", operand, place, edge)
+                    want = int(getattr(known, port)[place])
+                    number(f"edge {edge}, {port} port of {line} {place}", want, got, rule, 0)
+            yield
         for rows in (1, 2, numbers.rows, 50):
             rule = "4 edges of loading; the last row enters M edges later, and goes 3 down and 3 to the right"
             number(f"cycles({rows})", cycles(rows), ask("cycles", rows), rule, 0)
@@ -137,14 +138,13 @@ class EdgeByEdge(Lesson):
             truth, got = known[edge - 1], seen[edge - 1] if edge <= len(seen) else None
             values = truth.registers if got is None else got
             wrong = np.zeros((SIDE, SIDE), bool) if got is None else ((got != truth.registers) & truth.filled).any(0)
-            for row in range(SIDE):
-                for column in range(SIDE):
-                    colour = VERMILLION if wrong[row, column] else SKY if truth.filled[2, row, column] else FAINT
-                    axes.add_patch(_square(column, row, colour))
-                    a, b, y = (values[index, row, column] for index in range(3))
-                    loaded, busy = truth.filled[1, row, column], truth.filled[2, row, column]
-                    text = f"b {b:g}\n" * bool(loaded) + f"a {a:g}\ny {y:g}" * bool(busy)
-                    axes.text(column + 0.5, row + 0.5, text.strip(), ha="center", va="center", fontsize=8)
+            for row, column in np.ndindex(SIDE, SIDE):
+                colour = VERMILLION if wrong[row, column] else SKY if truth.filled[2, row, column] else FAINT
+                axes.add_patch(_square(column, row, colour))
+                a, b, y = values[:, row, column]
+                loaded, busy = truth.filled[1:, row, column]
+                text = f"b {b:g}\n" * bool(loaded) + f"a {a:g}\ny {y:g}" * bool(busy)
+                axes.text(column + 0.5, row + 0.5, text.strip(), ha="center", va="center", fontsize=8)
             axes.set(xlim=(0, SIDE), ylim=(SIDE, 0), aspect="equal", xticks=[], yticks=[])
             axes.set_title(f"edge {edge}", fontsize=9)
         whose = "your array" if seen else "the array as it should be"
@@ -183,26 +183,18 @@ def _together(ask: Ask, numbers: Numbers, sheet: Sheet) -> None:
     held = np.zeros((3, SIDE, SIDE))
     for edge, known in enumerate(edges(numbers), 1):
         before, held = held, np.zeros_like(held)
-        for row in range(SIDE):
-            for column in range(SIDE):
-                a_in = before[0, row, column - 1] if column else known.left[row]
-                b_in = before[1, row - 1, column] if row else known.top[column]
-                y_in = before[2, row - 1, column] if row else 0
-                got = ask("pe_step", int(a_in), int(b_in), int(y_in), int(before[1, row, column]), edge <= SIDE)
-                held[:, row, column] = got
+        for row, column in np.ndindex(SIDE, SIDE):
+            a_in = before[0, row, column - 1] if column else known.left[row]
+            b_in = before[1, row - 1, column] if row else known.top[column]
+            y_in = before[2, row - 1, column] if row else 0
+            got = ask("pe_step", int(a_in), int(b_in), int(y_in), int(before[1, row, column]), edge <= SIDE)
+            held[:, row, column] = got
         sheet["edges"].append(held)
-        for row in range(SIDE):
-            for column in range(SIDE):
-                for index, name in enumerate(REGISTERS):
-                    if known.filled[index, row, column]:
-                        where = f"edge {edge}, row {row}, column {column}, register {name}"
-                        number(
-                            where,
-                            int(known.registers[index, row, column]),
-                            float(held[index, row, column]),
-                            RULES[name],
-                            0,
-                        )
+        for row, column, index in np.ndindex(SIDE, SIDE, len(REGISTERS)):
+            if known.filled[index, row, column]:
+                name, want = REGISTERS[index], int(known.registers[index, row, column])
+                where = f"edge {edge}, row {row}, column {column}, register {name}"
+                number(where, want, float(held[index, row, column]), RULES[name], 0)
 
 
 LESSON = EdgeByEdge()

@@ -81,13 +81,7 @@ class Banks(Lesson):
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         clock_ns = device(numbers, MAPPINGS[0]).clock_fs * 1e-6
-        return {
-            "tRP": numbers.tRP,
-            "tRAS": numbers.tRAS,
-            "stride": numbers.stride,
-            "clock": f"{clock_ns:g}",
-            "column": self.best(numbers, numbers.stride),
-        }
+        return numbers._asdict() | {"clock": f"{clock_ns:g}", "column": self.best(numbers, numbers.stride)}
 
     @staticmethod
     def best(numbers: Numbers, stride: int) -> str:

@@ -164,12 +164,8 @@ class Batches(Lesson):
         if mine > NEAR * least:
             mean = REQUESTS / len(served)
             got = f"{1e3 * mine:.3f} mJ, with {mean:.1f} requests in a batch on average"
-            raise Wrong(
-                "decide: energy of a prediction",
-                f"at most {1e3 * NEAR * least:.3f} mJ",
-                got,
-                "wait as long as the limit lets you: larger batches cost less for each",
-            )
+            rule = "wait as long as the limit lets you: larger batches cost less for each"
+            raise Wrong("decide: energy of a prediction", f"at most {1e3 * NEAR * least:.3f} mJ", got, rule)
         yield
         rule = "the largest batch / latency of which two batches one after the other stay within the limit"
         answer(ask, most_per_second(numbers.limit_ms / 1000), rule)
@@ -182,21 +178,10 @@ class Batches(Lesson):
         left, right = figure.subplots(1, 2)
         for chip, colour in ((BUS, BLUE), (CAR, ORANGE)):
             table = measured(chip)
-            left.loglog(
-                [1e3 * row[1] for row in table],
-                [1e3 * row[2] / row[0] for row in table],
-                "o-",
-                color=colour,
-                label=chip,
-            )
-            for batch, latency, energy in table:
-                left.annotate(
-                    str(batch),
-                    (1e3 * latency, 1e3 * energy / batch),
-                    xytext=(0, 5),
-                    textcoords="offset points",
-                    fontsize=7,
-                )
+            points = [(1e3 * latency, 1e3 * energy / batch) for batch, latency, energy in table]
+            left.loglog(*zip(*points, strict=True), "o-", color=colour, label=chip)
+            for (batch, *_), point in zip(table, points, strict=True):
+                left.annotate(str(batch), point, xytext=(0, 5), textcoords="offset points", fontsize=7)
         left.axvline(numbers.limit_ms, color="#222222", ls="--", lw=1)
         left.set(xlabel="latency of a batch, ms (dashed: your limit)", ylabel="energy of a prediction, mJ")
         left.set_title("Two chips, batches of 1 to 32")

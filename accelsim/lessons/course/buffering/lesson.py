@@ -46,8 +46,12 @@ class Hazard(NamedTuple):
 
 @dataclass
 class Machine:
-    """``durations``: ns of a load, of the work on a tile, of a store; ``tiles`` [n][8]: what is to be loaded. After
-    ``run``: ``stored`` [n][8], ``spans``, ``hazards``, ``end`` ns."""
+    """Three engines and two pairs of slots that execute a program word by word: a command that begins too early takes
+    what still lies there, as in hardware.
+
+    ``durations``: ns of a load, of the work on a tile, of a store; ``tiles`` [n][8]: what is to be loaded. After
+    ``run``: ``stored`` [n][8], ``spans``, ``hazards``, ``end`` ns.
+    """
 
     durations: dict[str, int]
     tiles: Sequence[Sequence[int]]

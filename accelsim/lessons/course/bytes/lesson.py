@@ -44,14 +44,8 @@ def measured(size: tuple[int, int, int], dram_pJ: float) -> Measured:
     """A product on the teaching chip, by its ledger."""
     M, N, K = size
     field = "memories.dram.memory"
-    done = run(
-        f"gemm?M={M},N={N},K={K}",
-        ON,
-        dtype="int8",
-        values="off",
-        edges="outside",
-        set=[f"{field}.{way}_energy={dram_pJ} pJ/bit" for way in ("read", "write")],
-    )
+    changes = [f"{field}.{way}_energy={dram_pJ} pJ/bit" for way in ("read", "write")]
+    done = run(f"gemm?M={M},N={N},K={K}", ON, dtype="int8", values="off", edges="outside", set=changes)
     counts, joules = [0, 0, 0], [0.0, 0.0, 0.0]
     for row in _records(done):
         index = _part(row["component"], row["action"])
@@ -140,13 +134,9 @@ class Bytes(Lesson):
             axes.annotate(f"ledger: {si(total * 1e-12, 'J')}", (1.0, place), xytext=(6, 4), textcoords="offset points")
             if name in told:
                 axes.plot([told[name] / total] * 2, [place - 0.35, place + 0.35], color=INK, lw=2)
-                axes.annotate(
-                    f"you: {si(told[name] * 1e-12, 'J')}", (1.0, place), xytext=(6, -10), textcoords="offset points"
-                )
-        axes.set_yticks(
-            range(len(known)),
-            [f"{name}\n{size}" for name, size in zip(known, (numbers.square, numbers.vector), strict=True)],
-        )
+                said = f"you: {si(told[name] * 1e-12, 'J')}"
+                axes.annotate(said, (1.0, place), xytext=(6, -10), textcoords="offset points")
+        axes.set_yticks(range(len(known)), [f"{name}\n{size}" for name, size in _sizes(numbers).items()])
         most = max([1.0, *(told[name] / sum(known[name].energies) for name in told)])
         axes.set_xlim(0, min(3.0, 1.35 * most))
         axes.set_ylim(-0.7, len(known) - 0.3)

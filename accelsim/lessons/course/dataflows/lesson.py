@@ -86,11 +86,8 @@ class Dataflows(Lesson):
         yield
         totals = {name: sum(words(name, numbers_.products[numbers_.asked - 1])) for name in DATAFLOWS}
         saved_nJ = (max(totals.values()) - min(totals.values())) * numbers_.word_pJ / 1000
-        answer(
-            ask,
-            saved_nJ,
-            "words of the worst dataflow less words of the best, times the energy of a word; 1000 pJ are 1 nJ",
-        )
+        rule = "words of the worst dataflow less words of the best, times the energy of a word; 1000 pJ are 1 nJ"
+        answer(ask, saved_nJ, rule)
         yield
 
     def draw_picture(self, figure: Figure, numbers: Numbers, sheet: Sheet) -> None:

@@ -163,11 +163,8 @@ class EightBits(Lesson):
         self._learnt(ask, numbers, sheet)
         yield
         kept = entropy_bins(np.array(histogram(numbers)), CODES)
-        answer(
-            ask,
-            BINS / kept,
-            "steps are threshold / 127: with all bins the threshold is that of bin 512, else that of yours",
-        )
+        rule = "steps are threshold / 127: with all bins the threshold is that of bin 512, else that of yours"
+        answer(ask, BINS / kept, rule)
         yield
 
     def _learnt(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> None:

@@ -35,7 +35,9 @@ Update = Callable[[float, int, bool], Any]
 
 
 def train(seed: int, update: Update | None, start: float, skips: bool = True) -> Course:
-    """Gradient descent. The gradient of the scaled loss is rounded to FP16, divided by the scale, and applied in FP32.
+    """Descend along gradients that are too small for FP16.
+
+    The gradient of the scaled loss is rounded to FP16, divided by the scale, and applied in FP32.
 
     ``update``: (scale, good steps, whether something was infinite) -> (scale, good steps); None keeps the scale.
     ``skips``: steps with infinite gradients leave the weights as they are.
@@ -89,13 +91,8 @@ class Mixed(Lesson):
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         chip, size, bits = CORES[numbers.core]
-        return {
-            "chip": chip,
-            "size": size,
-            "bits": bits,
-            "interval": numbers.interval,
-            "gradient": f"{numbers.gradient:.2g}",
-        }
+        facts = {"chip": chip, "size": size, "bits": bits}
+        return facts | {"interval": numbers.interval, "gradient": f"{numbers.gradient:.2g}"}
 
     def check(self, ask: Ask, numbers_: Numbers, sheet: Sheet) -> Iterator[None]:
         _, size, bits = CORES[numbers_.core]
@@ -126,12 +123,8 @@ class Mixed(Lesson):
         sheet["course"] = course
         if not course.losses[-1] < FALLEN:
             rule = "start far too high, fall by halves while something is infinite, then stay"
-            raise Wrong(
-                "a training with your controller",
-                f"a loss below {FALLEN:.0%} of the first",
-                f"{course.losses[-1]:.3g} of it",
-                rule,
-            )
+            wanted, got = f"a loss below {FALLEN:.0%} of the first", f"{course.losses[-1]:.3g} of it"
+            raise Wrong("a training with your controller", wanted, got, rule)
         yield
         rule = "the smallest whole n with gradient times 2^n at least 2^-14, the smallest normal number of FP16"
         answer(ask, ceil(-14 - log2(numbers_.gradient)), rule, 0)
@@ -157,12 +150,8 @@ class Mixed(Lesson):
         left.legend()
         log_axis(left.yaxis)
         if (course := sheet.get("course")) is not None:
-            right.step(
-                range(len(course.scales)),
-                [log2(max(scale, 2.0**-60)) for scale in course.scales],
-                color=ORANGE,
-                where="post",
-            )
+            scales = [log2(max(scale, 2.0**-60)) for scale in course.scales]
+            right.step(range(len(scales)), scales, color=ORANGE, where="post")
         right.set(xlabel="step", ylabel="log2 of the scale")
         right.set_title("Your controller")
 
@@ -203,9 +192,8 @@ def _bits(where: str, right: float, got: Any, rule: str) -> None:
         raise Wrong(where, "a number", got, rule)
     if float(got) != right:
         ulp = float(np.spacing(np.float32(abs(right)))) or 1.0
-        raise Wrong(
-            where, f"{right:.9g}", f"{float(got):.9g} ({(float(got) - right) / ulp:+.3g} units of the last place)", rule
-        )
+        told = f"{float(got):.9g} ({(float(got) - right) / ulp:+.3g} units of the last place)"
+        raise Wrong(where, f"{right:.9g}", told, rule)
 
 
 def _brief(values: Array) -> str:

@@ -76,14 +76,8 @@ class Parallel(Lesson):
     )
 
     def draw(self, rng: Generator) -> Numbers:
-        stages = int(rng.integers(3, 6))
-        return Numbers(
-            stages,
-            stages + int(rng.integers(2, 5)),
-            int(rng.integers(4, 8)),
-            60 * int(rng.integers(2, 9)),
-            int(rng.choice([4, 5, 8])),
-        )
+        stages, more, ranks, sixties = (int(rng.integers(*ends)) for ends in ((3, 6), (2, 5), (4, 8), (2, 9)))
+        return Numbers(stages, stages + more, ranks, 60 * sixties, int(rng.choice([4, 5, 8])))
 
     def words(self, numbers: Numbers) -> Mapping[str, object]:
         return numbers._asdict() | {
@@ -117,12 +111,8 @@ class Parallel(Lesson):
         yield
         for count, nbytes in ((2, 1024), (numbers.ranks, numbers.ranks * 2**20), (1024, 2**30)):
             rule = "2 (ranks - 1) chunks of nbytes / ranks each; whole bytes"
-            same(
-                f"link_bytes({count}, {nbytes})",
-                2 * (count - 1) * nbytes // count,
-                ask("link_bytes", count, nbytes),
-                rule,
-            )
+            want, got = 2 * (count - 1) * nbytes // count, ask("link_bytes", count, nbytes)
+            same(f"link_bytes({count}, {nbytes})", want, got, rule)
         yield
         least = least_microbatches(numbers.stages, numbers.percent)
         rule = f"the smallest whole number of micro-batches with a bubble of {numbers.percent} percent or less"
@@ -188,11 +178,13 @@ def _ring(ask: Ask, count: int, sheet: Sheet) -> None:
         place = f"{where}, rank {rank}, chunk {chunk}"
         raise Wrong(place, float(total[chunk]), float(found.values[rank, chunk]), rule)
     for rank in range(count):
+        right = (rank + 1) % count
+        rule = "ranks - 1 sends while adding up, ranks - 1 while handing round"
         same(
-            f"{where}, chunks from rank {rank} to rank {(rank + 1) % count}",
+            f"{where}, chunks from rank {rank} to rank {right}",
             2 * (count - 1),
-            found.link_B.get((rank, (rank + 1) % count), 0),
-            "ranks - 1 sends while adding up, ranks - 1 while handing round",
+            found.link_B.get((rank, right), 0),
+            rule,
         )
 
 
@@ -206,12 +198,9 @@ def _moves(got: Any, rank: int, count: int, rule: str) -> list[Move]:
             raise Wrong(where, "('send', rank, chunk) or ('recv', rank, chunk, 'add' or 'copy')", move, rule)
         if move[0] == "recv" and (len(move) != 4 or move[3] not in ("add", "copy")):
             raise Wrong(where, "('recv', rank, chunk, 'add' or 'copy')", move, rule)
-        same(
-            f"{where}, partner of {move!r}",
-            right if move[0] == "send" else left,
-            move[1],
-            "a rank sends to rank + 1 and receives from rank - 1, round the ring",
-        )
+        partner = right if move[0] == "send" else left
+        neighbours = "a rank sends to rank + 1 and receives from rank - 1, round the ring"
+        same(f"{where}, partner of {move!r}", partner, move[1], neighbours)
         if type(move[2]) is not int or not 0 <= move[2] < count:
             raise Wrong(f"{where}, chunk of {move!r}", f"0 to {count - 1}", move[2], rule)
     return [tuple(move) for move in got]

@@ -198,15 +198,8 @@ class Partition(Lesson):
         work = chain(numbers.layers, 1)
         count, table = len(work.layers), _table(work)
         good = eager(work)
-        for partition in (
-            "H" * count,
-            good,
-            "A" * count,
-            good[:-1],
-            good.replace("A", "B"),
-            good + "H",
-            good[:2] + "A" + good[3:],
-        ):
+        others = (good[:-1], good.replace("A", "B"), good + "H", good[:2] + "A" + good[3:])
+        for partition in ("H" * count, good, "A" * count, *others):
             rule = "a letter A or H for each layer, and H where the accelerator cannot (its time is None)"
             same(f"legal({partition!r})", legal(work, partition), ask("legal", partition, *table), rule)
         yield
@@ -256,12 +249,8 @@ class Partition(Lesson):
             for step in steps:
                 axes.barh(place, 1e6 * (step.end - step.start), 0.6, left=1e6 * step.start, color=looks[step.where][0],
                           edgecolor="white", lw=0.4)  # fmt: skip
-            axes.annotate(
-                f"{1e6 * steps[-1].end:.1f} us",
-                (1e6 * steps[-1].end, place),
-                xytext=(4, -3),
-                textcoords="offset points",
-            )
+            end = 1e6 * steps[-1].end
+            axes.annotate(f"{end:.1f} us", (end, place), xytext=(4, -3), textcoords="offset points")
         axes.set_yticks(range(len(shown)), [f"{name}\n{partition}" for name, partition in shown.items()])
         axes.invert_yaxis()
         axes.margins(x=0.12)

@@ -89,13 +89,8 @@ class Pruning(Lesson):
         for rows, columns, bits in ((8, 16, 16), (64, 128, 8), (1000, 4096, 4)):
             rule = "half of the weights with their bits, and 2 bits of position for each of these; 8 bits are a byte"
             right_B = rows * columns / 2 * (bits + 2) / 8
-            number(
-                f"compressed_bytes({rows}, {columns}, {bits})",
-                right_B,
-                ask("compressed_bytes", rows, columns, bits),
-                rule,
-                0,
-            )
+            got = ask("compressed_bytes", rows, columns, bits)
+            number(f"compressed_bytes({rows}, {columns}, {bits})", right_B, got, rule, 0)
         yield
         real = [place for place, product in enumerate(numbers.products, 1) if speedup(product) > REAL]
         given = ask.value("FASTER")
@@ -146,13 +141,8 @@ class Pruning(Lesson):
         places = range(1, len(numbers.products) + 1)
         right.barh(places, [speedup(product) for product in numbers.products], 0.6, color=BLUE)
         right.axvline(REAL, color=INK, ls="--", lw=1)
-        right.set_yticks(
-            places,
-            [
-                f"{place}: {' x '.join(map(str, product))}"
-                for place, product in zip(places, numbers.products, strict=True)
-            ],
-        )
+        named = [f"{place}: {' x '.join(map(str, product))}" for place, product in enumerate(numbers.products, 1)]
+        right.set_yticks(places, named)
         right.invert_yaxis()
         right.set_xlabel(f"times as fast on {ON}, simulated")
         right.set_title("What 2:4 brings (M x K x N)")

@@ -121,11 +121,8 @@ class Rooflines(Lesson):
                 got = ask("attainable", _record(roof(chip)), operations(layer), traffic_B(layer))
                 best = _best(layer, chip)
                 sheet["points"].append((chip, layer, got))
-                where, rule = (
-                    f"attainable on {chip}, {layer.name}",
-                    "operations and bytes of the layer are what 'work' returns",
-                )
-                number(where, best, got, rule, 1e-6)
+                rule = "operations and bytes of the layer are what 'work' returns"
+                number(f"attainable on {chip}, {layer.name}", best, got, rule, 1e-6)
         yield
         for chip in CHIPS:
             for layer in numbers_.layers:
@@ -155,13 +152,8 @@ class Rooflines(Lesson):
             for where, layer, got in sheet.get("points", []):
                 if where == chip and isinstance(got, int | float) and got > 0:
                     right = abs(got / _best(layer, chip) - 1) < 1e-6
-                    axes.plot(
-                        operations(layer) / traffic_B(layer),
-                        got,
-                        marks[layer.name],
-                        ms=7,
-                        color=BLUE if right else VERMILLION,
-                    )
+                    intensity = operations(layer) / traffic_B(layer)
+                    axes.plot(intensity, got, marks[layer.name], ms=7, color=BLUE if right else VERMILLION)
             axes.set_title(chip)
             axes.grid(True)
             axes.set_xlabel("operations per byte")

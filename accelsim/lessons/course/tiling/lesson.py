@@ -109,9 +109,8 @@ class Tiling(Lesson):
                 same(f"fits{(*tile, room)}", bool(held(tile) <= room), ask("fits", *tile, room), rule)
         yield
         for product, tile in _examples(numbers):
-            number(
-                f"dram_bytes{(*product, *tile)}", simulated(product, tile), ask("dram_bytes", *product, *tile), RULE, 0
-            )
+            got = ask("dram_bytes", *product, *tile)
+            number(f"dram_bytes{(*product, *tile)}", simulated(product, tile), got, RULE, 0)
         yield
         _values(ask, numbers.seed)
         yield
@@ -184,9 +183,8 @@ def _chosen(ask: Ask, product: Shape, buffer: int) -> Shape:
     best, moved = optimum(product, buffer)[0], simulated(product, tile)
     if moved > NEAR * best:
         told = f"{tile} moves {moved:,} bytes"
-        raise Wrong(
-            where, f"at most {NEAR * best:,.0f} bytes", told, "try all tiles, and keep the one that moves least"
-        )
+        rule = "try all tiles, and keep the one that moves least"
+        raise Wrong(where, f"at most {NEAR * best:,.0f} bytes", told, rule)
     return tile
 
 
