@@ -32,11 +32,10 @@ TABLE_BITS = 16
 def cast(x: ArrayLike, name: str, rounding: str = "rne", overflow: str | None = None, seed: int = 0) -> Array:
     """``x`` rounded to the format ``name``: values in its container, the shape of ``x``.
 
-    ``overflow`` ('inf', 'nan', 'saturate'; None: the format's own) is what becomes of what rounds beyond the
-    largest value, infinities included; truncation (rz) carries no finite value to infinity. NaN stays NaN; a float
-    without NaN makes it zero (of the opposite sign, as ml_dtypes does), an integer 0, int1 -1. ``seed`` is that
-    of the stochastic rounding. Raises UsageError for an unknown format, rounding or policy, and for blocks
-    (``mx.cast``).
+    ``overflow`` ('inf', 'nan', 'saturate'; None: the format's own) is what becomes of what rounds beyond the largest
+    value, infinities included; truncation (rz) carries no finite value to infinity. NaN stays NaN; a float without NaN
+    makes it zero (of the opposite sign, as ml_dtypes does), an integer 0, int1 -1. ``seed`` is that of the stochastic
+    rounding. Raises UsageError for an unknown format, rounding or policy, and for blocks (``mx.cast``).
     """
     row, policy = _checked(name, rounding, overflow)
     values = np.asarray(x)

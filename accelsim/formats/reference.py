@@ -1,8 +1,7 @@
 """Reference of a quantised graph: whole ops in plain arithmetic, independent of the kernels of machines.
 
-Bit equality with it is the check of tiling, accumulation, fused epilogues and quantisation steps. Matrix
-products run in float64: with operands of at most 16 bits and K < 2^23 every partial sum is an integer below
-2^53, so they are exact.
+Bit equality with it is the check of tiling, accumulation, fused epilogues and quantisation steps. Matrix products run
+in float64: with operands of at most 16 bits and K < 2^23 every partial sum is an integer below 2^53, so they are exact.
 """
 
 from __future__ import annotations

@@ -104,13 +104,12 @@ class Tensor:
 class Node:
     """One operator. ``op`` is a key of the op registry (canonical ONNX op type).
 
-    ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused
-    behind this one: they run on its result, element by element, before anything is written. What the whole fused
-    node touches is ``reads`` and ``writes``; everything in between never exists in a memory.
-    ``engine`` is set by the compiler: 'matrix', 'vector', 'dma' (an append to a state in its memory), 'host' or
-    'alias' (no work: another view of its input).
-    ``note`` says why the compiler decided so. ``format`` is the operand format in which a matrix unit computes it.
-    ``part_of``: what a framework does by one call, where several nodes say it (the gradient of one operator).
+    ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused behind
+    this one: they run on its result, element by element, before anything is written. What the whole fused node touches
+    is ``reads`` and ``writes``; everything in between never exists in a memory. ``engine`` is set by the compiler:
+    'matrix', 'vector', 'dma' (an append to a state in its memory), 'host' or 'alias' (no work: another view of its
+    input). ``note`` says why the compiler decided so. ``format`` is the operand format in which a matrix unit computes
+    it. ``part_of``: what a framework does by one call, where several nodes say it (the gradient of one operator).
     """
 
     name: str

@@ -147,10 +147,9 @@ def _unmasked(values: Array) -> Array:
 def batches(graph: Graph, options: Options) -> Iterator[dict[str, Array]]:
     """Feeds of the shapes that the graph has.
 
-    ``options.ranges_from`` may hold several batches behind each other along the first axis; they are cut.
-    Without it: one batch, standard normal, whole numbers within the table that they index, drawn with
-    ``options.seed``. Raises UsageError, all problems at once, when the data for ranges do not fit the
-    inputs.
+    ``options.ranges_from`` may hold several batches behind each other along the first axis; they are cut. Without it:
+    one batch, standard normal, whole numbers within the table that they index, drawn with ``options.seed``. Raises
+    UsageError, all problems at once, when the data for ranges do not fit the inputs.
     """
     if options.ranges_from is None:
         yield synthetic(graph, options.seed)

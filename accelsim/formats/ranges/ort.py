@@ -23,11 +23,10 @@ _EPSILON = 1e-4
 def entropy_range(counts: Array, edges: Array, quantised_bins: int = QUANTISED_BINS) -> tuple[float, float]:
     """(low, high) of ONNX Runtime's entropy rule, before it is clipped to the range of the data.
 
-    ``counts`` [n] over ``edges`` [n + 1] are signed, over [-T, T]. Candidates keep i bins on both sides of
-    the middle one, i from ``quantised_bins`` / 2 to n / 2; what lies outside is added to the ends of the
-    reference. Bins merge n // ``quantised_bins`` at a time, means are cut to whole numbers, and empty bins
-    get 1e-4 of a value. The first of the smallest divergences (in float32) wins. Fewer bins than quantised
-    bins leave no candidate: everything is kept.
+    ``counts`` [n] over ``edges`` [n + 1] are signed, over [-T, T]. Candidates keep i bins on both sides of the middle
+    one, i from ``quantised_bins`` / 2 to n / 2; what lies outside is added to the ends of the reference. Bins merge n
+    // ``quantised_bins`` at a time, means are cut to whole numbers, and empty bins get 1e-4 of a value. The first of
+    the smallest divergences (in float32) wins. Fewer bins than quantised bins leave no candidate: everything is kept.
     """
     middle, size = len(counts) // 2, len(counts)
     best, found = np.float32(np.inf), (float(edges[0]), float(edges[-1]))

@@ -1,6 +1,4 @@
-"""An outside implementation runs the same graph on the same values: ONNX Runtime, or ONNX's reference
-evaluator.
-"""
+"""An outside implementation runs the same graph on the same values: ONNX Runtime, or ONNX's reference evaluator."""
 
 from __future__ import annotations
 

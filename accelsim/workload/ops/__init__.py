@@ -1,17 +1,16 @@
 """The op registry, one file per family. This page is the canonical form of every op.
 
-An importer turns whatever its format writes into these forms; everything behind it (compiler, machine,
-tables) sees nothing else. ``Node.op`` is the name in the first column, ``Node.inputs`` are activations and
-weights only, ``''`` is an absent optional input (trailing ones may be left out), and ``Node.attrs`` holds
-plain Python values: int, float, str, bool, lists or tuples of them, NumPy arrays for quantisation parameters.
-All shapes, axes, pads, splits that some opset passes as a constant input are attrs here; that input is
-dropped. Axes are >= 0. Attributes are always all present unless marked ``=default``. ``[X]`` is optional.
-Pads are in ONNX order: all begins, then all ends (2-D: top, left, bottom, right); ``auto_pad`` is already
-resolved into them.
+An importer turns whatever its format writes into these forms; everything behind it (compiler, machine, tables) sees
+nothing else. ``Node.op`` is the name in the first column, ``Node.inputs`` are activations and weights only, ``''`` is
+an absent optional input (trailing ones may be left out), and ``Node.attrs`` holds plain Python values: int, float, str,
+bool, lists or tuples of them, NumPy arrays for quantisation parameters. All shapes, axes, pads, splits that some opset
+passes as a constant input are attrs here; that input is dropped. Axes are >= 0. Attributes are always all present
+unless marked ``=default``. ``[X]`` is optional. Pads are in ONNX order: all begins, then all ends (2-D: top, left,
+bottom, right); ``auto_pad`` is already resolved into them.
 
-Formats: float tensors are float32 arrays (fp16 and bf16 too, rounded to their format; fp64 is float64),
-integers are arrays of their own type, bool is bool. Operands of a matrix op are all float or all
-int8/uint8/int16/uint16; integer operands give int32 (sums modulo 2^32).
+Formats: float tensors are float32 arrays (fp16 and bf16 too, rounded to their format; fp64 is float64), integers are
+arrays of their own type, bool is bool. Operands of a matrix op are all float or all int8/uint8/int16/uint16; integer
+operands give int32 (sums modulo 2^32).
 
 =====================  ============================  =========================================================
 op                     inputs                        attrs and meaning
@@ -120,10 +119,10 @@ AttentionGrad          Q, K, V, Y, dY                causal: 0 or 1, scale: of t
                                                      K, V[B,G,T,D], H a multiple of G; three outputs: dQ, dK, dV
 =====================  ============================  =========================================================
 
-``scale``, ``multiplier``: float32 arrays, 0-d or one value per slice of ``axis`` (with ``block``: one per block,
-the rank of X; a multiplier without axis may also be an array that broadcasts to X); ``zero_point``: int or array
-likewise. ``a_zero_point``, ``b_zero_point``: int, or an array that broadcasts to the operand as it is stored (per
-row of A [M,1], per column of B [N], per output channel of W [Co,1,1,1]).
+``scale``, ``multiplier``: float32 arrays, 0-d or one value per slice of ``axis`` (with ``block``: one per block, the
+rank of X; a multiplier without axis may also be an array that broadcasts to X); ``zero_point``: int or array likewise.
+``a_zero_point``, ``b_zero_point``: int, or an array that broadcasts to the operand as it is stored (per row of A [M,1],
+per column of B [N], per output channel of W [Co,1,1,1]).
 
 What is not in the table, or is in it but breaks its form (MaxPool with Indices, scales of the run),
 is a *foreign* node for the host: ``op`` is ``'onnx::' + op_type`` when the name is in the table and

@@ -103,8 +103,7 @@ def _by_columns(frame: Array, weights: Array, window: Window, y: Array) -> None:
 
 
 def _several_images(frame: Array, matrix: Array, window: Window, y: Array, together: int) -> None:
-    """Convolve by columns of several small images at once: fewer calls than ``_by_columns``, the same
-    products."""
+    """Convolve by columns of several small images at once: fewer calls than ``_by_columns``, the same products."""
     positions = prod(window.out)
     for start in range(0, len(frame), together):
         part, out = frame[start : start + together], y[start : start + together]

@@ -1,7 +1,6 @@
 """Ops outside the registry: one ONNX node at a time, through the reference implementation of onnx.
 
-They only ever run on the host. A foreign node keeps the inputs and attributes of its ONNX node (see the
-package page).
+They only ever run on the host. A foreign node keeps the inputs and attributes of its ONNX node (see the package page).
 """
 
 from __future__ import annotations

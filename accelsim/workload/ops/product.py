@@ -1,8 +1,7 @@
 """The matrix product itself: float32 through BLAS, integers exact through BLAS.
 
-NumPy's own integer product is 20 to 100 times slower than BLAS. An integer product in float32 is exact while
-no partial sum reaches 2^24 (float64: 2^53), so K is cut into chunks that cannot; chunks are added as
-integers.
+NumPy's own integer product is 20 to 100 times slower than BLAS. An integer product in float32 is exact while no partial
+sum reaches 2^24 (float64: 2^53), so K is cut into chunks that cannot; chunks are added as integers.
 """
 
 from __future__ import annotations

@@ -47,13 +47,12 @@ def load_model(
 ) -> Graph:
     """The graph of a workload.
 
-    ``name_or_path``: a model of the zoo, perhaps with parameters (``'mlp?hidden=512,layers=3'``), an ONNX
-    file or a topology CSV. ``batch``: first dimension of every real input. ``shapes``: input name -> whole
-    shape (ONNX only). ``weights``: 'model', or 'random:SEED'; what has no weights of its own (the zoo, CSVs)
-    gets 'random:0', and ``Graph.values_from`` says so. ``data``: whether values matter; without, or with weights that
-    are drawn anyway, weights whose values a file lacks are drawn, and ``Graph.notes`` say so. ``arrays``: tells the
-    shapes of given inputs, for dimensions that an ONNX file leaves open. Raises ModelError and UsageError, all
-    problems at once.
+    ``name_or_path``: a model of the zoo, perhaps with parameters (``'mlp?hidden=512,layers=3'``), an ONNX file or a
+    topology CSV. ``batch``: first dimension of every real input. ``shapes``: input name -> whole shape (ONNX only).
+    ``weights``: 'model', or 'random:SEED'; what has no weights of its own (the zoo, CSVs) gets 'random:0', and
+    ``Graph.values_from`` says so. ``data``: whether values matter; without, or with weights that are drawn anyway,
+    weights whose values a file lacks are drawn, and ``Graph.notes`` say so. ``arrays``: tells the shapes of given
+    inputs, for dimensions that an ONNX file leaves open. Raises ModelError and UsageError, all problems at once.
     """
     from accelsim.workload.onnx.importing.refusing import located
     from accelsim.workload.sources.other_tools import refuse_other_tools

@@ -1,15 +1,13 @@
 """Layer tables in the form of SCALE-Sim topologies: convolutions, or matrix products.
 
-Convolution form: ``Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter,
-Strides`` (or, for the last, ``Stride Height, Stride Width``). Matrix form: ``Layer, M, N, K``: an M x K input
-times a K x N weight matrix. The header says which form a file has; case and spaces do not matter. Cells are
-separated by commas, tabs or semicolons; trailing separators, blank rows and ``#`` comments are ignored. Title
-lines (rows of one cell) are skipped. Columns of batch and sparsity may follow. A note says how everything that
-is not in the plain form was read.
+Convolution form: ``Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides``
+(or, for the last, ``Stride Height, Stride Width``). Matrix form: ``Layer, M, N, K``: an M x K input times a K x N
+weight matrix. The header says which form a file has; case and spaces do not matter. Cells are separated by commas, tabs
+or semicolons; trailing separators, blank rows and ``#`` comments are ignored. Title lines (rows of one cell) are
+skipped. Columns of batch and sparsity may follow. A note says how everything that is not in the plain form was read.
 
-The layers are independent: each has an input of its own. Convolutions are not padded, but a last window that
-sticks out counts, as in SCALE-Sim: out = ceil((in - filter) / stride) + 1. What it reads beyond the input is
-zero.
+The layers are independent: each has an input of its own. Convolutions are not padded, but a last window that sticks out
+counts, as in SCALE-Sim: out = ceil((in - filter) / stride) + 1. What it reads beyond the input is zero.
 """
 
 from __future__ import annotations
@@ -86,8 +84,7 @@ class _Header:
 
 
 def read_topology(path: str | Path, batch: int = 1) -> Graph:
-    """The graph of a topology CSV: one node per row, ``batch`` images (or, in matrix form, ``batch`` times M
-    rows).
+    """The graph of a topology CSV: one node per row, ``batch`` images (or, in matrix form, ``batch`` times M rows).
 
     Layer names are made unique by '#2', '#3'... ``Graph.notes`` says how the file was read. Raises ModelError naming
     file and line of everything that cannot be read.

@@ -1,7 +1,6 @@
 """The light models of the installed ``onnx`` package: real networks whose weights are constants of one value.
 
-Graph and shapes are those of the ONNX model zoo's files; the stored weights are not learnt, so values are
-seeded.
+Graph and shapes are those of the ONNX model zoo's files; the stored weights are not learnt, so values are seeded.
 """
 
 from __future__ import annotations

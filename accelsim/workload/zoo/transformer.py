@@ -30,11 +30,10 @@ def encoder_layer(b: Builder, x: str, params: Params, name: str) -> str:
 
 
 def gpt_prefill(batch: int, params: Params) -> Graph:
-    """Decoder blocks with pre-normalisation (Radford et al. 2019) on a whole prompt [batch, seq, hidden],
-    causal.
+    """Decoder blocks with pre-normalisation (Radford et al. 2019) on a whole prompt [batch, seq, hidden], causal.
 
-    The keys and values of every layer, [batch, heads, seq, hidden / heads], are outputs that stay in the memory of
-    the chip: the cache that decoding needs.
+    The keys and values of every layer, [batch, heads, seq, hidden / heads], are outputs that stay in the memory of the
+    chip: the cache that decoding needs.
     """
     b = Builder("gpt-prefill")
     x = b.input("x", (batch, params["seq"], params["hidden"]))
@@ -51,9 +50,7 @@ def gpt_prefill(batch: int, params: Params) -> Graph:
 
 
 def gpt_decode(batch: int, params: Params) -> Graph:
-    """Decoder blocks on one new token [batch, 1, hidden] with a cache of ``seq`` earlier keys and values per
-    layer.
-    """
+    """Decoder blocks on one new token [batch, 1, hidden] with a cache of ``seq`` earlier keys and values per layer."""
     b = Builder("gpt-decode")
     x = b.input("x", (batch, 1, params["hidden"]))
     check_heads(params)
@@ -100,9 +97,7 @@ def _heads(b: Builder, x: str, params: Params) -> str:
 
 
 def _attention(b: Builder, qkv: tuple[str, str, str], params: Params, name: str, mask: str = "") -> str:
-    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) and the output projection: [batch, seq,
-    hidden].
-    """
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) and the output projection: [batch, seq, hidden]."""
     q, k, v = qkv
     batch, heads, seq, depth = b.shape(q)
     scores = b.matmul(q, b.op("Transpose", [k], f"{name}.kT", perm=[0, 1, 3, 2]), f"{name}.scores")

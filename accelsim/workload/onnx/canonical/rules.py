@@ -161,8 +161,7 @@ def foreign_node(raw: RawNode) -> Node:
 def make(raw: RawNode, inputs: int | None = None, op: str = "", outputs: int = 1, **attrs: Any) -> Node:
     """A canonical node with the first ``inputs`` inputs of ``raw`` (None: all) and ``attrs``.
 
-    Raises Foreign when an output beyond ``outputs`` is named: callers drop unread ones with ``drop_unread``
-    first.
+    Raises Foreign when an output beyond ``outputs`` is named: callers drop unread ones with ``drop_unread`` first.
     """
     names = list(raw.inputs if inputs is None else raw.inputs[:inputs])
     while names and not names[-1]:

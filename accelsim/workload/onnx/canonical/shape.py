@@ -221,9 +221,8 @@ def reshape(raw: RawNode, scope: Scope) -> Node:
 def rebatched(target: list[int], shape: tuple[int, ...], batch: tuple[int, int]) -> list[int]:
     """A Reshape target written for batch ``batch[0]``, for data of ``shape`` that has batch ``batch[1]``.
 
-    A literal first dimension carries the batch (perhaps times heads): it is scaled when the element counts
-    differ by the ratio of the batches, or, beside a -1, when it equals the old batch and the data's first
-    dimension the new one.
+    A literal first dimension carries the batch (perhaps times heads): it is scaled when the element counts differ by
+    the ratio of the batches, or, beside a -1, when it equals the old batch and the data's first dimension the new one.
     """
     old, new = batch
     if not target or target[0] <= 0:

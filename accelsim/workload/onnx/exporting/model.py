@@ -1,6 +1,4 @@
-"""Graph -> ``onnx.ModelProto`` with the very same weights, so that another implementation runs what this one
-runs.
-"""
+"""Graph -> ``onnx.ModelProto`` with the very same weights, so that another implementation runs what this one runs."""
 
 from __future__ import annotations
 

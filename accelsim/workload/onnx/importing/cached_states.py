@@ -1,5 +1,4 @@
-"""Find inputs of an ONNX model that are caches: ONNX has no states, but exporters of decoders name them
-alike."""
+"""Find inputs of an ONNX model that are caches: ONNX has no states, but exporters of decoders name them alike."""
 
 from __future__ import annotations
 

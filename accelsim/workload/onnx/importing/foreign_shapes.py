@@ -26,8 +26,7 @@ Shapes = list[tuple[tuple[int, ...], str]]
 
 
 def infer(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
-    """[(shape, dtype)] of the outputs of a foreign node; of an op that ONNX has no rule for, those on inputs
-    of ones.
+    """[(shape, dtype)] of the outputs of a foreign node; of an op that ONNX has no rule for, those on inputs of ones.
 
     Raises ModelError when ONNX cannot tell (the shape depends on values that only a run makes).
     """

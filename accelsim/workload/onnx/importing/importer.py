@@ -255,9 +255,7 @@ def _add(node: Node, scope: Scope, nodes: list[Node]) -> None:
 
 
 def _foreign(node: Node, ins: list[Tensor | None], scope: Scope, constant: bool, nodes: list[Node]) -> list[Tensor]:
-    """Outputs of a foreign node: computed now from constants (their shapes may depend on values), else
-    inferred.
-    """
+    """Outputs of a foreign node: computed now from constants (their shapes may depend on values), else inferred."""
     if scope.strict:
         raise Foreign
     domain = node.attrs.get("domain", "")

@@ -1,6 +1,4 @@
-"""ONNX files as plain Python: nodes, attributes, initialisers and inputs, before any meaning is given to
-them.
-"""
+"""ONNX files as plain Python: nodes, attributes, initialisers and inputs, before any meaning is given to them."""
 
 from __future__ import annotations
 
@@ -56,8 +54,7 @@ class RawNode:
 
 @dataclass(frozen=True)
 class RawInput:
-    """A real input (not an initialiser): each dimension an integer, a symbol, or None where the file says
-    nothing.
+    """A real input (not an initialiser): each dimension an integer, a symbol, or None where the file says nothing.
 
     ``dims`` itself is None when not even the rank is known.
     """
@@ -129,9 +126,8 @@ MOST_TEXTS = 5
 def read_model(path: str | Path, seed: int | None = None) -> RawModel:
     """Read an ONNX file. ``seed``: from which weights without data are drawn; None: these are an error.
 
-    Raises ModelError, naming the file, when it is missing, truncated or not ONNX, when its operator set is
-    outside ``OPSETS``, when external data is missing, or when a tensor has an element type that no format
-    here stands for.
+    Raises ModelError, naming the file, when it is missing, truncated or not ONNX, when its operator set is outside
+    ``OPSETS``, when external data is missing, or when a tensor has an element type that no format here stands for.
     """
     path = Path(path)
     return raw_model(parse(path), path, seed)
