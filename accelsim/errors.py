@@ -40,6 +40,12 @@ class AccelsimError(Exception):
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__(self.problems)
 
+    @classmethod
+    def raise_for(cls, problems: Iterable[Problem]) -> None:
+        """Raise this error with all of ``problems``, if there are any."""
+        if found := list(problems):
+            raise cls(found)
+
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
 

@@ -1,7 +1,7 @@
 """A run against a reference execution, tensor by tensor: what ``accelsim run --check`` does.
 
 A float run is compared with ONNX Runtime (else ``onnx.reference``), which executes the model as it was before the
-compiler changed it, in float32. A run in integers must equal ``formats.reference.integer_reference`` of the
+compiler changed it, in float32. A run in integers must equal ``workload.integer_reference.integer_reference`` of the
 quantised graph to the last bit; how much the quantisation itself costs is told as SQNR against the float model.
 """
 
@@ -17,13 +17,13 @@ import numpy as np
 from accelsim.compiler.numbers.formats import is_code
 from accelsim.errors import ModelError, UsageError
 from accelsim.explore.choices import Choice, choices
-from accelsim.formats.reference import integer_reference
 from accelsim.formats.table import FORMATS
 from accelsim.machine.run import Run
 from accelsim.machine.values.batch import part_of_batch
 from accelsim.types import Array
 from accelsim.workload.execute import compute
 from accelsim.workload.graph import Graph
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.multiply import rounded_to
 from accelsim.workload.nodes import is_product
 from accelsim.workload.onnx.reference import Difference, compare, reference_outputs

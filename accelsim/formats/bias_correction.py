@@ -45,5 +45,4 @@ def _check(w: Array, w_quantised: Array, mean_input: Array, group: int, axis: in
     if np.shape(mean_input) != (w.shape[1 - axis] * group,):
         expected = f"[{w.shape[1 - axis] * group}]"
         problems.append(Problem(f"means of shape {list(np.shape(mean_input))}", "bias correction", expected))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)

@@ -116,8 +116,7 @@ def _checked(name: str, rounding: str, overflow: str | None) -> tuple[Format, st
     if policy not in row.overflows:
         expected = " or ".join(row.overflows)
         problems.append(Problem(f"{row.name} cannot overflow to {policy!r}", "", expected))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return row, policy
 
 

@@ -206,9 +206,7 @@ def product(
     """
     row, formats = rule_of(rule), operands(fmt)
     wanted = out or row.native
-    problems = [*_problems(row, fmt, wanted), *_of_parts(every, wanted)]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for([*_problems(row, fmt, wanted), *_of_parts(every, wanted)])
     container = np.int64 if row.takes == WHOLE else np.float32
     left, right = np.asarray(a, container), np.asarray(b, container)
     start = np.broadcast_to(np.asarray(0 if c is None else c, container), _shape(left, right))

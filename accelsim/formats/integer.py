@@ -136,8 +136,7 @@ def _check_choices(dtype: str, zero_point: ArrayLike, method: str, source: str) 
         )
     if kind != "int" and np.any(zero_point):
         problems.append(Problem(f"{dtype} has no zero point", "", "zero_point = 0"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _placed(parameter: Array, shape: tuple[int, ...], axis: int | None, block_size: int | None) -> Array:

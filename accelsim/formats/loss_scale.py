@@ -33,7 +33,7 @@ class LossScaler:
     tracker: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        problems = [
+        UsageError.raise_for(
             Problem(f"{name} of loss scaling is {value}", expected=expected)
             for name, value, holds, expected in (
                 ("init", self.init, 0 < self.init <= np.finfo(np.float32).max, "a positive FP32 number"),
@@ -42,9 +42,7 @@ class LossScaler:
                 ("interval", self.interval, self.interval >= 1, "1 or more"),
             )
             if not holds
-        ]
-        if problems:
-            raise UsageError(problems)
+        )
         self.scale = np.float32(self.init)
 
     def update(self, found_inf: bool) -> None:

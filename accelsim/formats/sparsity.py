@@ -198,8 +198,7 @@ def _require(shape: tuple[int, ...], n: int, m: int, axis: int) -> None:
     elif shape[axis] % m:
         what = f"{n}:{m} sparsity along axis {axis} of {shape}: {shape[axis]} does not split into groups of {m}"
         problems.append(Problem(what, "", f"a multiple of {m}"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _groups(w: Array, n: int, m: int, axis: int) -> Array:

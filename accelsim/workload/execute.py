@@ -101,6 +101,5 @@ def _checked(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
             problems.append(Problem(f"input {name!r} is missing", "", f"an array of shape {want}"))
         elif list(np.shape(given)) != want:
             problems.append(Problem(f"input {name!r} has shape {list(np.shape(given))}", "", str(want)))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return {name: contain(np.asarray(feeds[name]), graph.tensors[name].dtype) for name in graph.inputs}

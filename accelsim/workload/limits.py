@@ -38,8 +38,7 @@ def check_sizes(graph: Graph) -> None:
         shown = [*tensors[: TOLD // 2], *layers[: TOLD // 2]]
         what = f"{len(tensors):,} tensors and {len(layers):,} layers are beyond the limits; here are the first"
         problems = [Problem(what, graph.name, "a smaller model: fewer tokens, pixels or channels"), *shown]
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
 
 
 def _of_tensor(tensor: Tensor) -> Iterator[Problem]:
@@ -93,9 +92,7 @@ def limited(
     """Within the block these limits hold instead (None: as before). Raises UsageError for limits below 1."""
     wanted = {"commands": commands, "memory_B": memory_B}
     given = {name: value for name, value in wanted.items() if value is not None}
-    problems = [Problem(f"limit of {value}", name, "1 or more") for name, value in given.items() if value < 1]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(Problem(f"limit of {v}", name, "1 or more") for name, v in given.items() if v < 1)
     before = _LIMITS.get()
     ignored = before.ignore_capacity if ignore_capacity is None else ignore_capacity
     token = _LIMITS.set(replace(before, **given, ignore_capacity=ignored))

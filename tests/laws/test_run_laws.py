@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from accelsim.account.categories import by_category
 from accelsim.account.energy import by_component, by_op, energy_table, total_J
-from accelsim.formats.reference import integer_reference
 from accelsim.machine.check import THOROUGH, check
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import Run
 from accelsim.workload import execute
 from accelsim.workload.graph import Array
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.ops import base
 from tests.fuzz.graphs import right_values
 from tests.helpers.law_cases import Case, cases, changed, compiled, graphs, matrix_graphs, scaled_energy, small_chip

@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 import numpy as np
 from hypothesis import given, settings
 
-from accelsim.formats.reference import integer_reference
 from accelsim.machine.addressed import bursts
 from accelsim.machine.run import Run
 from accelsim.program.addresses import AddressMap
 from accelsim.program.work import Transfer
 from accelsim.workload import execute
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.ops import base
 from tests.helpers.law_cases import Case, cached_graphs, cases, expert_graphs
 

@@ -119,8 +119,7 @@ def check_formats(state: State) -> None:
             resolve(state.chip, request, state.options.emulate)
         except UsageError as error:
             problems += error.problems
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def in_blocks(state: State) -> str:

@@ -156,13 +156,11 @@ def batches(graph: Graph, options: Options) -> Iterator[dict[str, Array]]:
         return
     count = _count(graph, options.ranges_from)
     arrays = {name: np.asarray(options.ranges_from[name]) for name in graph.inputs}
-    problems = [
+    UsageError.raise_for(
         Problem(f"input {name!r} holds {int(np.isnan(array).sum())} NaN", "ranges_from", "numbers")
         for name, array in arrays.items()
         if array.dtype.kind == "f" and np.isnan(array).any()
-    ]
-    if problems:
-        raise UsageError(problems)
+    )
     for index in range(count):
         yield {name: _cut(graph.tensors[name], array, index, count) for name, array in arrays.items()}
 
@@ -194,8 +192,7 @@ def _count(graph: Graph, data: Mapping[str, Array]) -> int:
             counts[name] = whole
     if len(set(counts.values()) - {1}) > 1:
         problems.append(Problem(f"numbers of batches differ: {counts}", "ranges_from", "the same for all inputs"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return max(counts.values(), default=1)
 
 

@@ -178,8 +178,7 @@ def _check(method: Method, counts: Array, edges: Array, settings: Settings, two_
         problems.append(Problem(f"percentile {settings.percentile:g}", "percentile", "above 0, at most 100"))
     if min(settings.num_bins, settings.num_quantized_bins) < 2:
         problems.append(Problem("too few bins", "num_bins, num_quantized_bins", "at least 2"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def affine_range(

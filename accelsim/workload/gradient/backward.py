@@ -53,8 +53,7 @@ def _check(graph: Graph, loss: str, wrt: Sequence[str], seed: str) -> None:
     ]
     if not problems:
         problems = list(_check_loss(graph, loss, seed))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
 
 
 def _check_loss(graph: Graph, loss: str, seed: str) -> Iterator[Problem]:
@@ -83,13 +82,11 @@ def _on_the_way(graph: Graph, loss: str, wrt: Sequence[str]) -> list[Node]:
 
 
 def _check_rules(way: Sequence[Node]) -> None:
-    problems = [
+    ModelError.raise_for(
         Problem(f"{node.op} has no gradient: {REFUSED.get(node.op, 'no rule knows this op')}", node.name)
         for node in way
         if node.op not in RULES
-    ]
-    if problems:
-        raise ModelError(problems)
+    )
 
 
 class _Reverse:

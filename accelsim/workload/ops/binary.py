@@ -12,9 +12,9 @@ from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, broadcast, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, broadcast, per_result, tensor
 
-Pair = Callable[[Array, Array], Array]
+Compute = Callable[..., Array]
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -52,34 +52,29 @@ def _modulo(a: Array, b: Array, fmod: int) -> Array:
     return rest
 
 
-# op: (operations per element, family, kernel)
-_ARITHMETIC: dict[str, tuple[int, str, Pair]] = {
-    "Add": (1, "arithmetic", np.add),
-    "Sub": (1, "arithmetic", np.subtract),
-    "Mul": (1, "arithmetic", np.multiply),
-    "Div": (1, "arithmetic", _divide),
-    "Pow": (1, "powers", _power),
-    "PRelu": (2, "other_activations", _prelu),
-    "BitwiseAnd": (1, "bits", np.bitwise_and),
-    "BitwiseOr": (1, "bits", np.bitwise_or),
-    "BitwiseXor": (1, "bits", np.bitwise_xor),
+_PAIRS: dict[str, tuple[int, str, Compute, dict[str, Any]]] = {
+    "Add": (1, "arithmetic", np.add, {}),
+    "Sub": (1, "arithmetic", np.subtract, {}),
+    "Mul": (1, "arithmetic", np.multiply, {}),
+    "Div": (1, "arithmetic", _divide, {}),
+    "Pow": (1, "powers", _power, {}),
+    "PRelu": (2, "other_activations", _prelu, {}),
+    "BitwiseAnd": (1, "bits", np.bitwise_and, {}),
+    "BitwiseOr": (1, "bits", np.bitwise_or, {}),
+    "BitwiseXor": (1, "bits", np.bitwise_xor, {}),
+    "Mod": (1, "arithmetic", _modulo, {"fmod": 0}),
+    "BitShift": (1, "bits", _shift, {"direction": ""}),
+    "Equal": (1, "comparisons", np.equal, {}),
+    "Less": (1, "comparisons", np.less, {}),
+    "LessOrEqual": (1, "comparisons", np.less_equal, {}),
+    "Greater": (1, "comparisons", np.greater, {}),
+    "GreaterOrEqual": (1, "comparisons", np.greater_equal, {}),
+    "And": (1, "logic", np.logical_and, {}),
+    "Or": (1, "logic", np.logical_or, {}),
+    "Xor": (1, "logic", np.logical_xor, {}),
 }
-# op: kernel of two inputs and one attribute, its name and default, family
-_WITH_ATTRIBUTE: dict[str, tuple[str, Any, str, Callable[..., Array]]] = {
-    "Mod": ("fmod", 0, "arithmetic", _modulo),
-    "BitShift": ("direction", "", "bits", _shift),
-}
-_TO_BOOL: dict[str, tuple[str, Pair]] = {
-    "Equal": ("comparisons", np.equal),
-    "Less": ("comparisons", np.less),
-    "LessOrEqual": ("comparisons", np.less_equal),
-    "Greater": ("comparisons", np.greater),
-    "GreaterOrEqual": ("comparisons", np.greater_equal),
-    "And": ("logic", np.logical_and),
-    "Or": ("logic", np.logical_or),
-    "Xor": ("logic", np.logical_xor),
-}
-_VARIADIC: dict[str, Pair] = {"Min": np.minimum, "Max": np.maximum, "Sum": np.add, "Mean": np.add}
+"""Op of two inputs -> operations per element, family, kernel, and attributes that the kernel takes, with defaults."""
+_VARIADIC: dict[str, Compute] = {"Min": np.minimum, "Max": np.maximum, "Sum": np.add, "Mean": np.add}
 
 
 def _common(node: Node, ins: Ins) -> Infers:
@@ -102,31 +97,17 @@ def _to_bool(node: Node, ins: Ins) -> Infers:
     return [(_pair(node, ins)[0][0], "bool")]
 
 
-def _register_pair(name: str, count: int, family: str, compute: Pair, infer: Callable[[Node, Ins], Infers]) -> None:
+def _register_pair(name: str, count: int, family: str, compute: Compute, attributes: dict[str, Any]) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
+        extra = [node.attrs[attribute] for attribute in attributes]
         with np.errstate(all="ignore"):
-            return [np.asarray(compute(array(values, 0), array(values, 1)))]
+            return [np.asarray(compute(array(values, 0), array(values, 1), *extra))]
 
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=count * outs[0].elements)
-
-    register(Op(name, "elementwise", infer, kernel, work, family=family, onnx={}))
+    infer = _to_bool if family in ("comparisons", "logic") else _pair
+    register(Op(name, "elementwise", infer, kernel, per_result(count), family=family, onnx=attributes))
 
 
-def _register_with_attribute(
-    name: str, attribute: str, default: Any, family: str, compute: Callable[..., Array]
-) -> None:
-    def kernel(node: Node, values: Values) -> list[Array]:
-        with np.errstate(all="ignore"):
-            return [compute(array(values, 0), array(values, 1), node.attrs[attribute])]
-
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=outs[0].elements)
-
-    register(Op(name, "elementwise", _pair, kernel, work, family=family, onnx={attribute: default}))
-
-
-def _register_variadic(name: str, compute: Pair) -> None:
+def _register_variadic(name: str, compute: Compute) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         arrays = [array(values, index) for index in range(len(values))]
         with np.errstate(all="ignore"):
@@ -141,12 +122,8 @@ def _register_variadic(name: str, compute: Pair) -> None:
     register(Op(name, "elementwise", _common, kernel, work, family="arithmetic", onnx={}))
 
 
-for _name, (_count, _family, _compute) in _ARITHMETIC.items():
-    _register_pair(_name, _count, _family, _compute, _pair)
-for _name, (_attribute, _default, _family, _kernel) in _WITH_ATTRIBUTE.items():
-    _register_with_attribute(_name, _attribute, _default, _family, _kernel)
-for _name, (_family, _compute) in _TO_BOOL.items():
-    _register_pair(_name, 1, _family, _compute, _to_bool)
+for _name, _pair_row in _PAIRS.items():
+    _register_pair(_name, *_pair_row)
 for _name, _compute in _VARIADIC.items():
     _register_variadic(_name, _compute)
 
@@ -160,8 +137,4 @@ def _where(node: Node, values: Values) -> list[Array]:
     return [np.where(array(values, 0), array(values, 1), array(values, 2))]
 
 
-def _where_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=outs[0].elements)  # one select each
-
-
-register(Op("Where", "elementwise", _where_infer, _where, _where_work, family="comparisons", onnx={}))
+register(Op("Where", "elementwise", _where_infer, _where, per_result(), family="comparisons", onnx={}))

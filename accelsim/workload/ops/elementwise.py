@@ -10,15 +10,14 @@ import numpy as np
 from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
-from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, contain, same, tensor
+from accelsim.workload.graph import Node
+from accelsim.workload.ops.base import Op, register
+from accelsim.workload.ops.values import Infer, Infers, Ins, Values, array, bits, contain, in_format, per_result, same
 
 Kernel = Callable[[Array, Node], Array]
 
 
-def _flags(node: Node, ins: Ins) -> Infers:
-    return [(tensor(node, ins, 0).shape, "bool")]
+_flags = in_format("bool")
 
 
 def _bits(node: Node, ins: Ins) -> Infers:
@@ -30,7 +29,7 @@ def register_unary(
     name: str,
     ops_per_element: int,
     compute: Kernel,
-    infer: Callable[[Node, Ins], Infers] = same,
+    infer: Infer = same,
     *,
     derivative: Callable[[Any, Any, Node], Any] | None = None,
     **row: Any,
@@ -42,11 +41,8 @@ def register_unary(
         with np.errstate(all="ignore"):  # infinities and NaN are values here, as in the formats themselves
             return [np.asarray(compute(x, node), np.bool_ if infer is _flags else x.dtype)]
 
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=ops_per_element * outs[0].elements)
-
     rule = None if derivative is None else chained(derivative)
-    return register(Op(name, "elementwise", infer, kernel, work, gradient=rule, **row))
+    return register(Op(name, "elementwise", infer, kernel, per_result(ops_per_element), gradient=rule, **row))
 
 
 def chained(derivative: Callable[[Any, Any, Node], Any]) -> Callable[[Any, Node, list[Any]], list[Any]]:
@@ -71,10 +67,6 @@ _TESTS: dict[str, tuple[Kernel, dict[str, int]]] = {
 register_unary("BitwiseNot", 1, lambda x, n: np.invert(x), _bits, family="bits", onnx={})
 for _name, (_compute, _attributes) in _TESTS.items():
     register_unary(_name, 1, _compute, _flags, family="comparisons", onnx=_attributes)
-
-
-def _cast_infer(node: Node, ins: Ins) -> Infers:
-    return [(tensor(node, ins, 0).shape, node.attrs["to"])]
 
 
 def _cast(node: Node, values: Values) -> list[Array]:
@@ -104,8 +96,4 @@ def _next_power(x: Array) -> Array:
     return np.where(np.isfinite(x) & (x > 0), np.ldexp(1.0, exponent - (part == 0.5)), x)
 
 
-def _cast_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=outs[0].elements)  # one conversion each
-
-
-register(Op("Cast", "elementwise", _cast_infer, _cast, _cast_work, family="conversions"))
+register(Op("Cast", "elementwise", in_format(attribute="to"), _cast, per_result(), family="conversions"))

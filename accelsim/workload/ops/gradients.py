@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,7 +13,7 @@ from accelsim.formats.integer import along
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
+from accelsim.workload.ops.values import Infers, Ins, Values, array, per_input, per_result, require, same, tensor
 from accelsim.workload.ops.window import padded, view, window_of
 
 
@@ -66,11 +65,7 @@ def _gather_grad(node: Node, values: Values) -> list[Array]:
     return [total]
 
 
-def _gather_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=tensor(node, ins, 0).elements)  # one addition each
-
-
-register(Op("GatherGrad", "reduce", _gather_infer, _gather_grad, _gather_work, family="training"))
+register(Op("GatherGrad", "reduce", _gather_infer, _gather_grad, per_input(), family="training"))
 
 
 def _attention_infer(node: Node, ins: Ins) -> Infers:
@@ -163,14 +158,7 @@ def _fake_grad(node: Node, values: Values) -> list[Array]:
     return [dx, np.reshape(d_scale, scale.shape)]
 
 
-def _fake_work(count: int) -> Callable[[Node, Ins, list[Tensor]], Work]:
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=count * outs[0].elements)
-
-    return work
-
-
 # scale, round, add the zero point, clip, subtract it, scale
-register(Op("FakeQuantize", "quantise", _fake_infer, _fake, _fake_work(6), family="training"))
+register(Op("FakeQuantize", "quantise", _fake_infer, _fake, per_result(6), family="training"))
 # scale, round, two compares, select; the slope of the scale: subtract, scale, select, multiply, add
-register(Op("FakeQuantizeGrad", "reduce", _fake_grad_infer, _fake_grad, _fake_work(10), family="training"))
+register(Op("FakeQuantizeGrad", "reduce", _fake_grad_infer, _fake_grad, per_result(10), family="training"))

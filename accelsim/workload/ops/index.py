@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -14,10 +12,12 @@ from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import (
     Infers,
     Ins,
+    Kernel,
     Values,
     array,
     known_within,
     no_work,
+    per_result,
     require,
     same,
     tensor,
@@ -76,7 +76,7 @@ def _gather_nd(node: Node, values: Values) -> list[Array]:
     return [np.asarray(x[(*own, *_entries(node, indices, x.shape[batch:]))])]
 
 
-_COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _scatter_infer(node: Node, ins: Ins) -> Infers:
@@ -127,9 +127,10 @@ def _scatter_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 
 
 register(Op("GatherElements", "move", _along_infer, _gather_elements, no_work, family="indexing"))
-register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work, family="indexing"))
+register(Op("GatherND", "move", _gather_nd_infer, _gather_nd, no_work, family="indexing", onnx={"batch_dims": 0}))
 register(Op("ScatterElements", "move", _scatter_elements_infer, _scatter_elements, _scatter_work, family="indexing"))
-register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work, family="indexing"))
+_NONE = {"reduction": "none"}
+register(Op("ScatterND", "move", _scatter_nd_infer, _scatter_nd, _scatter_work, family="indexing", onnx=_NONE))
 
 
 def _one_hot_infer(node: Node, ins: Ins) -> Infers:
@@ -147,11 +148,7 @@ def _one_hot(node: Node, values: Values) -> list[Array]:
     return [np.where(counted == slots, on, off)]
 
 
-def _one_hot_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=outs[0].elements)  # one comparison each
-
-
-register(Op("OneHot", "elementwise", _one_hot_infer, _one_hot, _one_hot_work, family="indexing"))
+register(Op("OneHot", "elementwise", _one_hot_infer, _one_hot, per_result(), family="indexing"))
 
 
 def _trilu_infer(node: Node, ins: Ins) -> Infers:
@@ -194,7 +191,7 @@ def _top_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
 register(Op("TopK", "reduce", _top_infer, _top, _top_work, family="ranking"))
 
 
-def _scan(step: Any) -> Callable[[Node, Values], list[Array]]:
+def _scan(step: np.ufunc) -> Kernel:
     def kernel(node: Node, values: Values) -> list[Array]:
         x, axis = array(values, 0), node.attrs["axis"]
         run = np.flip(x, axis) if node.attrs["reverse"] else x
@@ -207,9 +204,5 @@ def _scan(step: Any) -> Callable[[Node, Values], list[Array]]:
     return kernel
 
 
-def _scan_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=prod(outs[0].shape))  # one step each
-
-
-register(Op("CumSum", "reduce", same, _scan(np.add), _scan_work, family="scans"))
-register(Op("CumProd", "reduce", same, _scan(np.multiply), _scan_work, family="scans"))
+register(Op("CumSum", "reduce", same, _scan(np.add), per_result(), family="scans"))
+register(Op("CumProd", "reduce", same, _scan(np.multiply), per_result(), family="scans"))

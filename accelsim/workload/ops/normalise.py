@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import numpy as np
 
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, optional, require, same, tensor
-
-Work3 = Callable[[Node, Ins, list[Tensor]], Work]
-
-
-def _per_element(count: int) -> Work3:
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=count * outs[0].elements)
-
-    return work
+from accelsim.workload.ops.values import (
+    Infer,
+    Infers,
+    Ins,
+    Kernel,
+    Values,
+    WorkRule,
+    array,
+    mean,
+    optional,
+    per_result,
+    require,
+    same,
+    tensor,
+)
 
 
 def _rows(node: Node, ins: Ins) -> Infers:
@@ -74,10 +79,6 @@ def _batch(node: Node, values: Values) -> list[Array]:
     return [np.asarray(y, x.dtype)]
 
 
-# the four parameters make one factor and one shift: multiply, add
-register(Op("BatchNormalization", "normalise", _by_channel, _batch, _per_element(2), family="normalisations"))
-
-
 def _neighbours(size: int, channels: int) -> tuple[int, int]:
     """Channels of a window before and behind its own, of which there are no more than others."""
     before = (size - 1) // 2
@@ -102,19 +103,6 @@ def _lrn_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     return Work(ops=outs[0].elements * (others + 5))
 
 
-register(
-    Op(
-        "LRN",
-        "normalise",
-        _between_channels,
-        _lrn,
-        _lrn_work,
-        family="normalisations",
-        onnx={"size": 1, "alpha": 0.0001, "beta": 0.75, "bias": 1.0},
-    )
-)
-
-
 def _soft(x: Array, axis: int, log: bool) -> Array:
     shifted = x - x.max(axis=axis, keepdims=True)
     powers = np.exp(shifted)
@@ -122,7 +110,7 @@ def _soft(x: Array, axis: int, log: bool) -> Array:
     return np.asarray(shifted - np.log(total) if log else powers / total)
 
 
-def _softmax(log: bool) -> Callable[[Node, Values], list[Array]]:
+def _softmax(log: bool) -> Kernel:
     def kernel(node: Node, values: Values) -> list[Array]:
         x = array(values, 0)
         first = node.attrs.get("flatten_from")
@@ -133,11 +121,6 @@ def _softmax(log: bool) -> Callable[[Node, Values], list[Array]]:
             return [_soft(x.reshape(rows, -1), 1, log).reshape(x.shape)]
 
     return kernel
-
-
-# maximum, subtract, exp, sum, divide (log: subtract); the one logarithm per row is not counted
-register(Op("Softmax", "normalise", same, _softmax(False), _per_element(5), family="softmaxes"))
-register(Op("LogSoftmax", "normalise", same, _softmax(True), _per_element(5), family="softmaxes"))
 
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
@@ -187,28 +170,19 @@ def _group(node: Node, values: Values) -> list[Array]:
     return _affine(y, _channels(scale, x.ndim), _channels(bias, x.ndim))
 
 
-# sum, subtract, square, sum, divide, scale, add; without a mean: square, sum, divide, scale
-register(Op("LayerNormalization", "normalise", _rows, _layer, _per_element(7), family="normalisations"))
-register(
-    Op(
-        "InstanceNormalization",
-        "normalise",
-        _by_channel,
-        _instance,
-        _per_element(7),
-        family="normalisations",
-        onnx={"epsilon": 1e-05},
-    )
-)
-register(
-    Op(
-        "GroupNormalization",
-        "normalise",
-        _in_groups,
-        _group,
-        _per_element(7),
-        family="normalisations",
-        onnx={"num_groups": 1, "epsilon": 1e-05},
-    )
-)
-register(Op("RMSNormalization", "normalise", _rows, _rms, _per_element(4), family="normalisations"))
+_OPS: dict[str, tuple[Infer, Kernel, WorkRule, Mapping[str, float] | None]] = {
+    # the four parameters make one factor and one shift: multiply, add
+    "BatchNormalization": (_by_channel, _batch, per_result(2), None),
+    "LRN": (_between_channels, _lrn, _lrn_work, {"size": 1, "alpha": 0.0001, "beta": 0.75, "bias": 1.0}),
+    # maximum, subtract, exp, sum, divide (log: subtract); the one logarithm per row is not counted
+    "Softmax": (same, _softmax(False), per_result(5), None),
+    "LogSoftmax": (same, _softmax(True), per_result(5), None),
+    # sum, subtract, square, sum, divide, scale, add; without a mean: square, sum, divide, scale
+    "LayerNormalization": (_rows, _layer, per_result(7), None),
+    "InstanceNormalization": (_by_channel, _instance, per_result(7), {"epsilon": 1e-05}),
+    "GroupNormalization": (_in_groups, _group, per_result(7), {"num_groups": 1, "epsilon": 1e-05}),
+    "RMSNormalization": (_rows, _rms, per_result(4), None),
+}
+for _name, (_infer, _kernel, _work, _onnx) in _OPS.items():
+    _family = "softmaxes" if _name.endswith("Softmax") else "normalisations"
+    register(Op(_name, "normalise", _infer, _kernel, _work, family=_family, onnx=_onnx))

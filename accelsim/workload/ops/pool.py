@@ -11,7 +11,7 @@ from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.reduce import extreme
-from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, require, tensor
+from accelsim.workload.ops.values import Infers, Ins, Kernel, Values, WorkRule, array, mean, per_input, require, tensor
 from accelsim.workload.ops.window import Window, padded, view, window_of
 
 
@@ -66,12 +66,9 @@ def _counts(window: Window, include_pad: bool) -> Array:
     return np.maximum(result, 1)
 
 
-def _pool_work(extra: int) -> Callable[[Node, Ins, list[Tensor]], Work]:
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        # kernel - 1 comparisons or additions per result, and for the average one division
-        return Work(ops=outs[0].elements * (prod(node.attrs["kernel_shape"]) - 1 + extra))
-
-    return work
+def _pool_work(extra: int) -> WorkRule:
+    """Kernel - 1 comparisons or additions per result, and for the average one division."""
+    return lambda node, ins, outs: Work(ops=outs[0].elements * (prod(node.attrs["kernel_shape"]) - 1 + extra))
 
 
 def _lp_pool(node: Node, values: Values) -> list[Array]:
@@ -98,12 +95,7 @@ def _global_infer(node: Node, ins: Ins) -> Infers:
     return [((*x.shape[:2], *[1] * (len(x.shape) - 2)), x.dtype)]
 
 
-def _global_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    # one comparison or addition per input element after the first; the division counts for that one
-    return Work(ops=tensor(node, ins, 0).elements)
-
-
-def _global(reduce: Callable[..., Array]) -> Callable[[Node, Values], list[Array]]:
+def _global(reduce: Callable[..., Array]) -> Kernel:
     def kernel(node: Node, values: Values) -> list[Array]:
         x = array(values, 0)
         return [np.asarray(reduce(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)]
@@ -111,15 +103,7 @@ def _global(reduce: Callable[..., Array]) -> Callable[[Node, Values], list[Array
     return kernel
 
 
-register(Op("GlobalAveragePool", "pool", _global_infer, _global(mean), _global_work, family="pooling"))
-register(
-    Op(
-        "GlobalMaxPool",
-        "pool",
-        _global_infer,
-        _global(extreme(np.max, least=False)),
-        _global_work,
-        family="pooling",
-        keeps=True,
-    )
-)
+_MAXIMUM = _global(extreme(np.max, least=False))
+# one comparison or addition per input element after the first; the division counts for that one
+register(Op("GlobalAveragePool", "pool", _global_infer, _global(mean), per_input(), family="pooling", onnx={}))
+register(Op("GlobalMaxPool", "pool", _global_infer, _MAXIMUM, per_input(), family="pooling", onnx={}, keeps=True))

@@ -7,21 +7,9 @@ import numpy as np
 from accelsim.formats import fixed_point, integer
 from accelsim.formats.scale_of_range import dynamic_quantise
 from accelsim.types import Array
-from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.base import Op, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, require, same, tensor
-
-
-def _to_dtype(node: Node, ins: Ins) -> Infers:
-    return [(tensor(node, ins, 0).shape, node.attrs["dtype"])]
-
-
-def _to_float(node: Node, ins: Ins) -> Infers:
-    return [(tensor(node, ins, 0).shape, "fp32")]
-
-
-def _to_int8(node: Node, ins: Ins) -> Infers:
-    return [(tensor(node, ins, 0).shape, "int8")]
+from accelsim.workload.graph import Node
+from accelsim.workload.ops.base import Op, register
+from accelsim.workload.ops.values import Infers, Ins, Values, array, in_format, per_result, require, same, tensor
 
 
 def _parameters(node: Node, x: Array) -> tuple[Array, Array, int | None]:
@@ -72,18 +60,6 @@ def _shift(node: Node, values: Values) -> list[Array]:
     return [np.clip((x + half) >> shift, -128, 127).astype(np.int8)]
 
 
-def _quantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=4 * outs[0].elements)  # scale, round, add the zero point, clip
-
-
-def _dequantise_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=2 * outs[0].elements)  # subtract the zero point, scale
-
-
-def _dynamic_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=6 * outs[0].elements)  # two comparisons for the range, then as Quantize
-
-
 def _bias_infer(node: Node, ins: Ins) -> Infers:
     x, bias = tensor(node, ins, 0), tensor(node, ins, 1)
     want = (x.shape[node.attrs["axis"]],)
@@ -96,13 +72,11 @@ def _bias(node: Node, values: Values) -> list[Array]:
     return [np.asarray(x + integer.along(array(values, 1), x.ndim, node.attrs["axis"]), x.dtype)]
 
 
-def _bias_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=outs[0].elements)  # one addition each
-
-
-register(Op("Quantize", "quantise", _to_dtype, _quantise, _quantise_work, family="quantisation"))
-register(Op("DynamicQuantizeLinear", "reduce", _dynamic_infer, _dynamic, _dynamic_work))
-register(Op("Requantize", "quantise", _to_dtype, _requantise, _quantise_work, family="quantisation"))
-register(Op("RequantizeShift", "quantise", _to_int8, _shift, _quantise_work, family="quantisation"))
-register(Op("Dequantize", "quantise", _to_float, _dequantise, _dequantise_work, family="quantisation"))
-register(Op("Bias", "elementwise", _bias_infer, _bias, _bias_work, family="arithmetic"))
+_TO_DTYPE = in_format(attribute="dtype")
+# scale, round, add the zero point, clip; the range of a dynamic one: two comparisons; back: subtract, scale
+register(Op("Quantize", "quantise", _TO_DTYPE, _quantise, per_result(4), family="quantisation"))
+register(Op("DynamicQuantizeLinear", "reduce", _dynamic_infer, _dynamic, per_result(6)))
+register(Op("Requantize", "quantise", _TO_DTYPE, _requantise, per_result(4), family="quantisation"))
+register(Op("RequantizeShift", "quantise", in_format("int8"), _shift, per_result(4), family="quantisation"))
+register(Op("Dequantize", "quantise", in_format("fp32"), _dequantise, per_result(2), family="quantisation"))
+register(Op("Bias", "elementwise", _bias_infer, _bias, per_result(), family="arithmetic"))

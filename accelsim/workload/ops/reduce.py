@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from accelsim.types import Array
-from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.base import Op, Shape, Work, register
-from accelsim.workload.ops.values import Infers, Ins, Values, array, mean, require, tensor
+from accelsim.workload.graph import Node
+from accelsim.workload.ops.base import Op, Shape, register
+from accelsim.workload.ops.values import Infers, Ins, Kernel, Values, array, mean, per_input, require, tensor
 
 Reduce = Callable[..., Array]
 
@@ -72,10 +72,7 @@ def _register(name: str, count: int, reduce: Reduce) -> None:
             y = reduce(x, axis=tuple(node.attrs["axes"]), keepdims=bool(node.attrs["keepdims"]))
         return [np.asarray(y, x.dtype)]
 
-    def work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-        return Work(ops=count * tensor(node, ins, 0).elements)
-
-    register(Op(name, "reduce", _infer, kernel, work, family="reductions"))
+    register(Op(name, "reduce", _infer, kernel, per_input(count), family="reductions"))
 
 
 for _name, (_count, _reduce) in REDUCTIONS.items():
@@ -84,20 +81,12 @@ for _name, (_count, _reduce) in REDUCTIONS.items():
 
 def _arg_infer(node: Node, ins: Ins) -> Infers:
     x, axis = tensor(node, ins, 0), node.attrs["axis"]
-    require(
-        0 <= axis < len(x.shape) and x.shape[axis] > 0,
-        node,
-        f"axis {axis} of {list(x.shape)}",
-        "elements to choose from",
-    )
+    chosen = 0 <= axis < len(x.shape) and x.shape[axis] > 0
+    require(chosen, node, f"axis {axis} of {list(x.shape)}", "elements to choose from")
     return [(_shape(x.shape, (axis,), bool(node.attrs["keepdims"])), "int64")]
 
 
-def _arg_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
-    return Work(ops=tensor(node, ins, 0).elements)  # one comparison per input element
-
-
-def _arg(find: Reduce) -> Callable[[Node, Values], list[Array]]:
+def _arg(find: Reduce) -> Kernel:
     def kernel(node: Node, values: Values) -> list[Array]:
         x, axis = array(values, 0), node.attrs["axis"]
         last = bool(node.attrs.get("select_last_index", 0))
@@ -107,5 +96,5 @@ def _arg(find: Reduce) -> Callable[[Node, Values], list[Array]]:
     return kernel
 
 
-register(Op("ArgMax", "reduce", _arg_infer, _arg(np.argmax), _arg_work, family="ranking"))
-register(Op("ArgMin", "reduce", _arg_infer, _arg(np.argmin), _arg_work, family="ranking"))
+register(Op("ArgMax", "reduce", _arg_infer, _arg(np.argmax), per_input(), family="ranking"))
+register(Op("ArgMin", "reduce", _arg_infer, _arg(np.argmin), per_input(), family="ranking"))

@@ -22,14 +22,13 @@ Value = Any
 
 @dataclass(frozen=True)
 class Unary:
-    """One op y = f(x): ``ops`` per element and ``why``, ``family``, ``kernel(x, node)``.
+    """One op y = f(x): ``ops`` per element, ``family``, ``kernel(x, node)``.
 
     ``derivative(x, y, node)`` is dY/dX; without it, ``gradient.rules`` has a rule, or the reason why there is none.
     ``onnx`` and ``keeps`` as in ``base.Op``.
     """
 
     ops: int
-    why: str
     family: str
     kernel: Kernel
     derivative: Callable[[Value, Value, Node], Value] | None = None
@@ -91,6 +90,10 @@ def _clip(x: Array, node: Node) -> Array:
     return x if high is None else np.minimum(x, x.dtype.type(high))
 
 
+def _hard_sigmoid(x: Array, node: Node) -> Array:
+    return np.asarray(np.clip(x * node.attrs["alpha"] + node.attrs["beta"], 0, 1))
+
+
 def _selu(x: Array, node: Node) -> Array:
     return np.asarray(node.attrs["gamma"] * _elu(x, node.attrs["alpha"]))
 
@@ -118,6 +121,10 @@ def _clip_slope(x: Value, y: Value, node: Node) -> Value:
     if above is None or below is None:
         return above or below or x.ctx.scalar(1, x.dtype)
     return above * below
+
+
+def _inverse_root(square: Value) -> Value:
+    return square.op("Sqrt").op("Reciprocal")
 
 
 def _between(y: Value) -> Value:
@@ -166,135 +173,64 @@ def _gelu_tanh_slope(x: Value) -> Value:
     return ((gate + 1) + x * (1 - gate * gate) * inner) * 0.5
 
 
+_SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+_SHRINK = {"bias": 0.0, "lambd": 0.5}
+
 # At a kink the derivative of Relu, Clip, Abs and the hard functions is 0.
 UNARY: dict[str, Unary] = {
+    # activations: a compare, and a multiply; two compares; negate, exp, add, divide; one function
     "Relu": Unary(
-        1,
-        "compare",
-        "activations",
-        lambda x, n: np.maximum(x, x.dtype.type(0)),
-        lambda x, y, n: y.op("Sign"),
-        keeps=True,
+        1, "activations", lambda x, n: np.maximum(x, x.dtype.type(0)), lambda x, y, n: y.op("Sign"), keeps=True
     ),
     "LeakyRelu": Unary(
-        2,
-        "compare, multiply",
-        "activations",
-        lambda x, n: np.where(x >= 0, x, x * n.attrs["alpha"]),
-        _leaky_slope,
-        onnx={"alpha": 0.01},
+        2, "activations", lambda x, n: np.where(x >= 0, x, x * n.attrs["alpha"]), _leaky_slope, {"alpha": 0.01}
     ),
-    "Clip": Unary(2, "two compares", "activations", _clip, _clip_slope, onnx=None, keeps=True),
-    "Sigmoid": Unary(
-        4, "negate, exp, add, divide", "activations", lambda x, n: sigmoid(x), lambda x, y, n: y * (1 - y)
-    ),
-    "Tanh": Unary(1, "one function", "activations", lambda x, n: np.tanh(x), lambda x, y, n: 1 - y * y),
-    "Gelu": Unary(
-        5,
-        "scale, erf or tanh, add, two multiplies",
-        "activations",
-        lambda x, n: gelu(x, n.attrs["approximate"]),
-        _gelu_slope,
-        onnx={"approximate": "none"},
-    ),
-    "Erf": Unary(
-        1, "one function", "powers", lambda x, n: erf(x), lambda x, y, n: (-(x * x)).op("Exp") * (2 / sqrt(pi))
-    ),
-    "Exp": Unary(1, "one function", "powers", lambda x, n: np.exp(x), lambda x, y, n: y),
-    "Log": Unary(1, "one function", "powers", lambda x, n: np.log(x), lambda x, y, n: x.op("Reciprocal")),
-    "Sqrt": Unary(1, "one function", "powers", lambda x, n: np.sqrt(x), lambda x, y, n: y.op("Reciprocal") * 0.5),
-    "Sin": Unary(1, "one function", "trigonometry", lambda x, n: np.sin(x), lambda x, y, n: x.op("Cos")),
-    "Cos": Unary(1, "one function", "trigonometry", lambda x, n: np.cos(x), lambda x, y, n: -x.op("Sin")),
-    "Tan": Unary(1, "one function", "trigonometry", lambda x, n: np.tan(x), lambda x, y, n: y * y + 1),
-    "Sinh": Unary(1, "one function", "trigonometry", lambda x, n: np.sinh(x), lambda x, y, n: x.op("Cosh")),
-    "Cosh": Unary(1, "one function", "trigonometry", lambda x, n: np.cosh(x), lambda x, y, n: x.op("Sinh")),
-    "Asin": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arcsin(x),
-        lambda x, y, n: (1 - x * x).op("Sqrt").op("Reciprocal"),
-    ),
-    "Acos": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arccos(x),
-        lambda x, y, n: -(1 - x * x).op("Sqrt").op("Reciprocal"),
-    ),
-    "Atan": Unary(
-        1, "one function", "trigonometry", lambda x, n: np.arctan(x), lambda x, y, n: (x * x + 1).op("Reciprocal")
-    ),
-    "Asinh": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arcsinh(x),
-        lambda x, y, n: (x * x + 1).op("Sqrt").op("Reciprocal"),
-    ),
-    "Acosh": Unary(
-        1,
-        "one function",
-        "trigonometry",
-        lambda x, n: np.arccosh(x),
-        lambda x, y, n: (x * x - 1).op("Sqrt").op("Reciprocal"),
-    ),
-    "Atanh": Unary(
-        1, "one function", "trigonometry", lambda x, n: np.arctanh(x), lambda x, y, n: (1 - x * x).op("Reciprocal")
-    ),
-    "Neg": Unary(1, "negate", "arithmetic", lambda x, n: np.negative(x)),
-    "Abs": Unary(1, "clear the sign", "arithmetic", lambda x, n: np.abs(x), lambda x, y, n: x.op("Sign")),
-    "Sign": Unary(2, "two compares", "arithmetic", lambda x, n: np.sign(x)),
-    "Floor": Unary(1, "round", "rounding", lambda x, n: np.floor(x)),
-    "Ceil": Unary(1, "round", "rounding", lambda x, n: np.ceil(x)),
-    "Round": Unary(1, "round", "rounding", lambda x, n: np.rint(x)),
-    "Reciprocal": Unary(1, "divide", "powers", lambda x, n: 1 / x, lambda x, y, n: -(y * y)),
+    "Clip": Unary(2, "activations", _clip, _clip_slope, None, keeps=True),
+    "Sigmoid": Unary(4, "activations", lambda x, n: sigmoid(x), lambda x, y, n: y * (1 - y)),
+    "Tanh": Unary(1, "activations", lambda x, n: np.tanh(x), lambda x, y, n: 1 - y * y),
+    # scale, erf or tanh, add, two multiplies
+    "Gelu": Unary(5, "activations", lambda x, n: gelu(x, n.attrs["approximate"]), _gelu_slope, {"approximate": "none"}),
+    # one function each
+    "Erf": Unary(1, "powers", lambda x, n: erf(x), lambda x, y, n: (-(x * x)).op("Exp") * (2 / sqrt(pi))),
+    "Exp": Unary(1, "powers", lambda x, n: np.exp(x), lambda x, y, n: y),
+    "Log": Unary(1, "powers", lambda x, n: np.log(x), lambda x, y, n: x.op("Reciprocal")),
+    "Sqrt": Unary(1, "powers", lambda x, n: np.sqrt(x), lambda x, y, n: y.op("Reciprocal") * 0.5),
+    "Sin": Unary(1, "trigonometry", lambda x, n: np.sin(x), lambda x, y, n: x.op("Cos")),
+    "Cos": Unary(1, "trigonometry", lambda x, n: np.cos(x), lambda x, y, n: -x.op("Sin")),
+    "Tan": Unary(1, "trigonometry", lambda x, n: np.tan(x), lambda x, y, n: y * y + 1),
+    "Sinh": Unary(1, "trigonometry", lambda x, n: np.sinh(x), lambda x, y, n: x.op("Cosh")),
+    "Cosh": Unary(1, "trigonometry", lambda x, n: np.cosh(x), lambda x, y, n: x.op("Sinh")),
+    "Asin": Unary(1, "trigonometry", lambda x, n: np.arcsin(x), lambda x, y, n: _inverse_root(1 - x * x)),
+    "Acos": Unary(1, "trigonometry", lambda x, n: np.arccos(x), lambda x, y, n: -_inverse_root(1 - x * x)),
+    "Atan": Unary(1, "trigonometry", lambda x, n: np.arctan(x), lambda x, y, n: (x * x + 1).op("Reciprocal")),
+    "Asinh": Unary(1, "trigonometry", lambda x, n: np.arcsinh(x), lambda x, y, n: _inverse_root(x * x + 1)),
+    "Acosh": Unary(1, "trigonometry", lambda x, n: np.arccosh(x), lambda x, y, n: _inverse_root(x * x - 1)),
+    "Atanh": Unary(1, "trigonometry", lambda x, n: np.arctanh(x), lambda x, y, n: (1 - x * x).op("Reciprocal")),
+    "Neg": Unary(1, "arithmetic", lambda x, n: np.negative(x)),
+    "Abs": Unary(1, "arithmetic", lambda x, n: np.abs(x), lambda x, y, n: x.op("Sign")),
+    "Sign": Unary(2, "arithmetic", lambda x, n: np.sign(x)),  # two compares
+    "Floor": Unary(1, "rounding", lambda x, n: np.floor(x)),
+    "Ceil": Unary(1, "rounding", lambda x, n: np.ceil(x)),
+    "Round": Unary(1, "rounding", lambda x, n: np.rint(x)),
+    "Reciprocal": Unary(1, "powers", lambda x, n: 1 / x, lambda x, y, n: -(y * y)),
+    # multiply, add, two compares
     "HardSigmoid": Unary(
-        4,
-        "multiply, add, two compares",
-        "activations",
-        lambda x, n: np.clip(x * n.attrs["alpha"] + n.attrs["beta"], 0, 1),
-        lambda x, y, n: _between(y) * n.attrs["alpha"],
-        onnx={"alpha": 0.2, "beta": 0.5},
+        4, "activations", _hard_sigmoid, lambda x, y, n: _between(y) * n.attrs["alpha"], {"alpha": 0.2, "beta": 0.5}
     ),
-    "HardSwish": Unary(
-        5, "hard sigmoid, multiply", "activations", lambda x, n: x * np.clip(x * (1 / 6) + 0.5, 0, 1), _hard_swish_slope
-    ),
-    "Silu": Unary(5, "sigmoid, multiply", "activations", lambda x, n: x * sigmoid(x), _silu_slope, onnx=None),
-    "Mish": Unary(
-        4, "exp, log1p, tanh, multiply", "other_activations", lambda x, n: x * np.tanh(softplus(x)), _mish_slope
-    ),
-    "Softplus": Unary(3, "exp, add, log", "activations", lambda x, n: softplus(x), lambda x, y, n: x.op("Sigmoid")),
-    "Softsign": Unary(
-        3, "absolute, add, divide", "other_activations", lambda x, n: x / (1 + np.abs(x)), _softsign_slope
-    ),
-    "Elu": Unary(
-        4,
-        "compare, exp, subtract, multiply",
-        "other_activations",
-        lambda x, n: _elu(x, n.attrs["alpha"]),
-        _elu_slope,
-        onnx={"alpha": 1.0},
-    ),
-    "Selu": Unary(
-        5,
-        "as Elu, multiply",
-        "other_activations",
-        _selu,
-        lambda x, y, n: _elu_slope(x, y, n) * n.attrs["gamma"],
-        onnx={"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
-    ),
-    "Shrink": Unary(
-        4,
-        "two compares, add, subtract",
-        "other_activations",
-        _shrink,
-        lambda x, y, n: (x.op("Abs") - n.attrs["lambd"]).step(),
-        onnx={"bias": 0.0, "lambd": 0.5},
-    ),
-    "Not": Unary(1, "invert", "logic", lambda x, n: np.logical_not(x)),
+    # hard sigmoid, multiply; sigmoid, multiply; exp, log1p, tanh, multiply; exp, add, log; absolute, add, divide
+    "HardSwish": Unary(5, "activations", lambda x, n: x * np.clip(x * (1 / 6) + 0.5, 0, 1), _hard_swish_slope),
+    "Silu": Unary(5, "activations", lambda x, n: x * sigmoid(x), _silu_slope, None),
+    "Mish": Unary(4, "other_activations", lambda x, n: x * np.tanh(softplus(x)), _mish_slope),
+    "Softplus": Unary(3, "activations", lambda x, n: softplus(x), lambda x, y, n: x.op("Sigmoid")),
+    "Softsign": Unary(3, "other_activations", lambda x, n: x / (1 + np.abs(x)), _softsign_slope),
+    # compare, exp, subtract, multiply; one more multiply; two compares, add, subtract
+    "Elu": Unary(4, "other_activations", lambda x, n: _elu(x, n.attrs["alpha"]), _elu_slope, {"alpha": 1.0}),
+    "Selu": Unary(5, "other_activations", _selu, lambda x, y, n: _elu_slope(x, y, n) * n.attrs["gamma"], _SELU),
+    "Shrink": Unary(4, "other_activations", _shrink, lambda x, y, n: (x.op("Abs") - n.attrs["lambd"]).step(), _SHRINK),
+    "Not": Unary(1, "logic", lambda x, n: np.logical_not(x)),
 }
 
 for _name, _row in UNARY.items():
-    _unary: dict[str, Any] = {name: getattr(_row, name) for name in ("family", "derivative", "onnx", "keeps")}
-    register_unary(_name, _row.ops, _row.kernel, **_unary)
+    register_unary(
+        _name, _row.ops, _row.kernel, derivative=_row.derivative, family=_row.family, onnx=_row.onnx, keeps=_row.keeps
+    )

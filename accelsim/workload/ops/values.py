@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -18,6 +19,9 @@ from accelsim.workload.ops.base import Shape, Work
 Ins = list[Tensor | None]
 Values = list[Array | None]
 Infers = list[tuple[Shape, str]]
+Infer = Callable[[Node, Ins], Infers]
+Kernel = Callable[[Node, Values], list[Array]]
+WorkRule = Callable[[Node, Ins, list[Tensor]], Work]
 
 CONTAINERS: dict[str, type[Any]] = {
     **{name: row.container for name, row in FORMATS.items()},
@@ -168,9 +172,24 @@ def same(node: Node, ins: Ins) -> Infers:
     return [(x.shape, x.dtype)]
 
 
+def in_format(dtype: str = "", attribute: str = "") -> Infer:
+    """Shape rule: one output with the shape of input 0, in ``dtype`` or in the format that an attribute names."""
+    return lambda node, ins: [(tensor(node, ins, 0).shape, dtype or node.attrs[attribute])]
+
+
 def no_work(node: Node, ins: Ins, outs: list[Tensor]) -> Work:
     """Work of ops that compute nothing."""
     return Work()
+
+
+def per_result(count: int = 1) -> WorkRule:
+    """Work of ops with ``count`` operations per element of the first result."""
+    return lambda node, ins, outs: Work(ops=count * outs[0].elements)
+
+
+def per_input(count: int = 1) -> WorkRule:
+    """Work of ops with ``count`` operations per element of input 0."""
+    return lambda node, ins, outs: Work(ops=count * tensor(node, ins, 0).elements)
 
 
 def size(shape: Shape) -> int:

@@ -149,8 +149,7 @@ def _from_arrays(where: str, arrays: dict[str, Array]) -> Dataset:
         problems += _text_problems(where, arrays[TEXT])
     elif labelled:
         problems += _set_problems(where, arrays, sound)
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     if text:
         return _of_text(where, arrays[TEXT].astype(np.int64))
     return _labelled(where, arrays) if labelled else _unlabelled(where, arrays)

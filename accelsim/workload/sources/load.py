@@ -114,8 +114,7 @@ def generation_of(name: str, params: Mapping[str, int] | None = None) -> tuple[s
         for key, value in ((PROMPT, prompt), (NEW, new))
         if not 1 <= value <= LARGEST
     ]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return text, given, prompt, new
 
 
@@ -136,8 +135,7 @@ def split_parameters(text: str) -> tuple[str, dict[str, int]]:
             problems.append(Problem(f"parameter {part!r}", name, "name=integer"))
         else:
             given[key] = value
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return name, given
 
 
@@ -168,8 +166,7 @@ def _from_zoo(
     ]
     if shapes:
         problems.append(Problem(f"shapes for {', '.join(shapes)}", entry.name, "a batch or parameters instead"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     graph = entry.build(entry.batch if batch is None else batch, entry.sizes(given))
     check_sizes(graph)
     return _seeded(graph, seed)

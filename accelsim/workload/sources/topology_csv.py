@@ -133,8 +133,7 @@ def parse_topology(text: str, where: str = "topology") -> Topology:
             layers.append(_layer(_unique(cells[0] or f"layer{line}", seen), cells, header))
     if not problems and not layers:
         problems.append(Problem("no layers", where, "one row per layer"))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
     return Topology(header.columns, tuple(layers), tuple(_notes(separator, header, titles, rows, layers)))
 
 

@@ -37,13 +37,11 @@ class QuantConfig:
     edges: str = ""
 
     def __post_init__(self) -> None:
-        problems = [
+        UsageError.raise_for(
             Problem(f"no format {name!r} to train for", "", "one of " + ", ".join(RANGES), nearest(name, RANGES))
             for name in dict.fromkeys((self.weights, self.activations, self.edges))
             if name not in RANGES and (name or not self.weights or not self.activations)
-        ]
-        if problems:
-            raise UsageError(problems)
+        )
 
     @staticmethod
     def parse(text: str, edges: str = "") -> QuantConfig:

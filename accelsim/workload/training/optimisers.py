@@ -53,8 +53,7 @@ class SGD:
         problems = [*_signs({"lr": self.lr, "weight_decay": self.weight_decay}), *_share("momentum", self.momentum)]
         if self.nesterov and not self.momentum:
             problems.append(Problem("nesterov without momentum", expected="momentum above 0"))
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -101,8 +100,7 @@ class Adam:
     def __post_init__(self) -> None:
         problems = [*_signs({"lr": self.lr, "eps": self.eps, "weight_decay": self.weight_decay})]
         problems += [problem for beta in self.betas for problem in _share("beta", beta)]
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
 
     @property
     def slots(self) -> tuple[str, ...]:

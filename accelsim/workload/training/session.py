@@ -58,7 +58,7 @@ class Session:
         return outputs
 
     def _check(self) -> None:
-        problems = [
+        ModelError.raise_for(
             Problem(
                 f"{node.op} gives {name!r} the shape {list(self.values[name].shape)}",
                 node.name,
@@ -67,9 +67,7 @@ class Session:
             for _, node, _, writes in self._steps
             for name, *_ in writes
             if self.values[name].shape != self.graph.tensors[name].shape
-        ]
-        if problems:
-            raise ModelError(problems)
+        )
         self._checked = True
 
 

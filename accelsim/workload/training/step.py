@@ -206,8 +206,7 @@ def _check(graph: Graph, loss: str, masks: Mapping[str, Array]) -> None:
         elif np.shape(mask) != graph.tensors[name].shape:
             want = str(list(graph.tensors[name].shape))
             problems.append(Problem(f"mask of {name!r} has shape {list(np.shape(mask))}", graph.name, want))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     taken = {LABELS, RATE, SCALE, LOSS, FOUND} & set(graph.tensors)
     if not learnt or taken:
         what = f"tensors named {', '.join(sorted(taken))}" if taken else "no weight that could be trained"

@@ -146,13 +146,11 @@ STEPS = {"layers": 3, "filters": 16, "resolution": 32}
 
 def amoebanet(batch: int, params: Params) -> Graph:
     """Stem, cells, classifier; ``filters`` after the stem, twice as many wherever the size halves."""
-    problems = [
+    ModelError.raise_for(
         Problem(f"{name}={params[name]}", "amoebanet-d", f"a multiple of {step}")
         for name, step in STEPS.items()
         if params[name] % step
-    ]
-    if problems:
-        raise ModelError(problems)
+    )
     b, x = image("amoebanet-d", batch, params)
     channels = params["filters"] // 4
     x = b.batch_norm(_conv(b, b.op("Relu", [x], "stem1.relu"), channels, "stem1", (3, 3), (2, 2)), "stem1.bn")
@@ -163,13 +161,5 @@ def amoebanet(batch: int, params: Params) -> Graph:
     return classify(b, x, params)
 
 
-register(
-    Entry(
-        "amoebanet-d",
-        "builder",
-        "AmoebaNet-D (Real et al. 2019)",
-        amoebanet,
-        {**IMAGE, "layers": 18, "filters": 256},
-        least=STEPS,
-    )
-)
+_SIZES = {**IMAGE, "layers": 18, "filters": 256}
+register(Entry("amoebanet-d", "builder", "AmoebaNet-D (Real et al. 2019)", amoebanet, _SIZES, least=STEPS))

@@ -67,8 +67,7 @@ def decoder(batch: int, params: Params, style: Style, name: str) -> Graph:
 
     Raises ModelError, all problems at once, for sizes that do not fit each other.
     """
-    if problems := _problems(params, style):
-        raise ModelError(problems)
+    ModelError.raise_for(_problems(params, style))
     return Decoder(Builder(name), batch, params, style).build()
 
 

@@ -49,23 +49,11 @@ def digits_cnn(batch: int, params: Params) -> Graph:
 
 _MLP = {"hidden": 128, "layers": 3, "classes": 10}
 
-register(Entry("digits-mlp", "builder", "fully connected layers for 8 x 8 digits, to train", digits_mlp, _MLP))
-register(Entry("digits-tanh", "builder", "digits-mlp with tanh instead of ReLU", digits_tanh, _MLP))
-register(
-    Entry(
-        "digits-sigmoid",
-        "builder",
-        "deep, with sigmoids: its gradients are too small for fp16",
-        digits_sigmoid,
-        {"hidden": 64, "layers": 9, "classes": 10},
-    )
-)
-register(
-    Entry(
-        "digits-cnn",
-        "builder",
-        "small convolutional network for 8 x 8 digits, to train",
-        digits_cnn,
-        {"channels": 8, "classes": 10},
-    )
-)
+_DEEP, _CNN = {**_MLP, "layers": 9}, {"channels": 8, "classes": 10}
+for _name, _text, _build, _sizes in (
+    ("digits-mlp", "fully connected layers for 8 x 8 digits, to train", digits_mlp, _MLP),
+    ("digits-tanh", "digits-mlp with tanh instead of ReLU", digits_tanh, _MLP),
+    ("digits-sigmoid", "deep, with sigmoids: its gradients are too small for fp16", digits_sigmoid, _DEEP),
+    ("digits-cnn", "small convolutional network for 8 x 8 digits, to train", digits_cnn, _CNN),
+):
+    register(Entry(_name, "builder", _text, _build, _sizes))

@@ -90,12 +90,6 @@ def _tokens(b: Builder, x: str, hidden: int, patch: int) -> str:
     return b.op("Add", [x, b.weight("positions.weight", (1, *b.shape(x)[1:]))], "embeddings")
 
 
-register(
-    Entry(
-        "vit-b16",
-        "builder",
-        "ViT-B/16, a vision transformer (Dosovitskiy et al., arXiv 2010.11929)",
-        vit,
-        {"layers": 12, "hidden": 768, "heads": 12, "patch": 16, "resolution": 224, "classes": 1000},
-    )
-)
+_VIT = {"layers": 12, "hidden": 768, "heads": 12, "patch": 16, "resolution": 224, "classes": 1000}
+_VIT_TEXT = "ViT-B/16, a vision transformer (Dosovitskiy et al., arXiv 2010.11929)"
+register(Entry("vit-b16", "builder", _VIT_TEXT, vit, _VIT))

@@ -118,40 +118,15 @@ def _lstm_cell(b: Builder, state: tuple[str, str, str], learnt: tuple[str, str],
     return b.op("Mul", [o, b.op("Tanh", [c], f"{name}.c.tanh")], f"{name}.h"), c
 
 
-register(
-    Entry(
-        "gemm",
-        "builder",
-        "one matrix product, M x N x K, or count of them with one A",
-        gemm,
-        {"M": 256, "N": 256, "K": 256, "count": 1},
-    )
-)
-register(
-    Entry(
-        "mlp",
-        "builder",
-        "fully connected layers with ReLU",
-        mlp,
-        {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10},
-    )
-)
-register(
-    Entry(
-        "cnn",
-        "builder",
-        "tiny convolutional network for teaching",
-        cnn,
-        {"resolution": 28, "channels": 8, "classes": 10},
-    )
-)
-for _name, _text in (
-    ("mobilenet-v1", "MobileNet v1 (Howard et al. 2017), depthwise convolutions; width in percent"),
-    ("mobilenet", "the same as mobilenet-v1"),
+_V1 = "MobileNet v1 (Howard et al. 2017), depthwise convolutions; width in percent"
+_GEMM_SIZES = {"M": 256, "N": 256, "K": 256, "count": 1}
+_V1_SIZES = {"width": 100, "resolution": 224, "classes": 1000}
+for _name, _text, _build, _sizes in (
+    ("gemm", "one matrix product, M x N x K, or count of them with one A", gemm, _GEMM_SIZES),
+    ("mlp", "fully connected layers with ReLU", mlp, {"inputs": 784, "hidden": 512, "layers": 3, "classes": 10}),
+    ("cnn", "tiny convolutional network for teaching", cnn, {"resolution": 28, "channels": 8, "classes": 10}),
+    ("mobilenet-v1", _V1, mobilenet, _V1_SIZES),
+    ("mobilenet", "the same as mobilenet-v1", mobilenet, _V1_SIZES),
+    ("lstm", "LSTM layers unrolled in time", lstm, {"inputs": 256, "hidden": 256, "steps": 8, "layers": 1}),
 ):
-    register(Entry(_name, "builder", _text, mobilenet, {"width": 100, "resolution": 224, "classes": 1000}))
-register(
-    Entry(
-        "lstm", "builder", "LSTM layers unrolled in time", lstm, {"inputs": 256, "hidden": 256, "steps": 8, "layers": 1}
-    )
-)
+    register(Entry(_name, "builder", _text, _build, _sizes))

@@ -115,30 +115,10 @@ def _feed_forward(b: Builder, x: str, params: Params, name: str) -> str:
     return b.project(b.op("Gelu", [inner], f"{name}.gelu", approximate="none"), params["hidden"], f"{name}.ff2")
 
 
-register(
-    Entry(
-        "bert",
-        "builder",
-        "transformer encoder; the defaults are BERT base without embeddings",
-        bert,
-        {"layers": 12, "hidden": 768, "heads": 12, "seq": 128},
-    )
-)
-register(
-    Entry(
-        "gpt-prefill",
-        "builder",
-        "decoder on a whole prompt (GPT-3: hidden=12288,heads=96,seq=2048)",
-        gpt_prefill,
-        {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024},
-    )
-)
-register(
-    Entry(
-        "gpt-decode",
-        "builder",
-        "decoder on one token with a key-value cache of seq tokens",
-        gpt_decode,
-        {"layers": 1, "hidden": 768, "heads": 12, "seq": 1024},
-    )
-)
+for _name, _text, _build, _layers, _seq in (
+    ("bert", "transformer encoder; the defaults are BERT base without embeddings", bert, 12, 128),
+    ("gpt-prefill", "decoder on a whole prompt (GPT-3: hidden=12288,heads=96,seq=2048)", gpt_prefill, 1, 1024),
+    ("gpt-decode", "decoder on one token with a key-value cache of seq tokens", gpt_decode, 1, 1024),
+):
+    _sizes = {"layers": _layers, "hidden": 768, "heads": 12, "seq": _seq}
+    register(Entry(_name, "builder", _text, _build, _sizes))

@@ -264,12 +264,5 @@ for _name, _text, _rows, _stem, _head, _hidden in (
 ):  # fmt: skip
     _build = partial(_chain, name=_name, rows=_rows, stem=_stem, head=_head, hidden=_hidden)
     register(Entry(_name, "builder", _text, _build, IMAGE))
-register(
-    Entry(
-        "unet",
-        "builder",
-        "U-Net for segmentation, unpadded (Ronneberger et al. 2015)",
-        unet,
-        {"resolution": 572, "channels": 64, "classes": 2},
-    )
-)
+_UNET = {"resolution": 572, "channels": 64, "classes": 2}
+register(Entry("unet", "builder", "U-Net for segmentation, unpadded (Ronneberger et al. 2015)", unet, _UNET))

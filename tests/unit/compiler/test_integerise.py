@@ -18,9 +18,9 @@ from accelsim.compiler.graph.legalise import legalise
 from accelsim.compiler.numbers.integerise import integerise
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.compiler.state import State
-from accelsim.formats.reference import integer_reference
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Tensor
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model

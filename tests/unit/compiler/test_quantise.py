@@ -17,9 +17,9 @@ from accelsim.compiler.state import Options
 from accelsim.errors import ModelError, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.formats import integer
-from accelsim.formats.reference import integer_reference
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node, Tensor
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.ops import base
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.zoo.build import Builder

@@ -17,9 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accelsim.compiler.numbers.ranges import synthetic
 from accelsim.errors import ModelError
-from accelsim.formats.reference import integer_reference
 from accelsim.workload.execute import run
 from accelsim.workload.graph import Array, Graph
+from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.onnx.reference import _onnxruntime, unsaturated

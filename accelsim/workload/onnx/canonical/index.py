@@ -27,29 +27,11 @@ def number(raw: RawNode, scope: Scope, index: int, default: int | None = None) -
     return int(found)
 
 
-@rule("GatherElements")
-def gather_elements(raw: RawNode, scope: Scope) -> Node:
-    """GatherElements along one axis."""
-    return make(raw, axis=axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0])))
-
-
-@rule("GatherND")
-def gather_nd(raw: RawNode, scope: Scope) -> Node:
-    """GatherND."""
-    return make(raw, batch_dims=raw.attrs.get("batch_dims", 0))
-
-
 @rule("Scatter", "ScatterElements")
 def scatter_elements(raw: RawNode, scope: Scope) -> Node:
     """ScatterElements, called Scatter before opset 11."""
     axis = axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0]))
     return make(raw, op="ScatterElements", axis=axis, reduction=raw.attrs.get("reduction", "none"))
-
-
-@rule("ScatterND")
-def scatter_nd(raw: RawNode, scope: Scope) -> Node:
-    """ScatterND."""
-    return make(raw, reduction=raw.attrs.get("reduction", "none"))
 
 
 @rule("TensorScatter")

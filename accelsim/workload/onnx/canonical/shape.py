@@ -30,26 +30,17 @@ def conv(raw: RawNode, scope: Scope) -> Node:
     return make(raw, **window, group=raw.attrs.get("group", 1), a_zero_point=0, b_zero_point=0)
 
 
-@rule("MaxPool")
-def max_pool(raw: RawNode, scope: Scope) -> Node:
-    """MaxPool; its Indices have no canonical form."""
+_POOLS: dict[str, dict[str, Any]] = {"MaxPool": {}, "AveragePool": {"count_include_pad": 0}, "LpPool": {"p": 2}}
+"""Pool -> its own attributes with their defaults."""
+
+
+@rule(*_POOLS)
+def pool(raw: RawNode, scope: Scope) -> Node:
+    """A pool over windows; the Indices of MaxPool have no canonical form."""
     window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
-    return make(drop_unread(raw, scope), **window, ceil_mode=raw.attrs.get("ceil_mode", 0))
-
-
-@rule("AveragePool")
-def average_pool(raw: RawNode, scope: Scope) -> Node:
-    """AveragePool."""
-    window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
-    include = raw.attrs.get("count_include_pad", 0)
-    return make(raw, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), count_include_pad=include)
-
-
-@rule("LpPool")
-def lp_pool(raw: RawNode, scope: Scope) -> Node:
-    """LpPool."""
-    window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
-    return make(raw, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), p=int(raw.attrs.get("p", 2)))
+    own: dict[str, Any] = {name: int(raw.attrs.get(name, default)) for name, default in _POOLS[raw.op].items()}
+    plain = drop_unread(raw, scope) if raw.op == "MaxPool" else raw
+    return make(plain, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), **own)
 
 
 @rule("GlobalLpPool")
@@ -67,12 +58,6 @@ def bit_cast(raw: RawNode, scope: Scope) -> Node:
     if raw.attrs["to"] not in FORMATS:
         raise Foreign
     return make(raw, to=FORMATS[raw.attrs["to"]], given=scope.tensors[raw.inputs[0]].dtype)
-
-
-@rule("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(raw: RawNode, scope: Scope) -> Node:
-    """Pooling over all spatial positions."""
-    return make(raw)
 
 
 def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any]:
@@ -109,7 +94,7 @@ def same_pads(
     return begins + ends
 
 
-@rule("Concat", "Gather")
+@rule("Concat", "Gather", "GatherElements")
 def along(raw: RawNode, scope: Scope) -> Node:
     """Ops with one axis."""
     return make(raw, axis=axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0])))

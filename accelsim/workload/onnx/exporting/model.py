@@ -62,8 +62,7 @@ def _check(graph: Graph, nodes: list[Node], opset: int) -> None:
     size = sum(tensor.nbytes for tensor in graph.constants())
     if size > MAX_BYTES:
         problems.append(Problem(f"{graph.name}: {size:,} B of constants", expected=f"at most {MAX_BYTES:,} B"))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
 
 
 def _moved(graph: Graph, nodes: list[Node], opset: int) -> Iterable[Problem]:

@@ -57,8 +57,7 @@ class _Writer:
             if wrong := sorted(found.difference(allowed)):
                 what = f"{part.op} of {' and '.join(wrong)} codes has no QOperator form"
                 problems.append(Problem(what, part.name, "the QDQ form"))
-        if problems:
-            raise ModelError(problems)
+        ModelError.raise_for(problems)
 
     def _widen(self) -> dict[str, str]:
         """Hold narrow codes in 8 bits; returns tensor name -> format that its codes stay within."""

@@ -35,13 +35,11 @@ def export_quantised(graph: Graph, form: str = "qdq") -> Any:
     Raises UsageError for another form, ModelError for codes that the form does not have, and as ``export_onnx``.
     """
     written = in_form(graph, form)
-    problems = [
+    ModelError.raise_for(
         Problem(f"tensor {tensor.name!r} holds {tensor.dtype}, which ONNX does not have", graph.name)
         for tensor in written.tensors.values()
         if tensor.dtype not in ELEMENT_TYPES
-    ]
-    if problems:
-        raise ModelError(problems)
+    )
     return _lowered(_named(export_onnx(written), written), written)
 
 

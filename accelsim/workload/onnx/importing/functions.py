@@ -24,9 +24,7 @@ def inlined(proto: Any, path: Path) -> Any:
     from onnx import inliner
 
     functions = {(item.domain, item.name, item.overload): item for item in proto.functions}
-    problems = list(_problems(proto, functions, str(path)))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(_problems(proto, functions, str(path)))
     try:
         return inliner.inline_local_functions(proto)
     except Exception as error:  # onnx raises its own types, RuntimeError and ValueError

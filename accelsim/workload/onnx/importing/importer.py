@@ -10,12 +10,11 @@ from accelsim.errors import ModelError, Problem
 from accelsim.workload.constants import constant_tensor, evaluated
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.onnx.canonical.rules import MODERN, Foreign, Scope, Trace, canonical, find_rule, foreign_node
-from accelsim.workload.onnx.importing.cached_states import cached_states
 from accelsim.workload.onnx.importing.check import MOST_DIMENSIONS
 from accelsim.workload.onnx.importing.constants import CONSTANT_OPS, UNFOLDED, ConstantOp
 from accelsim.workload.onnx.importing.foreign_shapes import defined, infer
 from accelsim.workload.onnx.importing.inlining import body, has_body
-from accelsim.workload.onnx.importing.inputs import Arrays, Shapes, bind_inputs, raise_all, rebatch_of
+from accelsim.workload.onnx.importing.inputs import Arrays, Shapes, bind_inputs, cached_states, rebatch_of
 from accelsim.workload.onnx.importing.read import RawModel, RawNode, read_model
 from accelsim.workload.onnx.importing.refusing import located, refusing
 from accelsim.workload.onnx.importing.subgraphs import captured
@@ -54,7 +53,7 @@ def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None 
     raw.nodes = live(raw.nodes, raw.outputs)
     read = {name for node in raw.nodes for name in (*node.inputs, *captured(node))} | set(raw.outputs)
     bound = bind_inputs([item for item in raw.inputs if item.name in read], batch, shapes, raw, arrays)
-    raise_all(_unknown_ops(raw))
+    ModelError.raise_for(_unknown_ops(raw))
     tensors = {**raw.initialisers, **bound}
     rebatch = rebatch_of(raw.inputs, bound, batch)
     scope = Scope(raw.opset, tensors, read, rebatch, raw.opsets, trace or Trace())
@@ -62,9 +61,9 @@ def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None 
     for node in raw.nodes:
         _import_node(node, scope, nodes)
     missing = [name for name in raw.outputs if name not in tensors]
-    raise_all(Problem(f"graph output {name!r} is made by no node", raw.name) for name in missing)
+    ModelError.raise_for(Problem(f"graph output {name!r} is made by no node", raw.name) for name in missing)
     if batch is None and not shapes:
-        raise_all(_misstated(raw, tensors, _shortened(nodes, tensors)))
+        ModelError.raise_for(_misstated(raw, tensors, _shortened(nodes, tensors)))
     unused = [item.name for item in raw.inputs if item.name not in bound]
     graph = _pruned(Graph(raw.name, nodes, tensors, list(bound), list(raw.outputs), raw.opset, unused=unused))
     graph.states, graph.notes = cached_states(graph), raw.notes
@@ -136,12 +135,12 @@ def _unknown_ops(raw: RawModel) -> Iterable[Problem]:
 
 
 def _import_node(raw: RawNode, scope: Scope, nodes: list[Node]) -> None:
-    raise_all(
+    ModelError.raise_for(
         Problem(f"{raw.op} reads {name!r}, which nothing before it makes", raw.name)
         for name in raw.inputs
         if name and name not in scope.tensors
     )
-    raise_all(_wrong_types(raw, scope))
+    ModelError.raise_for(_wrong_types(raw, scope))
     depends = [] if raw.op in ("Shape", "Size") else [*raw.inputs, *captured(raw)]
     scope.trace.parents.update(dict.fromkeys(raw.outputs, depends))
     ins = [scope.tensors[name] if name else None for name in raw.inputs]

@@ -1,14 +1,17 @@
-"""Inputs of an imported model: static shapes from the file and from the user."""
+"""Inputs of an imported model: static shapes from the file and from the user; caches, which exporters name alike."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from accelsim.errors import ModelError, Problem, nearest
-from accelsim.workload.graph import Tensor
+from accelsim.workload.graph import Graph, Tensor
 from accelsim.workload.onnx.importing.read import RawInput, RawModel
 
+_PAST = re.compile(r"past(_key_values?)?")
+APPENDING = ("Concat", "Append")
 Shapes = Mapping[str, tuple[int, ...]]
 Arrays = Callable[[], Shapes]
 """Shapes of arrays that the user gives as inputs, looked at where the file leaves a dimension open."""
@@ -22,7 +25,9 @@ def bind_inputs(
     """
     known = [item.name for item in raw.inputs]
     unknown = [name for name in shapes if name not in known]
-    raise_all(Problem(f"no input {name!r}", raw.name, " or ".join(known), nearest(name, known)) for name in unknown)
+    ModelError.raise_for(
+        Problem(f"no input {name!r}", raw.name, " or ".join(known), nearest(name, known)) for name in unknown
+    )
     symbols: dict[str, int] = {}
     dims = {item.name: _stated(item, batch, shapes, symbols) for item in inputs}
     bound: dict[str, list[Any]] = {
@@ -31,7 +36,7 @@ def bind_inputs(
     }
     if any(dims[name] is None or not _is_static(sizes) for name, sizes in bound.items()):
         _fill(inputs, dims, bound, arrays())
-    raise_all(_input_problems(inputs, dims, bound, shapes))
+    ModelError.raise_for(_input_problems(inputs, dims, bound, shapes))
     return {item.name: Tensor(item.name, tuple(bound[item.name]), item.dtype) for item in inputs}
 
 
@@ -97,8 +102,18 @@ def rebatch_of(inputs: list[RawInput], bound: dict[str, Tensor], batch: int | No
     return None
 
 
-def raise_all(problems: Iterable[Problem]) -> None:
-    """ModelError with all of ``problems``, if there are any."""
-    found = list(problems)
-    if found:
-        raise ModelError(found)
+def cached_states(graph: Graph) -> dict[str, str]:
+    """Input -> output that is its next value, as in ``Graph.states``.
+
+    An input 'past_key_values.0.key' or 'past_0' belongs to an output 'present.0.key' or 'present_0' that is this input
+    with new rows behind it or written into it (the names of Hugging Face's and ONNX Runtime's exporters).
+    """
+    made = {node.outputs[0]: node for node in graph.nodes if node.op in APPENDING}
+    found, outputs = {}, frozenset(graph.outputs)
+    for past in graph.inputs:
+        for late in dict.fromkeys((_PAST.sub("present", past, count=1), past.replace("past", "present", 1))):
+            node = made.get(late)
+            if late != past and node is not None and late in outputs and node.inputs[0] == past:
+                found[past] = late
+                break
+    return found

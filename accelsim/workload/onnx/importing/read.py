@@ -160,9 +160,7 @@ def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
     if not any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node):
         opsets.setdefault("", OPSETS[-1])  # nothing refers to it
     absent = frozenset[str]() if seed is None else without_data(proto, path)
-    problems = [*_opset_problems(opsets, str(path)), *model_problems(proto, path, opsets, absent)]
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for([*_opset_problems(opsets, str(path)), *model_problems(proto, path, opsets, absent)])
     for node in proto.graph.node:
         _fetch(node, path)
     initialisers = {

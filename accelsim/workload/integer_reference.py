@@ -6,55 +6,19 @@ in float64: with operands of at most 16 bits and K < 2^23 every partial sum is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from math import floor, frexp
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
 from accelsim.types import Array
-
-
-class NodeLike(Protocol):
-    """A node as the reference needs it; ``attrs`` are those of the canonical ops."""
-
-    name: str
-    op: str
-    inputs: list[str]
-    outputs: list[str]
-    attrs: dict[str, Any]
-
-    @property
-    def epilogue(self) -> Sequence[NodeLike]:
-        """Nodes fused behind it."""
-
-
-class TensorLike(Protocol):
-    """A tensor: its shape, its format, and its values when it is a constant."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    def value(self) -> Array:
-        """Values of a constant."""
-
-
-class GraphLike(Protocol):
-    """Nodes in topological order, and tensors by name."""
-
-    @property
-    def nodes(self) -> Sequence[NodeLike]:
-        """The (fused) nodes."""
-
-    @property
-    def tensors(self) -> Mapping[str, TensorLike]:
-        """Every tensor by name."""
-
+from accelsim.workload.graph import Graph, Node
 
 Floats = Callable[[Any, list[Array | None]], list[Array]]
-Rule = Callable[[NodeLike, list[Array], tuple[int, ...]], Array]
+Rule = Callable[[Node, list[Array], tuple[int, ...]], Array]
 
 LIMITS = {
     "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), "int4": (-8, 7),
@@ -66,7 +30,7 @@ PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "ExpertMatMul"})
 
 
 def integer_reference(
-    graph: GraphLike, feeds: Mapping[str, Array], floats: Floats | None = None, given: Mapping[str, Array] | None = None
+    graph: Graph, feeds: Mapping[str, Array], floats: Floats | None = None, given: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
     """Every tensor of the graph, those inside fused nodes included, computed from ``feeds``.
 
@@ -92,7 +56,7 @@ def integer_reference(
     return found
 
 
-def _has_rule(graph: GraphLike, part: NodeLike) -> bool:
+def _has_rule(graph: Graph, part: Node) -> bool:
     """Return whether the result is defined to the last bit: a rule exists, and products are of integers."""
     if part.op in PRODUCTS:
         sums = graph.tensors[part.outputs[0]].dtype  # a unit of floats may compute with codes too
@@ -104,13 +68,13 @@ def _has_rule(graph: GraphLike, part: NodeLike) -> bool:
     return not rounded and part.op in RULES and part.attrs.get("dtype", "int8") in LIMITS
 
 
-def _value(graph: GraphLike, known: Mapping[str, Array], name: str) -> Array | None:
+def _value(graph: Graph, known: Mapping[str, Array], name: str) -> Array | None:
     if not name:
         return None
     return known[name] if name in known else graph.tensors[name].value()
 
 
-def _apply(graph: GraphLike, part: NodeLike, values: list[Array]) -> Iterator[tuple[str, Array]]:
+def _apply(graph: Graph, part: Node, values: list[Array]) -> Iterator[tuple[str, Array]]:
     if part.op == "Split":
         cuts = np.cumsum(part.attrs["split"])[:-1]
         yield from zip(part.outputs, np.split(values[0], cuts, axis=part.attrs["axis"]), strict=True)
@@ -124,13 +88,13 @@ def _wrap(total: Array) -> Array:
     return ((total.astype(np.int64) + 2**31) % 2**32 - 2**31).astype(np.int32)
 
 
-def _centred(node: NodeLike, values: list[Array]) -> tuple[Array, Array]:
+def _centred(node: Node, values: list[Array]) -> tuple[Array, Array]:
     """Both operands in float64, zero points subtracted."""
     a = values[0].astype(np.float64) - node.attrs.get("a_zero_point", 0)
     return a, values[1].astype(np.float64) - node.attrs.get("b_zero_point", 0)
 
 
-def _conv(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _conv(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     """One product per kernel offset: Y[n, g, o, pq] += W[g, o, c, offset] X[n, g, c, pq + offset]."""
     x, w = _centred(node, values)
     groups, rank, attrs = node.attrs["group"], x.ndim - 2, node.attrs
@@ -147,7 +111,7 @@ def _conv(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     return y if len(values) < 3 else _bias_along(y, values[2], 1)
 
 
-def _window(attrs: dict[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> tuple[Any, ...]:
+def _window(attrs: Mapping[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> tuple[Any, ...]:
     """Index of what one kernel offset sees, for every output position."""
     starts = [d * o for d, o in zip(attrs["dilations"], offset, strict=True)]
     steps = list(attrs["strides"])
@@ -155,12 +119,12 @@ def _window(attrs: dict[str, Any], offset: tuple[int, ...], out: tuple[int, ...]
     return (..., *(slice(start, start + step * (n - 1) + 1, step) for start, step, n in along))
 
 
-def _matmul(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _matmul(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     a, b = _centred(node, values)
     return _wrap(np.matmul(a, np.swapaxes(b, -1, -2) if node.attrs.get("transB") else b))
 
 
-def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _gemm(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     attrs = node.attrs
     if (attrs["alpha"], attrs["beta"]) != (1, 1):
         raise ModelError("Gemm with factors has no integer reference", node.name, "alpha = beta = 1")
@@ -169,7 +133,7 @@ def _gemm(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
     return y if len(values) < 3 else _add(node, [y, values[2]], shape)
 
 
-def _experts(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _experts(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     """Row by row: those of token t, or of its j-th choice, times the weights of expert ``values[2][t, j]``."""
     a, b = _centred(node, values)
     y = np.zeros(shape)
@@ -178,7 +142,7 @@ def _experts(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Arr
     return _wrap(y)
 
 
-def _bias(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _bias(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return _bias_along(values[0], values[1], node.attrs["axis"])
 
 
@@ -187,14 +151,14 @@ def _bias_along(y: Array, bias: Array, axis: int) -> Array:
     return _wrap(y.astype(np.int64) + along) if y.dtype.kind in "iu" else (y + along).astype(np.float32)
 
 
-def _parameter(node: NodeLike, name: str, rank: int) -> Array:
+def _parameter(node: Node, name: str, rank: int) -> Array:
     """A scale or multiplier, placed along its axis."""
     value: Array = np.asarray(node.attrs[name])
     axis = node.attrs["axis"]
     return value if axis is None or value.ndim == 0 else value.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-def _codes(node: NodeLike, real: Array) -> Array:
+def _codes(node: Node, real: Array) -> Array:
     """Round half to even, add the zero point, saturate."""
     dtype = node.attrs["dtype"]
     if dtype == "int1":
@@ -204,12 +168,12 @@ def _codes(node: NodeLike, real: Array) -> Array:
     return np.clip(whole + _parameter(node, "zero_point", real.ndim), low, high).astype(HELD_IN.get(dtype, dtype))
 
 
-def _quantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _quantize(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     with np.errstate(over="ignore"):
         return _codes(node, values[0].astype(np.float32) / _parameter(node, "scale", values[0].ndim))
 
 
-def _requantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _requantize(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     if node.attrs.get("fixed_point"):
         return _codes(node, _fixed_point(values[0], _parameter(node, "multiplier", values[0].ndim)))
     with np.errstate(over="ignore"):
@@ -231,24 +195,24 @@ def _fixed_point(acc: Array, multiplier: Array) -> Array:
     return np.asarray(np.vectorize(one, otypes=[np.int64])(acc, multiplier))
 
 
-def _dequantize(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _dequantize(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     rank = values[0].ndim
     centred = values[0].astype(np.int64) - _parameter(node, "zero_point", rank)
     return (centred.astype(np.float32) * _parameter(node, "scale", rank)).astype(np.float32)
 
 
-def _relu(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _relu(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return np.where(values[0] > 0, values[0], 0).astype(values[0].dtype)
 
 
-def _clip(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _clip(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     x = values[0]
     low, high = node.attrs["min"], node.attrs["max"]
     x = x if low is None else np.where(x < x.dtype.type(low), x.dtype.type(low), x)
     return x if high is None else np.where(x > x.dtype.type(high), x.dtype.type(high), x)
 
 
-def _max_pool(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _max_pool(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     """The padding never wins, so it holds the lowest value."""
     x, attrs = values[0], node.attrs
     rank = x.ndim - 2
@@ -264,24 +228,24 @@ def _max_pool(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Ar
     return np.asarray(np.max([padded[_window(attrs, o, shape[2:])] for o in offsets], axis=0))
 
 
-def _global_max(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _global_max(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return np.asarray(np.max(values[0], axis=tuple(range(2, values[0].ndim)), keepdims=True))
 
 
-def _add(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _add(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     total: Array = np.add(values[0], values[1])
     return total
 
 
-def _reshape(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _reshape(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return values[0].reshape(shape)
 
 
-def _concat(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _concat(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return np.concatenate(values, axis=node.attrs["axis"])
 
 
-def _append(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _append(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     past, new = values
     whole = np.zeros(shape, past.dtype)
     whole[tuple(slice(extent) for extent in past.shape)] = past
@@ -290,7 +254,7 @@ def _append(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Arra
     return whole
 
 
-def _transpose(node: NodeLike, values: list[Array], shape: tuple[int, ...]) -> Array:
+def _transpose(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return np.transpose(values[0], node.attrs["perm"])
 
 
