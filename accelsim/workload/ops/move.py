@@ -12,8 +12,10 @@ from accelsim.workload.ops.base import Op, Shape, register
 from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import (
     CONTAINERS,
+    Infer,
     Infers,
     Ins,
+    Kernel,
     Values,
     array,
     broadcast,
@@ -24,11 +26,8 @@ from accelsim.workload.ops.values import (
     within,
 )
 
-Rule = Callable[[Node, Ins], Infers]
-Kernel = Callable[[Node, Values], list[Array]]
 
-
-def _one(rule: Callable[[Node, Shape], Shape]) -> Rule:
+def _one(rule: Callable[[Node, Shape], Shape]) -> Infer:
     """Shape rule of an op of one input and one output."""
 
     def infer(node: Node, ins: Ins) -> Infers:
@@ -38,7 +37,7 @@ def _one(rule: Callable[[Node, Shape], Shape]) -> Rule:
     return infer
 
 
-def _register(name: str, infer: Rule, kernel: Kernel, family: str = "moves", keeps: bool = True) -> None:
+def _register(name: str, infer: Infer, kernel: Kernel, family: str = "moves", keeps: bool = True) -> None:
     register(Op(name, "move", infer, kernel, no_work, family=family, keeps=keeps))
 
 

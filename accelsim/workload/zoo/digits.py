@@ -49,7 +49,7 @@ def digits_cnn(batch: int, params: Params) -> Graph:
 
 _MLP = {"hidden": 128, "layers": 3, "classes": 10}
 
-_DEEP, _CNN = {**_MLP, "layers": 9}, {"channels": 8, "classes": 10}
+_DEEP, _CNN = {**_MLP, "hidden": 64, "layers": 9}, {"channels": 8, "classes": 10}
 for _name, _text, _build, _sizes in (
     ("digits-mlp", "fully connected layers for 8 x 8 digits, to train", digits_mlp, _MLP),
     ("digits-tanh", "digits-mlp with tanh instead of ReLU", digits_tanh, _MLP),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from accelsim.workload.onnx.canonical.rules import MODERN, Foreign, Scope
+from accelsim.workload.onnx.importing.foreign_shapes import since_version
 from accelsim.workload.onnx.importing.read import RawNode
 
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater")
@@ -20,16 +21,9 @@ def modern(raw: RawNode, scope: Scope) -> list[RawNode]:
     convert = _CONVERT.get(raw.op)
     if convert is not None and scope.opset >= 6:
         return convert(raw, scope)
-    if _version(raw.op, scope.opset) != _version(raw.op, MODERN):
+    if since_version(raw.op, scope.opset) != since_version(raw.op, MODERN):
         raise Foreign
     return [raw]
-
-
-def _version(op: str, opset: int) -> int:
-    """The operator set in which the op got the form that it has in ``opset``; 0 when it has none."""
-    from onnx import defs
-
-    return int(defs.get_schema(op, opset).since_version) if defs.has(op, opset, "") else 0
 
 
 def _without(raw: RawNode, *attributes: str) -> RawNode:

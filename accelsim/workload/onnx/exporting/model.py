@@ -11,7 +11,7 @@ from accelsim.errors import ModelError, Problem
 from accelsim.workload.graph import FORMAT_BYTES, Graph, Node, Tensor
 from accelsim.workload.onnx.exporting.rules import EXPORTS, plain
 from accelsim.workload.onnx.exporting.writer import Writer
-from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES
+from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES, since_version
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import op_type, stored
 
@@ -71,17 +71,10 @@ def _moved(graph: Graph, nodes: list[Node], opset: int) -> Iterable[Problem]:
         if base.find(node.op) is not None or node.op in EXPORTS or node.attrs.get("domain"):
             continue
         op = op_type(node)
-        then, now = (_since(op, version) for version in (graph.opset, opset))
+        then, now = (since_version(op, version) for version in (graph.opset, opset))
         if then != now:
             what = f"{op} of opset {graph.opset} cannot be exported: opset {opset} defines it anew"
             yield Problem(what, node.name)
-
-
-def _since(op: str, opset: int) -> int:
-    """The operator set in which the op got the form that it has in ``opset``; 0 when it has none."""
-    from onnx import defs
-
-    return int(defs.get_schema(op, opset).since_version) if defs.has(op, opset, "") else 0
 
 
 def _write_constant(tensor: Tensor, proto: Any) -> None:

@@ -53,6 +53,13 @@ def defined(op: str, domain: str, opset: int) -> bool:
     return bool(defs.has(op, opset, domain))
 
 
+def since_version(op: str, opset: int) -> int:
+    """The operator set in which the op got the form that it has in ``opset``; 0 when it has none."""
+    from onnx import defs
+
+    return int(defs.get_schema(op, opset).since_version) if defs.has(op, opset, "") else 0
+
+
 def _has_inference(node: Node, opset: int) -> bool:
     from onnx import defs
 
