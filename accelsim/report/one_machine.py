@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from accelsim.cluster.step.one_machine import OneMachine
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Table, in_unit
-from accelsim.report.text import percent, si
+from accelsim.report.text import percent, seconds
 from accelsim.time import FS
 from accelsim.version import tool_version
 
@@ -27,15 +26,11 @@ def answer(bare: OneMachine, whole: OneMachine) -> Answer:
     return Answer(facts_of(bare, whole), [table, "", " ".join(sentences(bare, whole))], rows)
 
 
-def _sent(commands: Sequence[Any]) -> int:
-    return sum(command.kind == "Send" for command in commands)
-
-
 def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
     """Both times, and where they differ why; ``bare``: the machine whose messages need no copies."""
     size = f"{count_of(len(whole.runs), 'device')}, {count_of(whole.commands, 'command')}"
-    played = f"played pass by pass, with gradients sent behind them, it takes {_time(whole.played_fs)}"
-    start = f"As one machine, tile by tile ({size}), the step takes {_time(whole.time_fs)}; {played}: "
+    played = f"played pass by pass, with gradients sent behind them, it takes {seconds(whole.played_fs)}"
+    start = f"As one machine, tile by tile ({size}), the step takes {seconds(whole.time_fs)}; {played}: "
     if whole.time_fs == whole.played_fs:
         return [start + "the same to the femtosecond."]
     copies, rest = whole.time_fs - bare.time_fs, bare.time_fs - bare.played_fs
@@ -43,20 +38,9 @@ def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
         (copies, "copies of messages out of memories and into them, behind whatever else their ports have to do"),
         (rest, "tokens that are handed over before messages and hosts, edges of clocks, messages that meet on a wire"),
     ]
-    told = "; ".join(f"{_signed(fs)} {what}" for fs, what in parts if fs)
-    return [f"{start}the machine takes {_more(whole.difference)}.", f"The difference: {told}."]
-
-
-def _time(fs: int) -> str:
-    return si(fs * FS, "s")
-
-
-def _signed(fs: int) -> str:
-    return f"{'+' if fs > 0 else '-'}{_time(abs(fs))}"
-
-
-def _more(share: float) -> str:
-    return f"{percent(abs(share))} {'longer' if share > 0 else 'less'}"
+    told = "; ".join(f"{'+' if fs > 0 else '-'}{seconds(abs(fs))} {what}" for fs, what in parts if fs)
+    more = f"{percent(abs(whole.difference))} {'longer' if whole.difference > 0 else 'less'}"
+    return [f"{start}the machine takes {more}.", f"The difference: {told}."]
 
 
 def records(found: OneMachine) -> list[dict[str, Any]]:
@@ -66,7 +50,7 @@ def records(found: OneMachine) -> list[dict[str, Any]]:
             "device": rank,
             "done_s": end * FS,
             "commands": len(run.program.commands),
-            "messages_sent": _sent(run.program.commands),
+            "messages_sent": sum(command.kind == "Send" for command in run.program.commands),
             "machine_s": found.time_fs * FS,
             "played_s": found.played_fs * FS,
         }
@@ -76,10 +60,5 @@ def records(found: OneMachine) -> list[dict[str, Any]]:
 
 def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:
     """All of it, for JSON."""
-    return {
-        "tool": "accelsim",
-        "tool_version": tool_version(),
-        **whole.as_dict(),
-        "without_copies_s": bare.time_fs * FS,
-        "sentences": sentences(bare, whole),
-    }
+    about = {"tool": "accelsim", "tool_version": tool_version(), **whole.as_dict()}
+    return {**about, "without_copies_s": bare.time_fs * FS, "sentences": sentences(bare, whole)}
