@@ -100,7 +100,7 @@ class Blame(NamedTuple):
 Times = dict[Blame, int]
 
 
-class Part(NamedTuple):
+class PathShare(NamedTuple):
     """A share of a piece of the path: whose (index of the step, ``OUTSIDE`` for none), blamed on what, fs."""
 
     step: int
@@ -108,7 +108,7 @@ class Part(NamedTuple):
     fs: int
 
 
-def parts(run: Run) -> Iterator[Part]:
+def parts(run: Run) -> Iterator[PathShare]:
     """The critical path in order of time, blamed; the parts add up to ``run.time_fs``.
 
     What somebody else does outside of the run costs nothing; that it comes to know of a result belongs to the result.
@@ -118,13 +118,13 @@ def parts(run: Run) -> Iterator[Part]:
     return _parts(run, critical_path(run))
 
 
-def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[Part]:
+def _parts(run: Run, path: Iterable[Segment], before: int = OUTSIDE) -> Iterator[PathShare]:
     """Pieces of the path, blamed; ``before``: the step of the piece before them."""
     pieces, again = tee(path)
     for piece, step in zip(pieces, _steps_of(run, again, before), strict=True):
         for blame, fs in blamed(run, piece):
             if fs:
-                yield Part(step, blame, fs)
+                yield PathShare(step, blame, fs)
 
 
 def _steps_of(run: Run, path: Iterable[Segment], before: int) -> Iterator[int]:
@@ -167,11 +167,11 @@ def _add_replayed(table: dict[int, Times], run: Run, replay: Replay, path: Seque
     steps = replay.repeat.steps.size
     for copies, unit in path.groups():
         for step, blame, fs in _parts(run, unit, last.step):
-            _add(table, [Part(step + copy * steps, blame, fs) for copy in copies])
+            _add(table, [PathShare(step + copy * steps, blame, fs) for copy in copies])
     _add(table, _parts(run, path.behind, last.step + replay.repeat.times * steps))
 
 
-def _add(table: dict[int, Times], found: Iterable[Part]) -> None:
+def _add(table: dict[int, Times], found: Iterable[PathShare]) -> None:
     for step, blame, fs in found:
         times = table.setdefault(step, {})
         times[blame] = times.get(blame, 0) + fs

@@ -18,7 +18,7 @@ from accelsim.account.critical_path import added_fs
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Price
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import Row, Run, Slice
+from accelsim.machine.run import LedgerRow, Run, Slice
 from accelsim.program.actions import ACTIVE, HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
@@ -174,7 +174,7 @@ def _is_on_board(chip: Chip, row: EnergyRow) -> bool:
     return not far and (attached is None or attached.link is None)
 
 
-def _done(run: Run, row: Row) -> float:
+def _done(run: Run, row: LedgerRow) -> float:
     """Share of the multiplications of a row that cost energy: those by zero do not where the unit gates them.
 
     1 where the values are not known, so that the energy is an upper bound then.

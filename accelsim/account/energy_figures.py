@@ -74,7 +74,7 @@ def figures(node_nm: float | None = None) -> list[Figure]:
     With ``node_nm`` those of that node, arithmetic and SRAM being scaled there from ``BASE`` in every way there
     is, and what has no node (memories, links). Raises UsageError for a node that nothing covers.
     """
-    found = [*_by_size(of_tables()), *of_memories(), *of_drams(), *of_links(), *of_publications()]
+    found = [*_by_size(table_figures()), *memory_figures(), *dram_figures(), *link_figures(), *published_figures()]
     if node_nm is None:
         return found
     here = [figure for figure in found if nanometres(figure.node) in (None, node_nm)]
@@ -90,12 +90,12 @@ def _by_size(found: Iterable[Figure]) -> list[Figure]:
     return rest + sorted(sram, key=lambda row: (sizes[row.what], row.what))
 
 
-def of_tables() -> Iterator[Figure]:
+def table_figures() -> Iterator[Figure]:
     """Every energy table of a process node; relative tables (node without nm) are no energies."""
     for name in where.names("energy"):
         table = load_energy(name)
         if nanometres(table.node) is not None:
-            yield from of_table(table, f"energy/{name}")
+            yield from entries_of(table, f"energy/{name}")
 
 
 def scaled(node_nm: float) -> Iterator[Figure]:
@@ -108,10 +108,10 @@ def scaled(node_nm: float) -> Iterator[Figure]:
         low, high = min(r.low_nm for r in LOGIC.values()), max(r.high_nm for r in LOGIC.values())
         raise UsageError(f"no scaling to {node_nm:g} nm", "--node", f"{low:g} to {high:g}")
     for name in covering if node_nm != from_nm else ():
-        yield from of_table(scale_table(base, from_nm, node_nm, logic=name), f"{BASE} scaled: {name}")
+        yield from entries_of(scale_table(base, from_nm, node_nm, logic=name), f"{BASE} scaled: {name}")
 
 
-def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
+def entries_of(table: EnergyTable, origin: str) -> Iterator[Figure]:
     """Rows of one energy table."""
     source = table.source or ""
 
@@ -131,7 +131,7 @@ def of_table(table: EnergyTable, origin: str) -> Iterator[Figure]:
             yield row("SRAM", size + way, energy / 8, "bit", table.status_of("sram"))
 
 
-def of_memories() -> Iterator[Figure]:
+def memory_figures() -> Iterator[Figure]:
     """Memories as simulations use them: dies, activation included, without standby."""
     for name in where.names("memories"):
         memory = load_memory(name)
@@ -144,8 +144,8 @@ def of_memories() -> Iterator[Figure]:
             )  # fmt: skip
 
 
-def of_links() -> Iterator[Figure]:
-    """Links, both ends."""
+def link_figures() -> Iterator[Figure]:
+    """Yield the energy of each link, both ends together."""
     for name in where.names("links"):
         link = load_link(name)
         yield Figure(
@@ -154,7 +154,7 @@ def of_links() -> Iterator[Figure]:
         )  # fmt: skip
 
 
-def of_drams() -> Iterator[Figure]:
+def dram_figures() -> Iterator[Figure]:
     """DRAMs with banks: a whole row activated once and read; none where no such spec ships."""
     names = list(where.names("dram"))
     if not names:
@@ -174,7 +174,7 @@ def of_drams() -> Iterator[Figure]:
             yield Figure("DRAM", what, "", energy, energy, "bit", status, f"dram/{name}", spec.source or "")
 
 
-def of_publications() -> Iterator[Figure]:
+def published_figures() -> Iterator[Figure]:
     """The rows of published_energy.yaml."""
     table = published()
     for row in table.rows:

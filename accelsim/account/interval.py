@@ -14,7 +14,7 @@ from accelsim.time import FS
 
 if TYPE_CHECKING:
     from accelsim.engines.kernel_times import KernelModel
-    from accelsim.kernels.whole import Interval, Part
+    from accelsim.kernels.whole import Interval, KernelSeconds
 
 
 OTHER = "function"
@@ -30,7 +30,7 @@ HOST_BOUND = 0.5
 
 
 class Energies(NamedTuple):
-    """Nine of ten runs draw no less and no more, J; ``basis``: the key of what that stands on."""
+    """Interval that holds the energy of nine of ten runs, J; ``basis``: key of the measurements that it rests on."""
 
     low_J: float
     high_J: float
@@ -92,7 +92,7 @@ def in_any_lab(chip: Chip) -> bool:
     return chip.calibration is not None and chip.calibration.elsewhere
 
 
-def parts(run: Run) -> list[Part] | None:
+def parts(run: Run) -> list[KernelSeconds] | None:
     """Return what every step adds, with the width of its interval; None for a chip without kernels."""
     models = _models(run)
     return list(_parts(run, models)) if models else None
@@ -127,8 +127,8 @@ def _models(run: Run) -> dict[str, KernelModel]:
     }
 
 
-def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
-    from accelsim.kernels.whole import Part, Width, served_width, width
+def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[KernelSeconds]:
+    from accelsim.kernels.whole import KernelSeconds, Width, served_width, width
 
     serves = run.job is not None and run.job.options.serves
     steps, known = run.program.steps, dict[tuple[str, str, str], Width]()
@@ -143,9 +143,9 @@ def _parts(run: Run, models: Mapping[str, KernelModel]) -> Iterator[Part]:
                 kind, name = models[engine].family(step.node), step.node.format or name
                 kernel = models[engine].served(run.program.graph, step.node) if serves else None
                 if kernel is not None:
-                    yield Part(sum(spent.values()) * FS, served_width(kernel), alike, kernel.family)
+                    yield KernelSeconds(sum(spent.values()) * FS, served_width(kernel), alike, kernel.family)
                     continue
         key = (engine, kind, name)
         if key not in known:
             known[key] = width(run.chip, models[engine], kind, name)
-        yield Part(sum(spent.values()) * FS, known[key], alike, kind)
+        yield KernelSeconds(sum(spent.values()) * FS, known[key], alike, kind)

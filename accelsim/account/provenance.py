@@ -25,7 +25,7 @@ WARN_ABOVE = 0.1
 """Share of the dynamic energy on doubtful figures from which a report says so."""
 
 
-class Part(NamedTuple):
+class FigureEnergy(NamedTuple):
     """Part of the dynamic energy that rests on one figure: ``what`` in words, its status, joules."""
 
     what: str
@@ -74,7 +74,7 @@ def _outside(chip: Chip) -> dict[str, Status | None]:
     return stated
 
 
-def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
+def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[FigureEnergy]:
     """The dynamic energy of the run by figure, largest first; they add up to it.
 
     ``rows``: the energy table of the run, where it is at hand already. Raises UnpricedAction.
@@ -88,7 +88,7 @@ def parts(run: Run, rows: Iterable[EnergyRow] | None = None) -> list[Part]:
         if key not in looked_up:
             looked_up[key] = in_words(run.chip, *key), status_of(run.chip, *key)
         grouped.setdefault(looked_up[key], []).append(row.energy_J)
-    found = [Part(what, status, fsum(joules)) for (what, status), joules in grouped.items()]
+    found = [FigureEnergy(what, status, fsum(joules)) for (what, status), joules in grouped.items()]
     return sorted(found, key=lambda part: -part.energy_J)
 
 
@@ -114,7 +114,7 @@ def by_status(run: Run, rows: Iterable[EnergyRow] | None = None) -> dict[Status,
     return {status: fsum(joules) / total for status, joules in shares.items() if joules}
 
 
-def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, list[Part]]:
+def doubtful(run: Run, rows: Iterable[EnergyRow] | None = None) -> tuple[float, list[FigureEnergy]]:
     """Share of the dynamic energy that rests on figures that nobody verified, and those figures, largest first."""
     found = parts(run, rows)
     total = fsum(part.energy_J for part in found)

@@ -109,7 +109,7 @@ def _show(part: Any) -> None:
     if isinstance(part, Table):
         drawn = part.shown(width())
         show(drawn)
-        click.echo("".join(f"{line}\n" for line in part.told(drawn)), nl=False)
+        click.echo("".join(f"{line}\n" for line in part.legend_lines(drawn)), nl=False)
     elif isinstance(part, Definitions):
         click.echo(part.text(width()))
     elif callable(part):

@@ -175,7 +175,7 @@ def extents(text: str) -> tuple[int, ...] | None:
 
 
 def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:
-    """UsageError when files called ``names`` cannot go into the directory ``out``; for before the simulation."""
+    """Raise UsageError, before a simulation, when files called ``names`` cannot go into the directory ``out``."""
     if out is not None:
         files.check_folder(out, names)
         for name in names:

@@ -67,7 +67,7 @@ def kernel(
     """
     from accelsim.kernels.predict import Kernels, usual_format
     from accelsim.kernels.table import one, read_table
-    from accelsim.report.kernel import alone
+    from accelsim.report.kernel import kernel_answer
 
     asked = click.get_current_context().params
     table, growing = source is not None, sweep is not None
@@ -88,7 +88,7 @@ def kernel(
     assert op is not None
     if sweep is not None:
         return _sweep(op, dtype or usual_format(loaded), sizes, sweep, loaded, target)
-    return alone(Kernels(one(op, dtype or usual_format(loaded), _cells(op, sizes)), loaded))
+    return kernel_answer(Kernels(one(op, dtype or usual_format(loaded), _cells(op, sizes)), loaded))
 
 
 def _chip(chip: str, overrides: tuple[str, ...], site: str | None) -> Chip:

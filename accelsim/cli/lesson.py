@@ -116,7 +116,7 @@ def check(gather: Gather, lesson: Lesson, place: Path) -> Answer:
     file = located(lesson, place)
     outcome = check(lesson, file)
     picture = str(save(outcome, file))
-    told = Lines("\n".join([*outcome.told(), f"\nPicture of your result: {picture}"]))
+    told = Lines("\n".join([*outcome.lines(), f"\nPicture of your result: {picture}"]))
     return Answer(facts(outcome) | {"picture": picture}, [told], fails=not outcome.passed)
 
 

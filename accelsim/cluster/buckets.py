@@ -63,7 +63,7 @@ class Fusion:
 
 
 class Formed(NamedTuple):
-    """A bucket before it is sent: numbers of its gradients, and when it may go."""
+    """A bucket before it is sent: indices of its gradients, and the time from which it may be sent."""
 
     members: tuple[int, ...]
     ready_fs: int

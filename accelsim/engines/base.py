@@ -1,4 +1,4 @@
-"""What an engine type is to the rest: one object that the registry finds, asked by compiler, machine and reports.
+"""Interface of an engine type: one object that the registry finds, asked by compiler, machine and reports.
 
 An engine type says which nodes it does and writes their commands, how its queues run as processes, how long its
 engines were busy and what they waited for. What it needs of a simulation is a ``Device``, what its processes record of
@@ -90,8 +90,8 @@ class Lowering:
 
 
 class Mapped(NamedTuple):
-    """How a product was mapped: its form, the mapping, the path that binds it by its closed form ('' for an engine that
-    does not tell), candidates scored."""
+    """Mapping found for a product ``gemm``: ``binds`` is the critical path by its closed form ('' where the engine
+    reports none), ``scored`` the number of candidates compared."""
 
     gemm: Gemm
     mapping: ProductMapping

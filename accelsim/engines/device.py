@@ -76,7 +76,7 @@ Piece = tuple[int, str, str, Mix]
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What a command does for a while: a kind of segment (``EngineType.pieces``), and the resource that it names."""
+    """An activity of a command: its kind of segment (``EngineType.pieces``), and the resource that it names."""
 
     kind: str
     resource: str
@@ -95,8 +95,8 @@ START: Cause = (-1, "", "start")
 
 
 class History(NamedTuple):
-    """How a command came to its end: ``cause`` let it go on at the first of the times ``begins`` (fs); then it did the
-    ``activities``, each from its time until that of the next.
+    """Record of a command until its end: ``cause`` released it at the first of the times ``begins`` (fs); then it did
+    the ``activities``, each from its time until that of the next.
 
     ``early``: an event before the end that came about in another way, and its history. ``w`` and ``a``: when a product
     had read its stationary and its streamed operand, fs.
@@ -109,7 +109,7 @@ class History(NamedTuple):
     w: int = 0
     a: int = 0
 
-    def of(self, event: str) -> History:
+    def until(self, event: str) -> History:
         """Return how the command came to an event."""
         return self.early[1] if self.early is not None and self.early[0] == event else self
 
@@ -143,7 +143,7 @@ BUSY, ACTIVE = "busy", "active"
 
 @dataclass
 class EngineLog:
-    """How one engine spent its time: ``entries`` of command, reason (``BUSY`` or what was missing) and fs.
+    """Log of one engine's time: ``entries`` of command, reason (``BUSY`` or what was missing) and fs.
 
     ``listed``: reasons in the order in which they are listed; others follow as they come.
     """
@@ -170,8 +170,8 @@ class EngineLog:
 
 
 class Times(NamedTuple):
-    """How one engine spent its time, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that tell):
-    step -> reason -> fs, 'active' for work."""
+    """Times of one engine, fs: ``busy``, ``stalled`` by reason, and ``by_step`` (for engines that log steps): step ->
+    reason -> fs, 'active' for work."""
 
     busy: int
     stalled: dict[str, int]
@@ -179,7 +179,7 @@ class Times(NamedTuple):
 
 
 class Device(Protocol):
-    """What the engines of one device share.
+    """The device that its engines share: clock, events, memories and records.
 
     Edge n of a clock ends the interval from edge n-1 to n: what occupies edges i..j occupies [at(i-1), at(j)).
     """

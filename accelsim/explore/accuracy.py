@@ -60,7 +60,7 @@ PTQ, QAT = "PTQ", "QAT"
 
 
 @dataclass(frozen=True)
-class Row:
+class FormatResult:
     """One format on one chip; times and energies per inference. What does not apply is NaN, and ``note`` says why.
 
     ``method``: 'PTQ' (rounded after training; of floats simply a cast) or 'QAT' (trained with the rounding). ``mac``:
@@ -107,7 +107,7 @@ class Accuracy:
     batch: int
     baseline: float
     weights: str
-    rows: list[Row]
+    rows: list[FormatResult]
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def accuracy(
     progress("train", 0.0)
     study = Study(trained(model, dataset, steps, seed), dataset, batch, options or Options(), steps, seed)
     graph = study.model(batch)
-    rows: list[Row] = []
+    rows: list[FormatResult] = []
     for index, (dtype, method) in enumerate(jobs := [*((d, PTQ) for d in dtypes), *((d, QAT) for d in qat)]):
         progress(f"{method} {dtype}", index / len(jobs))
         rows += _rows(study, chips, dtype, method)
@@ -190,7 +190,7 @@ def trained(model: str | Path | Graph, data: Dataset, steps: int, seed: int) -> 
     return lambda batch: with_weights(load_model(model, batch=batch), result.weights, name)
 
 
-def _rows(study: Study, chips: Sequence[Chip], dtype: str, method: str) -> Iterator[Row]:
+def _rows(study: Study, chips: Sequence[Chip], dtype: str, method: str) -> Iterator[FormatResult]:
     """The rows of one format: what is computed alike on two chips is executed once."""
     graph, scales = study.model(study.batch), dict[str, Array]()
     layers = dict(study.options.layers)
@@ -203,12 +203,12 @@ def _rows(study: Study, chips: Sequence[Chip], dtype: str, method: str) -> Itera
     for chip in chips:
         why = _refused(chip, dtype)
         if why:
-            yield Row(chip.name, canonical(dtype), method, note=why)
+            yield FormatResult(chip.name, canonical(dtype), method, note=why)
             continue
         try:
             program = compile(graph, chip, options)
         except Infeasible as error:
-            yield Row(chip.name, canonical(dtype), method, note=error.problems[0].what)
+            yield FormatResult(chip.name, canonical(dtype), method, note=error.problems[0].what)
             continue
         key = _arithmetic(program)
         if key not in seen:
@@ -284,13 +284,13 @@ def right_share(data: Dataset, graph: Graph) -> float:
     return share_right(graph, shaped(graph, data.x_test), data.y_test, partial(execute.run, graph))
 
 
-def _row(program: Program, dtype: str, method: str, share: float) -> Row:
+def _row(program: Program, dtype: str, method: str, share: float) -> FormatResult:
     run = simulate(program, None, "off")
     batch = batch_size(program.graph) * program.cores
     rows = energy_table(run)
     host_s = sum(each.busy for each in run.engines if each.engine == HOST) * FS
     formats = [node.format for node in program.graph.nodes if is_product(node)]
-    return Row(
+    return FormatResult(
         program.chip.name, dtype, method, " ".join(dict.fromkeys(formats)), share, run.seconds / batch,
         host_s / batch, total_J(rows) / batch, _host_J(program.chip, rows, host_s) / batch, model_B(program.graph),
     )  # fmt: skip

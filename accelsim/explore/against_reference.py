@@ -55,7 +55,7 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome: ``rows`` are the compared tensors, the outputs last, and ``by`` the reference.
+    """Result of a comparison with a reference, ``by``: ``rows`` are the compared tensors, the outputs last.
 
     ``sqnr_dB`` (output -> decibels against the float model) is empty for float runs. ``alone``: tensors that only
     the compiled model has, which a float reference cannot know. ``choices``: indices and flags that the reference would
@@ -168,7 +168,7 @@ def _check_core(run: Run, model: Graph) -> Verdict:
     known |= {name: value for name, value in made.expected.items() if name not in known}
     rows = [Compared(row.tensor, row.relative, bound) for row in compare(ours, known)]
     alone = [name for name in ours if name not in known]
-    return Verdict(theirs.by, rows, alone=alone, choices=made.told({**run.feeds, **theirs.values}))
+    return Verdict(theirs.by, rows, alone=alone, choices=made.differing({**run.feeds, **theirs.values}))
 
 
 def _integer(run: Run, model: Graph, ours: Mapping[str, Array]) -> Verdict:

@@ -56,7 +56,7 @@ class Choices:
     expected: dict[str, Array] = field(default_factory=dict)
     _made: list[Node] = field(default_factory=list)
 
-    def told(self, theirs: Mapping[str, Array]) -> list[Choice]:
+    def differing(self, theirs: Mapping[str, Array]) -> list[Choice]:
         """Choices that the reference, with its values ``theirs`` of the operands, would have made differently."""
         return [choice for node in self._made if (choice := self._compared(node, theirs)) is not None]
 

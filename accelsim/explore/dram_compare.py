@@ -17,7 +17,7 @@ TRACES = ("seq_read", "tile3", "stream3", "rand_read", "conflict")
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedMemory:
     """One memory on all traces. ``replays`` by trace."""
 
     name: str
@@ -72,12 +72,12 @@ def compare(
     limit: int | None = None,
     stage: Callable[[str, float], None] = lambda name, share: None,
     traces: Sequence[str] = TRACES,
-) -> list[Row]:
+) -> list[ComparedMemory]:
     """Each memory (by name) on every trace, or its first ``limit`` accesses. ``stage``: told of progress."""
     rows = []
     for done, (name, spec) in enumerate(specs.items()):
         stage("simulate", done / len(specs))
         made, status = device(spec, name), spec.energy_status or UNSTATED
         replays = {trace: run(made, status, trace, model, limit=limit) for trace in traces}
-        rows.append(Row(name, spec.standard, status, replays))
+        rows.append(ComparedMemory(name, spec.standard, status, replays))
     return rows

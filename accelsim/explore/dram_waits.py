@@ -59,7 +59,7 @@ class _Rows(NamedTuple):
     kind: Array
     bank: Array
 
-    def of(self, *kinds: Command) -> _Rows:
+    def select(self, *kinds: Command) -> _Rows:
         keep = np.isin(self.kind, kinds)
         return _Rows(self.at[keep], self.kind[keep], self.bank[keep])
 
@@ -72,7 +72,7 @@ def waits(served: Served, device: Device) -> Waits:
     total = served.elapsed * g.channels
     clocks = dict.fromkeys(REASONS, 0)
     rows = _Rows(*(served.commands[:, column] for column in (0, 1, 2)))
-    columns = rows.of(Command.RD, Command.WR)
+    columns = rows.select(Command.RD, Command.WR)
     channel = columns.bank // (g.ranks * g.banks_per_rank)
     delay = np.where(columns.kind == Command.RD, device.timing["CL"], device.timing["CWL"])
     begin = columns.at + delay
@@ -142,7 +142,7 @@ def _column_reasons(columns: _Rows, before: Array, rows: _Rows, device: Device) 
     wait = latency[Level.SIBLING, columns.kind[before], columns.kind]
     why = np.where(columns.kind[before] == columns.kind, names.index("rank"), names.index("turn"))
     candidates.append((np.where(other, columns.at[before] + wait, NEVER), why))
-    acts = rows.of(Command.ACT)
+    acts = rows.select(Command.ACT)
     opened = _latest(columns.bank, columns.at, acts.bank, acts.at)
     act_why = _act_reasons(acts, rows, device)
     row = _lookup(columns.bank, opened, acts.bank, acts.at, act_why)
@@ -179,7 +179,7 @@ def _act_rules(acts: _Rows, rows: _Rows, device: Device) -> Iterator[tuple[str, 
     # ranks whose activations wait for each other have one supply (stack IDs of HBM)
     supply = rank // g.ranks if device.latency[Level.SIBLING][Command.ACT][Command.ACT] else rank
     for kind, level, size in ((Command.REF, Level.RANK, g.banks_per_rank), (Command.REFPB, Level.BANK, 1)):
-        refs = rows.of(kind)
+        refs = rows.select(kind)
         last = _latest(acts.bank // size, acts.at, refs.bank // size, refs.at, strict=False)
         yield "refresh", last + latency[level][kind][Command.ACT]
     yield ("bank", _latest(acts.bank, acts.at, acts.bank, acts.at) + latency[Level.BANK][Command.ACT][Command.ACT])
@@ -194,10 +194,10 @@ def _act_rules(acts: _Rows, rows: _Rows, device: Device) -> Iterator[tuple[str, 
 def _precharged(acts: _Rows, rows: _Rows, device: Device) -> Array:
     """PRE + tRP where the bank itself held the PRE back; a PRE that came with the request is no reason of the bank."""
     bank = device.latency[Level.BANK]
-    pres = rows.of(Command.PRE)
+    pres = rows.select(Command.PRE)
     held = np.zeros(len(pres.at), bool)
     for kind in (Command.ACT, Command.RD, Command.WR):
-        own = rows.of(kind)
+        own = rows.select(kind)
         last = _latest(pres.bank, pres.at, own.bank, own.at)
         held |= last + bank[kind][Command.PRE] >= pres.at
     last = _latest(acts.bank, acts.at, pres.bank[held], pres.at[held])

@@ -45,7 +45,7 @@ class Scene:
     def _keys(self) -> dict[str, float]:
         return {key: fs / max(1, self.run.time_fs) for key, fs in by_key(by_blame(self.run)).items()}
 
-    def of(self, *keys: str) -> float:
+    def share(self, *keys: str) -> float:
         """Share of the run that goes to these keys of ``critical_path.KEYS``."""
         return sum(self._keys.get(key, 0.0) for key in keys)
 
@@ -126,9 +126,9 @@ def _rates(attached: Attachment, path: str, title: str, share: float) -> Iterato
 
 def _buffers(scene: Scene) -> Iterator[Lever]:
     says = {
-        "activations": scene.of("activations", "results", "latency"),
-        "weights": scene.of("weights", "latency", "weight_shift"),
-        "partial_sums": scene.of(*OPERANDS, "fill_drain", "weight_shift"),
+        "activations": scene.share("activations", "results", "latency"),
+        "weights": scene.share("weights", "latency", "weight_shift"),
+        "partial_sums": scene.share(*OPERANDS, "fill_drain", "weight_shift"),
     }
     for view, name, buffer in _every(scene, "buffers"):
         path = view.called(name)
@@ -146,7 +146,9 @@ def _buffers(scene: Scene) -> Iterator[Lever]:
         widths = tuple(
             f"{path}.{way}_width={spell(2 * getattr(buffer, f'{way}_width'), 'B')}" for way in ("read", "write")
         )
-        yield Lever(f"twice the width of {path}", widths, REMAPPED * scene.of("vector") + scene.on(name, "port_width"))
+        yield Lever(
+            f"twice the width of {path}", widths, REMAPPED * scene.share("vector") + scene.on(name, "port_width")
+        )
 
 
 def _engines(scene: Scene) -> Iterator[Lever]:
@@ -196,13 +198,13 @@ def _clocks(scene: Scene) -> Iterator[Lever]:
         yield Lever(f"twice the clock of {kind.called(unit)}{_of_core(view)}", (clock,), scene.on(unit.name, *keys) / 2)
         shared += keys if unit.spec.clock is None else ()
     everything = f"clock={spell(2 * chip.clock, 'Hz')}"
-    yield Lever("twice the clock of the chip", (everything,), scene.of(*dict.fromkeys(shared)) / 2)
+    yield Lever("twice the clock of the chip", (everything,), scene.share(*dict.fromkeys(shared)) / 2)
     if chip.token_delay:
-        yield Lever("tokens without delay", ("token_delay=0",), scene.of("hand_over"))
+        yield Lever("tokens without delay", ("token_delay=0",), scene.share("hand_over"))
 
 
 def _host(scene: Scene) -> Iterator[Lever]:
-    host, works = scene.run.chip.host, scene.of("host")
+    host, works = scene.run.chip.host, scene.share("host")
     if host is None:
         return
     faster = (

@@ -73,7 +73,7 @@ Score = Callable[[Mapping[str, bool]], float]
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerScore:
     """One layer: the score when it alone is quantised, when all but it are, and what keeping it costs."""
 
     layer: str
@@ -95,7 +95,7 @@ class Choice:
     full: float
     quantised: float
     calls: int
-    rows: tuple[Row, ...]
+    rows: tuple[LayerScore, ...]
 
     @property
     def loss(self) -> float:
@@ -147,7 +147,7 @@ def choose(layers: Sequence[str], score: Score, budget: float, cost: Mapping[str
         if keeping(kept - {layer}) >= least:
             kept -= {layer}
     rows = tuple(
-        Row(layer, keeping(everything - {layer}), keeping(frozenset([layer])), costs[layer], layer in kept)
+        LayerScore(layer, keeping(everything - {layer}), keeping(frozenset([layer])), costs[layer], layer in kept)
         for layer in layers
     )
     names = tuple(layer for layer in layers if layer in kept)

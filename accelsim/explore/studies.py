@@ -53,7 +53,7 @@ class Ladder(NamedTuple):
     rungs: tuple[Rung, ...]
     lacking: dict[str, list[str]]
 
-    def of(self, chip: str) -> list[Rung]:
+    def rungs_of(self, chip: str) -> list[Rung]:
         """Rungs of a chip, from wide to narrow."""
         return [rung for rung in self.rungs if rung.chip == chip]
 
@@ -132,7 +132,7 @@ def ladder_sentences(found: Ladder) -> list[str]:
     first."""
     texts = []
     for chip in found.chips:
-        rungs = found.of(chip)
+        rungs = found.rungs_of(chip)
         wide, best = rungs[0], min(rungs, key=lambda rung: rung.seconds)
         if best is wide:
             texts.append(f"{wide.title}: {wide.dtype} is the fastest of its formats here.")
@@ -145,7 +145,9 @@ def ladder_sentences(found: Ladder) -> list[str]:
             + (f"; {least.dtype} needs the least energy." if least is not best else ".")
         )
     if len(found.chips) > 1:
-        first, last = (min(found.of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1]))
+        first, last = (
+            min(found.rungs_of(chip), key=lambda rung: rung.seconds) for chip in (found.chips[0], found.chips[-1])
+        )
         texts.append(
             f"From {first.title} in {first.dtype} to {last.title} in {last.dtype}: "
             f"{first.seconds / last.seconds:.2g} times as fast, {last.joules / first.joules:.0%} of the energy."

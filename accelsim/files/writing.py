@@ -26,7 +26,7 @@ Make = Callable[[IO[bytes]], object]
 
 
 def content(make: Make) -> bytes:
-    """Return what a file would hold."""
+    """Return the bytes that ``make`` would write to a file."""
     made = io.BytesIO()
     make(made)
     return made.getvalue()

@@ -87,7 +87,7 @@ class Factors:
     exponents: NDArray[np.int16]
 
     def at(self, where: tuple[slice | NDArray[np.intp], ...]) -> Factors:
-        """Some of the values."""
+        """Return the factors at an index of the array."""
         return Factors(self.values[where], self.powers[where], self.narrow[where], self.exponents[where])
 
 

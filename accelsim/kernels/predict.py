@@ -35,7 +35,7 @@ def usual_format(chip: Chip) -> str:
     return "fp16" if "fp16" in known else known[0]
 
 
-class Part(NamedTuple):
+class PreparedRows(NamedTuple):
     """Rows of a table, and their kernels on a chip."""
 
     rows: Ints
@@ -64,7 +64,9 @@ class Kernels:
         self.table, self.chip, model = table, chip, model_of(chip)
         _check_formats(table, chip, model)
         self.parts = [
-            Part(group.rows, model.prepared(group.family, _format(model, group.family, group.format), group.columns))
+            PreparedRows(
+                group.rows, model.prepared(group.family, _format(model, group.family, group.format), group.columns)
+            )
             for group in table.groups
         ]
         self.constants = _in_turn([part.prepared.constants for part in self.parts])

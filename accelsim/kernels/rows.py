@@ -13,19 +13,19 @@ from accelsim.units import parse
 
 Cells = Mapping[str, str]
 """Name of a column -> what a row has there."""
-Numbers = Mapping[str, float]
+ColumnValues = Mapping[str, float]
 """Name of a column -> its number in a row."""
 MOST = 2.0**48
 """Largest number of anything in a row."""
-PASSES: Numbers = {"": 0, "fwd": 0, "forward": 0, "bwd": 1, "backward": 1}
+PASSES: ColumnValues = {"": 0, "fwd": 0, "forward": 0, "bwd": 1, "backward": 1}
 """Directions of an attention -> whether it is the backward pass."""
-SCALES: Numbers = {"": 1, "dynamic": 1, "static": 0}
+SCALES: ColumnValues = {"": 1, "dynamic": 1, "static": 0}
 """Scales of the inputs of a layer -> whether a kernel of its own quantises them; static ones are applied by the kernel
 before."""
-YES_NO: Numbers = {"1": 1, "0": 0, "true": 1, "false": 0, "yes": 1, "no": 0}
-LOADS: Numbers = {"": 0.0, "uniform": 0.0, "balanced": -1.0}
+YES_NO: ColumnValues = {"1": 1, "0": 0, "true": 1, "false": 0, "yes": 1, "no": 0}
+LOADS: ColumnValues = {"": 0.0, "uniform": 0.0, "balanced": -1.0}
 """Loads of experts by name; else the exponent of a power law."""
-LIBRARY: Numbers = {name: float(index) for index, name in enumerate(LIBRARIES)}
+LIBRARY: ColumnValues = {name: float(index) for index, name in enumerate(LIBRARIES)}
 
 
 class Wrong(Exception):
@@ -55,7 +55,7 @@ def number(row: Cells, *names: str, default: float | None = None) -> float:
     return default
 
 
-def _word(row: Cells, column: str, known: Numbers, default: str = "") -> float:
+def _word(row: Cells, column: str, known: ColumnValues, default: str = "") -> float:
     """The number of a word in a column."""
     text = row.get(column, "").strip().lower() or default
     if text not in known:
@@ -82,11 +82,11 @@ def _bytes(row: Cells) -> float:
         raise Wrong(f"bytes is {text!r}", "a number, or one with a unit, such as 64 MiB") from None
 
 
-def _sides(row: Cells) -> Numbers:
+def _sides(row: Cells) -> ColumnValues:
     return {key: number(row, key, key.lower()) for key in ("M", "K", "N")}
 
 
-def _product(row: Cells, op: str, name: str) -> Numbers:
+def _product(row: Cells, op: str, name: str) -> ColumnValues:
     transposed = float(row.get("a_t", "").strip().upper() == "T")
     return {
         **_sides(row),
@@ -96,7 +96,7 @@ def _product(row: Cells, op: str, name: str) -> Numbers:
     }
 
 
-def _function(row: Cells, op: str, name: str) -> Numbers:
+def _function(row: Cells, op: str, name: str) -> ColumnValues:
     if row.get("bytes", "").strip() and op == "copy":
         shape = {"rows": _bytes(row), "cols": 1.0, "element_B": 1.0}
     else:
@@ -107,7 +107,7 @@ def _function(row: Cells, op: str, name: str) -> Numbers:
     return {**shape, **FUNCTIONS[op]._asdict()}
 
 
-def _convolution(row: Cells, op: str, name: str) -> Numbers:
+def _convolution(row: Cells, op: str, name: str) -> ColumnValues:
     if row.get("C_in", "").strip():
         side, kernel = number(row, "H_W"), number(row, "kernel")
         stride, padding = number(row, "stride", default=1), number(row, "padding", default=0)
@@ -122,7 +122,7 @@ def _convolution(row: Cells, op: str, name: str) -> Numbers:
     return {**{key: number(row, column) for key, column in names.items()}, "backward": backward}
 
 
-def _heads(row: Cells) -> Numbers:
+def _heads(row: Cells) -> ColumnValues:
     """Heads of queries, and of the keys that they share."""
     heads = number(row, "heads")
     kv_heads = number(row, "kv_heads", default=heads)
@@ -131,7 +131,7 @@ def _heads(row: Cells) -> Numbers:
     return {"heads": heads, "kv_heads": kv_heads}
 
 
-def _attention(row: Cells, op: str, name: str) -> Numbers:
+def _attention(row: Cells, op: str, name: str) -> ColumnValues:
     tokens, heads = number(row, "tokens"), _heads(row)
     kv = number(row, "kv", default=tokens)
     causal = number(row, "causal", default=0) if "causal" in row else 1.0
@@ -156,23 +156,23 @@ def _key_bytes(row: Cells) -> float:
     return form.storage_bits / 8
 
 
-def _layer(row: Cells, op: str, name: str) -> Numbers:
+def _layer(row: Cells, op: str, name: str) -> ColumnValues:
     return {**_sides(row), "layers": number(row, "layers", default=0), "quantiser": _word(row, "scales", SCALES)}
 
 
-def _prefill(row: Cells, op: str, name: str) -> Numbers:
+def _prefill(row: Cells, op: str, name: str) -> ColumnValues:
     tokens = number(row, "tokens")
     return _served_attention(row, tokens, number(row, "kv", default=tokens), name)
 
 
-def _decode(row: Cells, op: str, name: str) -> Numbers:
+def _decode(row: Cells, op: str, name: str) -> ColumnValues:
     tokens = number(row, "tokens", default=1)
     if tokens != 1:
         raise Wrong(f"tokens is {tokens:g}", "1, or op serving_prefill")
     return _served_attention(row, 1.0, number(row, "kv"), name)
 
 
-def _served_attention(row: Cells, tokens: float, kv: float, name: str) -> Numbers:
+def _served_attention(row: Cells, tokens: float, kv: float, name: str) -> ColumnValues:
     heads = _heads(row)
     if kv < tokens:
         raise Wrong(f"{kv:g} keys of {tokens:g} new tokens", "as many keys as new tokens, or more")
@@ -191,7 +191,7 @@ def _served_attention(row: Cells, tokens: float, kv: float, name: str) -> Number
     }
 
 
-def _experts(row: Cells, op: str, name: str) -> Numbers:
+def _experts(row: Cells, op: str, name: str) -> ColumnValues:
     sizes = {key: number(row, key) for key in ("tokens", "hidden", "inter", "topk", "experts")}
     sizes |= {key: number(row, key, default=1) for key in ("tp", "ep")}
     _, _, inner, topk, experts, tp, ep = sizes.values()
@@ -204,7 +204,7 @@ def _experts(row: Cells, op: str, name: str) -> Numbers:
     return {**sizes, "skew": load, "gated": _word(row, "gated", YES_NO, "1"), "library": _word(row, "library", LIBRARY)}
 
 
-READERS: Mapping[str, Callable[[Cells, str, str], Numbers]] = {
+READERS: Mapping[str, Callable[[Cells, str, str], ColumnValues]] = {
     "product": _product,
     "function": _function,
     "convolution": _convolution,

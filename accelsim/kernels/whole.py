@@ -77,7 +77,7 @@ class Width(NamedTuple):
     calibrated: bool
 
 
-class Part(NamedTuple):
+class KernelSeconds(NamedTuple):
     """Seconds that a kernel adds; kernels that are ``like`` each other err together. ``family``: its kind."""
 
     seconds: float
@@ -161,7 +161,7 @@ def served_width(kernel: ServingKernel) -> Width:
     return Width(in_other_labs(like, kernel.factor), True)
 
 
-def together(parts: Iterable[Part]) -> Interval:
+def together(parts: Iterable[KernelSeconds]) -> Interval:
     """Return the interval of all kernels one after the other.
 
     With errors e of the parts, standard deviations in the ratio of their widths h and a correlation r between parts

@@ -32,8 +32,8 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """Result of a check. ``done``: steps that hold; ``wrong``: None where all do; ``seconds``: that it
-    took."""
+    """Result of a check of a student's work. ``done``: steps that pass; ``wrong``: None where all do; ``seconds``:
+    duration."""
 
     lesson: Lesson
     student: str
@@ -48,7 +48,7 @@ class Outcome:
         """All steps hold."""
         return self.wrong is None
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return the outcome in lines: steps that hold, the first that does not, why."""
         whose = f", for {self.student}" if self.student else ""
         lines = [f"Lesson {self.lesson.number}: {self.lesson.title}{whose}", ""]
@@ -67,7 +67,7 @@ class Outcome:
         return lines
 
     def __repr__(self) -> str:
-        return "\n".join(self.told())
+        return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
         """For notebooks: the same, and the picture."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelsim.engines.device import ACTIVE, BUSY, EngineLog, Times
-from accelsim.machine.run import Busy, Row, Slice
+from accelsim.machine.run import Busy, LedgerRow, Slice
 from accelsim.program.actions import Action, ActionName
 from accelsim.program.commands import Command, Program
 
@@ -14,14 +14,14 @@ Entry = tuple[str, ActionName, int, str]
 """What is counted: component, action, step, tensor."""
 
 
-def ledger(program: Program) -> list[Row]:
+def ledger(program: Program) -> list[LedgerRow]:
     """Return what all commands cost, added up by component, action, step and tensor, in order of first appearance."""
     return ledger_rows(costs(program.commands))
 
 
-def ledger_rows(totals: Mapping[Entry, int]) -> list[Row]:
+def ledger_rows(totals: Mapping[Entry, int]) -> list[LedgerRow]:
     """Counts as rows of a ledger."""
-    return [Row(*key, count) for key, count in totals.items()]
+    return [LedgerRow(*key, count) for key, count in totals.items()]
 
 
 def costs(commands: Iterable[Command]) -> dict[Entry, int]:

@@ -14,7 +14,7 @@ from accelsim.dram.served import COUNTS
 from accelsim.dram.served import Served as Batch
 from accelsim.engines.device import Asked, Served
 from accelsim.machine.dram_stats import Accesses, DramStats
-from accelsim.machine.run import Row
+from accelsim.machine.run import LedgerRow
 from accelsim.network.link import lane
 from accelsim.program.actions import ACT, IO, RD, REF, REFPB, WR, ActionName
 from accelsim.program.addresses import AddressMap, Runs
@@ -167,9 +167,9 @@ class Addressed:
         self._counts[command] += missed
         self._rows[command, NOBODY, ""] += missed
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LedgerRow]:
         """Ledger rows: commands by the step and tensor that caused them, refresh by none."""
-        return [Row(self._memory, *key, count) for key, count in self._rows.items() if count]
+        return [LedgerRow(self._memory, *key, count) for key, count in self._rows.items() if count]
 
     def stats(self) -> DramStats:
         """All transfers together, after ``finish``."""

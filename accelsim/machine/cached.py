@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from accelsim.engines.device import Asked, Served
 from accelsim.machine.rates import Lane
-from accelsim.machine.run import CacheStats, Row
+from accelsim.machine.run import CacheStats, LedgerRow
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Program
@@ -82,7 +82,7 @@ class Cached:
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Look up the lines of the transfer; fetch, write back or pass on."""
-        (op, tensor, touched), stats = self._touches.of(asked.command), self.stats
+        (op, tensor, touched), stats = self._touches.touched_by(asked.command), self.stats
         owner = self._tensors.setdefault(tensor, len(self._tensors))
         found = self._lines.access(touched, stats.line_B, asked.write, owner)
         hits = sum(found.hit)
@@ -124,10 +124,10 @@ class Cached:
         if self._link:
             self._rows[f"{self.stats.memory}.link", TRANSFER, op, tensor] += moved_B
 
-    def finish(self) -> list[Row]:
+    def finish(self) -> list[LedgerRow]:
         """Ledger rows of what passed between cache and memory, beside those of the commands; the run has ended."""
         self.stats.dirty_B = self._lines.dirty * self.stats.line_B
-        return [Row(*key, count) for key, count in self._rows.items() if count]
+        return [LedgerRow(*key, count) for key, count in self._rows.items() if count]
 
 
 CLEAN = -1
@@ -213,15 +213,15 @@ class Touch(NamedTuple):
 
 
 class Touches:
-    """What transfers of a program touch of ``lines`` lines of ``line_B`` bytes. Charged is the tensor of the action of
-    one of the components ``charged``."""
+    """Cache lines that transfers of a program touch, of ``lines`` lines of ``line_B`` bytes. The tensor charged is that
+    of the action of one of the components ``charged``."""
 
     def __init__(self, program: Program, charged: Sequence[str], line_B: int, lines: int) -> None:
         self._commands, self._addresses = program.commands, AddressMap(program)
         self._charged, self._line_B, self._lines = charged, line_B, lines
         self._known: dict[int, dict[tuple[Any, ...], Pieces]] = {}  # by step; loads run one step ahead of stores
 
-    def of(self, number: int) -> Touch:
+    def touched_by(self, number: int) -> Touch:
         """Return what the transfer with this number touches."""
         command = self._commands[number]
         (what, tile, *_), op = command.effect, command.op

@@ -1,4 +1,4 @@
-"""What the engines of one simulation share, and the records that they leave."""
+"""State that the engines of one simulation share, and the records that they leave."""
 
 from __future__ import annotations
 

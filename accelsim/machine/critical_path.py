@@ -53,7 +53,7 @@ class _Walk:
 
     def _back(self, command: int, event: str) -> Cause:
         """Go from an event of a command back to what let the command go on."""
-        history = self.run.histories[command].of(event)
+        history = self.run.histories[command].until(event)
         for activity, begin in zip(reversed(history.activities), reversed(history.begins), strict=True):
             for piece in activity.pieces(begin, self.t, event) if begin < self.t else ():
                 self._emit(piece[0], command, *piece[1:])

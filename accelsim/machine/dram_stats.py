@@ -1,4 +1,4 @@
-"""What a DRAM did during a run: commands, rows found open or not, data, energy."""
+"""Statistics of a DRAM over a run: commands, row hits and misses, data, energy."""
 
 from __future__ import annotations
 

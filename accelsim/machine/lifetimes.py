@@ -1,4 +1,4 @@
-"""How long each version of each on-chip region is in use, and what that makes of the buffers."""
+"""Lifetimes of each version of each on-chip region, and the occupancy of the buffers that follows."""
 
 from __future__ import annotations
 

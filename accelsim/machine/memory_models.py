@@ -156,7 +156,7 @@ def device_of(attached: Attachment) -> Device:
 
 
 class MemoryModel(Protocol):
-    """What serves the requests of a port, in order of acceptance; it keeps whatever state that takes."""
+    """A model that serves the requests of a port in order of acceptance, and keeps the state for it."""
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
         """Times of a request that is accepted at ``at_fs``; that never falls from one request to the next."""

@@ -21,7 +21,7 @@ from accelsim.engines.device import BUSY, QUEUE, EngineLog, History
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.machine.accounting import busy, costs, ledger_rows, spans, step_stalls, summed
-from accelsim.machine.run import Busy, Row, Run, Segment, Slice
+from accelsim.machine.run import Busy, LedgerRow, Run, Segment, Slice
 from accelsim.program.commands import Program
 from accelsim.program.lazy import Item, Lazy
 from accelsim.program.repeated import Commands, Repeat, Span
@@ -69,8 +69,8 @@ class Repeated(Lazy[Item]):
 
 @dataclass
 class Replay:
-    """How the ``short`` run becomes that of the whole ``program``: copies of the unit written last follow each other by
-    ``shift`` fs. ``equal``: it did what the unit before it did; else they differ by less than ``NEAR``."""
+    """Extension of the ``short`` run to the whole ``program``: copies of the unit written last follow each other by
+    ``shift`` fs. ``equal``: that unit did what the unit before it did; else they differ by less than ``NEAR``."""
 
     program: Program
     short: Run
@@ -245,7 +245,7 @@ def replayed(replay: Replay, logs: Mapping[str, EngineLog]) -> Run:
     )
 
 
-def _ledger(replay: Replay) -> list[Row]:
+def _ledger(replay: Replay) -> list[LedgerRow]:
     """Return what all commands cost, in the order of a ledger of all of them."""
     commands, repeat = replay.program.commands, replay.repeat
     assert isinstance(commands, Commands)
@@ -292,7 +292,7 @@ def _entries(replay: Replay, log: EngineLog) -> Iterator[tuple[int, str, int]]:
 
 
 def _fitted(entry: Busy) -> Busy:
-    """What copies of unequal units spend too much goes off the largest part, so that all fit in the time of the run."""
+    """Take the excess time of copies of unequal units off the largest part, so that all fit in the time of the run."""
     if entry.idle >= 0:
         return entry
     parts = {"": entry.busy, **entry.stalled}

@@ -111,7 +111,7 @@ PATH_LINKS: dict[str, str] = {
 """What a command on the critical path had to wait for: the reason why the piece before is on the path too."""
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """One ledger row: ``count`` times ``action`` of ``component`` for ``op`` (index of the step) and ``tensor``.
 
     Action names: component 'matrix': 'mac.<format>' (algorithmic), 'mac.skipped'
@@ -130,7 +130,7 @@ class Row(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """How one engine spent the time of the run, fs: busy, stalled (by reason), idle; they add up to the whole."""
+    """Times of one engine over the run, fs: busy, stalled (by reason) and idle, which add up to the whole."""
 
     engine: str
     busy: int
@@ -147,7 +147,7 @@ class Run:
     values: str  # policy: exact, fast, off
     time_fs: int
     slices: Sequence[Slice]  # in the order of their commands
-    ledger: list[Row]
+    ledger: list[LedgerRow]
     engines: list[Busy]
     step_spans: list[tuple[int, int]]  # per step: first start, last end
     step_stalls: list[dict[str, int]]  # per step: why its MatMuls waited ('active', 'shift', 'weights', ...), fs

@@ -37,8 +37,8 @@ SHOWN = 5
 
 
 class How(NamedTuple):
-    """How a device is simulated: ``values`` 'exact', 'fast' or 'off'; whether every tensor is kept; how off-chip
-    memories are followed (a key of ``memory_models.MODELS``), and whether their bursts are kept."""
+    """Options of a simulation: ``values`` 'exact', 'fast' or 'off'; ``keep`` every tensor; ``memory_model`` of off-chip
+    memories (a key of ``memory_models.MODELS``); ``record`` their bursts."""
 
     values: str = "off"
     keep: bool = False

@@ -51,7 +51,7 @@ class ProductMapping:
 
 
 def wrong_pins(kind: type[ProductMapping], pinned: Table[str, Any], where: str) -> list[Problem]:
-    """Return what is wrong with the fields that a user pinned of a product."""
+    """Return the problems of the mapping fields that a user pinned for a product."""
     types, problems = kind.types(), list[Problem]()
     for name, value in pinned.items():
         if name not in types:

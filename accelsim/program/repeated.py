@@ -37,11 +37,11 @@ class Span(NamedTuple):
         return range(self.end - self.size, self.end)
 
     def short(self, number: int) -> int:
-        """A number that belongs to no copy, where copies are not counted."""
+        """Return the number in the short program of a ``number`` of the whole program outside of the copies."""
         return number if number < self.end else number - self.size * self.times
 
     def long(self, number: int) -> int:
-        """The other way round."""
+        """Return the number in the whole program of a ``number`` of the short program, the inverse of ``short``."""
         return number if number < self.end else number + self.size * self.times
 
     def copy_of(self, number: int) -> tuple[int, int]:

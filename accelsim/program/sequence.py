@@ -33,7 +33,7 @@ class Letter(NamedTuple):
     nbytes: int
 
 
-class Part(NamedTuple):
+class SequencePart(NamedTuple):
     """One program, or None for a part that only passes messages on; the tags that it waits for, by peer; what leaves
     when it is done."""
 
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 def in_sequence(
     name: str,
     chip: Chip,
-    parts: Sequence[Part],
+    parts: Sequence[SequencePart],
     incoming: Sequence[Letter],
     links: Mapping[str, tuple[Link, ...]],
     copies: bool = True,
@@ -107,7 +107,7 @@ class _Writing:
                 last = self._move(f"{WRITE}.{peer}", f"write {tag}", size, index, (last,))
         self.arrived[peer, tag] = last
 
-    def part(self, part: Part) -> None:
+    def part(self, part: SequencePart) -> None:
         """A program behind all that came before it, and what it sends."""
         self.done += [self.arrived[came] for came in part.receives]
         if part.program is not None and len(part.program.commands):

@@ -15,7 +15,7 @@ from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, 
 from accelsim.units import show
 
 if TYPE_CHECKING:
-    from accelsim.explore.accuracy import Accuracy, Row
+    from accelsim.explore.accuracy import Accuracy, FormatResult
     from accelsim.explore.mixed import Choice
 
 FILES = ("accuracy.md", "accuracy.csv", "accuracy.png")
@@ -47,7 +47,7 @@ FORMATS = (
 """Columns of the table; a format that the chip cannot do has '-' in every column of figures."""
 
 
-def _record(row: Row) -> Record:
+def _record(row: FormatResult) -> Record:
     return {**vars(row), "chip_s": row.chip_s, "chip_J": row.chip_J}
 
 
@@ -172,7 +172,7 @@ def draw(result: Accuracy) -> Picture:
     return Picture(7.6, panels, legend=4, share="x", ratios=(1.3, 1, 1))
 
 
-def _label(row: Row) -> str:
+def _label(row: FormatResult) -> str:
     return f"{row.dtype}\nQAT" if row.method == "QAT" else row.dtype
 
 

@@ -89,7 +89,7 @@ class Table:
             return ranked(looks, cells, width, footer=self.footer)
         return text_table([each.title for each in heard], cells, width)
 
-    def told(self, drawn: RichTable) -> list[str]:
+    def legend_lines(self, drawn: RichTable) -> list[str]:
         """The legend of the table as it was drawn: columns that had no room are not explained."""
         heads = {str(column.header).replace("\n", " ") for column in drawn.columns}
         meanings = [f"{each.title}: {each.meaning}" for each in self.fields if each.meaning and each.title in heads]

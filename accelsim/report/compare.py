@@ -1,4 +1,4 @@
-"""Names and figures of several runs, from their summaries, and what to beware of where they stand side by side."""
+"""Names and figures of several runs, from their summaries, and warnings about figures that do not compare."""
 
 from __future__ import annotations
 

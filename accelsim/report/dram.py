@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.dram.energy import WORD_BITS
-from accelsim.explore.dram_compare import Row
+from accelsim.explore.dram_compare import ComparedMemory
 from accelsim.explore.dram_replay import MODELS, Replay, latency_facts
 from accelsim.explore.dram_waits import REASONS
 from accelsim.machine.memory_models import engine
@@ -219,7 +219,7 @@ def limit_sentences(found: Replay) -> Iterator[str]:
 def _pJ(trace: str, bits: int = 1) -> Any:
     """The energy of so many bits of a trace, pJ; a '?' marks what is not verified."""
 
-    def cell(row: Row) -> str:
+    def cell(row: ComparedMemory) -> str:
         value = row.pJ_per_bit(trace)
         return MISSING if value is None else f"{value * bits:.3g}" + "?" * row.doubtful
 
@@ -250,7 +250,7 @@ COMPARED = (
 """Columns of a comparison: shares of the peak by trace, a lone read, energy of the dies."""
 
 
-def compare(rows: Sequence[Row]) -> Answer:
+def compare(rows: Sequence[ComparedMemory]) -> Answer:
     """Compare memories on the same traces: share of the peak, latency, energy."""
     facts = [row.as_dict() for row in rows]
     shown: list[Part] = [Table(COMPARED, [{"row": row} for row in rows]), "", " ".join(compare_sentences(rows))]
@@ -261,7 +261,7 @@ def compare(rows: Sequence[Row]) -> Answer:
     return Answer(facts, shown, facts, pictures, ["compare.json"])
 
 
-def compare_sentences(rows: Sequence[Row]) -> Iterator[str]:
+def compare_sentences(rows: Sequence[ComparedMemory]) -> Iterator[str]:
     """Yield how to read the comparison."""
     yield (
         "Shares are of the peak. Unloaded: one read on an idle memory, its row closed. Energy of "

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.dram.device import Command, Device
 from accelsim.errors import Problem, UsageError
-from accelsim.explore.dram_compare import TRACES, Row
+from accelsim.explore.dram_compare import TRACES, ComparedMemory
 from accelsim.explore.dram_replay import Replay
 from accelsim.explore.dram_waits import REASONS
 from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, beside, note, rule, spans, stacked
@@ -89,7 +89,7 @@ def _groups(looks: dict[str, Look], heights: dict[str, list[float]], size: float
     return marks
 
 
-def utilisation(rows: Sequence[Row]) -> Picture:
+def utilisation(rows: Sequence[ComparedMemory]) -> Picture:
     """Draw the share of the peak by trace, a group of bars per memory."""
     looks = dict(zip(TRACES, TRACE_LOOKS, strict=True))
     marks = _groups(looks, {trace: [100 * row.share(trace) for row in rows] for trace in TRACES}, 6.5)
@@ -103,7 +103,7 @@ def utilisation(rows: Sequence[Row]) -> Picture:
 ENERGY_LOOKS = {"seq_read": Look(BLUE), "rand_read": Look(ORANGE, "||||"), "conflict": Look(VERMILLION, "xxxx")}
 
 
-def energy(rows: Sequence[Row]) -> Picture | None:
+def energy(rows: Sequence[ComparedMemory]) -> Picture | None:
     """Draw energy of the dies per bit by trace, on a logarithmic axis; None where no memory states any."""
     known = [row for row in rows if row.pJ_per_bit("seq_read") is not None]
     if not known:

@@ -149,14 +149,14 @@ def tuning_plot(tuned: Tuned, title: str, along: str = "cycle_fs") -> Picture:
     keys, marks = sorted(lines), []
     shown = keys[:: -(-len(keys) // MOST_LINES)]
 
-    def of(trial: Trial) -> tuple[float, float]:
+    def place(trial: Trial) -> tuple[float, float]:
         return factor * getattr(trial.fusion, along), trial.exposed_fs * FS
 
     for number, key in enumerate(shown, 1):
-        x, y = zip(*sorted(map(of, lines[key])), strict=True)
+        x, y = zip(*sorted(map(place, lines[key])), strict=True)
         marks.append(line(x, y, _label(other, key), tint(BLUE, number / len(shown)), marker="o", ms=3))
     best = tuned.best
-    fusion, (cost, waits_s) = best.fusion, of(best)
+    fusion, (cost, waits_s) = best.fusion, place(best)
     marks.append(points([cost], [waits_s], "best", VERMILLION, "*", ms=13))
     choice = f"{_label('cycle_fs', fusion.cycle_fs)}, {_label('threshold_B', fusion.threshold_B)}"
     caption, waits = f"best: {choice}, {best.buckets} buckets", Axis("the step waits", "s", low=0)

@@ -20,7 +20,7 @@ from accelsim.units import show
 TILE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 
-def alone(kernels: Kernels) -> Answer:
+def kernel_answer(kernels: Kernels) -> Answer:
     """Report one kernel: tile, parts of K, waves, the part that binds, time with its interval."""
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times

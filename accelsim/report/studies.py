@@ -132,10 +132,10 @@ def ladder(found: Ladder) -> Picture:
     formats = sorted({rung.dtype for rung in found.rungs}, key=found.formats.index)
     wide, rungs = 0.8 / len(formats), []
     for place, chip in enumerate(found.chips):
-        mine = found.of(chip)
+        mine = found.rungs_of(chip)
         rungs += [(place + (index - (len(mine) - 1) / 2) * wide, rung) for index, rung in enumerate(mine)]
     panels = []
-    names = Axis(names=[found.of(chip)[0].title for chip in found.chips])
+    names = Axis(names=[found.rungs_of(chip)[0].title for chip in found.chips])
     for label, unit, field in (("time", "s", "seconds"), ("energy", "J", "joules"), ("error", "", "error")):
         marks = []
         for dtype, color in zip(formats, COLOURS * len(formats), strict=False):

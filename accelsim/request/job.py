@@ -94,7 +94,7 @@ def _compiled(job: Job, progress: Callable[[str, float], None]) -> Program:
     from accelsim.request.tuning import Tuning
 
     assert isinstance(tuner, Tuning)
-    tuner.told = progress
+    tuner.progress = progress
     program = compile(job.graph, job.chip, job.options)
     program.notes += [*job.notes, tuner.note()]
     return program

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Need(NamedTuple):
-    """An option (a field of ``Request``), whether what it needs is ``there``, and what that is in words."""
+    """An option (a field of ``Request``), whether what it needs is ``met``, and what that is in words."""
 
     option: str
-    there: Callable[..., bool]
+    met: Callable[..., bool]
     needs: str
 
 
@@ -31,7 +31,7 @@ BESIDE = (
     Need("stack", lambda asked: asked.get("fusion") == "serving", "--fusion serving, or a model with prompt="),
     Need("seed", lambda asked: asked.get("inputs") is None, "inputs that are drawn, so no --inputs"),
 )
-"""Options that need others; ``there`` is asked about the fields."""
+"""Options that need others; ``met`` is asked about the fields."""
 
 ON_CHIPS = (
     Need("search", lambda asked, chip: _searches(chip), "an engine that searches for mappings"),
@@ -42,7 +42,7 @@ ON_CHIPS = (
         "--fusion eager or sdpa, or a site that states the clock under load",
     ),
 )
-"""Options that need something of the chip; ``there`` is asked about the fields and the chip, at its site."""
+"""Options that need something of the chip; ``met`` is asked about the fields and the chip, at its site."""
 
 
 def _takes_percentile(ranges: str) -> bool:
@@ -70,7 +70,7 @@ def check_needs(asked: Mapping[str, Any]) -> None:
     problems = [
         Problem(f"{flag(row.option)} has no effect here", expected=f"it with {row.needs}")
         for row in BESIDE
-        if row.option in asked and asked[row.option] != DEFAULTS[row.option] and not row.there(asked)
+        if row.option in asked and asked[row.option] != DEFAULTS[row.option] and not row.met(asked)
     ]
     if problems:
         raise UsageError(problems)
@@ -81,5 +81,5 @@ def notes(asked: Mapping[str, Any], chip: Chip) -> list[str]:
     return [
         f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"
         for row in ON_CHIPS
-        if asked[row.option] != DEFAULTS[row.option] and not row.there(asked, chip)
+        if asked[row.option] != DEFAULTS[row.option] and not row.met(asked, chip)
     ]

@@ -36,14 +36,14 @@ def default_cache() -> Path:
 
 @dataclass
 class Tuning:
-    """Decides among so many ``leaders`` of each search. ``cache``: the file, None for ``default_cache``; ``told``: gets
+    """Decide among ``leaders`` candidates of a search. ``cache``: file, None for ``default_cache``; ``progress``: gets
     the step that is decided, and the share of its candidates that is done. ``kept``: decisions of this run;
     ``unsaved``: why the default cache does not hold them."""
 
     leaders: int
     memory_model: str
     cache: Path | None = None
-    told: Callable[[str, float], None] = lambda stage, share: None
+    progress: Callable[[str, float], None] = lambda stage, share: None
     simulated: int = 0
     decided: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Tuning:
             return before
         best, least = mappings[0], -1
         for index, mapping in enumerate(mappings):
-            self.told(f"tune {what}", index / len(mappings))
+            self.progress(f"tune {what}", index / len(mappings))
             try:
                 time_fs = simulate(program(mapping), None, "off", memory_model=self.memory_model).time_fs
             except Infeasible:

@@ -94,7 +94,7 @@ class Arithmetic(Model):
         return scale_energy(1.0, here, VDD_V, there, VDD_V)
 
 
-class Row(NamedTuple):
+class DerivedEnergy(NamedTuple):
     """One derived figure, J."""
 
     energy_J: float
@@ -113,7 +113,7 @@ class _Seen(dict[str, float]):
         return super().__getitem__(name)
 
 
-def rows(source: Arithmetic) -> dict[str, dict[str, Row]]:
+def rows(source: Arithmetic) -> dict[str, dict[str, DerivedEnergy]]:
     """'mac' and 'vector' -> format -> its row. A status is that of the row, or the weakest of what it was made of."""
     columns: dict[str, tuple[Callable[[str, Stated], float], tuple[str, ...]]] = {
         "mac": (mac_energy, (*SINGLES, *PAIRS)),
@@ -122,14 +122,14 @@ def rows(source: Arithmetic) -> dict[str, dict[str, Row]]:
     return {column: {name: _row(source, model, name) for name in names} for column, (model, names) in columns.items()}
 
 
-def _row(source: Arithmetic, model: Callable[[str, Stated], float], name: str) -> Row:
+def _row(source: Arithmetic, model: Callable[[str, Stated], float], name: str) -> DerivedEnergy:
     multiply, add = _Seen(source.multiply), _Seen(source.add)
     energy_J = model(name, Stated(multiply, add)) * source.factor
     known = source.status
     used = [known.multiply.get(each, known.default) for each in multiply.used]
     used += [known.add.get(each, known.default) for each in add.used]
     as_stated = len(used) == 1 and name in add.used and source.scaled_to is None
-    return Row(energy_J, used[0] if as_stated else weakest(*used))
+    return DerivedEnergy(energy_J, used[0] if as_stated else weakest(*used))
 
 
 def followed(block: Mapping[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Errors of whole things: factors of intervals, by what is predicted and where it runs."""
+"""Error factors of predictions of whole networks, training steps and kernels, by prediction and device."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def formats_are_known(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
 
 
 def dot_rules_fit(unit: Any, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """A dot-product rule is a row of the table of rules, and takes the format it is named for."""
+    """Each dot-product rule of a unit is in the table of rules and accepts the format that it stands at."""
     from accelsim.formats import dot
 
     for name, mac in unit.formats.items():

@@ -16,7 +16,7 @@ from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import SEQUENTIAL
-from accelsim.engines.systolic.mapping.decide import alone
+from accelsim.engines.systolic.mapping.decide import product_program
 from accelsim.engines.systolic.mapping.search import ProductSearch
 from accelsim.engines.systolic.mapping.space import Tilings
 from accelsim.engines.systolic.mapping.tilings import Candidates
@@ -56,7 +56,7 @@ class Product:
     def clocks(self, mapping: Mapping) -> float:
         """Return what the machine takes for a mapping, clocks of the array; infinite where it does not fit."""
         try:
-            program = alone(self.step, self.gemm, mapping)
+            program = product_program(self.step, self.gemm, mapping)
         except Infeasible:
             return float("inf")
         return float(Fraction(simulate(program, None, "off").time_fs, FS_PER_S) * self._clock)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search as systolic
-from accelsim.engines.systolic.mapping.decide import alone
+from accelsim.engines.systolic.mapping.decide import product_program
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.program.mapping import Mapping as MappingOfProduct
@@ -62,7 +62,7 @@ class Watch:
 
     def _compare(self, step: Lowering, gemm: Gemm, then: MappingOfProduct, now: MappingOfProduct) -> None:
         try:
-            times = {each: simulate(alone(step, gemm, each), None, "off").time_fs for each in {then, now}}
+            times = {each: simulate(product_program(step, gemm, each), None, "off").time_fs for each in {then, now}}
         except Infeasible:
             return
         then_fs, now_fs = times[then], times[now]

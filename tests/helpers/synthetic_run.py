@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from accelsim.engines.device import START, History
-from accelsim.machine.run import Busy, Row, Run, Segment, Slice
+from accelsim.machine.run import Busy, LedgerRow, Run, Segment, Slice
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use
 from accelsim.program.work import Cycles, Duration, Folds, Transfer
@@ -243,7 +243,7 @@ def _finish(chip: Chip, build: Builder, steps: list[Step], tensors: dict[str, Te
         values="off",
         time_fs=time_fs,
         slices=sorted(build.slices, key=lambda piece: (piece.start, piece.command)),
-        ledger=[Row(*key, count) for key, count in build.ledger.items()],
+        ledger=[LedgerRow(*key, count) for key, count in build.ledger.items()],
         engines=engines,
         step_spans=[build.spans[op] for op in range(len(steps))],
         step_stalls=[dict(build.stalls[op]) if op in build.stalls else {} for op in range(len(steps))],

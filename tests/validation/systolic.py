@@ -82,7 +82,7 @@ def _random(
         # sizes along the rows, along the columns, streamed; then put in the order M, N, K
         most = np.minimum(MOST_SIZE, np.array([MOST_FOLDS * R, MOST_FOLDS * C, MOST_SIZE]))
         drawn = rng.integers(1, most + 1, (int(many), 3))
-        place = dict(zip(DATAFLOWS[flow].of({axis: axis for axis in "mnk"}), drawn.T, strict=True))
+        place = dict(zip(DATAFLOWS[flow].in_order({axis: axis for axis in "mnk"}), drawn.T, strict=True))
         yield setup, np.stack([place[axis] for axis in "mnk"], axis=1)
 
 

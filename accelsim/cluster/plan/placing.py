@@ -283,7 +283,7 @@ def same_elements(before: Shape, after: Shape) -> Iterator[tuple[int, int]]:
 
 @rule("Transpose")
 def transpose(ask: Ask) -> Iterator[Choice]:
-    """Every axis; partial sums stay what they are."""
+    """Yield a split of each axis, which moves with its axis, and partial sums, which stay partial."""
     perm = list(ask.node.attrs["perm"])
     yield Choice((partial(),), (partial(),))
     for axis in ask.axes(ask.shape()):

@@ -20,7 +20,7 @@ from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
 from accelsim.compiler.state import SERVING
 from accelsim.formats.table import FP4_BLOCKS, get
-from accelsim.kernels.whole import Part
+from accelsim.kernels.whole import KernelSeconds
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
@@ -154,7 +154,8 @@ def head(call: Call) -> Piece:
 
 
 def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[Piece, int]]:
-    """(piece, how often) of a stage of so many layers; ``first`` and ``last`` stages have the ends of the model."""
+    """Yield each piece of a pipeline stage of ``layers`` layers and its count; the ``first`` stage has the embedding,
+    the ``last`` the head."""
     if first:
         yield embedding(call), 1
     for piece in (block,) if call.tp == 1 else (attention, feed_forward):
@@ -176,7 +177,7 @@ class PieceCost(NamedTuple):
     macs: int
     products_s: float
     working_B: int
-    parts: tuple[Part, ...] | None
+    parts: tuple[KernelSeconds, ...] | None
     kernels: int
 
 

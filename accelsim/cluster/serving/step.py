@@ -15,7 +15,7 @@ from accelsim.cluster.serving.pieces import Call, Devices, Piece, pieces
 from accelsim.cluster.step.costs import scaled
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.transformer import Transformer
-from accelsim.kernels.whole import Part
+from accelsim.kernels.whole import KernelSeconds
 from accelsim.time import FS
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class Stage:
     links_J: float
     moved_B: int
     macs: int
-    parts: tuple[Part, ...] | None
+    parts: tuple[KernelSeconds, ...] | None
 
     @property
     def seconds(self) -> float:
@@ -210,7 +210,7 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     ranks = [rank for group in groups for rank in group]
     compute = products = links = 0.0
     joules = dict.fromkeys(ranks, 0.0)
-    parts: list[Part] | None = []
+    parts: list[KernelSeconds] | None = []
     moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
         costs = {rank: devices.piece(call, piece, rank) for rank in ranks}

@@ -19,7 +19,7 @@ from accelsim.compiler.passes import compile, preferred_format
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError
-from accelsim.kernels.whole import Part
+from accelsim.kernels.whole import KernelSeconds
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
     kernels: int = 0
     macs: int = 0
     moved_B: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[KernelSeconds, ...] = ()
 
     def __add__(self, other: object) -> Cost:
         """One after the other."""
@@ -85,7 +85,7 @@ class Cost(NamedTuple):
         )
 
 
-def scaled(parts: tuple[Part, ...], times: float) -> tuple[Part, ...]:
+def scaled(parts: tuple[KernelSeconds, ...], times: float) -> tuple[KernelSeconds, ...]:
     """Kernels that take so many times as long."""
     return tuple(part._replace(seconds=part.seconds * times) for part in parts)
 
@@ -211,8 +211,9 @@ class Costs:
         return self._together(edge(split, name), apart)
 
     def piece(self, segment: Segment, apart: bool = False) -> PassCosts:
-        """One piece; simulated unless one of its name and shapes was. Unless its backward pass is wanted ``apart`` all
-        of it counts as gradients of activations."""
+        """Return the costs of a piece, simulated once for each name and set of shapes.
+
+        ``apart``: split the backward pass; otherwise all of it counts as gradients of activations."""
         tensors = segment.graph.tensors.items()
         key = (segment.name, segment.residual, apart, tuple((name, tensor.shape) for name, tensor in tensors))
         if key not in self.pieces:

@@ -28,7 +28,7 @@ from accelsim.errors import Problem, UsageError, count_of
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import Simulation
 from accelsim.program.commands import Program
-from accelsim.program.sequence import Letter, Part, in_sequence
+from accelsim.program.sequence import Letter, SequencePart, in_sequence
 from accelsim.spec.link import Link
 from accelsim.time import FS, FS_PER_S
 from accelsim.workload.graph import Graph
@@ -63,7 +63,7 @@ class Parts:
         programs = [part.program for parts in self.devices for part in parts if part.program is not None]
         return sum(len(program.commands) for program in programs)
 
-    def _device(self, rank: int) -> list[Part]:
+    def _device(self, rank: int) -> list[SequencePart]:
         plan = self.plan
         p, d = divmod(rank, plan.dp)
         found = [part for op in self.orders[p] for part in self._op(op, p, d)]
@@ -74,17 +74,17 @@ class Parts:
             ends = [plan.rank(each, d, 0) for each in (0, plan.pp - 1)]
             found += ring(ends, rank, self.work.shared_B(plan), "embedding")
         adam = self.fleet.costs(rank).adam(count)
-        return found + [Part(each) for each in self._compiled(rank, count, lambda: [adam] if adam else [])]
+        return found + [SequencePart(each) for each in self._compiled(rank, count, lambda: [adam] if adam else [])]
 
     def _piece(self, index: int, rank: int) -> Piece:
         return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
 
-    def _op(self, op: Op, p: int, d: int) -> list[Part]:
+    def _op(self, op: Op, p: int, d: int) -> list[SequencePart]:
         """The programs of an op: the first waits for what comes, behind the last goes what leaves. Sizes are those that
         ``Planned.transfer`` has: of the first chunk of the stage before the boundary."""
         plan, step = self.plan, STEPS[op.kind]
         index, rank = op.chunk * plan.pp + p, plan.rank(p, d, 0)
-        parts = [Part(each) for each in self._programs(op, index, rank)] or [Part(None)]
+        parts = [SequencePart(each) for each in self._programs(op, index, rank)] or [SequencePart(None)]
         before, behind = index - step, index + step
         if self._crosses(before, p):
             peer = name_of(plan.rank(before % plan.pp, d, 0))
@@ -127,7 +127,7 @@ def _tag(op: Op, index: int) -> str:
     return f"{op.kind}{op.microbatch + 1} of piece {index}"
 
 
-def ring(group: list[int], rank: int, nbytes: int, what: str) -> list[Part]:
+def ring(group: list[int], rank: int, nbytes: int, what: str) -> list[SequencePart]:
     """Return what ``rank`` does in an all-reduce of ``nbytes``: once around to add up, once around to pass on the sums.
 
     In each of 2 (n - 1) rounds every member sends a part to the next and gets one from the member before.
@@ -144,7 +144,7 @@ def ring(group: list[int], rank: int, nbytes: int, what: str) -> list[Part]:
         chunk = (me - turn) % n
         sends = (Letter(after, f"{what} round {turn + 1}", ends[chunk + 1] - ends[chunk]),)
         receives = ((before, f"{what} round {turn}"),)
-        parts.append(Part(None, receives if turn else (), sends if turn < rounds else ()))
+        parts.append(SequencePart(None, receives if turn else (), sends if turn < rounds else ()))
     return parts
 
 

@@ -72,7 +72,7 @@ def lower(state: State) -> Program:
                 layout.places[node.writes[0]] = layout.place(node.reads[0])
                 layout.made(node, layout.makers.get(node.reads[0]))
             else:
-                _lower_node(state, streams[layout.core].of(node), len(steps) - 1, step, sharing)
+                _lower_node(state, streams[layout.core].layout_for(node), len(steps) - 1, step, sharing)
                 layout.made(node, len(steps) - 1)
             _keep(layout, len(steps) - 1, node, kept)
             for place in left.finished(node):

@@ -23,7 +23,7 @@ class Streams:
         self._latest = [_Latest(-1, frozenset())] * len(self._layouts)
         self._nodes = 0
 
-    def of(self, node: Node) -> Layout:
+    def layout_for(self, node: Node) -> Layout:
         """The layout of the stream in which a node runs, which is its latest from now on."""
         read, latest = self._read(node), self._latest
         feeding = [stream for stream, each in enumerate(latest) if not each.made.isdisjoint(read)]

@@ -36,7 +36,7 @@ class CodedWeights:
         self._made: dict[Hashable, tuple[str, Array]] = {}
         self._alone: dict[Hashable, str] = {}
 
-    def of(self, node: Node, operands: Operands, x: Codes) -> tuple[str, Array]:
+    def coded(self, node: Node, operands: Operands, x: Codes) -> tuple[str, Array]:
         """Name of the weights of a node as codes, now a tensor of the graph, and their scale (0-d or [channels]).
 
         ``x``: codes of what they are multiplied by, whose sums must stay in int32.

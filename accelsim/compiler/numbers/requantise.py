@@ -203,7 +203,7 @@ class Rewriter:
         shift: Array | float = 0.0
         if self.graph.tensors[w].is_constant:
             real = self.graph.tensors[w]
-            w_name, second = self._weights.of(node, operands, x_codes)
+            w_name, second = self._weights.coded(node, operands, x_codes)
             shift = mean_shift(self.state, node, real, self.graph.tensors[w_name])
         else:
             more, w_name, w_codes = self._operand(node, w, operands.activations)

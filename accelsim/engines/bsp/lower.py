@@ -103,10 +103,10 @@ class StepWriter:
             found.append(Job(self.unit.functions.get(part.op, 1), max(outs, node_work(self.graph, bare).ops)))
         return found
 
-    def _operand(self, name: str, results: int, whole: bool = False, there: bool = False) -> Operand:
+    def _operand(self, name: str, results: int, whole: bool = False, spread: bool = False) -> Operand:
         tensor = self.graph.tensors[name]
         elements = tensor.elements if whole else min(tensor.elements, results)
-        return Operand(elements, ceil(tensor.element_B), there)
+        return Operand(elements, ceil(tensor.element_B), spread)
 
     def _function(self, operands: dict[str, int]) -> None:
         """One superstep over vectors of results, or two over rows; operands of equal shape that lie like the results
@@ -117,8 +117,8 @@ class StepWriter:
         reads = {}
         for name, region in operands.items():
             alike = kind == "elementwise" and self.graph.tensors[name].elements == results
-            there = alike and region in self.memory.spread
-            reads[name] = self._operand(name, results, kind in WHOLE, there)
+            spread = alike and region in self.memory.spread
+            reads[name] = self._operand(name, results, kind in WHOLE, spread)
         row, jobs = row_length(node, outs[0].shape), self._jobs((node, *node.epilogue))
         steps, shares = supersteps(self.unit, results, row, element_B, jobs, list(reads.values()))
         self.memory.check(node.name, np.arange(self.unit.tiles), max(step.held for step in steps))

@@ -24,8 +24,8 @@ AXES = ("g", "m", "n", "k")
 
 @dataclass(frozen=True)
 class Parts(ProductMapping):
-    """How a product is cut: in so many ``turns`` over its columns, one after the other, and each of them into parts
-    along groups ``g``, rows ``m``, columns ``n`` and reduction ``k``, one on each tile."""
+    """Numbers of parts of a product: ``turns`` over its columns run one after the other; each turn is cut along groups
+    ``g``, rows ``m``, columns ``n`` and reduction ``k`` into parts, one on each tile."""
 
     turns: int
     g: int

@@ -1,4 +1,4 @@
-"""What the products of a graph become, before the first command is written: partitions, and where weights stay."""
+"""Plan the products of a graph before the first command is written: partitions, and the tiles that keep weights."""
 
 from __future__ import annotations
 

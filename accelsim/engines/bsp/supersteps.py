@@ -97,7 +97,7 @@ class Partition(NamedTuple):
         return Partitions(*(np.array([parts], np.int64) for parts in self))
 
 
-class Part(NamedTuple):
+class LargestPart(NamedTuple):
     """The largest part: groups, rows, columns, reduction, and the blocks along the last two, int64 [c] each."""
 
     g: Ints
@@ -134,7 +134,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Superstep:
-    """The same of many partitions side by side, int64 [c] each; zero where there is no such superstep."""
+    """Costs of one superstep for many partitions, int64 [c] each; zero for a partition without this superstep."""
 
     sync: Ints
     exchange: Ints
@@ -150,9 +150,9 @@ class Superstep:
         """All of it."""
         return self.sync + self.exchange + self.compute
 
-    def where(self, there: Ints) -> Superstep:
-        """Return the same, zero where ``there`` (0 or 1) is zero."""
-        return Superstep(**{field.name: getattr(self, field.name) * there for field in fields(self)})
+    def where(self, present: Ints) -> Superstep:
+        """Return the same, zero where ``present`` (0 or 1) is zero."""
+        return Superstep(**{field.name: getattr(self, field.name) * present for field in fields(self)})
 
     def one(self, index: int = 0) -> Figures:
         """Return what holds for the partition at an index."""
@@ -164,12 +164,12 @@ def ceil(a: Ints | int, b: Ints | int) -> Ints:
     return np.asarray(-(-a // b), np.int64)
 
 
-def largest_part(row: TileFormat, product: Product, parts: Partitions) -> Part:
+def largest_part(row: TileFormat, product: Product, parts: Partitions) -> LargestPart:
     """The part of the first tile, which is the largest along every axis."""
     n_blocks = ceil(ceil(product.N, row.n), parts.n)
     k_blocks = ceil(ceil(product.K, row.k), parts.k)
     n, k = np.minimum(n_blocks * row.n, product.N), np.minimum(k_blocks * row.k, product.K)
-    return Part(ceil(product.groups, parts.g), ceil(product.M, parts.m), n, k, n_blocks, k_blocks)
+    return LargestPart(ceil(product.groups, parts.g), ceil(product.M, parts.m), n, k, n_blocks, k_blocks)
 
 
 def phase(unit: BspUnit, most_sent: Ints, most_received: Ints) -> Ints:
@@ -190,26 +190,26 @@ def supersteps(unit: BspUnit, number_format: str, product: Product, parts: Parti
 
 
 class Streamed(NamedTuple):
-    """Elements of A: what the largest part needs, what all parts receive, int64 [c] each, and what there is."""
+    """Elements of A: what the largest part needs, what all parts receive, int64 [c] each, and the total."""
 
     most: Ints
     received: Ints
-    there: int
+    total: int
 
 
-def _streamed(row: TileFormat, product: Product, parts: Partitions, part: Part) -> Streamed:
+def _streamed(row: TileFormat, product: Product, parts: Partitions, part: LargestPart) -> Streamed:
     conv = product.conv
     if conv is None:
-        there = product.groups * product.M * product.K
-        return Streamed(part.g * part.m * part.k, there * parts.n, there)
+        total = product.groups * product.M * product.K
+        return Streamed(part.g * part.m * part.k, total * parts.n, total)
     pixels = np.array([pixels_seen(conv, product.M, count) for count in parts.m.tolist()], np.int64)
     channels = np.array([channels_seen(conv, row.k, count) for count in parts.k.tolist()], np.int64)
     most, every = (pixels * channels).T
-    there = product.groups * conv.batch * conv.channels * conv.height * conv.width
-    return Streamed(part.g * most, product.groups * every * parts.n, there)
+    total = product.groups * conv.batch * conv.channels * conv.height * conv.width
+    return Streamed(part.g * most, product.groups * every * parts.n, total)
 
 
-def _multiply(unit: BspUnit, row: TileFormat, product: Product, parts: Partitions, part: Part) -> Superstep:
+def _multiply(unit: BspUnit, row: TileFormat, product: Product, parts: Partitions, part: LargestPart) -> Superstep:
     groups, M, N, K = product.groups, product.M, product.N, product.K
     one_pass = unit.pass_overhead + ceil(row.k * row.n * product.b_B, unit.load_width)
     one_pass = one_pass + in_turn(unit, part.m, row.cycles_per_row, unit.thread_overhead)
@@ -222,14 +222,14 @@ def _multiply(unit: BspUnit, row: TileFormat, product: Product, parts: Partition
     else:
         b_most = np.array([ceil(b_all, unit.tiles) + 0 * b_part, b_part])
         b_sent, b_received = b_all + 0 * b_part, b_all * parts.m
-    a_share = ceil(a.there, unit.tiles) * product.a_B
+    a_share = ceil(a.total, unit.tiles) * product.a_B
     sums = groups * M * N * product.sum_B
     blocks = ceil(N, row.n), ceil(K, row.k)
     return Superstep(
         sync=np.full_like(parts.g, unit.sync),
         exchange=phase(unit, a_share, a.most * product.a_B) + phase(unit, *(b_most * product.b_B)),
         compute=part.g * part.n_blocks * part.k_blocks * one_pass,
-        sent=a.there * product.a_B + b_sent * product.b_B,
+        sent=a.total * product.a_B + b_sent * product.b_B,
         received=a.received * product.a_B + b_received * product.b_B,
         read=groups * M * K * blocks[0] * product.a_B + b_all * parts.m * product.b_B + sums * (blocks[1] - parts.k),
         written=sums * blocks[1] + 0 * parts.k,
@@ -237,7 +237,7 @@ def _multiply(unit: BspUnit, row: TileFormat, product: Product, parts: Partition
     )
 
 
-def _reduce(unit: BspUnit, product: Product, parts: Partitions, part: Part) -> Superstep:
+def _reduce(unit: BspUnit, product: Product, parts: Partitions, part: LargestPart) -> Superstep:
     mine = part.g * part.m * part.n
     share, least = ceil(mine, parts.k), mine // parts.k
     lanes = max(1, unit.vector_width // product.sum_B)

@@ -21,11 +21,11 @@ class Job(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """What is read: elements, bytes of one, and whether each tile holds its share already."""
+    """An operand of a vector step: ``elements`` of ``element_B`` bytes; ``spread``: each tile already has its share."""
 
     elements: int
     element_B: int
-    there: bool = False
+    spread: bool = False
 
 
 def lanes(unit: BspUnit, element_B: int) -> int:
@@ -53,7 +53,7 @@ def needed(operand: Operand, shares: Ints) -> Ints:
 
 def functions(unit: BspUnit, shares: Ints, element_B: int, jobs: Sequence[Job], operands: Sequence[Operand]) -> Figures:
     """Exchange and computation of one function after the other, on tiles with such shares of the results; no sync.
-    ``held``: results, and copies of the operands that are not there.
+    ``held``: results, and copies of the operands that are not spread over the tiles.
     """
     most, results, width = int(shares.max()), int(shares.sum()), lanes(unit, element_B)
     slices = [(-(-job.operations * most // results), job.slots) for job in jobs]
@@ -63,7 +63,7 @@ def functions(unit: BspUnit, shares: Ints, element_B: int, jobs: Sequence[Job], 
     for operand in operands:
         wanted = needed(operand, shares)
         read += int(wanted.sum())
-        if not operand.there:
+        if not operand.spread:
             held += int(wanted.max())
             spread = ceil(operand.elements, unit.tiles) * operand.element_B
             exchange += int(phase(unit, spread, wanted.max()))

@@ -1,4 +1,4 @@
-"""What a part of a product needs of A: its rows and columns, or the pixels under the windows of a convolution."""
+"""Operand A that a part of a product needs: rows and columns, or the pixels under the windows of a convolution."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ UNCAUSED: Cause = (-1, "", "")
 
 
 class _Route(NamedTuple):
-    """What transfers do that a memory, or the cache before it, serves: requests of the queue and of the port, then
-    latencies of link (fs) and memory, and data."""
+    """Activities of transfers that a memory, or the cache before it, serves: requests to the queue and to the port,
+    then latencies of link (fs) and memory, and data."""
 
     queued: tuple[Activity, ...]
     asked: tuple[Activity, ...]

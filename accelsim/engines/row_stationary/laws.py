@@ -1,4 +1,4 @@
-"""What a mapping must keep to run on an array: one table, read for one mapping in words, for many as a mask."""
+"""Conditions that a mapping must meet on an array: one table, read in words for one or as a mask for many."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from accelsim.types import Floats, Ints
 
 @dataclass(frozen=True)
 class Costs:
-    """What many mappings cost: ``clocks`` int64 [k] and ``counts`` of int64 [k]."""
+    """Costs of many mappings: ``clocks`` int64 [k] and ``counts`` of int64 [k]."""
 
     clocks: Ints
     counts: Counts[Ints]

@@ -1,4 +1,4 @@
-"""What is given: the array, the convolution, the mapping. Words are those of the array (Eyeriss: 16 bits)."""
+"""The array, the convolution and the mapping. Sizes are in words of the array (Eyeriss: 16 bits)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Mappings(NamedTuple):
 
 @dataclass(frozen=True)
 class Mapping(ProductMapping):
-    """How a convolution is cut into processing passes; the names are those of JSSC 2017.
+    """A cut of a convolution into processing passes, with the names of JSSC 2017.
 
     ``m``: ofmap channels whose psums are in the global buffer; ``n``: ifmaps of a pass; ``e``: rows of the ofmap in a
     strip, the width of a PE set; ``p`` filters and ``q`` channels of a PE; ``r`` sets over channels, whose psums are

@@ -1,5 +1,5 @@
-"""Which algorithm a convolution of a network takes: implicit GEMM, or where that is faster one of Winograd's, or the
-direct one of groups of few channels, whose products would be too thin for tiles.
+"""Choose the algorithm of a convolution: implicit GEMM, Winograd where that is faster, or the direct algorithm for
+groups of few channels, whose products would be too thin for tiles.
 
 **Direct.** Each thread adds up results of its own, channel by channel, on the lanes, whatever the format: inputs pass
 from the L2 cache once, filters stay in registers, and of the two ports that a multiplication would need the one for

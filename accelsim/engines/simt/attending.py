@@ -33,7 +33,7 @@ def lower_attention(step: Lowering) -> None:
 
 
 class Attending(Streaming):
-    """A kernel that streams, whose work are two products and a softmax."""
+    """A streaming kernel of attention: two products and a softmax."""
 
     @cached_property
     def _causal(self) -> str:

@@ -60,8 +60,8 @@ DIRECT = "direct"
 
 @dataclass(frozen=True)
 class Blocks(ProductMapping):
-    """What a kernel is launched with: blocks of ``m`` rows and ``n`` columns of the result, of so many ``threads``, and
-    ``splits`` of them that share a tile along K."""
+    """Launch of a kernel: each block has ``threads`` and makes ``m`` rows and ``n`` columns of the result; ``splits``
+    blocks share a tile along K."""
 
     m: int
     n: int

@@ -167,9 +167,11 @@ def _candidates(product: Product, shape: tuple[int, int], step: int, wave: int) 
 
 
 def _deepest(product: Product, panel: Panel, l2_B: int) -> Panel:
-    """The same in ``PIECES`` slices of K where there are as many steps: of the product, or of the operand that is kept,
-    the first of which nothing hides. Several where the whole of K has no room, part of a channel where it is one: what
-    streams through is gone when the next panel wants it.
+    """Cut K of a panel into up to ``PIECES`` slices.
+
+    Slices count over the product, or over the kept operand, whose first slice nothing hides. There are several where
+    the whole of K has no room in the L2 cache (parts of a channel where K is one step): streamed data has left the
+    cache when the next panel needs it.
     """
     gemm, step = product.gemm, panel.depth
     steps = ceil(gemm.K / step)

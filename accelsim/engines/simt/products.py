@@ -125,10 +125,9 @@ def ragged(k: Floats, n: Floats, element_B: float) -> Floats:
 
 
 class Kinds(NamedTuple):
-    """What constants say of kinds of products: plain ones, convolutions, those that move by more than 1, those of 1 x 1
-    filters that reach beyond the image, those of 1 x 1 filters that move by more than 1. ``rate``: the share of the
-    rate of products; ``tile``: results of the smallest tile; ``behind``: blocks in whose time operands come that
-    nothing hides."""
+    """Constants by kind of product: plain products, convolutions, strided convolutions, 1 x 1 filters with padding, 1 x
+    1 filters with stride. ``rate``: the share of the rate of products; ``tile``: results of the smallest tile;
+    ``behind``: blocks in whose time operands arrive that nothing hides."""
 
     rate: Floats
     tile: Floats
@@ -196,7 +195,8 @@ def candidates(spec: Simt, name: str, products: Products) -> Candidates:
 
 
 def cut(spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int | None) -> Candidates:
-    """Some tiles for every product, with one cut of K or with those that are worth a trial."""
+    """Return candidates that combine each product with each tile, and with ``splits`` cuts of K or those worth a trial
+    (None)."""
     every = np.arange(len(products.m))
     return _joined([_cuts(spec, name, products, every, tile, splits) for tile in tiles])
 
@@ -224,7 +224,7 @@ def _joined(parts: list[list[Ints]]) -> Candidates:
 
 
 class Shapes(NamedTuple):
-    """What candidates are, whatever the constants: columns, one row a candidate."""
+    """Candidates as columns, one row a candidate; none depends on the fitted constants."""
 
     m: Floats
     n: Floats

@@ -45,7 +45,7 @@ HIDDEN = -1e4
 """A mask hides what it adds this much to, or less: its exponential is 0."""
 
 
-class Row(NamedTuple):
+class ServedRow(NamedTuple):
     """A node as a row: its family, its format by a name of ``spec.serving.served``, its columns."""
 
     family: str
@@ -60,7 +60,7 @@ class Timed(NamedTuple):
     rest: float
 
 
-def row_of(graph: Graph, node: Node, quantiser: bool = False) -> Row | None:
+def row_of(graph: Graph, node: Node, quantiser: bool = False) -> ServedRow | None:
     """Return a node as a kernel of a serving stack; None where it is none: neither a product of activations by weights
     nor attention, or not in a format of at most 16 bits. ``quantiser``: a kernel quantises inputs of narrow layers."""
     if not node.format or max(operands_B(node.format)) > 2:
@@ -76,10 +76,10 @@ def row_of(graph: Graph, node: Node, quantiser: bool = False) -> Row | None:
     if node.format == FP4 and weights in FP4_BLOCKS:
         name = weights
     columns = {"M": gemm.M, "K": gemm.K, "N": gemm.N, "layers": 0, "quantiser": quantiser}
-    return Row(LAYER, name, columns)
+    return ServedRow(LAYER, name, columns)
 
 
-def _attention(graph: Graph, node: Node) -> Row:
+def _attention(graph: Graph, node: Node) -> ServedRow:
     shape = attention_shape(graph, node)
     cached = node.inputs[1] in graph.states.values()
     single = not shape.causal and (shape.rows < FEWEST_ROWS or cached)
@@ -91,7 +91,7 @@ def _attention(graph: Graph, node: Node) -> Row:
         "head_dim": shape.depth, "causal": shape.causal, "window": 0, "kv_B": keys.nbytes / keys.elements,
         "cache_write": 0, "layers": 0, "library": 0,
     }  # fmt: skip
-    return Row(DECODE if single else PREFILL, node.format, columns)
+    return ServedRow(DECODE if single else PREFILL, node.format, columns)
 
 
 def timed(step: Lowering) -> Timed | None:
@@ -122,14 +122,14 @@ def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:
     return ServingKernel(found.family, found.format, pooled.factor if own and pooled is not None else 0.0)
 
 
-def _constants(device: Device, found: Row) -> tuple[Measured, Columns]:
+def _constants(device: Device, found: ServedRow) -> tuple[Measured, Columns]:
     """The constants of a row, and its columns with what follows from them."""
     columns = {name: np.array([float(value)]) for name, value in found.columns.items()}
     (part,) = parts_of(KINDS[found.family], device, found.format, columns)
     return row(device, KINDS[found.family], part.key), part.columns
 
 
-def _seconds(device: Device, found: Row) -> Timed:
+def _seconds(device: Device, found: ServedRow) -> Timed:
     form = served(found.format)
     assert form is not None
     constants, columns = _constants(device, found)

@@ -35,7 +35,7 @@ SHORT, LONG = 2.0, 10.0
 """Multiples of the launches up to which a kernel is short, and from which it is long."""
 
 
-class Part(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows of a family with the same constants: their places, the key of the constants, their columns."""
 
     rows: Ints
@@ -74,7 +74,7 @@ def serving_kernels(kind: Kind, device: Device, name: str, columns: Columns) -> 
     )
 
 
-def parts_of(kind: Kind, device: Device, name: str, columns: Columns) -> list[Part]:
+def parts_of(kind: Kind, device: Device, name: str, columns: Columns) -> list[RowGroup]:
     """Return the rows of a family by the constants that they take: by format, bytes of keys (0: none), library."""
     none = np.zeros(len(next(iter(columns.values()))))
     chosen = zip(columns.get("kv_B", none).tolist(), columns.get("library", none).tolist(), strict=True)
@@ -84,7 +84,7 @@ def parts_of(kind: Kind, device: Device, name: str, columns: Columns) -> list[Pa
     for key in dict.fromkeys(keys.values()):
         rows = np.array([index for index, each in enumerate(wanted) if keys[each] == key])
         own = {column: values[rows] for column, values in columns.items()}
-        parts.append(Part(rows, key, kind.prepared(own)))
+        parts.append(RowGroup(rows, key, kind.prepared(own)))
     return parts
 
 
@@ -109,7 +109,7 @@ def _of_any_library(known: Collection[str], key: str) -> str:
     return next((each for each in known if each.startswith(f"{key}/")), "")
 
 
-def _constants(kind: Kind, device: Device, form: Served, parts: Sequence[Part]) -> Names:
+def _constants(kind: Kind, device: Device, form: Served, parts: Sequence[RowGroup]) -> Names:
     """Constants by their names in the spec, of every key that the chip's spec has a row for."""
     names, found = constants_of(device.roles.chip), []
     for part in parts:
@@ -120,7 +120,7 @@ def _constants(kind: Kind, device: Device, form: Served, parts: Sequence[Part]) 
     return found
 
 
-def _times(kind: Kind, device: Device, form: Served, parts: Sequence[Part], count: int) -> KernelTimes:
+def _times(kind: Kind, device: Device, form: Served, parts: Sequence[RowGroup], count: int) -> KernelTimes:
     """Each row by its constants."""
     found, factor, peak = np.zeros((9, count)), np.zeros(count), device.peak(form.arithmetic)
     for part in parts:

@@ -52,8 +52,8 @@ class Kernel:
 
 
 class Sharing:
-    """What the streams of one engine share: ``count`` multiprocessors, held by kernels in the order in which they came,
-    and what launches kernels, one each ``spacing`` clocks.
+    """Resources that the streams of one engine share: ``count`` multiprocessors, held by kernels in the order of their
+    arrival, and the launcher, which launches one kernel each ``spacing`` clocks.
 
     ``_since``: the edge until which pieces are worked off; ``_plan``: the number of the latest look ahead, which others
     have replaced; ``_open``: whether multiprocessors are given out anew at the end of this instant; ``_asked``: number,
@@ -112,7 +112,7 @@ class Sharing:
         del self._kernels[number]
 
     def _pass(self, edge: int) -> None:
-        """What was held until ``edge`` has been used; then multiprocessors are given out anew."""
+        """Advance all kernels to ``edge``; then share the multiprocessors anew."""
         for kernel in self._kernels.values():
             kernel.left -= kernel.rate * (edge - self._since)
         self._since = edge
@@ -121,7 +121,7 @@ class Sharing:
             late(self._env, int(self._env.now), self._give, LAST)  # a launch of one clock ends now
 
     def _give(self) -> None:
-        """Those that came first take first; look again when the first piece is done."""
+        """Share the multiprocessors, earliest kernel first; look again when the first piece is done."""
         self._open, free = False, self._count
         self._kernels = dict(sorted(self._kernels.items(), key=lambda each: (each[1].came, each[0])))
         for kernel in self._kernels.values():

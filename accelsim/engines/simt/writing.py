@@ -1,4 +1,4 @@
-"""What lowering of products and of other nodes has in common: launches, homes, shares of the clocks of a kernel."""
+"""Helpers to lower products and other nodes: launches, homes, shares of the clocks of a kernel."""
 
 from __future__ import annotations
 

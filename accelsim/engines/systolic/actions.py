@@ -1,4 +1,4 @@
-"""What each command costs: ledger entries from the closed forms. Nothing is charged anywhere else."""
+"""Ledger entries of each command, from the closed forms. Nothing is charged anywhere else."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _counts(
 
 
 class Product(NamedTuple):
-    """What the MatMuls of a step on one array have in common: format, (n, m) of sparse weights, operands and the name
-    of the result, the buffer that B is read from, the array.
+    """Data that the MatMuls of a step on one array share: format, (n, m) of sparse weights, operands and the name of
+    the result, the buffer that B is read from, the array.
     """
 
     dtype: str

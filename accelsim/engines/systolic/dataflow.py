@@ -62,9 +62,9 @@ class Dataflow:
 
     def spatial(self, M: T, N: T, K: T) -> tuple[T, T, T]:
         """Spatial rows Sr, spatial columns Sc, streamed rows T."""
-        return self.of({"m": M, "n": N, "k": K})
+        return self.in_order({"m": M, "n": N, "k": K})
 
-    def of(self, by_axis: Mapping[str, T]) -> tuple[T, T, T]:
+    def in_order(self, by_axis: Mapping[str, T]) -> tuple[T, T, T]:
         """Return what is known of each axis, in the order rows, columns, time."""
         return by_axis[self.rows], by_axis[self.cols], by_axis[self.time]
 

@@ -1,4 +1,4 @@
-"""What all systolic arrays have in common: input ports, registers of moving operands, output ports.
+"""Base of all systolic arrays: input ports, registers of moving operands, output ports.
 
 A batch of ``n`` GEMMs of any sizes runs side by side on ``n`` arrays of R x C PEs, one clock edge at a time;
 each has its own control. Tokens travel with the operands and are all that a PE knows. Folds run with the

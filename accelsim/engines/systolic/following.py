@@ -1,8 +1,8 @@
-"""Which element of which matrix every register of an array holds, edge by edge, for those who draw it.
+"""Follow the matrix element that each register of an array holds, clock edge by clock edge, to draw it.
 
-Nothing is derived: the register-level model runs operands whose words say what they are. One array of the batch
-carries the number of each element as its value; in four more the sums come out as the row, the column, the first term
-and the number of terms of what they are a part of.
+The register-level model runs operands whose values identify them. One array of the batch carries the number of each
+element as its value; in four more, each sum comes out as the row, the column, the first term and the number of terms
+of the result that it is part of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the stationary operand gets into its PEs: chains of registers, and the control of the loads."""
+"""Load the stationary operand into its PEs: chains of registers, and the control of the loads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a tile of a product is on an array: its folds, the stationary tiles that its weights fill, and the pace at which
-its rows enter and its sums leave."""
+"""Folds of a tile on an array, the stationary tiles that its weights fill, and the pace at which its rows enter and its
+sums leave."""
 
 from __future__ import annotations
 

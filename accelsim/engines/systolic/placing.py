@@ -34,8 +34,8 @@ class _Slots(NamedTuple):
     tiles: int
 
 
-class Part(NamedTuple):
-    """What a core does of a product: its ``tiles``, and these as a product of their own (``seen``), no smaller than any
+class CoreShare(NamedTuple):
+    """A core's share of a product: its ``tiles``, and these as a product of their own (``seen``), no smaller than any
     other core's."""
 
     tiles: Tile
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Result:
-    """What all cores that share a node write: its region in their memory, and how many of the sums have left so far."""
+    """Result that all cores of a node write: its region in their memory, and the number of sums that have left."""
 
     home: int | None = None
     written: int = 0
@@ -64,7 +64,7 @@ class PlacedStep:
     gemm: Gemm
     mapping: Mapping
     dtype: str
-    part: Part | None = None
+    part: CoreShare | None = None
     result: Result = field(default_factory=Result)
     taken: list[tuple[str, list[int]]] = field(default_factory=list)
     _result_tiles: dict[tuple[int, int, int], Results] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class PlacedStep:
     def __post_init__(self) -> None:
         queues = len(self.layout.roles.arrays)
         self.arrays = queues if self.mapping.split != "none" else 1
-        self.tiles, seen = self.part or Part(whole(self.gemm), self.gemm)
+        self.tiles, seen = self.part or CoreShare(whole(self.gemm), self.gemm)
         self.seen = in_strips(seen, self.mapping.tq)
 
     def _merge(self) -> Mapping:

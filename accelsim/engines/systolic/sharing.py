@@ -18,7 +18,7 @@ from accelsim.engines.systolic.lower import MatrixStep
 from accelsim.engines.systolic.mapping.known import Choice
 from accelsim.engines.systolic.mapping.ports import Ports
 from accelsim.engines.systolic.mapping.search import choose, choose_with_room, lower_product
-from accelsim.engines.systolic.placing import Part, Result
+from accelsim.engines.systolic.placing import CoreShare, Result
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.mapping import SHARES, Share
@@ -43,7 +43,7 @@ class Shared(NamedTuple):
     estimate in clocks."""
 
     axis: Share
-    parts: list[Part]
+    parts: list[CoreShare]
     choice: Choice
     clocks: float
 
@@ -101,7 +101,7 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
     asked = step.pinned.get("share")
     step = replace(step, pinned={name: value for name, value in step.pinned.items() if name != "share"})
     alone = choose_with_room(step, gemm) if asked in (None, "none") else None
-    ways = [Shared("none", [Part(whole(gemm), gemm)], alone, alone.clocks)] if alone else []
+    ways = [Shared("none", [CoreShare(whole(gemm), gemm)], alone, alone.clocks)] if alone else []
     kept = _kept(step, alone)
     for name in step.node.reads:  # where another core will find it
         step.cores[1].places[name] = Place(step.layout.place(name).home)
@@ -122,7 +122,7 @@ def _numbers(cores: int) -> Iterator[int]:
         cores //= 2
 
 
-def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[Part], kept: list[int]) -> Iterator[Shared]:
+def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[CoreShare], kept: list[int]) -> Iterator[Shared]:
     """The best mapping of the largest part, if one fits; of all loop orders that the axis allows. ``kept``: see
     ``_kept``."""
     pinned, seen = {**step.pinned, "y_resident": False}, parts[0].seen
@@ -221,10 +221,10 @@ class _Collector(_Summing):
         super()._finish(tile, found)
 
 
-Cut = Callable[[Lowering, Gemm, int], Iterator[Part]]
+Cut = Callable[[Lowering, Gemm, int], Iterator[CoreShare]]
 
 
-def _parts(step: Lowering, gemm: Gemm, axis: Share, cores: int) -> Iterator[Part]:
+def _parts(step: Lowering, gemm: Gemm, axis: Share, cores: int) -> Iterator[CoreShare]:
     if len(step.node.inputs) < CHOSEN_BY_VALUES:
         yield from AXES[axis](step, gemm, cores)
 
@@ -234,29 +234,29 @@ def _ranges(extent: int, cores: int, granule: int = 1) -> list[tuple[int, int]]:
     return [(start, min(start + step, extent)) for start in range(0, extent, step)]
 
 
-def _groups(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+def _groups(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
     ranges = _ranges(gemm.groups, cores)
     for g0, g1 in ranges:
-        yield Part(whole(gemm)._replace(g0=g0, g1=g1), replace(gemm, groups=ranges[0][1]))
+        yield CoreShare(whole(gemm)._replace(g0=g0, g1=g1), replace(gemm, groups=ranges[0][1]))
 
 
-def _columns(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+def _columns(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
     ranges = _ranges(gemm.N, cores)
     for n0, n1 in ranges:
-        yield Part(whole(gemm)._replace(n0=n0, n1=n1), replace(gemm, N=ranges[0][1]))
+        yield CoreShare(whole(gemm)._replace(n0=n0, n1=n1), replace(gemm, N=ranges[0][1]))
 
 
-def _reduction(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+def _reduction(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
     """Whole channels of a convolution, whole patterns of sparse weights."""
     kernel = prod(gemm.conv.kernel) if gemm.conv else 1
     ranges = _ranges(gemm.K, cores, kernel * sparsity(step.node)[1])
     deepest = ranges[0][1]
     conv = replace(gemm.conv, channels=deepest // kernel) if gemm.conv else None
     for k0, k1 in ranges:
-        yield Part(whole(gemm)._replace(k0=k0, k1=k1), replace(gemm, K=deepest, conv=conv))
+        yield CoreShare(whole(gemm)._replace(k0=k0, k1=k1), replace(gemm, K=deepest, conv=conv))
 
 
-def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
+def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
     """Rows of a product; whole images of a convolution, or rows of its only one that no pooling needs whole."""
     conv, per_image = gemm.conv, 1
     if conv is not None:
@@ -264,7 +264,7 @@ def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[Part]:
     ranges = _ranges(gemm.M, cores, per_image)
     seen = replace(gemm, M=ranges[0][1], conv=_band(conv, ranges[0][1]) if conv else None)
     for m0, m1 in ranges:
-        yield Part(whole(gemm)._replace(m0=m0, m1=m1), seen)
+        yield CoreShare(whole(gemm)._replace(m0=m0, m1=m1), seen)
 
 
 def _tears(gemm: Gemm, axis: Share) -> bool:

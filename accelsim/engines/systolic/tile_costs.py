@@ -171,8 +171,8 @@ ADVICE = "a larger array, larger buffers, a smaller batch or model"
 
 
 class Streams(NamedTuple):
-    """What of a matrix step moves tile by tile: operands, ``sides`` (how many side operands), and ``writes``: commands
-    that take a result tile out of the accumulators; ``arrays`` side by side."""
+    """Data of a matrix step that moves tile by tile: operands, ``sides`` (number of side operands), and ``writes``:
+    commands that take a result tile out of the accumulators; ``arrays`` run side by side."""
 
     a: bool
     b: bool
@@ -189,7 +189,7 @@ def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
 
 @lru_cache(maxsize=4096)
 def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
-    tiles = Candidates.of(mapping, streams.arrays)
+    tiles = Candidates.from_mapping(mapping, streams.arrays)
     m, n, k, groups = (
         -(-extent // tile)
         for extent, tile in (

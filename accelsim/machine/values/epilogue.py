@@ -42,7 +42,7 @@ class TileShape:
     whole: int  # channels of the result tensor
 
     @classmethod
-    def of(cls, gemm: Gemm, tile: Tile, result: tuple[int, ...], node: Node) -> TileShape:
+    def of_product(cls, gemm: Gemm, tile: Tile, result: tuple[int, ...], node: Node) -> TileShape:
         """Shape of a tile of the product of ``node``, whose sums as a tensor have the shape ``result``."""
         groups, m, n = tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0
         alone = gemm.groups == 1 and all(get(part.op).kind in ELEMENTWISE for part in node.epilogue)

@@ -235,7 +235,7 @@ class Exact:
             for index, (name, _) in enumerate(command.effect.operands)
         }
         sums = self._program.graph.tensors[step.node.outputs[0]].shape
-        shape = TileShape.of(gemm, tile, sums, step.node)
+        shape = TileShape.of_product(gemm, tile, sums, step.node)
         result = run_epilogue(step.node, self._program.graph, shape, acc, sides)
         self._deposit(command, result)
 

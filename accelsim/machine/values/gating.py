@@ -1,4 +1,4 @@
-"""How many multiplications of a product have no zero operand: what a unit with zero gating spends energy on."""
+"""Count the multiplications of a product without a zero operand, on which a unit with zero gating spends energy."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ EXACT = ("sparse",)
 
 
 def kinds_differ_in_numbers(chip: Chip) -> Iterator[Finding]:
-    """Cores of all kinds have engines and memories of the same names, which differ in sizes, widths and clocks alone:
-    they are of the same types, formats and functions, for the same operands."""
+    """Cores of all kinds have engines and memories of the same names, types, formats, functions and operands. Only
+    sizes, widths and clocks differ."""
     first, model = next(iter(chip.cores.items()), ("", None))
     for kind, core in list(chip.cores.items())[1:]:
         for table in ("engines", "memories"):

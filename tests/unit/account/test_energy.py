@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.account import categories, energy
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import Row
+from accelsim.machine.run import LedgerRow
 from accelsim.program.actions import READ, TRANSFER, ActionName, mac
 from accelsim.spec.energy import SramPoint, sram_J_per_B
 from tests.helpers.synthetic_run import CHIP, altered, make_chip, make_run
@@ -76,8 +76,8 @@ def test_macs_cost_what_the_spec_says_and_padding_nothing() -> None:
 
 def test_cores_share_the_prices_of_the_unit() -> None:
     run = make_run()
-    one = altered(run, ledger=[Row("matrix", mac("int8"), 0, "w", 7)])
-    two = altered(run, ledger=[Row("core1.matrix", mac("int8"), 0, "w", 7)])
+    one = altered(run, ledger=[LedgerRow("matrix", mac("int8"), 0, "w", 7)])
+    two = altered(run, ledger=[LedgerRow("core1.matrix", mac("int8"), 0, "w", 7)])
     a, b = (energy.energy_table(r)[0] for r in (one, two))
     assert a.energy_J == b.energy_J > 0
     assert categories.categorised(run.chip)(b) == "MAC"
@@ -86,13 +86,13 @@ def test_cores_share_the_prices_of_the_unit() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        Row("matrix", mac("fp64"), 0, "", 1),
-        Row("unified", ActionName("refresh"), 0, "", 1),
-        Row("no_such_buffer", READ, 0, "", 1),
-        Row("weight_memory.link", TRANSFER, 0, "", 1),
+        LedgerRow("matrix", mac("fp64"), 0, "", 1),
+        LedgerRow("unified", ActionName("refresh"), 0, "", 1),
+        LedgerRow("no_such_buffer", READ, 0, "", 1),
+        LedgerRow("weight_memory.link", TRANSFER, 0, "", 1),
     ],
 )
-def test_nothing_is_silently_free(row: Row) -> None:
+def test_nothing_is_silently_free(row: LedgerRow) -> None:
     run = make_run()
     with pytest.raises(energy.UnpricedAction, match=f"{row.action}.*{row.component}"):
         energy.energy_table(altered(run, ledger=[*run.ledger, row]))

@@ -65,7 +65,7 @@ def test_sums_open_once_and_close_once(gemm: Gemm, mapping: Mapping) -> None:
 @given(GEMMS, MAPPINGS, st.booleans())
 def test_fetches_are_those_of_the_loop(gemm: Gemm, mapping: Mapping, reuse: bool) -> None:
     """Words that pass through the ports when a tile is kept only while the next command wants the same."""
-    candidates = Candidates.of(within(mapping, gemm))
+    candidates = Candidates.from_mapping(within(mapping, gemm))
     moved = [0, 0]
     held: list[tuple[int, ...] | None] = [None, None]
     for tile, _, _ in loop(whole(gemm), mapping):
@@ -164,7 +164,7 @@ def test_arrays_cover_every_mac_once(gemm: Gemm, mapping: Mapping, arrays: int) 
 def test_what_arrays_share_is_fetched_once(gemm: Gemm, mapping: Mapping, arrays: int) -> None:
     """Words that pass through the ports when the tiles of a strip of arrays stay for the next strip."""
     arrays = arrays if mapping.split != "none" else 1
-    candidates = Candidates.of(within(mapping, gemm), arrays)
+    candidates = Candidates.from_mapping(within(mapping, gemm), arrays)
     moved, now, before = [0, 0], set[tuple[int, ...]](), set[tuple[int, ...]]()
     for tile, _, _ in loop(whole(gemm), mapping, arrays):
         if not array_of(tile, mapping, arrays, whole(gemm)):

@@ -18,7 +18,7 @@ from accelsim.explore.accuracy import (
     PTQ,
     QAT,
     Accuracy,
-    Row,
+    FormatResult,
     accuracy,
     labelled,
     model_B,
@@ -216,6 +216,6 @@ def test_a_model_of_ones_own_is_not_trained() -> None:
 
 
 def test_a_row_that_is_known() -> None:
-    assert not Row("c", "int8", PTQ).known
-    row = Row("c", "int8", PTQ, "int8", 0.5, 3.0, 1.0, 5.0, 2.0, 10.0)
+    assert not FormatResult("c", "int8", PTQ).known
+    row = FormatResult("c", "int8", PTQ, "int8", 0.5, 3.0, 1.0, 5.0, 2.0, 10.0)
     assert row.known and (row.chip_s, row.chip_J) == (2.0, 3.0)

@@ -23,7 +23,7 @@ def found():
 
 
 def test_a_rung_is_a_run(found) -> None:
-    rung = next(each for each in found.of("a100-80-sxm") if each.dtype == "fp16")
+    rung = next(each for each in found.rungs_of("a100-80-sxm") if each.dtype == "fp16")
     run = accelsim.run(MLP, on="a100-80-sxm", dtype="fp16", batch=4, values="off", edges="outside")
     assert rung.seconds == pytest.approx(run.seconds / 4)
     assert rung.joules == pytest.approx(summary(run)["energy_per_inference_J"], rel=1e-9, abs=0)
@@ -37,13 +37,13 @@ def test_what_a_chip_lacks_is_said_and_not_run(found) -> None:
 
 def test_errors_grow_as_formats_narrow(found) -> None:
     for chip in found.chips:
-        errors = [rung.error for rung in found.of(chip)]
+        errors = [rung.error for rung in found.rungs_of(chip)]
         assert errors == sorted(errors) and 1e-8 < errors[0] < 1e-6 and 0.005 < errors[-1] < 0.05
 
 
 def test_sentences_say_what_the_rungs_are(found) -> None:
     for chip, told in zip(found.chips, ladder_sentences(found), strict=False):
-        wide, best = found.of(chip)[0], min(found.of(chip), key=lambda rung: rung.seconds)
+        wide, best = found.rungs_of(chip)[0], min(found.rungs_of(chip), key=lambda rung: rung.seconds)
         factor = float(re.findall(r"is ([\d.e+]+) times", told)[0]) if best is not wide else 1.0
         assert factor == pytest.approx(wide.seconds / best.seconds, rel=0.06)
 

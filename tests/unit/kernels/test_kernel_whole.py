@@ -12,7 +12,7 @@ from accelsim.account.latency import layers, summary
 from accelsim.kernels.whole import (
     KERNELS,
     Interval,
-    Part,
+    KernelSeconds,
     Width,
     added,
     correlation,
@@ -30,21 +30,21 @@ OWN, OTHER = Width(1.2, True), Width(1.5, False)
 
 
 def test_kernels_of_one_shape_err_together() -> None:
-    one = together([Part(6.0, OWN, "a")])
-    several = together([Part(1.0, OWN, "a")] * 6)
+    one = together([KernelSeconds(6.0, OWN, "a")])
+    several = together([KernelSeconds(1.0, OWN, "a")] * 6)
     assert one.high_s == pytest.approx(6 * 1.2) and one.low_s == pytest.approx(5.0)
     assert several == pytest.approx(one)
 
 
 @pytest.mark.parametrize(("width", "r"), [(OWN, correlation(True)), (OTHER, correlation(False))])
 def test_others_average_out_as_far_as_they_do_not_go_together(width: Width, r: float) -> None:
-    found = together([Part(1.0, width, number) for number in range(100)])
+    found = together([KernelSeconds(1.0, width, number) for number in range(100)])
     half = log(width.factor) * sqrt(r + (1 - r) / 100)
     assert log(found.high_s / 100) == pytest.approx(half) == -log(found.low_s / 100)
 
 
 def test_the_share_that_is_calibrated_is_one_of_time() -> None:
-    assert together([Part(3.0, OWN, "a"), Part(1.0, OTHER, "b")]).calibrated == 0.75
+    assert together([KernelSeconds(3.0, OWN, "a"), KernelSeconds(1.0, OTHER, "b")]).calibrated == 0.75
     assert together([]).high_s == 0
 
 
@@ -83,9 +83,12 @@ def test_the_only_kernel_of_a_run_has_the_width_of_its_family() -> None:
 
 
 def test_the_family_that_most_of_the_width_comes_of_is_named() -> None:
-    wide, narrow = (Part(1.0, Width(2.0, False), "a", "attention"), Part(5.0, Width(1.05, True), "b", "product"))
+    wide, narrow = (
+        KernelSeconds(1.0, Width(2.0, False), "a", "attention"),
+        KernelSeconds(5.0, Width(1.05, True), "b", "product"),
+    )
     assert together([narrow, wide]).family == "attention"
-    assert together([narrow, Part(0.1, Width(2.0, False), "a", "attention")]).family == "product"
+    assert together([narrow, KernelSeconds(0.1, Width(2.0, False), "a", "attention")]).family == "product"
 
 
 def test_the_wider_of_kernels_and_wholes_is_printed() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from accelsim.machine import check as laws
-from accelsim.machine.run import Busy, CacheStats, LawError, Row, Run, Segment
+from accelsim.machine.run import Busy, CacheStats, LawError, LedgerRow, Run, Segment
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import COMMANDS, PADDING, READ, SKIPPED, WRITE, ActionName, mac
 from accelsim.program.commands import Program, Use, Wait
@@ -62,7 +62,7 @@ def counted(*rows: tuple[ActionName, int], cores: int = 1, time_fs: int = 35 * C
     """The run with rows of the array beside those of the memory."""
     run = ran(time_fs=time_fs)
     run.program.cores = cores
-    run.ledger = [*run.ledger, *(Row("matrix", action, 0, "w", count) for action, count in rows)]
+    run.ledger = [*run.ledger, *(LedgerRow("matrix", action, 0, "w", count) for action, count in rows)]
     return run
 
 
@@ -89,7 +89,7 @@ def moved(**read_or_written: int) -> Run:
     """The run whose ledger has other bytes of the memory."""
     run = ran()
     counts = {"read": 16, "write": 16, **read_or_written}
-    run.ledger = [Row("dram", {"read": READ, "write": WRITE}[way], 0, "x", n) for way, n in counts.items()]
+    run.ledger = [LedgerRow("dram", {"read": READ, "write": WRITE}[way], 0, "x", n) for way, n in counts.items()]
     return run
 
 
@@ -103,7 +103,7 @@ def weights(read_B: int, elements: int = 64, constant: bool = True, preset: str 
     run.program.steps[0].gemm = gemm
     run.program.presets = {1: ("w", 0)} if preset == "act_sram" else {0: ("w", 0)}
     run.program.commands[0].work = run.program.commands[0].work._replace(nbytes=read_B)  # type: ignore[union-attr]
-    run.ledger = [Row("dram", READ, 0, "w", read_B), Row("dram", WRITE, 0, "x", 16)]
+    run.ledger = [LedgerRow("dram", READ, 0, "w", read_B), LedgerRow("dram", WRITE, 0, "x", 16)]
     return run
 
 
@@ -123,7 +123,7 @@ def through_cache(policy: str, **changed: int) -> Run:
     if policy == "write_back":
         counts = {"l2_read": 80, "l2_write": 144, "dram_read": 128, "dram_write": 64}
     rows = [(*name.split("_"), count) for name, count in (counts | changed).items()]
-    run.ledger = [Row(component, ActionName(action), 0, "x", count) for component, action, count in rows]
+    run.ledger = [LedgerRow(component, ActionName(action), 0, "x", count) for component, action, count in rows]
     return run
 
 
@@ -153,7 +153,7 @@ def followed(
         bus_utilisation=bus, served=served, device=BANKS, requested_B=asked_B, bursts=known["rd"] + known["wr"]
     )
     run.dram = {"dram": stats}  # type: ignore[dict-item]
-    run.ledger = [Row("dram", each, at, "x", 1) for each in COMMANDS for at in range(ledger[each])]
+    run.ledger = [LedgerRow("dram", each, at, "x", 1) for each in COMMANDS for at in range(ledger[each])]
     return run
 
 

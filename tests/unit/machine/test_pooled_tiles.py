@@ -79,7 +79,7 @@ def test_a_tile_takes_the_layout_of_the_result_where_a_function_needs_it(
     conv = Conv(2, 1, 2, 2, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), (2, 2))
     gemm = Gemm(groups, 8, 3, 1, "x", "w", conv)
     node = Node("y", "Conv", ["x", "w"], ["y"], epilogue=[Node(op, op, ["y"], [op]) for op in ops])
-    shape = TileShape.of(gemm, Tile(0, groups, 0, 8, 0, 3, 0, 1), (2, groups * 3, 2, 2), node)
+    shape = TileShape.of_product(gemm, Tile(0, groups, 0, 8, 0, 3, 0, 1), (2, groups * 3, 2, 2), node)
     assert shape.layout == layout
     sums = np.arange(groups * 8 * 3).reshape(groups, 8, 3)
     np.testing.assert_array_equal(shape.gather(shape.spread(sums)), sums)

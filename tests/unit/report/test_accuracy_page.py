@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.explore.accuracy import PTQ, QAT, Accuracy, Row
+from accelsim.explore.accuracy import PTQ, QAT, Accuracy, FormatResult
 from accelsim.files import write_folder
 from accelsim.report.accuracy import FILES, FORMATS, LOOKS, accuracy, draw, markdown, sentences
 from accelsim.report.answer import Table
 from accelsim.report.table import render
 
 HEADERS = [each.title for each in FORMATS]
-ROW = Row("edu-mixed", "int8", PTQ, "int8", 0.9917, 21e-6, 20e-6, 834e-6, 833e-6, 4190.0)
+ROW = FormatResult("edu-mixed", "int8", PTQ, "int8", 0.9917, 21e-6, 20e-6, 834e-6, 833e-6, 4190.0)
 
 
 def made(chips: int = 2, formats: int = 8) -> Accuracy:
@@ -28,10 +28,10 @@ def made(chips: int = 2, formats: int = 8) -> Accuracy:
         for i, dtype in enumerate(names if method == PTQ else names[-2:]):
             for c in range(chips):
                 share = 0.99 - 0.009 * i - (0.5 if dtype == "int1" and method == PTQ else 0)
-                rows.append(Row(f"chip-{c}", dtype, method, dtype, share, 1e-6 / (i + 1) * (c + 1) ** 2,
+                rows.append(FormatResult(f"chip-{c}", dtype, method, dtype, share, 1e-6 / (i + 1) * (c + 1) ** 2,
                                 0.0 if i < 4 else 2e-7 / (i + 1), 3e-6 / (i + 1), 0.0 if i < 4 else 1e-7, 15e3 / (i + 1)))  # fmt: skip
     if chips > 1:
-        rows[1] = Row("chip-1", "fp32", PTQ, note="chip-1 does not compute in 'fp32'")
+        rows[1] = FormatResult("chip-1", "fp32", PTQ, note="chip-1 does not compute in 'fp32'")
     return Accuracy("a-net", "blobs", 360, 1, 0.99, "training, 5 steps", rows)
 
 
@@ -41,7 +41,7 @@ def shown(result: Accuracy) -> Table:
     return table
 
 
-def cells(row: Row) -> list[str]:
+def cells(row: FormatResult) -> list[str]:
     table = shown(Accuracy("m", "d", 10, 1, 0.9, "model", [row]))
     return [each.cell(table.records[0]) for each in table.fields]
 
@@ -58,7 +58,7 @@ def test_cells_of_a_row() -> None:
     ]  # fmt: skip
     assert cells(replace(ROW, mac="bf16"))[3] == "bf16"
     assert cells(replace(ROW, host_s=0.0, host_J=0.0))[7] == "-"
-    assert cells(Row("c", "fp32", PTQ, note="no")) == ["c", "fp32", PTQ, *["-"] * 6]
+    assert cells(FormatResult("c", "fp32", PTQ, note="no")) == ["c", "fp32", PTQ, *["-"] * 6]
     assert all(len(cells(row)) == len(HEADERS) for row in made().rows)
 
 
@@ -163,7 +163,7 @@ def test_points_and_bars_stand_at_their_formats() -> None:
 
 
 def test_a_table_without_a_known_row_can_be_drawn(tmp_path: Path) -> None:
-    result = Accuracy("m", "d", 10, 1, 0.9, "model", [Row("c", "fp32", PTQ, note="no")])
+    result = Accuracy("m", "d", 10, 1, 0.9, "model", [FormatResult("c", "fp32", PTQ, note="no")])
     written(result, tmp_path)
     assert "| c | fp32 | PTQ | - |" in (tmp_path / "accuracy.md").read_text()
     assert (tmp_path / "accuracy.csv").read_text().splitlines()[1] == "c,fp32,PTQ,,,,,,,,no"
@@ -177,7 +177,7 @@ def test_chips_look_different() -> None:
 
 def test_what_is_not_known_is_no_number() -> None:
     assert nan not in [row.accuracy for row in made().rows if row.known]
-    assert not Row("c", "int8", PTQ).known
+    assert not FormatResult("c", "int8", PTQ).known
 
 
 @pytest.mark.parametrize(
@@ -185,5 +185,5 @@ def test_what_is_not_known_is_no_number() -> None:
     [(1, "of one inference on the chip (batch 1);"), (8, "of a batch of 8 on the chip, divided by 8;")],
 )
 def test_a_share_of_a_batch_is_not_called_the_latency_of_one_inference(batch: int, said: str) -> None:
-    result = Accuracy("m", "d", 10, batch, 0.9, "model", [Row("c", "fp32", PTQ, note="no")])
+    result = Accuracy("m", "d", 10, batch, 0.9, "model", [FormatResult("c", "fp32", PTQ, note="no")])
     assert said in " ".join(sentences(result))

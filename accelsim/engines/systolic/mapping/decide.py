@@ -1,4 +1,4 @@
-"""Which of the best candidates it shall be: those of few tiles are rehearsed, and time decides instead of its bound."""
+"""Choose among the best candidates: those of few tiles are rehearsed, and their time decides instead of its bound."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
     not hold for it, and do not change what is chosen."""
     try:
         with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
-            return alone(step, gemm, mapping)
+            return product_program(step, gemm, mapping)
     except Infeasible:
         return None
 
@@ -138,6 +138,6 @@ def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", score
     return Mapped(gemm, mapping, binds, scored)
 
 
-def alone(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
+def product_program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
     """The commands of a product by itself. Raises Infeasible where the mapping does not fit."""
     return step_program(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))

@@ -1,4 +1,4 @@
-"""What the search reads of a step where things lie now: everything that its result depends on, as values."""
+"""Describe a step and the current places of its tensors as values: everything that the search depends on."""
 
 from __future__ import annotations
 

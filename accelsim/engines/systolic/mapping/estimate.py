@@ -55,7 +55,7 @@ class _Load(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What the paths of one step are made of. ``start``: clocks until the first row can stream; ``tail``: from the last
+    """Terms of the paths of one step. ``start``: clocks until the first row can stream; ``tail``: from the last
     sum to the end; ``out``: bytes to each memory; ``leave``: from the last result to the end."""
 
     array: ArrayClocks

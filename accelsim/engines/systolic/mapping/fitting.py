@@ -1,4 +1,4 @@
-"""Which tilings fit: what the tiles in flight take of each buffer, all roles that share one counted together."""
+"""Select the tilings that fit: tiles in flight fill each buffer, and all roles that share a buffer count together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accelsim.types import Bools, Ints
 
 
 class Share(NamedTuple):
-    """What one kind of tile takes of a buffer, per candidate, bytes."""
+    """Bytes that one kind of tile takes in a buffer, per candidate."""
 
     buffer: str
     what: str

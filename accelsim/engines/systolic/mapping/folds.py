@@ -37,7 +37,7 @@ class ArrayClocks(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What an array has along one axis: ``full`` tiles of an extent, and a last one."""
+    """Tiles of an array along one axis: ``full`` tiles of extent ``tile``, and a last one."""
 
     full: Ints
     tile: Ints
@@ -95,7 +95,7 @@ class FoldClocks:
         depth = (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))  # tiles along K are whole groups of weights
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": depth}
         work = {axis: work_of(*size[axis], c.arrays if axis == c.split else 1) for axis in size}
-        down, across, streamed = unit.flow.of(work)
+        down, across, streamed = unit.flow.in_order(work)
         passes = down.over(lambda t: -(-t // unit.rows)) * across.over(lambda t: -(-t // unit.cols))
         tn, tk = last(gemm.N, c.tn), last(*depth)
         folds = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, tn, tk)) * passes

@@ -39,7 +39,7 @@ class Ports:
         return self.clocks(memory, self.whole_B(memory, size_B))
 
     def whole_B(self, memory: str, size_B: Any) -> Any:
-        """So many bytes in whole beats, which is what one transfer takes, and the least that several take."""
+        """Round bytes up to whole beats: the size of one transfer, and a lower bound for several."""
         return np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory)
 
     def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:

@@ -1,10 +1,10 @@
-"""What the machine takes for a step alone, without its events: for steps of few commands, where the first loads and the
-last stores decide and a closed form knows too little.
+"""Time one step without the events of the machine: for steps of few commands, where the first loads and the last stores
+decide and a closed form knows too little.
 
-Queues are in order, so the time of a command follows from those before it; only who is next at the port of a memory
-depends on time. So everything that waits for no port is done as soon as what it needs is known, and then the earliest
-request is served: what is not known yet comes later than that. Memories are as in ``accelsim.machine.rates``. Left out
-are ports of buffers that can run out, the framing of links, and caches.
+Queues are in order, so the time of a command follows from the commands before it; only the order at the port of a
+memory depends on time. Commands that wait for no port are timed as soon as their inputs are known; then the earliest
+request is served, because every request not yet known comes later. Memories are as in ``accelsim.machine.rates``. Ports
+of buffers that can run out, the framing of links, and caches are left out.
 """
 
 from __future__ import annotations

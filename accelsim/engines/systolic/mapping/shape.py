@@ -1,4 +1,4 @@
-"""What is the same for all candidates of one step, and what bounds each of them."""
+"""Constants of all candidates of one step, and the bounds of each candidate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What is the same for all candidates of one step. Bytes are per element; counts in words."""
+    """Constants of all candidates of one step. Bytes are per element; counts in words."""
 
     gemm: Gemm
     a_B: float
@@ -66,8 +66,8 @@ class Homes:
 
 
 class Buffers(NamedTuple):
-    """What is left in each buffer but that of the activations, bytes, and of each with fixed slots their (bytes,
-    number), by name."""
+    """Free bytes of each buffer except that of the activations, and (bytes, number) of the slots of each buffer with
+    fixed slots, by name."""
 
     free_B: tuple[tuple[str, int], ...]
     slots: tuple[tuple[str, tuple[int, int]], ...]

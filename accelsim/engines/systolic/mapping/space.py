@@ -47,7 +47,7 @@ class Option(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """How M is cut: tiles are even cuts of ``extent`` into multiples of ``unit``, or M; ``strip``: see ``Conv``."""
+    """Cut of M: tiles are even cuts of ``extent`` into multiples of ``unit``, or M; ``strip``: see ``Conv``."""
 
     extent: int
     unit: int
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What many candidates have in common: ``option``, an index."""
+    """Choices that many candidates share: ``option`` is an index."""
 
     option: int
     a_whole_k: bool
@@ -153,7 +153,7 @@ class Tilings:
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """Return what bounds a mapping that fits, whether it is a candidate or not."""
-        c = Candidates.of(mapping, self._step.arrays)
+        c = Candidates.from_mapping(mapping, self._step.arrays)
         return self._bounds(replace(c, y_slots=np.array([mapping.y_slots])))
 
     def _bounds(self, c: Candidates) -> Bounds:

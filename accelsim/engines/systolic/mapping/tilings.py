@@ -38,7 +38,7 @@ class Candidates:
     strip: int = 0
 
     @classmethod
-    def of(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
+    def from_mapping(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
         """One row: a mapping, on so many arrays where it splits an axis."""
         numbers = (ORDERS.index(mapping.order), mapping.a_slots, mapping.tg, mapping.tm, mapping.tn, mapping.tk)
         order, a_slots, tg, tm, tn, tk = (np.array([number], np.int64) for number in numbers)
@@ -124,7 +124,7 @@ def open_sums(gemm: Gemm, c: Candidates) -> Ints:
 
 def slots_in_use(gemm: Gemm, mapping: Mapping, arrays: int) -> tuple[int, int]:
     """Return how many arrays have work under a mapping, and how many accumulator slots are open at once."""
-    c = Candidates.of(mapping, arrays)
+    c = Candidates.from_mapping(mapping, arrays)
     return int(lanes(gemm, c)[0]), int(open_sums(gemm, c)[0])
 
 

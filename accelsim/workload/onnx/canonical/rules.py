@@ -29,7 +29,7 @@ class Foreign(Exception):
 
 @dataclass
 class Trace:
-    """Findings of an import.
+    """Record of an import: values that rules asked for, and the origin of nodes.
 
     ``asked``: tensors whose values some rule asked for although only a run makes them; ``shaping``: inputs of foreign
     nodes whose results have shapes that depend on values; ``host``: ops of foreign nodes that the host computed at

@@ -57,7 +57,7 @@ def test_rows_meet_as_counted_tile_by_tile(unit, count, row, element_B):
 
 def test_long_rows_on_many_tiles_are_parted():
     """One row of 6,400 on 16 tiles: whole it would be one tile's."""
-    found, shares = lower.supersteps(EDU, 6400, 6400, 4, [Job(1, 6400)], [Operand(6400, 4, there=True)])
+    found, shares = lower.supersteps(EDU, 6400, 6400, 4, [Job(1, 6400)], [Operand(6400, 4, spread=True)])
     assert set(shares) == {400}
     assert found[0].compute == 2 * 100 and found[1] == Figures(
         10, 15 * 8 // 4, 2 * 8, 16 * 8, 16 * 15 * 8, 16 * 16 * 8, 16 * 8, 16 * 8

@@ -54,7 +54,7 @@ def test_the_closed_form_equals_results_dealt_by_hand(unit, results, element_B, 
 
 def test_what_is_there_is_not_exchanged():
     """64 results of 4 B on 16 tiles: two vectors each, one for each of two threads."""
-    found = spread_out(EDU, 64, 4, [Job(3, 64)], [Operand(64, 4, there=True)])
+    found = spread_out(EDU, 64, 4, [Job(3, 64)], [Operand(64, 4, spread=True)])
     assert found.exchange == found.sent == found.received == 0
     assert (found.compute, found.held) == (2 * 3, 4 * 4)
 

@@ -11,7 +11,7 @@ import pytest
 import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search
-from accelsim.engines.systolic.mapping.decide import alone
+from accelsim.engines.systolic.mapping.decide import product_program
 from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
@@ -54,7 +54,7 @@ def test_products_of_all_leading_mappings(case: Any) -> None:
     problem = search.ProductSearch(one.step, one.gemm)
     tilings = problem.tilings(search.Tilings, False)
     for leader in solve(tilings, "fast", leaders=10).leaders:
-        assert agrees(alone(one.step, one.gemm, problem.kept(tilings, leader.choices)))
+        assert agrees(product_program(one.step, one.gemm, problem.kept(tilings, leader.choices)))
 
 
 @pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
@@ -76,7 +76,7 @@ def assert_steps_agree(model: str, chip: str, options: dict[str, Any], monkeypat
     def watched(step: Lowering, gemm: Gemm) -> Any:
         choice = chosen(step, gemm)
         with suppress(Infeasible):  # spilling makes room first
-            compared.append(agrees(alone(step, gemm, choice.mapping)))
+            compared.append(agrees(product_program(step, gemm, choice.mapping)))
         return choice
 
     monkeypatch.setattr(search, "choose", watched)
