@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from accelsim.result import run
+from accelsim import run
 from accelsim.time import FS_PER_S
 
 LINKS = ("host_in", "host_out")

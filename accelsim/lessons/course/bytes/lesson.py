@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from numpy.random import Generator
 
+from accelsim import run
 from accelsim.lessons.base import Ask, Figure, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers
 from accelsim.report.text import si
-from accelsim.result import run
 
 ON = "edu-4x4"
 PARTS = ("multiplications", "on-chip SRAM", "DRAM")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from accelsim import run
 from accelsim.account.roofline import Roofline, rooflines
 from accelsim.lessons.base import Ask, Figure, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers, same
 from accelsim.lessons.timing import product_s
-from accelsim.result import run
 
 CHIPS = {"edu-4x4": "int8", "systolic-generic": "int8", "t4": "int8", "a100-80-sxm": "int8"}
 """Chips, and the format of one byte in which all layers run."""

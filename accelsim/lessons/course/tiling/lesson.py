@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from accelsim import run
 from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, array, number, same
-from accelsim.result import run
 from accelsim.seeds import generator
 from accelsim.types import Array
 
