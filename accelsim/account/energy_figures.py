@@ -112,7 +112,7 @@ def scaled(node_nm: float) -> Iterator[Figure]:
 
 
 def entries_of(table: EnergyTable, origin: str) -> Iterator[Figure]:
-    """Rows of one energy table."""
+    """Yield the figures of one energy table."""
     source = table.source or ""
 
     def row(component: str, what: str, energy_J: float, per: str, status: Status) -> Figure:

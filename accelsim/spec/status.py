@@ -40,7 +40,7 @@ UNSTATED: Status = "guess"
 
 
 def weakest(*statuses: Status) -> Status:
-    """The least trustworthy of them; 'derived' where all are better, since something was computed."""
+    """Return the least trustworthy status; 'derived' where all are better, since something was computed."""
     return max(("derived", *statuses), key=STATUSES.index)
 
 

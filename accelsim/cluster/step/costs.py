@@ -269,7 +269,7 @@ class Costs:
         return self.graphs[key]
 
     def compiled(self, graph: Graph) -> Program:
-        """The program of such a run, whatever room memories have; all cores work on each layer."""
+        """Compile without checking the capacity of memories; all cores work on each layer."""
         cores = self.working.core_count
         fusion = "compiled" if graph.name.startswith(FLASH) else self.setting.fusion
         options = Options(

@@ -173,7 +173,7 @@ class StepResult:
 
     @property
     def tokens_ends_per_s(self) -> tuple[float, float] | None:
-        """Return the same of ``tokens_per_s``."""
+        """Return the interval of ``tokens_per_s``."""
         return self.interval and self.interval.rates(self.batch * self.sample_tokens)
 
     @property

@@ -85,7 +85,7 @@ class Legal:
         return self._rows(self._few(self._conv, self._array)) if self._few else self.every()
 
     def every(self) -> Iterator[Ints]:
-        """All of them."""
+        """Return all legal mappings."""
         return self._rows(mappings(self._conv, self._array, self._pinned))
 
     def _rows(self, chunks: Iterable[Mappings]) -> Iterator[Ints]:

@@ -36,7 +36,7 @@ class Spans(NamedTuple):
 
     @property
     def joined(self) -> int:
-        """Return how many spans there were before any were joined."""
+        """Return the number of spans before joining."""
         return int(self.many.sum())
 
 

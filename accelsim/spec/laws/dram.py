@@ -43,7 +43,7 @@ def _clocks(dram: Dram) -> dict[str, int]:
 
 
 def parameters_are_those_of_the_standard(dram: Dram) -> Iterator[Finding]:
-    """Yield what a standard requires is stated, and nothing that it does not know."""
+    """A spec states all parameters that its standard requires, and no unknown ones."""
     standard, stated = _standard(dram), _stated(dram)
     for name in standard.required:
         if name not in stated:

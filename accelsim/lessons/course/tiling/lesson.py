@@ -56,7 +56,7 @@ def simulated(product: Shape, tile: Shape) -> int:
 
 
 def closed(product: Shape, tile: Any) -> Any:
-    """Return the same from a closed form; ``tile`` may be three arrays."""
+    """Return the elements moved by a closed form; ``tile`` may be three arrays."""
     (M, N, K), (m, n, k) = product, (-(-whole // part) for whole, part in zip(product, tile, strict=True))
     return M * K * np.where(m * k > 1, n, 1) + K * N * np.where(k > 1, m, 1) + M * N
 
