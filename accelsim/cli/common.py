@@ -261,7 +261,7 @@ def example(*lines: str) -> str:
 
 
 def byte_sizes(texts: Sequence[str]) -> tuple[int, ...]:
-    """Whole bytes of texts such as '64 MiB', as --size takes them. UsageError with all that are none."""
+    """Return the bytes of sizes such as '64 MiB' (--size). Raises UsageError with all invalid ones."""
     from accelsim.units import parse_exact
 
     sizes, problems = [], []

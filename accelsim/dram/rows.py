@@ -348,7 +348,7 @@ def finish(m: Memory) -> tuple[int, int, int, tuple[int, ...]]:
 
 
 def mark(m: Memory, stop: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return the request that comes next, the clock and the counts; let the loop pause at request ``stop``."""
+    """Make the loop pause at request ``stop``; return the next request, the clock and the counts so far."""
     whole = m.whole[0]
     whole.stop = stop
     return whole.coming, whole.now, counts(m)

@@ -27,7 +27,7 @@ class Behind(Protocol):
     """The model of the memory behind a cache."""
 
     def serve(self, asked: Asked, at_fs: int) -> Served:
-        """Times of a transfer that passes the cache as it is."""
+        """Return the times of a transfer that bypasses the cache."""
 
     def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
         """Times of some lines of ``line_B`` bytes, by their numbers."""

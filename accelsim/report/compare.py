@@ -190,7 +190,7 @@ def _one(entry: Summary) -> str:
 
 
 def common_metrics(entries: Sequence[Summary]) -> list[Metric]:
-    """``METRICS``, with the rate called after what these runs make."""
+    """Return ``METRICS`` with the throughput titled by what the runs count, such as inferences/s."""
     kinds = list(dict.fromkeys(entry.get("counts", "inferences") for entry in entries))
     rate = f"{kinds[0]}/s" if len(kinds) == 1 else "per second"
     return [each._replace(title=rate) if each.column == "throughput_per_s" else each for each in METRICS]

@@ -74,7 +74,7 @@ def _relative(node_nm: float) -> float:
 
 
 def resized(chip: Chip, stated_for: Chip, field: str) -> Chip:
-    """``chip`` with the power or die area (``field``) that ``stated_for`` has, plus that of what is larger."""
+    """Return ``chip`` with its power or die area (``field``) moved by the differences from ``stated_for``."""
     now, before = silicon(chip), silicon(stated_for)
     if now == before:
         return chip

@@ -129,7 +129,7 @@ def attention(call: Call) -> Piece:
 
 
 def feed_forward(call: Call) -> Piece:
-    """Build the graph from the norm to the product that leads back, for the own part of the inner width."""
+    """Build the feed-forward graph, norm to down projection, for one device's part of the inner width."""
     b, decoder = _builder(call, FEED_FORWARD)
     y = decoder.fed(decoder.norm(_entry(call, b), "norm"), "own")
     return Piece(FEED_FORWARD, _resident(b.finish(y)), "all_reduce", call.rows * call.model.hidden)

@@ -153,7 +153,7 @@ class Layout:
             place.home = None
 
     def on_chip(self, buffer: str, name: str, size_B: int, streams: bool = False) -> int | None:
-        """A new region in a buffer, through which larger pieces may stream; None when there is no room."""
+        """Reserve a region in a buffer, None without room; with ``streams`` larger data may pass through it."""
         space = self.spaces[buffer]
         region = self.builder.region(self.roles.engine(buffer), name, size_B, space, None, streams)
         if region is not None and buffer == self.roles.activations and name in self.graph.tensors:

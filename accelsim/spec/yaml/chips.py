@@ -57,7 +57,7 @@ def load_power(name_or_path: str | Path) -> GpuPower:
 
 
 def kept_part(name_or_path: str | Path, folder: str, kind: type[M]) -> M:
-    """Return the spec of ``accelsim.spec.yaml.parts.load_part``, kept as a chip is."""
+    """Load a spec as ``accelsim.spec.yaml.parts.load_part``, through the cache that chips use."""
 
     def read() -> M:
         from accelsim.spec.yaml.parts import load_part
