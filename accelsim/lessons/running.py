@@ -79,7 +79,7 @@ class Outcome:
         return f'<pre>{escape(repr(self))}</pre><img src="data:image/png;base64,{image}" alt="your result">'
 
     def picture(self) -> Figure:
-        """The student's own result."""
+        """Draw the result of the student's own code."""
         from accelsim.report.style import WIDTH_IN, styled
 
         with styled():
