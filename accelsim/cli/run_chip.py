@@ -42,7 +42,6 @@ def answer(
     """Simulate what the options ask for. Raises all problems at once."""
     from accelsim.report import run as said
     from accelsim.request import Request
-    from accelsim.request.job import execute, prepare
     from accelsim.workload.sources.load import generation_of
 
     chosen = variants(asked["on"], asked["set"])
@@ -63,7 +62,26 @@ def answer(
         for option, given in single.items():
             gather.refuse(given, f"{option} with several runs", "", ONE)
         return said.several(_several(gather, request, chosen), out)
-    with progress(4 - no_advice + check + (out is not None)) as stage:
+    saves = {"mapping": save_mapping, "trace": save_trace}
+    return _one(gather, request, chosen[0], saves, out, check, not no_advice, layers)
+
+
+def _one(
+    gather: Gather,
+    request: Request,
+    variant: Variant,
+    saves: dict[str, Path | None],
+    out: Path | None,
+    check: bool,
+    advice: bool,
+    layers: int | None,
+) -> Answer:
+    """Return the answer about one run. ``saves``: files of its mapping and its trace."""
+    from accelsim.report import run as said
+    from accelsim.request.job import execute, prepare
+
+    save_mapping, save_trace = saves["mapping"], saves["trace"]
+    with progress(3 + advice + check + (out is not None)) as stage:
         stage("read", 0.0)
         job = prepare(request, gather)
         begun = monotonic()
@@ -75,7 +93,7 @@ def answer(
 
             stage("check", 0.0)
             verdict = check_run(result, job.graph)
-        if not no_advice:
+        if advice:
             from accelsim.explore.what_ifs import what_ifs
 
             stage("what if", 0.0)
@@ -96,7 +114,7 @@ def answer(
 
         written[save_trace] = accesses_file(result, save_trace)
     _tell_quicker(result, took_s)
-    return said.one(said.Simulated(chosen[0], result), changes, verdict, layers, written)
+    return said.one(said.Simulated(variant, result), changes, verdict, layers, written)
 
 
 def _check_trace(gather: Gather, file: Path, memory_model: str) -> None:

@@ -85,8 +85,8 @@ PRODUCTS: Mapping[str, Product] = {
 }
 """Name -> product. The host's work is that of the shortest calls of NeuSight on four GPUs, beside its additions there:
 1.10 to 1.17 for ``torch.bmm``, 1.9 to 2.0 for ``torch.nn.Linear``, which adds a bias."""
-CONVOLUTIONS = frozenset({"conv", "conv2d"})
-ATTENTION = frozenset({"attention", "flash_attention", "attention_prefill", "attention_decode"})
+CONVOLUTIONS = "conv", "conv2d"
+ATTENTION = "attention", "flash_attention", "attention_prefill", "attention_decode"
 
 SERVING: Mapping[str, str] = {
     "serving_linear": "layer",
