@@ -10,7 +10,7 @@ import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.systolic import lower
+from accelsim.engines.systolic import placing
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program
@@ -99,7 +99,7 @@ def test_as_many_row_tiles_as_a_search_tries_are_not_too_many(more: int, told: s
 def test_commands_are_counted_before_they_are_written(order: str, resident: bool) -> None:
     """Loads of streamed operands, products, and what takes the results out, of tiles that divide no side."""
     pins = {"tm": 7, "tn": 6, "tk": 5, "order": order, "a_resident": resident, "a_whole_k": False}
-    with mock.patch.object(lower, "check_matrix", wraps=lower.check_matrix) as checked:
+    with mock.patch.object(placing, "check_matrix", wraps=placing.check_matrix) as checked:
         program = compiled(sized(accumulators=4096), **pins)
     _, _, commands, before = checked.call_args.args
     own = [command for command in program.commands[before:] if command.op == 0]

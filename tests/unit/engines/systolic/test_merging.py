@@ -7,7 +7,7 @@ import pytest
 
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.engines.systolic import lower, merging
+from accelsim.engines.systolic import merging, placing
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.yaml.load import load_chip
@@ -16,7 +16,7 @@ from accelsim.workload.sources.load import load_model
 
 
 def run(monkeypatch: pytest.MonkeyPatch, graph: Graph, chip: str, options: Options, most: int) -> Run:
-    for module in (lower, merging):
+    for module in (placing, merging):
         monkeypatch.setattr(module, "MOST", most)
     feeds = {
         name: np.random.default_rng(0).standard_normal(graph.tensors[name].shape).astype(np.float32)
