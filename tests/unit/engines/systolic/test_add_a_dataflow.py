@@ -38,7 +38,7 @@ def test_one_file_knows_the_dataflows() -> None:
     for file in DEFAULTS:
         text = (ROOT / file).read_text(encoding="utf-8")
         assert len(name.findall(text)) == 1, file
-        assert re.search(r'"ws",\s+(description|show_default|metavar)|default="ws"', text), file
+        assert re.search(r'"ws",\s+(description|metavar|type)|default="ws"', text), file
 
 
 @pytest.mark.parametrize("axes", FOLLOWED, ids="".join)
