@@ -50,11 +50,10 @@ def test_energy_by_level_is_that_of_the_page() -> None:
     """Chip and model, in multiplications for each multiplication."""
     (told,) = [line for line in row_stationary().details if line.startswith("Energy by level")]
     chip, model = told.split("; of the model ")
+    page = PAGE.read_text(encoding="utf-8")
     rows_of = {
-        cells[0].split(",")[0]: cells[2:4]
-        for line in PAGE.read_text(encoding="utf-8").splitlines()
-        if line.startswith(("| GLB |", "| DRAM, maps"))
-        for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+        level: list(found)
+        for level, *found in re.findall(r"^\| (GLB|DRAM) energy .*chip (\d\.\d\d), model (\d\.\d\d)", page, re.M)
     }
     buffer, dram = re.findall(r"\d\.\d\d", chip)
     assert rows_of == {"GLB": [buffer, model[:4]], "DRAM": [dram, model[9:13]]}
