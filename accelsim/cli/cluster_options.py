@@ -60,9 +60,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     flag("--overlap-gather", "With zero=1 and 2: gather new weights during the next step's first forward passes, as "
         "Megatron does with --overlap-param-gather; default: before it begins."),
 )  # fmt: skip
-"""In the order of the help."""
+"""Options of a cluster, in the order of the help."""
 FOR_DECODERS = OPTIONS[4:7]
-"""Those of the training of decoders."""
+"""Options that only the training of a decoder takes."""
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -163,7 +163,7 @@ class MemoryModel(Protocol):
 
 
 Queues = Callable[[Served, int], bool]
-"""Whether a transfer that was served had to wait for the data of the one before, which ended then (fs)."""
+"""Test whether a served transfer waited for the data of the previous one, which ended at the given time (fs)."""
 
 
 def _by_acceptance(served: Served, end_fs: int) -> bool:

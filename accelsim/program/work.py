@@ -55,7 +55,7 @@ class Stages(NamedTuple):
 
     @property
     def clocks(self) -> int:
-        """All of them."""
+        """Clocks of all stages together."""
         return sum(clocks for _, clocks in self.stages)
 
 
@@ -81,4 +81,4 @@ class Meet(NamedTuple):
 
 
 Work = Transfer | Folds | Cycles | Stages | Duration | Message | Meet
-"""What a command occupies and for how long, by engine kind."""
+"""Work of a command, by kind of engine: the resource that it occupies, and for how long."""

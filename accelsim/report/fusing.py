@@ -136,7 +136,7 @@ CHOICES = {
     "cycle_fs": ("cycle time (ms)", 1e-12, "threshold_B"),
     "threshold_B": ("threshold (MiB)", 2**-20, "cycle_fs"),
 }
-"""What the horizontal axis shows -> its name, factor to its unit, what the lines differ in."""
+"""Quantity of the horizontal axis -> its name, the factor to its unit, the quantity that tells the lines apart."""
 
 
 def tuning_plot(tuned: Tuned, title: str, along: str = "cycle_fs") -> Picture:

@@ -19,7 +19,7 @@ def test_constants_that_ship_are_within_the_claim(system: System) -> None:
     if data is None or not (data / system.file).is_file():
         pytest.skip(ABSENT)
     cluster = load_cluster(system.cluster, system.changes)
-    model = Model(system.rows(data), build(cluster), library_of(cluster, system.library))
+    model = Model(system.rows(data), build(cluster), library_of(cluster, system.software))
     found = Outcome(system, model.rows, model.seconds(), model.seconds())
     for name, rows in found.sets():
         assert residuals(found.shipped[rows], model.rows.seconds[rows]).median <= system.claimed, name

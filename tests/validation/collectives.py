@@ -32,7 +32,7 @@ class System(NamedTuple):
     """A machine: what it is, file, devices of its rows (all where empty), on how many nodes (any where None), kinds.
 
     The cluster that stands for it, with changes; constants that are fitted, those of one tuple alike; the median that
-    is claimed of each of its sets, or of all rows together where ``whole``. ``library``: which of the cluster's, its own
+    is claimed of each of its sets, or of all rows together where ``whole``. ``software``: which library of the cluster's, its own
     for ''.
     """
 
@@ -47,7 +47,7 @@ class System(NamedTuple):
     changes: tuple[str, ...] = ()
     whole: bool = False
     alone: bool = False
-    library: str = ""
+    software: str = ""
 
     def rows(self, data: Path) -> Measured:
         """Its rows; ``alone``: each device is a node of its own."""
@@ -74,10 +74,10 @@ _PCIE: Groups = (("simple.base",), ("simple.share",), ("simple.share_between",),
                  ("simple.between", "simple.tree_between"))  # fmt: skip
 SYSTEMS = (
     System("DGX A100", VIDUR, ("a100_dgx",), "dgx-a100",
-           (("launch",), *_RING, *_MESSAGE, ("eager.least", "posted.least")), 0.05, library="nccl-pytorch"),
+           (("launch",), *_RING, *_MESSAGE, ("eager.least", "posted.least")), 0.05, software="nccl-pytorch"),
     System("DGX H100", VIDUR, ("h100_dgx",), "2x-dgx-h100",
            (("launch",), *_RING, *_MESSAGE, ("posted.least",), ("posted.share_between",), ("posted.between",)), 0.05,
-           nodes=None, library="nccl-pytorch"),
+           nodes=None, software="nccl-pytorch"),
     System("two nodes of A100", VIDUR, ("a100_dgx",), "2x-a100-200g",
            (("ll128.share_between",), ("simple.share_between",), ("ll128.tree_flow", "simple.tree_flow"),
             ("ll128.flow", "simple.flow"), ("ll128.between",), ("simple.between",), ("posted.flow",),
@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
 def outcome(system: System, data: Path) -> Outcome:
     """A machine compared. Raises UsageError for rows that are none."""
     cluster = load_cluster(system.cluster, system.changes)
-    model = Model(system.rows(data), build(cluster), library_of(cluster, system.library))
+    model = Model(system.rows(data), build(cluster), library_of(cluster, system.software))
     return Outcome(system, model.rows, model.seconds(), held_out(model, system.free))
 
 

@@ -62,7 +62,7 @@ class Case(NamedTuple):
     eager: bool
     claimed: dict[str, float]
     kinds: tuple[str, ...] = OPS
-    library: str = ""
+    software: str = ""
 
     @property
     def title(self) -> str:
@@ -93,15 +93,15 @@ class Outcome(NamedTuple):
 def outcome(machine: Machine, case: Case, data: Path) -> Outcome:
     """One library on one machine."""
     found = rows(data, case.table, (machine.system,), case.eager).part(False)
-    kind = "vllm" if case.library else "nccl"
-    where = f"libraries.{case.library}" if case.library else "collectives"
+    kind = "vllm" if case.software else "nccl"
+    where = f"libraries.{case.software}" if case.software else "collectives"
     other = (f"{where}=collectives/{kind}-{machine.other}", f"{where}.chips=[another]")
     return Outcome(machine, case, found, *_answers(machine, case, found), *_answers(machine, case, found, other))
 
 
 def _answers(machine: Machine, case: Case, found: Measured, more: tuple[str, ...] = ()) -> tuple[Floats, Floats]:
     cluster = load_cluster(machine.cluster, more)
-    topology, library = build(cluster), library_of(cluster, case.library)
+    topology, library = build(cluster), library_of(cluster, case.software)
     times, inside = [], []
     for sort, nbytes, measured in zip(found.sorts, found.nbytes.tolist(), found.seconds.tolist(), strict=True):
         called = Called(sort.dtype, sort.eager)

@@ -228,7 +228,7 @@ def _collective(task: Task, name: str) -> CollectiveTime:
 
 
 def _switched(task: Task) -> CollectiveTime:
-    """In closed form on an idle network: two trips through the switch, and the bytes over the slowest wire."""
+    """Return the closed form on an idle network: two trips through the switch, and the bytes over the slowest wire."""
     topology, members = task.topology, task.members
     wire_B = switched_B(topology, members, task.nbytes)
     steps = zip(members, [*members[1:], members[0]], strict=True)

@@ -22,7 +22,7 @@ from accelsim.errors import Problem, UsageError
 _STEPS: dict[Kind, int] = {"F": 0, "B": 1, "W": 2}
 """What has been done with a microbatch before this op: nothing, F, or B too."""
 _MOVES: dict[Kind, int] = {"F": 1, "B": -1, "W": 0}
-"""From the place of an op to the one that reads its result."""
+"""Kind of an op -> steps along the pipeline from its stage to the stage that reads its result."""
 
 
 def play_schedule(

@@ -17,7 +17,7 @@ from accelsim.cluster.step.work import Piece, Work, units_of
 from accelsim.time import FS_PER_S
 
 FUSED = Fusion("ddp")
-"""How gradients are joined unless something else is asked: as PyTorch's DistributedDataParallel does, at 25 MiB."""
+"""Fusion of gradients by default: 25 MiB buckets, as in PyTorch's DistributedDataParallel."""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def run_data(graph: MessageGraph, arrays: Sequence[Array]) -> list[Array]:
 
 Values = dict[str, Array]
 Each = list[list[Array]]
-"""By rank: the inputs of a node."""
+"""Inputs of a node, by rank."""
 
 
 def _own(indices: Array, rank: int, size: int) -> tuple[Array, Array]:

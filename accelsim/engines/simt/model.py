@@ -51,7 +51,7 @@ IMPLICIT = (
     ("memory.efficiency",),
     ("droop",),
 )
-"""Of convolutions whose format has kernels of its own for them."""
+"""Constants of convolutions in formats that have convolution kernels of their own."""
 ATTENTION = (("attention",), ("launch",), ("format.sustained",), ("memory.efficiency",), ("prologue", "epilogue"))
 FEW_WAVES = 4
 """Waves of blocks from which a kernel is like a long one."""

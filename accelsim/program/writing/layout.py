@@ -31,8 +31,9 @@ class Place:
 
 @dataclass
 class Layout:
-    """Where tensors are on one core. ``facts``: what the graph says of them; ``transfers`` and ``slots`` write what
-    moves them and hold tiles in flight. Raises SpecError for fixed slots in a buffer of several roles."""
+    """Places of tensors on one core. ``facts``: properties of tensors that follow from the graph; ``transfers`` writes
+    their loads and stores, ``slots`` holds tiles in flight. Raises SpecError for fixed slots in a buffer of several
+    roles."""
 
     graph: Graph
     roles: Roles

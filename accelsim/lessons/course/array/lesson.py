@@ -79,6 +79,8 @@ def cycles(rows: int) -> int:
 
 
 class EdgeByEdge(Lesson):
+    """Lesson 3: a systolic array, edge by edge."""
+
     number, title, file, minutes = 3, "A systolic array, edge by edge", "array.py", 40
     idea = "A grid of multipliers that pass numbers to their neighbours computes a product with few trips to memory."
     steps = (

@@ -72,6 +72,8 @@ def hits(addresses: Ints, mapping: str, numbers: Numbers) -> int:
 
 
 class Banks(Lesson):
+    """Lesson 7: banks and rows."""
+
     number, title, file, minutes = 7, "Banks and rows", "banks.py", 40
     idea = "The same bytes come ten times slower from a DRAM when they lie in the wrong places."
     steps = ("where an address lies", "row hits", "a mapping for a row", "a mapping for a column", "the question")

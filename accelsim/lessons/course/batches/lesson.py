@@ -122,6 +122,8 @@ def most_per_second(limit_s: float) -> float:
 
 
 class Batches(Lesson):
+    """Lesson 8: bus or sports car."""
+
     number, title, file, minutes = 8, "Bus or sports car", "batches.py", 40
     idea = "A batch makes each prediction cheaper and every user wait: how large may it be?"
     steps = (

@@ -183,6 +183,8 @@ class Numbers(NamedTuple):
 
 
 class Buffering(Lesson):
+    """Lesson 6: double buffering."""
+
     number, title, file, minutes = 6, "Double buffering", "buffering.py", 40
     idea = "While one tile is worked on, the next one comes: two slots, and waits in the right places."
     steps = ("one slot", "two slots without a race", "two slots in time", "the question")

@@ -70,6 +70,8 @@ def _part(component: str, action: str) -> int | None:
 
 
 class Bytes(Lesson):
+    """Lesson 1: what a byte costs."""
+
     number, title, file, minutes = 1, "What a byte costs", "energy.py", 10
     idea = "Fetching a number from memory costs hundreds of times as much energy as multiplying it."
     steps = ("the three energies", "counts of both products", "picojoules of both products", "the question")

@@ -39,6 +39,8 @@ def words(dataflow: str, product: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 class Dataflows(Lesson):
+    """Lesson 4: dataflows."""
+
     number, title, file, minutes = 4, "Dataflows", "dataflows.py", 30
     idea = "Something stays in the array while the rest streams past; that decides what is fetched again and again."
     steps = ("weight stationary", "output stationary", "input stationary", "the best for each product", "the question")

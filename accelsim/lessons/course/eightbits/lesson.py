@@ -111,6 +111,8 @@ def trained(seed: int) -> list[Array]:
 
 
 class EightBits(Lesson):
+    """Lesson 9: eight bits."""
+
     number, title, file, minutes = 9, "Eight bits", "eightbits.py", 50
     idea = "Few bits need a range: which values may saturate, and how a network learns to live with its codes."
     steps = (

@@ -77,6 +77,8 @@ class Numbers(NamedTuple):
 
 
 class Mixed(Lesson):
+    """Lesson 10: mixed precision."""
+
     number, title, file, minutes = 10, "Mixed precision", "mixed.py", 50
     idea = "Narrow factors, wide sums: what a Tensor Core drops, and how training keeps its gradients alive."
     steps = ("a block of products", "a long sum", "the controller", "a training that needs it", "the question")

@@ -63,6 +63,8 @@ def least_microbatches(stages: int, percent: int) -> int:
 
 
 class Parallel(Lesson):
+    """Lesson 13: many devices."""
+
     number, title, file, minutes = 13, "Many devices", "parallel.py", 40
     idea = "A pipeline has bubbles, a ring adds up with few bytes: what training on many devices costs."
     steps = (

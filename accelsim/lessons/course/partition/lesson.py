@@ -156,6 +156,8 @@ def eager(work: Chain) -> str:
 
 
 class Partition(Lesson):
+    """Lesson 12: unsupported operator."""
+
     number, title, file, minutes = 12, "Unsupported operator", "partition.py", 40
     idea = "One operator that the accelerator lacks sends data over the link and back: where to cut?"
     steps = (

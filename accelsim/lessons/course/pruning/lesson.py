@@ -42,6 +42,8 @@ def weights(numbers: Numbers, rows: int = 6, columns: int = 16) -> Array:
 
 
 class Pruning(Lesson):
+    """Lesson 11: 2:4 sparsity."""
+
     number, title, file, minutes = 11, "2:4 sparsity", "sparsity.py", 40
     idea = "Half of the weights can go, if they go in a pattern that hardware can skip."
     steps = ("a legal mask", "the largest weights stay", "the compressed form", "a product on it", "bytes",

@@ -71,6 +71,8 @@ def achieved(layer: Layer, chip: str) -> float:
 
 
 class Rooflines(Lesson):
+    """Lesson 2: roofline by hand."""
+
     number, title, file, minutes = 2, "Roofline by hand", "roofline.py", 20
     idea = "Two numbers of a chip and two of a layer tell whether arithmetic or memory limits it."
     steps = ("operations and bytes", "attainable", "five layers on four chips", "what limits them", "the question")

@@ -78,6 +78,8 @@ def optimum(product: Shape, buffer: int) -> tuple[int, Shape]:
 
 
 class Tiling(Lesson):
+    """Lesson 5: tiling."""
+
     number, title, file, minutes = 5, "Tiling", "tiling.py", 40
     idea = "A product is cut into tiles that fit on the chip; their shape decides how often memory is asked again."
     steps = ("what fits", "bytes of a tiling", "a product by tiles", "tiles within 10 % of the best", "the question")
