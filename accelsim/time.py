@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FS_PER_S = 10**15
 FS = 1e-15
@@ -35,30 +30,9 @@ class Clock:
         """Exact, fs."""
         return Fraction(self._num, self._den)
 
-    def cut_off(self, times_fs: NDArray[np.int64], den: int) -> NDArray[np.int64]:
-        """Return what the times of edges lack to the exact ones, in parts ``1 / den`` of a femtosecond, of which a
-        period is a whole number; -1 for a time that is none of an edge."""
-        import numpy as np
-
-        wide = int(times_fs.max(initial=0)) * self._den >= 1 << 62
-        times = times_fs.astype(object) if wide else times_fs
-        exact = -(-times * self._den // self._num) * self._num
-        cut: NDArray[np.int64] = (exact % self._den * (den // self._den)).astype(np.int64)
-        return np.where(exact // self._den == times, cut, -1)
-
     def at(self, cycle: int) -> int:
         """Time of an edge, fs."""
         return cycle * self._num // self._den
-
-    def at_all(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Times of many edges, fs."""
-        import numpy as np
-
-        if self._num * self._den >= 1 << 62:
-            return np.array([self.at(int(cycle)) for cycle in cycles.flat], np.int64).reshape(cycles.shape)
-        whole, rest = np.divmod(cycles, self._den)  # so that no product is larger than the time itself
-        times: NDArray[np.int64] = whole * self._num + rest * self._num // self._den
-        return times
 
     def edge(self, t_fs: int) -> int:
         """Number of the first edge at or after a time."""

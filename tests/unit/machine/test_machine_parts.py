@@ -38,12 +38,6 @@ def test_edges_come_from_the_exact_period(frequency: float, cycle: int) -> None:
     assert clock.edge(clock.at(cycle) + 1) == cycle + 1
 
 
-@given(FREQUENCIES, st.lists(st.integers(0, 10**6), max_size=5))
-def test_a_column_of_edges_is_that_of_each(frequency: float, cycles: list[int]) -> None:
-    clock = Clock(frequency)
-    assert [int(time) for time in clock.at_all(np.array(cycles, np.int64))] == [clock.at(cycle) for cycle in cycles]
-
-
 @given(FREQUENCIES, st.integers(1, 64), st.integers(0, 1000), st.integers(0, 1000))
 def test_a_transfer_of_whole_clocks_ends_at_its_edge(frequency: float, width: int, start: int, beats: int) -> None:
     """The machine never loses an edge to rounding."""

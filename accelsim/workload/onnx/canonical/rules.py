@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar
@@ -123,13 +124,19 @@ def rule(*ops: str) -> Callable[[R], R]:
 
 def find_rule(op: str) -> Rule | None:
     """Return the rule of an ONNX op type, None where there is none."""
-    package = __name__.rpartition(".")[0]
-    for family in COMMON:
-        import_module(f"{package}.{family}")
+    _load_families(common=True)
     if op not in RULES:
-        for entry in iter_modules(import_module(package).__path__):
-            import_module(f"{package}.{entry.name}")
+        _load_families(common=False)
     return RULES.get(op)
+
+
+@cache
+def _load_families(common: bool) -> None:
+    """Import the common families, or all: each fills ``RULES``."""
+    package = __name__.rpartition(".")[0]
+    names = COMMON if common else [entry.name for entry in iter_modules(import_module(package).__path__)]
+    for name in names:
+        import_module(f"{package}.{name}")
 
 
 def canonical(raw: RawNode, scope: Scope) -> list[Node]:
