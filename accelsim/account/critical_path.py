@@ -18,8 +18,7 @@ from accelsim.program.commands import Command
 from accelsim.program.work import Transfer
 
 if TYPE_CHECKING:
-    from accelsim.machine.replay import Replay
-    from accelsim.machine.run import Run, Segment
+    from accelsim.machine.run import Replay, Run, Segment
 
 
 OPERANDS = ("weights", "activations", "results", "states")

@@ -15,8 +15,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, cast
 
 from accelsim.engines.device import Asked, Served
+from accelsim.machine.dram_stats import CacheStats
 from accelsim.machine.rates import Lane
-from accelsim.machine.run import CacheStats, LedgerRow
+from accelsim.machine.run import LedgerRow
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
 from accelsim.program.commands import Command, Program

@@ -11,27 +11,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from accelsim.engines.device import BUSY, QUEUE, EngineLog, History
 from accelsim.engines.registry import ENGINES
-from accelsim.errors import count_of
 from accelsim.machine.accounting import busy, costs, ledger_rows, spans, step_stalls, summed
-from accelsim.machine.run import Busy, LedgerRow, Run, Segment, Slice
+from accelsim.machine.run import Busy, LedgerRow, Replay, Run, Segment, Slice, add_to
 from accelsim.program.commands import Program
 from accelsim.program.lazy import Item, Lazy
-from accelsim.program.repeated import Commands, Repeat, Span
-from accelsim.time import FS, Clock
+from accelsim.program.repeated import Commands, Span
+from accelsim.time import Clock
 from accelsim.types import Ints
 
 NEAR = Fraction(1, 1000)
 """Share of its time by which a block may differ from the one before and still be copied."""
-
-Key = TypeVar("Key", bound=tuple[Any, ...])
 
 
 class Repeated(Lazy[Item]):
@@ -65,88 +61,6 @@ class Repeated(Lazy[Item]):
             for item in unit:
                 yield self._later(item, copy)
         yield from self.behind
-
-
-@dataclass
-class Replay:
-    """Extension of the ``short`` run to the whole ``program``: copies of the unit written last follow each other by
-    ``shift`` fs. ``equal``: that unit did what the unit before it did; else they differ by less than ``NEAR``."""
-
-    program: Program
-    short: Run
-    shift: Fraction
-    equal: bool = True
-
-    @property
-    def repeat(self) -> Repeat:
-        """Return which commands are copies."""
-        assert self.program.repeat is not None
-        return self.program.repeat
-
-    def later_fs(self, copies: int) -> int:
-        """Return how much later a copy is than the unit written last, fs."""
-        return copies * self.shift.numerator // self.shift.denominator
-
-    @property
-    def behind_fs(self) -> int:
-        """Return how much later is what comes behind the copies."""
-        return self.later_fs(self.repeat.times)
-
-    @property
-    def commands(self) -> int:
-        """Return how many commands were not simulated."""
-        return self.repeat.commands.size * self.repeat.times
-
-    @property
-    def text(self) -> str:
-        """Return how much was replayed, in words."""
-        often, unit = count_of(self.repeat.times, "repetition"), self.repeat.commands.size
-        whole = len(self.program.commands)
-        mean = "" if self.equal else ", the mean of two blocks that differ by less than 0.1%"
-        return (
-            f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were "
-            f"not simulated: {often} of the same {unit:,}, each {self.later_fs(1) * FS:.4g} s later{mean}"
-        )
-
-    def later(self, piece: Slice, copy: int) -> Slice:
-        """A slice of the unit in a copy."""
-        repeat = self.repeat
-        return piece._replace(
-            command=piece.command + copy * repeat.commands.size,
-            op=piece.op + copy * repeat.steps.size,
-            label=repeat.text(piece.label, copy),
-            **_times(piece, self.later_fs(copy)),
-        )
-
-    def behind(self, piece: Slice) -> Slice:
-        """A slice behind the copies in the whole run."""
-        number = self.repeat.commands.long(piece.command)
-        return piece._replace(command=number, op=self.step_of(piece.command), **_times(piece, self.behind_fs))
-
-    def step_of(self, command: int) -> int:
-        """The step in the whole program of a command of the short one."""
-        return self.program.commands[self.repeat.commands.long(command)].op
-
-    def summed(self, figures: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
-        """Figures of the whole run by keys that begin with a step: ``figures`` gives those of slices of the short run,
-        of which steps behind the copies have the numbers that they have in the whole run."""
-        pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
-        found = dict(figures(pieces[: span.end]))
-        unit = figures(pieces[span.end - span.size : span.end])
-        for copy in range(1, self.repeat.times + 1):
-            _add(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
-        _add(found, figures([piece._replace(op=self.step_of(piece.command)) for piece in pieces[span.end :]]))
-        return found
-
-
-def _times(piece: Slice, fs: int) -> dict[str, Any]:
-    """Times of a slice so much later."""
-    return {"start": piece.start + fs, "data": piece.data + fs, "end": piece.end + fs}
-
-
-def _add(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
-    for key, count in more.items():
-        totals[key] = totals.get(key, 0) + count
 
 
 def replay_of(program: Program, short: Run) -> Replay | None:
@@ -255,7 +169,7 @@ def _ledger(replay: Replay) -> list[LedgerRow]:
         for (component, action, op, tensor), count in unit.items():
             key = component, action, op + copy * repeat.steps.size, repeat.text(tensor, copy)
             totals[key] = totals.get(key, 0) + count
-    _add(totals, costs(commands.behind))
+    add_to(totals, costs(commands.behind))
     return ledger_rows(totals)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from accelsim.engines.device import History, Mix
 from accelsim.engines.registry import ENGINES
+from accelsim.errors import count_of
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
@@ -15,46 +17,12 @@ from accelsim.time import FS
 from accelsim.types import Array
 
 if TYPE_CHECKING:
-    from accelsim.machine.dram_stats import Accesses, DramStats
-    from accelsim.machine.replay import Replay
-
-
-@dataclass
-class CacheStats:
-    """Accesses to lines that hit and that missed; bytes fetched from ``memory``, written back to it, of stores that
-    passed through to it and that changed a line on the way; bytes that are left which the memory does not have."""
-
-    memory: str
-    line_B: int
-    hits: int = 0
-    misses: int = 0
-    fetched_B: int = 0
-    written_back_B: int = 0
-    through_B: int = 0
-    changed_B: int = 0
-    dirty_B: int = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of the accesses that hit; 0 without any."""
-        return self.hits / (self.hits + self.misses) if self.hits + self.misses else 0.0
-
-    def as_dict(self) -> dict[str, int | float | str]:
-        """Return the facts for JSON."""
-        return {
-            "memory": self.memory,
-            "line_B": self.line_B,
-            "hits": self.hits,
-            "misses": self.misses,
-            "hit_rate": self.hit_rate,
-            "fetched_B": self.fetched_B,
-            "written_back_B": self.written_back_B,
-            "through_B": self.through_B,
-            "dirty_B": self.dirty_B,
-        }
+    from accelsim.machine.dram_stats import Accesses, CacheStats, DramStats
+    from accelsim.program.repeated import Repeat
 
 
 T = TypeVar("T")
+Key = TypeVar("Key", bound=tuple[Any, ...])
 
 
 class LawError(AssertionError):
@@ -72,6 +40,10 @@ class Slice(NamedTuple):
     start: int
     data: int
     end: int
+
+    def moved(self, command: int, op: int, label: str, fs: int) -> Slice:
+        """Return the same slice of another command, ``fs`` later."""
+        return Slice(command, self.engine, op, label, self.start + fs, self.data + fs, self.end + fs)
 
 
 class Segment(NamedTuple):
@@ -188,3 +160,77 @@ class Run:
     def seconds(self) -> float:
         """Latency of the run, s."""
         return self.time_fs * FS
+
+
+@dataclass
+class Replay:
+    """Extension of the ``short`` run to the whole ``program``: copies of the unit written last follow each other by
+    ``shift`` fs. ``equal``: that unit did what the unit before it did; else they differ by less than 0.1 %."""
+
+    program: Program
+    short: Run
+    shift: Fraction
+    equal: bool = True
+
+    @property
+    def repeat(self) -> Repeat:
+        """Return which commands are copies."""
+        assert self.program.repeat is not None
+        return self.program.repeat
+
+    def later_fs(self, copies: int) -> int:
+        """Return how much later a copy is than the unit written last, fs."""
+        return copies * self.shift.numerator // self.shift.denominator
+
+    @property
+    def behind_fs(self) -> int:
+        """Return how much later is what comes behind the copies."""
+        return self.later_fs(self.repeat.times)
+
+    @property
+    def commands(self) -> int:
+        """Return how many commands were not simulated."""
+        return self.repeat.commands.size * self.repeat.times
+
+    @property
+    def text(self) -> str:
+        """Return how much was replayed, in words."""
+        often, unit = count_of(self.repeat.times, "repetition"), self.repeat.commands.size
+        whole = len(self.program.commands)
+        mean = "" if self.equal else ", the mean of two blocks that differ by less than 0.1%"
+        return (
+            f"replay: {self.commands:,} of {whole:,} commands ({100 * self.commands / whole:.0f}%) were "
+            f"not simulated: {often} of the same {unit:,}, each {self.later_fs(1) * FS:.4g} s later{mean}"
+        )
+
+    def later(self, piece: Slice, copy: int) -> Slice:
+        """A slice of the unit in a copy."""
+        repeat = self.repeat
+        command, op = piece.command + copy * repeat.commands.size, piece.op + copy * repeat.steps.size
+        return piece.moved(command, op, repeat.text(piece.label, copy), self.later_fs(copy))
+
+    def behind(self, piece: Slice) -> Slice:
+        """A slice behind the copies in the whole run."""
+        number, op = self.repeat.commands.long(piece.command), self.step_of(piece.command)
+        return piece.moved(number, op, piece.label, self.behind_fs)
+
+    def step_of(self, command: int) -> int:
+        """The step in the whole program of a command of the short one."""
+        return self.program.commands[self.repeat.commands.long(command)].op
+
+    def summed(self, figures: Callable[[Sequence[Slice]], Mapping[Key, int]]) -> dict[Key, int]:
+        """Figures of the whole run by keys that begin with a step: ``figures`` gives those of slices of the short run,
+        of which steps behind the copies have the numbers that they have in the whole run."""
+        pieces, span, steps = self.short.slices, self.repeat.commands, self.repeat.steps.size
+        found = dict(figures(pieces[: span.end]))
+        unit = figures(pieces[span.end - span.size : span.end])
+        for copy in range(1, self.repeat.times + 1):
+            add_to(found, {cast(Key, (key[0] + copy * steps, *key[1:])): count for key, count in unit.items()})
+        add_to(found, figures([piece._replace(op=self.step_of(piece.command)) for piece in pieces[span.end :]]))
+        return found
+
+
+def add_to(totals: dict[Key, int], more: Mapping[Key, int]) -> None:
+    """Add counts to those of the same keys."""
+    for key, count in more.items():
+        totals[key] = totals.get(key, 0) + count

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from accelsim.machine import check as laws
-from accelsim.machine.run import Busy, CacheStats, LawError, LedgerRow, Run, Segment
+from accelsim.machine.dram_stats import CacheStats
+from accelsim.machine.run import Busy, LawError, LedgerRow, Run, Segment
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import COMMANDS, PADDING, READ, SKIPPED, WRITE, ActionName, mac
 from accelsim.program.commands import Program, Use, Wait

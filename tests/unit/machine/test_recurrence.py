@@ -16,8 +16,8 @@ from accelsim.compiler.state import Options
 from accelsim.engines.device import EngineLog
 from accelsim.machine.accounting import step_spans
 from accelsim.machine.check import engine_times_add_up, the_critical_path_covers_the_run
-from accelsim.machine.replay import NEAR, Replay, replay_of, replayed
-from accelsim.machine.run import Run
+from accelsim.machine.replay import NEAR, replay_of, replayed
+from accelsim.machine.run import Replay, Run
 from accelsim.machine.simulate import simulate
 from accelsim.program.commands import Program, Wait
 from accelsim.program.repeated import Commands, Repeat
