@@ -45,14 +45,14 @@ class Request:
         COMPUTED, metavar="exact|fast|off", compiled="values",
         choices=Choices("value policy", "accelsim.machine.values.effects:POLICIES"),
         python="'exact' computes tile by tile as the hardware does, 'fast' layer by layer, 'off' nothing; time and "
-        "energy are the same.", page="values.md"))
+        "energy are the same."))
     batch: int | None = field(default=None, metadata=option(
         "First dimension of every input.", RUNS, "count",
         python="First dimension of every input. A chip of several cores runs as many batches side by side; inputs and "
         "outputs hold all of them, one after the other along the first axis."))
     share: str = field(default="batch", metadata=option(
         "What the cores of a chip share: each has a batch of its own, or all of them work on each layer.", RUNS,
-        metavar="batch|layer", compiled="share", page="machine.md",
+        metavar="batch|layer", compiled="share",
         choices=Choices("share", "accelsim.compiler.state:SHARES")))
     weights: str = field(default="model", metadata=option(
         "Values of the weights.", RUNS, metavar="random:SEED|model",
@@ -87,15 +87,14 @@ class Request:
         "says."))
     mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
         "Mappings to keep, as --save-mapping writes them.", MAPPED, "file", file=True,
-        python="Mappings that the search must keep: a file of them, or layer -> fields.", page="mapping.md"))
+        python="Mappings that the search must keep: a file of them, or layer -> fields."))
     search: str | float = field(default="fast", metadata=option(
         "Effort of the search for mappings: fast; best (many more tilings, all of small products); or seconds for each "
-        "different product.", MAPPED, metavar="fast|best|SECONDS", compiled="search", page="mapping.md",
+        "different product.", MAPPED, metavar="fast|best|SECONDS", compiled="search",
         python="Effort of the search for mappings: 'fast'; 'best': many more tilings, all of small products; or "
         "seconds for each different product."))
     tune: int | None = field(default=None, metadata=option(
-        "Simulate the N best mappings of each different product alone and take the fastest.", MAPPED, "count", "N",
-        page="mapping.md"))
+        "Simulate the N best mappings of each different product alone and take the fastest.", MAPPED, "count", "N"))
     tune_cache: str | None = field(default=None, metadata=option(
         "File that remembers what --tune found; default: tuned.json in the user's cache.", MAPPED, metavar="FILE",
         python="File that remembers what ``tune`` found; default: tuned.json in the user's cache."))
@@ -108,8 +107,7 @@ class Request:
         python="Compute a format that the chip lacks in the narrowest of its formats that holds it."))
     ranges: str = field(default="absmax", metadata=option(
         "How ranges of codes are chosen: absmax, percentile, mse, entropy, percentile-ort, entropy-ort.",
-        FORMATS, metavar="METHOD", shared="numbers", compiled="ranges",
-        page="ranges.md", former="calibrate",
+        FORMATS, metavar="METHOD", shared="numbers", compiled="ranges", former="calibrate",
         choices=Choices("range method", "accelsim.formats.ranges.methods:METHODS")))
     percentile: float | None = field(default=None, metadata=option(
         "Percent of the values that method 'percentile' keeps.", FORMATS, "percent", shared="numbers",
@@ -145,13 +143,13 @@ class Request:
         "long tiles; by every DRAM command.", RUNS, metavar="ideal|bandwidth|pattern|bank",
         choices=Choices("memory model", "accelsim.machine.memory_models:MODELS"),
         python="Off-chip memories: 'ideal' takes no time, 'bandwidth' latency and a rate; 'bank' follows "
-        "every DRAM command, 'pattern' samples long tiles of it.", page="dram.md"))
+        "every DRAM command, 'pattern' samples long tiles of it."))
     fusion: str = field(default="", metadata=option(
         "Kernels: compiled puts element-wise functions after the node that feeds them and folds batch normalisation "
         "into weights; serving also joins moves around such functions (rotary positions are one kernel), as serving "
         "stacks do; eager runs every node by itself; sdpa is eager with attention in one call; default: serving for "
         "a model with prompt=, else compiled.", MAPPED, metavar="compiled|serving|eager|sdpa",
-        choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion", page="gpu-networks.md",
+        choices=Choices("fusion", "accelsim.compiler.state:FUSIONS"), compiled="fusion",
         python="'compiled': element-wise functions run after the node that feeds them, batch normalisation goes into "
         "weights; 'serving': moves around such functions are joined too; 'eager': every node runs by itself; 'sdpa': "
         "the same with attention in one call; default: 'serving' for a generation, else 'compiled'."))
@@ -159,27 +157,26 @@ class Request:
         "With --fusion serving, inputs of layers in narrow formats are quantised by the kernel before, with static "
         "scales (fused), or by a kernel of their own (kernel); default: fused.", MAPPED, metavar="fused|kernel",
         choices=Choices("quantiser", "accelsim.compiler.state:QUANTISERS"), compiled="quantiser",
-        page="serving-stacks.md",
         python="Where kernels are those of a serving stack, inputs of layers in narrow formats are quantised by the "
         "kernel before, with static scales ('fused'), or by a kernel of their own ('kernel'); default: 'fused'."))
     stack: str = field(default="", metadata=option(
         "With --fusion serving, the stack whose kernels and host these are: vllm, tensorrt-llm; default: that of the "
-        "chip, vllm.", MAPPED, metavar="STACK", page="serving-stacks.md",
+        "chip, vllm.", MAPPED, metavar="STACK",
         python="Where kernels are those of a serving stack: which one ('vllm', 'tensorrt-llm'); default: that of the "
         "chip, 'vllm'."))
     kv_dtype: str = field(default="", metadata=option(
         "Number format of keys and values in memory, under attention in 16 bits: fp8, int8; with --values off; "
-        "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype", page="serving-stacks.md",
+        "default: that of attention.", FORMATS, metavar="FORMAT", compiled="kv_dtype",
         python="Number format of keys and values in memory, under attention in 16 bits ('fp8', 'int8'), without "
         "values; default: that of attention."))
     streams: int | None = field(default=None, metadata=option(
         "Run kernels of N streams side by side, where they do not depend on each other; default: as the chip says,"
-        " 1.", MAPPED, "count", "N", page="gpu-networks.md",
+        " 1.", MAPPED, "count", "N",
         python="Kernels of so many streams run side by side, where they do not depend on each other; default: as the "
         "chip says, 1."))
     site: str | Path | None = field(default=None, metadata=option(
         "Clock under load and host of the machine that holds the chip: a name or a YAML file.", RUNS, metavar="SITE",
-        file=True, page="calibrate-a-gpu.md"))
+        file=True))
     limit_commands: int | None = field(default=None, metadata=option(
         "Refuse, before building it, a program of more commands; default: 4,000,000.", COMPUTED, "count", "N",
         limits="commands"))

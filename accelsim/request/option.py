@@ -48,9 +48,9 @@ class Choices(NamedTuple):
 class Option:
     """A row of the declaration of a run: all that is known of a field but its name, its type and its default.
 
-    ``help``: a sentence, as ``accelsim run --help`` prints it; ``python``: what Python says instead ('': the same), and
-    ``page``: the page of the documentation with more. ``kind`` and ``metavar``: how the command line gives it;
-    ``why_not``: why it does not. ``group``: the title of the help; ``last``: it stands behind the others there.
+    ``help``: a sentence, as ``accelsim run --help`` prints it; ``python``: what Python says instead ('': the same).
+    ``kind`` and ``metavar``: how the command line gives it; ``why_not``: why it does not. ``group``: the title of the
+    help; ``last``: it stands behind the others there.
 
     ``choices``: the names that it may be. ``unit``: of the number, which is a text with that unit on the command
     line. ``file``: it may name a file, which is recorded with its hash. ``shared``: a part of the options that other
@@ -64,7 +64,6 @@ class Option:
     kind: Kind = "text"
     metavar: str | None = None
     python: str = ""
-    page: str = ""
     choices: Choices | None = None
     unit: str = ""
     file: bool = False

@@ -147,27 +147,6 @@ class Page:
         return result.output
 
 
-def _arguments_of_run() -> str:
-    """The arguments of ``accelsim.run`` as a table, in the words of their declaration."""
-    from accelsim.request.fields import declared
-    from accelsim.result import Call
-
-    lines = ["| argument | what it is |", "|---|---|"]
-    for name, row in declared(Call).items():
-        more = f" See [{row.page}]({row.page})." if row.page else ""
-        text = CODE.sub(_as_code, row.text.replace("``", "`"))
-        lines.append(f"| `{name}` | {text}{more} |")
-    return "\n".join(lines)
-
-
-def _as_code(found: re.Match[str]) -> str:
-    """Python as Markdown has it; of a quoted command without the quotes."""
-    text = found[0]
-    return f"`{text[1:-1]}`" if text.startswith("'accelsim") else "`{}`".format(text.replace("'", '"'))
-
-
-CODE = re.compile(r"\{.*?\}|\[.*?\]|(?<!\w)'[^']+'(?!\w)")
-"""Python within a sentence: a dictionary, a list, a text."""
 TABLE = re.compile(r"(<!-- made: (\w+) -->\n\n?)(?:\|.*\n)*")
 
 
@@ -183,7 +162,7 @@ def _columns_of_layers() -> str:
     return "\n".join(lines)
 
 
-MADE = {"arguments": _arguments_of_run, "columns": _columns_of_layers}
+MADE = {"columns": _columns_of_layers}
 """Tables that are made -> the function that makes them."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Set
 from inspect import cleandoc
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -18,25 +20,30 @@ from accelsim.spec.status import Status
 from accelsim.spec.yaml.load import KINDS
 from accelsim.spec.yaml.shape import annotation_of, choices, core, families_of, model_of
 
+FITTED = {KINDS[kind]: kind for kind in ("serving", "intervals", "power")}
+"""Kinds of files that programs fit and write -> their folder; 'accelsim spec schema' explains them."""
 
-def reference_markdown() -> str:
+
+def reference_markdown(left_out: Container[type[Model]] = FITTED) -> str:
     """docs/spec-reference.md: every block and field with type, unit, default and description."""
     blocks: dict[str, type[Model]] = {}
     for model in KINDS.values():
-        _collect(model, blocks)
+        _collect(model, blocks, left_out)
     provenance = ", ".join(f"`{name}` ({info.description})" for name, info in Model.model_fields.items())
-    parts = [_HEAD.format(provenance=provenance), _ranges(), *(_block(blocks[name]) for name in blocks), _families()]
-    return "\n".join(parts)
+    common = _common(blocks.values())
+    parts = [_HEAD.format(provenance=provenance), _ranges(), *(_block(blocks[name], common) for name in blocks)]
+    shared = "## Shared fields\n\nFields that mean the same in several blocks.\n\n" + "\n".join(sorted(common)) + "\n"
+    return "\n".join([*parts, shared, _families()])
 
 
 _HEAD = """# Spec reference
 
-Made from the models in `accelsim/spec` and the engine types (`accelsim/engines/*/spec.py`); do not edit.
+Made from the models in `accelsim/spec` and the engine types (`accelsim/engines/*/spec.py`); do not edit. `accelsim spec schema KIND` prints the same as a JSON schema, also of the kinds that programs fit and write: `serving`, `intervals`, `power`.
 
-- Fields in **bold** are required. Every block may also have {provenance}; every file states `source` and `as_of`.
-- A unit as type (`B/s`) means a number with its unit (`34 GB/s`, `24 MiB`); a bare number is an error.
+- Fields in **bold** are required; `count: 1` is a field with its default. Every block may also have {provenance}; every file states `source` and `as_of`.
+- A unit as type (`B/s`) means a number with its unit (`34 GB/s`, `24 MiB`); a bare number is an error. `1..64` is a whole number with both ends; a field without a type is one from 1 to 65,536.
 - Instead of a block you may name a file (`memory: memories/ddr3-1600`), or start from one and change some keys (`use: memories/ddr3-1600`).
-- An engine's fields depend on its `type`. A constant is fitted within its range ([constants.md](constants.md)); `1..64` is a range with both ends.
+- An engine's fields depend on its `type`. A *constant* is fitted within its range ([constants.md](constants.md)).
 """
 
 
@@ -44,20 +51,24 @@ _CLOCKED = "tCK or s"
 """Unit of clocks, or a time."""
 _DELAYS = {str(DELAY).removeprefix("0 to "): "delay", str(REFRESH).removeprefix("0 to "): "refresh time"}
 """Upper limit of clocks, or a time -> its type in words."""
+USUAL = "1..65,536"
+"""Range of most whole numbers."""
+LONG = 6
+"""Words of a row from which on it stands in one place only."""
 _STATUS = "[status](energy-tables.md#how-far-to-trust-a-figure)"
 
 
 def _ranges() -> str:
     """Least and most of each dimension, where a field states no range of its own."""
     rows = [
-        f"| {row.what} | {row.unit} | {units.show(row.least, row.unit, binary=row.binary)} | "
+        f"| {row.what} | {units.show(row.least, row.unit, binary=row.binary)} | "
         f"{units.show(row.most, row.unit, binary=row.binary)} |"
         for row in units.DIMENSIONS.values()
     ]
-    rows += [f"| a {name} of DRAM | {_CLOCKED} | 0 | {most} |" for most, name in _DELAYS.items()]
+    rows += [f"| a {name} of DRAM | 0 tCK | {most} |" for most, name in _DELAYS.items()]
     head = (
         "Numbers outside these ranges are refused, unless a field states its own; times, energies and powers may also "
-        "be 0.\n\n| a field that is | unit | least | most |\n|---|---|---|---|\n"
+        "be 0.\n\n| a field that is | least | most |\n|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 
@@ -73,12 +84,12 @@ def _families() -> str:
     return head + "\n".join(rows) + f"\n\nIn none: {', '.join(FUNCTIONS.others)}.\n"
 
 
-def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
+def _collect(model: type[Model], blocks: dict[str, type[Model]], left_out: Container[type[Model]]) -> None:
     """``model`` and every block inside it, in order of first use."""
-    if model.__name__ in blocks:
+    if model.__name__ in blocks or model in left_out:
         return
     if _base(model) is not Model:
-        _collect(_base(model), blocks)
+        _collect(_base(model), blocks, left_out)
     blocks[model.__name__] = model
     for name in model.model_fields:
         annotation: Any = annotation_of(model, name)
@@ -87,18 +98,33 @@ def _collect(model: type[Model], blocks: dict[str, type[Model]]) -> None:
         inner = model_of(annotation)
         for each in choices(annotation).values() or ([inner] if inner is not None else []):
             if issubclass(each, Model):
-                _collect(each, blocks)
+                _collect(each, blocks, left_out)
 
 
-def _block(model: type[Model]) -> str:
-    folder = next((name for name, each in KINDS.items() if each is model), "")
-    where = f"A file in `hwspecs/{folder}/`, or a block.\n\n" if folder else ""
+def _common(models: Iterable[type[Model]]) -> set[str]:
+    """Long rows that stand in several blocks."""
+    rows = Counter(row for model in models for row in _rows(model))
+    return {row for row, count in rows.items() if count > 1 and len(row.split()) > LONG}
+
+
+def _rows(model: type[Model]) -> list[str]:
+    """One line for each field that ``model`` does not have from another block; engines say their type in the title."""
+    own = {name: info for name, info in model.model_fields.items() if not _inherited(name, info, _base(model))}
+    return [_row(name, info, model) for name, info in own.items() if name != "type"]
+
+
+def _block(model: type[Model], common: Set[str]) -> str:
+    folder = next((f"Files: `hwspecs/{name}/`." for name, each in KINDS.items() if each is model), "")
     base = _base(model)
-    own = {name: info for name, info in model.model_fields.items() if not _inherited(name, info, base)}
-    where += "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()}).\n\n"
-    rows = [_row(name, info, model) for name, info in own.items()]
-    table = "\n".join(rows)
-    return f"## {model.__name__}\n\n{cleandoc(model.__doc__ or '')}\n\n{where}{table}\n"
+    kind = model.model_fields.get("type")
+    engine = "" if kind is None else f"`type: {get_args(core(kind.annotation))[0]}`."
+    inherited = "" if base is Model else f"Also has the fields of [{base.__name__}](#{base.__name__.lower()})."
+    rows = _rows(model)
+    names = ", ".join(re.split(r" \(|: (?!\S+`)", row)[0].removeprefix("- ") for row in rows if row in common)
+    shared = f"[Shared](#shared-fields): {names}." if names else ""
+    where = " ".join(filter(None, (engine, folder, inherited, shared)))
+    table = "\n".join(row for row in rows if row not in common)
+    return "\n\n".join(filter(None, (f"## {model.__name__}", cleandoc(model.__doc__ or ""), where, table))) + "\n"
 
 
 def _base(model: type[Model]) -> type[Model]:
@@ -119,20 +145,19 @@ def _inherited(name: str, info: FieldInfo, base: type[Model]) -> bool:
 
 
 def _row(name: str, info: FieldInfo, model: type[Model]) -> str:
-    shown = f"**`{name}`**" if info.is_required() else f"`{name}`"
     left_out = info.is_required() or info.default in (None, [], {}) or info.default_factory is not None
-    default = "" if left_out else f"; default `{_written(info.default)}`"
-    return f"- {shown} ({_type(annotation_of(model, name))}{default}): {_meaning(info)}"
-
-
-def _meaning(info: FieldInfo) -> str:
-    """Return what a field says of itself, and whether it is a constant that measurements have to give."""
+    shown = f"`{name}`" if left_out else f"`{name}: {_written(info.default)}`"
+    shown = f"**{shown}**" if info.is_required() else shown
     mark = next((each for each in info.metadata if isinstance(each, Fitted)), None)
-    said = info.description or ""
-    if mark is None:
-        return said
+    kind = _type(annotation_of(model, name)) if mark is None else f"constant {_range(mark)}"
+    kind = "" if kind == USUAL else f" ({kind})"
+    return f"- {shown}{kind}: {info.description or ''}"
+
+
+def _range(mark: Fitted) -> str:
+    """Return the range in which a constant is fitted."""
     low, high = (units.show(end, mark.unit) if mark.unit else f"{end:,g}" for end in mark[:2])
-    return f"{said}; constant {low}..{high}"
+    return f"{low}..{high}"
 
 
 def _written(default: Any) -> str:
@@ -151,6 +176,8 @@ def _type(annotation: Any) -> str:
     if models := choices(annotation):
         return " or ".join(f"[{model.__name__}](#{model.__name__.lower()})" for model in models.values())
     model = model_of(annotation)
+    if model in FITTED:
+        return f"`accelsim spec schema {FITTED[model]}`"
     if model is not None:
         return f"[{model.__name__}](#{model.__name__.lower()})"
     inner = core(annotation)
@@ -172,7 +199,9 @@ def _type(annotation: Any) -> str:
         return _STATUS if words == get_args(Status) else ", ".join(f"`{choice}`" for choice in words)
     named = {str: "text", int: "integer", float: "number", bool: "boolean"}[inner]
     least, most = _limits(annotation)
-    return named if least is None or most is None else f"{named} {least:,}..{most:,}"
+    if least is None or most is None:
+        return named
+    return f"{least:,}..{most:,}" if inner is int else f"{named} {least:,}..{most:,}"
 
 
 def _words(annotation: Any) -> str:

@@ -272,7 +272,7 @@ def test_every_section_of_the_page_is_explained(run: accelsim.Run) -> None:
 
 def test_every_argument_of_run_and_every_public_name_is_on_the_python_page() -> None:
     text = page("python.md")
-    listed = {name for row in table(text, "| argument | what it is") for name in codes(row[0])}
+    listed = {name for row in table(text, "| arguments | about") for name in codes(row[0])}
     assert listed == set(inspect.signature(accelsim.run).parameters)
     assert all(f"`accelsim.{name}" in text for name in accelsim.__all__)
     members = {name for name in vars(accelsim.Result) if not name.startswith("_")}

@@ -35,9 +35,9 @@ def test_an_engine_needs_no_more_than_the_page_requires(chip: str, engine: str) 
 
 
 def test_every_field_says_what_it_is() -> None:
-    rows = [line for line in reference_markdown().splitlines() if line.startswith(("- `", "- **`"))]
+    rows = [line for line in reference_markdown(left_out=()).splitlines() if line.startswith(("- `", "- **`"))]
     assert len(rows) > 500
-    assert [row for row in rows if row.partition("): ")[2].strip() == ""] == []
+    assert [row for row in rows if not re.search(r"(`\**|\)): \S", row)] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
