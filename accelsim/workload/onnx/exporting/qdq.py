@@ -7,12 +7,11 @@ the other side, a code differs by one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.errors import ModelError
 from accelsim.formats import integer
+from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.onnx.exporting.coded_graph import Parts, is_code, moves
 from accelsim.workload.ops import base
@@ -50,16 +49,14 @@ class _Writer:
 
         It believes that such codes, as unsigned ones, begin at their zero point.
         """
-        narrow = {node.inputs[0] for node in self.parts.nodes if node.op == "Quantize" and self._is_narrow(node)}
+        quantised = (node for node in self.parts.nodes if node.op == "Quantize")
+        narrow = {node.inputs[0] for node in quantised if node.attrs["dtype"] not in WIDE_CODES}
         nodes, self.parts.nodes = self.parts.nodes, []
         for node in nodes:
             if node.op in BOUNDS and node.outputs[0] in narrow:
                 self._bound(node)
             else:
                 self.parts.nodes.append(node)
-
-    def _is_narrow(self, node: Node) -> bool:
-        return node.attrs["dtype"] not in WIDE_CODES
 
     def _bound(self, node: Node) -> None:
         least, most = (0.0, None) if node.op == "Relu" else (node.attrs["min"], node.attrs["max"])
@@ -87,16 +84,24 @@ class _Writer:
         else:
             parts.nodes.append(part)
 
+    def _real(self, name: str) -> str:
+        """Add the float tensor that stands for codes or sums."""
+        self.real[name] = self.parts.add(f"{name}.real", self.parts.tensors[name].shape)
+        return self.real[name]
+
+    def _dequantised_once(self, name: str, scale: Array, zero_point: int, axis: int | None) -> str:
+        """The float tensor that stands for codes, dequantised where it was not yet."""
+        if name not in self.real:
+            self.parts.emit(f"{name}.dequantize", "Dequantize", [name], [self._real(name)], scale=scale,
+                            zero_point=zero_point, axis=axis)  # fmt: skip
+        return self.real[name]
+
     def _as_real(self, name: str) -> str:
-        """The float tensor behind codes, dequantised where it was not yet."""
         if name in self.real:
             return self.real[name]
-        tensor, quant = self.parts.tensors[name], self.parts.quant(name)
-        self.real[name] = self.parts.add(f"{name}.real", tensor.shape)
-        self.parts.emit(f"{name}.dequantize", "Dequantize", [name], [self.real[name]],
-                        scale=np.asarray(quant.scale, np.float32), zero_point=quant.zero_point,
-                        axis=quant.axis if np.size(quant.scale) > 1 else None)  # fmt: skip
-        return self.real[name]
+        quant = self.parts.quant(name)
+        axis = quant.axis if np.size(quant.scale) > 1 else None
+        return self._dequantised_once(name, np.asarray(quant.scale, np.float32), quant.zero_point, axis)
 
     def _product(self, part: Node) -> None:
         parts, (total,) = self.parts, part.outputs
@@ -106,11 +111,11 @@ class _Writer:
         bias, out = part.inputs[2] if len(part.inputs) > 2 else "", ""
         if not bias and part.op != "MatMul":
             bias, out = self._following(total)
-        self.real[total] = out or parts.add(f"{total}.real", parts.tensors[total].shape)
+        real = self.real[total] = out or self._real(total)
         if bias:
             operands.append(self._bias_as_real(bias, scale))
         attrs = {**part.attrs, "a_zero_point": 0, "b_zero_point": 0}
-        parts.emit(part.name, part.op, operands, [self.real[total]], **attrs)
+        parts.emit(part.name, part.op, operands, [real], **attrs)
 
     def _following(self, total: str) -> tuple[str, str]:
         """The constant that a Bias behind a product adds, which the product then adds itself, and the real result.
@@ -128,25 +133,18 @@ class _Writer:
         if before is not None:
             return bias, out
         self.parts.sums[out] = self.parts.sums[total]
-        self.real[out] = self.parts.add(f"{out}.real", self.parts.tensors[out].shape)
-        return bias, self.real[out]
+        return bias, self._real(out)
 
-    def _bias_as_real(self, name: str, scale: Any) -> str:
-        if self.parts.dtype(name) != "int32":
-            return name
-        if name not in self.real:
-            self.real[name] = self.parts.add(f"{name}.real", self.parts.tensors[name].shape)
-            self.parts.emit(f"{name}.dequantize", "Dequantize", [name], [self.real[name]], scale=scale,
-                            zero_point=0, axis=0 if scale.ndim else None)  # fmt: skip
-        return self.real[name]
+    def _bias_as_real(self, name: str, scale: Array) -> str:
+        whole = self.parts.dtype(name) == "int32"
+        return self._dequantised_once(name, scale, 0, 0 if scale.ndim else None) if whole else name
 
     def _bias(self, part: Node) -> None:
-        parts, (total, name) = self.parts, part.inputs
-        out, scale = part.outputs[0], parts.sums[total]
-        parts.sums[out] = scale
-        self.real[out] = parts.add(f"{out}.real", parts.tensors[out].shape)
-        given = self._bias_as_real(name, scale)
-        parts.emit(part.name, "Bias", [self.real[total], given], [self.real[out]], **part.attrs)
+        (total, name), (out,) = part.inputs, part.outputs
+        scale = self.parts.sums[out] = self.parts.sums[total]
+        real = self._real(out)
+        inputs = [self.real[total], self._bias_as_real(name, scale)]
+        self.parts.emit(part.name, "Bias", inputs, [real], **part.attrs)
 
     def _requantised(self, part: Node) -> None:
         (total,), (out,) = part.inputs, part.outputs

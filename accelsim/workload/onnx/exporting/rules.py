@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from accelsim.errors import ModelError
+from accelsim.formats.integer import code_range
 from accelsim.workload.graph import Node
-from accelsim.workload.onnx.exporting import integer_ops as export_quantised
 from accelsim.workload.onnx.exporting.writer import Writer
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES, onnx_node
 from accelsim.workload.ops import base
@@ -17,22 +18,24 @@ from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.reduce import REDUCTIONS
 from accelsim.workload.ops.values import CONTAINERS
 
+Export = Callable[[Node, Writer], None]
+
 _INTERNAL = ("a_zero_point", "b_zero_point")
 
 
 def plain(node: Node, writer: Writer) -> None:
-    """An op whose ONNX attributes are the canonical ones, or a foreign node."""
+    """Write an op whose ONNX attributes are the canonical ones, or a foreign node."""
     if base.find(node.op) is None:
         writer.nodes.append(onnx_node(node))
     else:
         writer.emit(node.op, node.inputs, node.outputs, **_attrs(node))
 
 
-def _attrs(node: Node, *drop: str) -> dict[str, Any]:
+def _attrs(node: Node, *drop: str) -> dict[str, object]:
     return {name: value for name, value in node.attrs.items() if name not in (*_INTERNAL, *drop)}
 
 
-def _as_inputs(*names: str) -> Callable[[Node, Writer], None]:
+def _as_inputs(*names: str) -> Export:
     """Export of an op that takes these attributes as integer inputs, in this order."""
 
     def export(node: Node, writer: Writer) -> None:
@@ -42,14 +45,13 @@ def _as_inputs(*names: str) -> Callable[[Node, Writer], None]:
     return export
 
 
-def _container(node: Node, writer: Writer) -> Any:
-    """NumPy type that ONNX stores for the first input of ``node``."""
-    dtype = writer.graph.tensors[node.inputs[0]].dtype
+def _container(dtype: str) -> DTypeLike:
+    """NumPy type that ONNX stores for a format."""
     return stored(np.zeros(0, CONTAINERS[dtype]), dtype).dtype
 
 
 def _clip(node: Node, writer: Writer) -> None:
-    kind = _container(node, writer)
+    kind = _container(writer.dtype(node.inputs[0]))
     bounds = [
         "" if node.attrs[name] is None else writer.number(node, name, node.attrs[name], kind) for name in ("min", "max")
     ]
@@ -57,23 +59,15 @@ def _clip(node: Node, writer: Writer) -> None:
 
 
 def _pad(node: Node, writer: Writer) -> None:
-    value = writer.number(node, "value", node.attrs["value"], _container(node, writer))
+    value = writer.number(node, "value", node.attrs["value"], _container(writer.dtype(node.inputs[0])))
     pads = writer.number(node, "pads", node.attrs["pads"])
     writer.emit("Pad", [*node.inputs, pads, value], node.outputs, mode=node.attrs["mode"])
 
 
-def _slice(node: Node, writer: Writer) -> None:
-    names = ("starts", "ends", "axes", "steps")
-    writer.emit("Slice", [*node.inputs, *(writer.number(node, name, node.attrs[name]) for name in names)], node.outputs)
-
-
 def _cast(node: Node, writer: Writer) -> None:
+    """Cast and BitCast."""
     loose = {"saturate": 0} if node.attrs.get("overflow", "saturate") != "saturate" else {}
-    writer.emit("Cast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]], **loose)
-
-
-def _bit_cast(node: Node, writer: Writer) -> None:
-    writer.emit("BitCast", node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]])
+    writer.emit(node.op, node.inputs, node.outputs, to=ELEMENT_TYPES[node.attrs["to"]], **loose)
 
 
 def _one_hot(node: Node, writer: Writer) -> None:
@@ -91,35 +85,120 @@ def _softmax(node: Node, writer: Writer) -> None:
     """Softmax over several axes (before opset 13) is one over a matrix view."""
     if "flatten_from" not in node.attrs:
         return plain(node, writer)
-    flat, done = writer.step(node, "flat"), writer.step(node, "done")
-    shape = writer.number(node, "shape", writer.graph.tensors[node.inputs[0]].shape)
-    writer.emit("Flatten", node.inputs, [flat], axis=node.attrs["flatten_from"])
-    writer.emit(node.op, [flat], [done], axis=1)
-    return writer.emit("Reshape", [done, shape], node.outputs)
+    shape = writer.number(node, "shape", writer.shape(node.inputs[0]))
+    flat = writer.part(node, "flat", "Flatten", *node.inputs, axis=node.attrs["flatten_from"])
+    return writer.emit("Reshape", [writer.part(node, "done", node.op, flat, axis=1), shape], node.outputs)
 
 
-def _conv(node: Node, writer: Writer) -> None:
-    if writer.is_integer(node):
-        return export_quantised.conv(node, writer)
-    return plain(node, writer)
+def _product(integer: Export) -> Export:
+    """Export of a matrix op that has another form, ``integer``, for 8- and 16-bit operands."""
+    return lambda node, writer: integer(node, writer) if writer.is_integer(node) else plain(node, writer)
 
 
-def _gemm(node: Node, writer: Writer) -> None:
-    if writer.is_integer(node):
-        return export_quantised.gemm(node, writer)
-    return plain(node, writer)
+def _integer_conv(node: Node, writer: Writer) -> None:
+    """ConvInteger, then the 32-bit bias."""
+    window = {name: node.attrs[name] for name in ("kernel_shape", "strides", "pads", "dilations", "group")}
+    _with_bias(node, writer, "ConvInteger", node.inputs[:2], 1, **window)
+
+
+def _integer_matmul(node: Node, writer: Writer) -> None:
+    writer.emit("MatMulInteger", [*node.inputs[:2], *_zero_points(node, writer)], node.outputs)
+
+
+def _integer_gemm(node: Node, writer: Writer) -> None:
+    """Transposes, MatMulInteger, then the 32-bit bias; ModelError unless alpha = beta = 1."""
+    if node.attrs.get("alpha", 1.0) != 1.0 or node.attrs.get("beta", 1.0) != 1.0:
+        raise ModelError("integer Gemm with alpha or beta cannot be exported", node.name, "1 and 1")
+    operands = [
+        writer.part(node, key, "Transpose", name, perm=[1, 0]) if node.attrs.get(key, 0) else name
+        for name, key in zip(node.inputs, ("transA", "transB"), strict=False)
+    ]
+    _with_bias(node, writer, "MatMulInteger", operands, len(writer.shape(node.inputs[0])) - 1)
+
+
+def _with_bias(node: Node, writer: Writer, op: str, operands: Sequence[str], axis: int, **attrs: object) -> None:
+    """A product of integers, and the addition of the third input, if there is one, along an axis of the result."""
+    bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    inputs = [*operands, *_zero_points(node, writer)]
+    if not bias:
+        return writer.emit(op, inputs, node.outputs, **attrs)
+    total = writer.part(node, "sum", op, *inputs, **attrs)
+    return writer.emit("Add", [total, _along(node, writer, bias, axis)], node.outputs)
+
+
+def _zero_points(node: Node, writer: Writer) -> list[str]:
+    """Initialisers of both zero points; ModelError for 16-bit operands, which ONNX cannot multiply."""
+    names = []
+    for key, operand in zip(_INTERNAL, node.inputs, strict=False):
+        dtype = writer.dtype(operand)
+        if dtype not in ("int8", "uint8"):
+            raise ModelError(f"{node.op} of {dtype} operands cannot be exported", node.name, "int8 or uint8")
+        names.append(writer.number(node, key, node.attrs.get(key, 0), np.dtype(dtype)))
+    return names
+
+
+def _bias(node: Node, writer: Writer) -> None:
+    """X + B along an axis."""
+    x, bias = node.inputs
+    writer.emit("Add", [x, _along(node, writer, bias, node.attrs["axis"])], node.outputs)
+
+
+def _shape_along(node: Node, writer: Writer, axis: int) -> list[int]:
+    """Shape of a vector that broadcasts to the first input of ``node`` along ``axis``."""
+    return [-1 if index == axis else 1 for index in range(len(writer.shape(node.inputs[0])))]
+
+
+def _along(node: Node, writer: Writer, name: str, axis: int) -> str:
+    """The vector ``name`` so that it broadcasts to the first input of ``node`` along ``axis``."""
+    shape = _shape_along(node, writer, axis)
+    if axis == len(shape) - 1:
+        return name
+    return writer.part(node, "along", "Reshape", name, writer.number(node, "along.shape", shape))
+
+
+def _linear(node: Node, writer: Writer) -> None:
+    """QuantizeLinear and DequantizeLinear, per tensor, per slice or in blocks."""
+    dtype = node.attrs["dtype"] if node.op == "Quantize" else writer.dtype(node.inputs[0])
+    scale, kind = np.asarray(node.attrs["scale"], np.float32), _container(dtype)
+    zero = np.broadcast_to(np.asarray(node.attrs["zero_point"], CONTAINERS[dtype]), scale.shape).astype(kind)
+    given = [writer.number(node, "scale", scale, np.float32), writer.number(node, "zero_point", zero, kind)]
+    axis, block = node.attrs["axis"] if scale.ndim else None, node.attrs.get("block") or None
+    writer.emit(f"{node.op}Linear", [*node.inputs, *given], node.outputs, axis=axis, block_size=block)
+
+
+def _requantize(node: Node, writer: Writer) -> None:
+    """The sum times a float32 multiplier, rounded half to even, plus the zero point, clipped and cast."""
+
+    def parameter(key: str) -> str:
+        values = np.asarray(node.attrs[key], np.float32)
+        wide = values.reshape(_shape_along(node, writer, node.attrs["axis"])) if values.ndim else values
+        return writer.number(node, key, wide, np.float32)
+
+    multiplier = parameter("multiplier")
+    scaled = writer.part(node, "scaled", "Mul", writer.part(node, "real", "Cast", *node.inputs, to=_FP32), multiplier)
+    rounded = writer.part(node, "rounded", "Round", scaled)
+    moved = writer.part(node, "moved", "Add", rounded, parameter("zero_point"))
+    bounds = [writer.number(node, f"bound{end}", end, np.float32) for end in code_range(node.attrs["dtype"])]
+    clipped = writer.part(node, "clipped", "Clip", moved, *bounds)
+    writer.emit("Cast", [clipped], node.outputs, to=ELEMENT_TYPES[node.attrs["dtype"]])
+
+
+_FP32 = ELEMENT_TYPES["fp32"]
+
+
+def _unchanged(node: Node, writer: Writer) -> None:
+    """QLinearConv, QLinearMatMul: no registry op; newer operator sets only add types to them."""
+    writer.emit(node.op, node.inputs, node.outputs, **node.attrs)
 
 
 def _matmul(node: Node, writer: Writer) -> None:
     if node.attrs.get("transB"):
-        rank = len(writer.graph.tensors[node.inputs[1]].shape)
-        turned = writer.step(node, "turned")
-        writer.emit("Transpose", [node.inputs[1]], [turned], perm=[*range(rank - 2), rank - 1, rank - 2])
+        a, b, *rest = node.inputs
+        rank = len(writer.shape(b))
+        turned = writer.part(node, "turned", "Transpose", b, perm=[*range(rank - 2), rank - 1, rank - 2])
         attrs = {name: value for name, value in node.attrs.items() if name != "transB"}
-        node = replace(node, inputs=[node.inputs[0], turned, *node.inputs[2:]], attrs=attrs)
-    if writer.is_integer(node):
-        return export_quantised.matmul(node, writer)
-    return plain(node, writer)
+        node = replace(node, inputs=[a, turned, *rest], attrs=attrs)
+    _product(_integer_matmul)(node, writer)
 
 
 def _gating(node: Node, writer: Writer) -> None:
@@ -132,47 +211,44 @@ def _gating(node: Node, writer: Writer) -> None:
 
 def _experts(node: Node, writer: Writer) -> None:
     """Gather the weights of each choice, multiply row by row, pad."""
-    x, w, chosen = (writer.graph.tensors[name] for name in node.inputs)
-    (tokens, k), (rows, features) = chosen.shape, writer.graph.tensors[node.outputs[0]].shape
-    steps = ("flat", "weights", "column", "wide", "rows", "product", "result")
-    flat, weights, column, wide, each, product, result = (writer.step(node, step) for step in steps)
-    writer.emit("Reshape", [chosen.name, writer.number(node, "all", [-1])], [flat])
-    writer.emit("Gather", [w.name, flat], [weights], axis=0)
-    if x.shape[0] == tokens:
-        writer.emit("Unsqueeze", [x.name, writer.number(node, "axis", [1])], [column])
-        writer.emit("Expand", [column, writer.number(node, "wide.shape", [tokens, k, x.shape[1]])], [wide])
-        writer.emit("Reshape", [wide, writer.number(node, "rows.shape", [tokens * k, 1, x.shape[1]])], [each])
+    x, w, chosen = node.inputs
+    (given, width), (tokens, k), (rows, features) = (writer.shape(name) for name in (x, chosen, node.outputs[0]))
+
+    def shaped(role: str, op: str, name: str, given: str, values: list[int]) -> str:
+        return writer.part(node, role, op, name, writer.number(node, given, values))
+
+    flat = shaped("flat", "Reshape", chosen, "all", [-1])
+    weights = writer.part(node, "weights", "Gather", w, flat, axis=0)
+    if given == tokens:
+        column = shaped("column", "Unsqueeze", x, "axis", [1])
+        wide = shaped("wide", "Expand", column, "wide.shape", [tokens, k, width])
+        each = shaped("rows", "Reshape", wide, "rows.shape", [tokens * k, 1, width])
     else:
         cut = [writer.number(node, f"cut.{index}", [value]) for index, value in enumerate((0, tokens * k, 0))]
-        writer.emit("Slice", [x.name, *cut], [column])
-        writer.emit("Unsqueeze", [column, writer.number(node, "axis", [1])], [each])
-    writer.emit("MatMul", [each, weights], [product])
-    writer.emit("Reshape", [product, writer.number(node, "shape", [tokens * k, features])], [result])
+        each = shaped("rows", "Unsqueeze", writer.part(node, "column", "Slice", x, *cut), "axis", [1])
+    product = writer.part(node, "product", "MatMul", each, weights)
+    result = shaped("result", "Reshape", product, "shape", [tokens * k, features])
     writer.emit("Pad", [result, writer.number(node, "pads", [0, 0, rows - tokens * k, 0])], node.outputs)
 
 
 def _append(node: Node, writer: Writer) -> None:
     """Return what is before the new rows, the new rows, what is behind them."""
     (past, new), axis, at = node.inputs, node.attrs["axis"], node.attrs["at"]
-    held, end = writer.graph.tensors[past].shape[axis], at + writer.graph.tensors[new].shape[axis]
-    parts = []
-    for role, (first, last) in {"before": (0, at), "behind": (end, held)}.items():
-        if first < last:
-            cut = [
-                writer.number(node, f"{role}.{what}", [value])
-                for what, value in (("starts", first), ("ends", last), ("axes", axis))
-            ]
-            parts.append((role, writer.step(node, role)))
-            writer.emit("Slice", [past, *cut], [parts[-1][1]])
-    named = dict(parts)
-    order = [named.get("before"), new, named.get("behind")]
-    writer.emit("Concat", [name for name in order if name], node.outputs, axis=axis)
+
+    def kept(role: str, first: int, last: int) -> list[str]:
+        if first >= last:
+            return []
+        ends = (("starts", first), ("ends", last), ("axes", axis))
+        cut = [writer.number(node, f"{role}.{what}", [value]) for what, value in ends]
+        return [writer.part(node, role, "Slice", past, *cut)]
+
+    before = kept("before", 0, at)
+    behind = kept("behind", at + writer.shape(new)[axis], writer.shape(past)[axis])
+    writer.emit("Concat", [*before, new, *behind], node.outputs, axis=axis)
 
 
 def _silu(node: Node, writer: Writer) -> None:
-    gate = writer.step(node, "gate")
-    writer.emit("Sigmoid", node.inputs, [gate])
-    writer.emit("Mul", [node.inputs[0], gate], node.outputs)
+    writer.emit("Mul", [node.inputs[0], writer.part(node, "gate", "Sigmoid", *node.inputs)], node.outputs)
 
 
 _RESIZE_EXTRAS = ("cubic_coeff_a", "exclude_outside", "antialias", "extrapolation_value")
@@ -180,7 +256,7 @@ _RESIZE_EXTRAS = ("cubic_coeff_a", "exclude_outside", "antialias", "extrapolatio
 
 def _resize(node: Node, writer: Writer) -> None:
     """Resize by the stated scales where they give the stated sizes, else by sizes."""
-    shape, scales, sizes = (writer.graph.tensors[node.inputs[0]].shape, node.attrs["scales"], node.attrs["sizes"])
+    shape, scales, sizes = writer.shape(node.inputs[0]), node.attrs["scales"], node.attrs["sizes"]
     exact = all(int(length * scale) == size for length, scale, size in zip(shape, scales, sizes, strict=True))
     how = [writer.number(node, "scales", scales, np.float32)] if exact else ["", writer.number(node, "sizes", sizes)]
     nearest = node.attrs["nearest_mode"] if node.attrs["mode"] == "nearest" else None
@@ -192,23 +268,23 @@ def _resize(node: Node, writer: Writer) -> None:
 
 def _group_norm(node: Node, writer: Writer) -> None:
     """GroupNormalization with scale and bias per channel (opset 21), repeated where they are per group."""
-    channels = writer.graph.tensors[node.inputs[0]].shape[1]
-    parts = []
-    for role, name in zip(("scale", "bias"), node.inputs[1:], strict=True):
-        (size,) = writer.graph.tensors[name].shape
-        parts.append(name if size == channels else _repeated(node, writer, name, role, channels // size))
-    writer.emit("GroupNormalization", [node.inputs[0], *parts], node.outputs, **_attrs(node))
+    channels = writer.shape(node.inputs[0])[1]
+
+    def per_channel(name: str, role: str) -> str:
+        (size,) = writer.shape(name)
+        if size == channels:
+            return name
+        tall = writer.part(node, f"{role}.tall", "Unsqueeze", name, writer.number(node, f"{role}.axis", [1]))
+        times = writer.number(node, f"{role}.times", [1, channels // size])
+        wide = writer.part(node, f"{role}.wide", "Tile", tall, times)
+        return writer.part(node, f"{role}.flat", "Reshape", wide, writer.number(node, f"{role}.all", [-1]))
+
+    x, scale, bias = node.inputs
+    parts = [per_channel(scale, "scale"), per_channel(bias, "bias")]
+    writer.emit("GroupNormalization", [x, *parts], node.outputs, **_attrs(node))
 
 
-def _repeated(node: Node, writer: Writer, name: str, role: str, times: int) -> str:
-    tall, wide, flat = (writer.step(node, f"{role}.{part}") for part in ("tall", "wide", "flat"))
-    writer.emit("Unsqueeze", [name, writer.number(node, f"{role}.axis", [1])], [tall])
-    writer.emit("Tile", [tall, writer.number(node, f"{role}.times", [1, times])], [wide])
-    writer.emit("Reshape", [wide, writer.number(node, f"{role}.all", [-1])], [flat])
-    return flat
-
-
-EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
+EXPORTS: dict[str, Export] = {
     **{op: _as_inputs("axes") for op in (*REDUCTIONS, "Squeeze", "Unsqueeze")},
     **{op: _as_inputs("shape") for op in ("Reshape", "Expand")},
     **{op: _as_inputs("axis") for op in ("CumSum", "CumProd")},
@@ -219,23 +295,23 @@ EXPORTS: dict[str, Callable[[Node, Writer], None]] = {
     "Trilu": _as_inputs("k"),
     "TopK": _top,
     "OneHot": _one_hot,
-    "BitCast": _bit_cast,
+    "BitCast": _cast,
     "Split": _as_inputs("split"),
-    "Slice": _slice,
+    "Slice": _as_inputs("starts", "ends", "axes", "steps"),
     "Pad": _pad,
     "Clip": _clip,
     "Cast": _cast,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
-    "Quantize": export_quantised.quantize,
-    "Dequantize": export_quantised.dequantize,
-    "Requantize": export_quantised.requantize,
-    "Bias": export_quantised.bias,
-    "QLinearConv": export_quantised.unchanged,
-    "QLinearMatMul": export_quantised.unchanged,
+    "Quantize": _linear,
+    "Dequantize": _linear,
+    "Requantize": _requantize,
+    "Bias": _bias,
+    "QLinearConv": _unchanged,
+    "QLinearMatMul": _unchanged,
     "Silu": _silu,
-    "Gemm": _gemm,
-    "Conv": _conv,
+    "Gemm": _product(_integer_gemm),
+    "Conv": _product(_integer_conv),
     "MatMul": _matmul,
     "Resize": _resize,
     "GroupNormalization": _group_norm,
