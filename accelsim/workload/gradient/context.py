@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -55,11 +54,10 @@ class Context:
             free = f"{name}.{self._counts[name]}"
         return free
 
-    def ops(self, op: str, inputs: Sequence[Value], **attrs: Any) -> list[Value]:
-        """A node of ``op``; its results, shaped and typed by the op's own rule."""
-        outs = attrs.pop("outputs", 1)
+    def ops(self, op: str, inputs: Sequence[Value], outputs: int = 1, **attrs: object) -> list[Value]:
+        """Append a node of ``op``; return its results, shaped and typed by the op's own rule."""
         name = self.unique(f"{self.prefix}.{op}")
-        names = [name, *(self.unique(f"{name}.{index}") for index in range(1, outs))]
+        names = [name, *(self.unique(f"{name}.{index}") for index in range(1, outputs))]
         node = Node(name, op, [item.name for item in inputs], names, attrs)
         shapes = base.get(op).infer(node, [self.graph.tensors.get(item.name) for item in inputs])
         for out, (shape, dtype) in zip(names, shapes, strict=True):
@@ -67,9 +65,9 @@ class Context:
         self.nodes.append(node)
         return [Value(self, out) for out in names]
 
-    def op(self, op: str, inputs: Sequence[Value], **attrs: Any) -> Value:
-        """A node of ``op`` with one result."""
-        return self.ops(op, inputs, **attrs)[0]
+    def op(self, op: str, inputs: Sequence[Value], **attrs: object) -> Value:
+        """Append a node of ``op`` with one result."""
+        return self.ops(op, inputs, 1, **attrs)[0]
 
     def scalar(self, number: float, dtype: str) -> Value:
         """A constant without axes in the format ``dtype``; one tensor per number and format."""
@@ -128,7 +126,7 @@ class Value:
         """Return whether the input is there: an absent optional one has no name."""
         return bool(self.name)
 
-    def op(self, op: str, *others: Value, **attrs: Any) -> Value:
+    def op(self, op: str, *others: Value, **attrs: object) -> Value:
         """A node of ``op`` on this value and ``others``."""
         return self.ctx.op(op, [self, *others], **attrs)
 

@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-from accelsim.workload.gradient.context import Context, Value, is_float
-from accelsim.workload.gradient.rules import Gradients, only, rule
+from collections.abc import Iterable
+
+from accelsim.workload.gradient.context import Value, is_float
+from accelsim.workload.gradient.rules import Gradients, formula, formulas
 from accelsim.workload.graph import Node
 
 
-@rule("Add", "Sum")
-def add(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY to every input."""
-    return [only(grads).unbroadcast(item.shape) for item in ctx.inputs(node)]
+def _to_each(g: Value, inputs: Iterable[Value]) -> Gradients:
+    return [g.unbroadcast(each.shape) for each in inputs]
 
 
-@rule("Sub")
-def subtract(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY and -dY."""
-    a, b = ctx.inputs(node)
-    return [only(grads).unbroadcast(a.shape), -only(grads).unbroadcast(b.shape)]
+formulas({
+    "Add": lambda node, g, y, *inputs: _to_each(g, inputs),
+    "Sum": lambda node, g, y, *inputs: _to_each(g, inputs),
+    "Mean": lambda node, g, y, *inputs: _to_each(g * (1 / len(inputs)), inputs),
+    "Sub": lambda node, g, y, a, b: [g.unbroadcast(a.shape), -g.unbroadcast(b.shape)],
+    "Mul": lambda node, g, y, a, b: [(g * b).unbroadcast(a.shape), (g * a).unbroadcast(b.shape)],
+    "Neg": lambda node, g, y, x: [-g],
+    "Bias": lambda node, g, y, x, b: [g, g.sum([i for i in range(g.rank) if i != node.attrs["axis"]], keepdims=False)],
+    # in the format of X; nothing flows back out of integers
+    "Cast": lambda node, g, y, x: [g.cast(x.dtype) if is_float(x.dtype) else None],
+    # Bengio et al., arXiv:1308.3432 (dX), and Esser et al., ICLR 2020, eq. 3 (dscale)
+    "FakeQuantize": lambda node, g, y, x, scale: [*g.ctx.ops("FakeQuantizeGrad", [x, scale, g], 2, **node.attrs)],
+})  # fmt: skip
 
 
-@rule("Mul")
-def multiply(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY times the other factor."""
-    a, b = ctx.inputs(node)
-    return [(only(grads) * b).unbroadcast(a.shape), (only(grads) * a).unbroadcast(b.shape)]
+@formula("Div")
+def divide(node: Node, g: Value, y: Value, a: Value, b: Value) -> Gradients:
+    """Return dY / B, and -Y times that."""
+    da = g / b
+    return [da.unbroadcast(a.shape), -(da * y).unbroadcast(b.shape)]
 
 
-@rule("Div")
-def divide(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY / B, and -Y times that."""
-    a, b = ctx.inputs(node)
-    da = only(grads) / b
-    return [da.unbroadcast(a.shape), -(da * ctx.value(node.outputs[0])).unbroadcast(b.shape)]
-
-
-@rule("Pow")
-def power(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """b a^(b-1) and a^b ln a, with the limit 0 for b = 0 (first) and a = 0 (second). NaN for ln of a negative a."""
-    a, b = ctx.inputs(node)
-    y, g = ctx.value(node.outputs[0]), only(grads)
+@formula("Pow")
+def power(node: Node, g: Value, y: Value, a: Value, b: Value) -> Gradients:
+    """Return b a^(b-1) and a^b ln a, with the limit 0 for b = 0 (first) and a = 0 (second); NaN for a negative a."""
     exponent = _constant(b)
     if exponent is None:
         slope = b.cast(a.dtype) * a.op("Pow", b.cast(a.dtype) - 1 + b.cast(a.dtype).is_zero())
     elif exponent == 0:
-        slope = ctx.scalar(0, a.dtype)
+        slope = g.ctx.scalar(0, a.dtype)
     else:
-        slope = (a if exponent == 2 else a.op("Pow", ctx.scalar(exponent - 1, a.dtype))) * exponent
+        slope = (a if exponent == 2 else a.op("Pow", g.ctx.scalar(exponent - 1, a.dtype))) * exponent
     found: Gradients = [(g * slope).unbroadcast(a.shape)]
     if not is_float(b.dtype):
         return [*found, None]
@@ -60,77 +58,37 @@ def _constant(value: Value) -> float | None:
     return float(value.tensor.value().reshape(()))
 
 
-@rule("Mod")
-def modulo(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY, and -dY times the whole quotient."""
-    a, b = ctx.inputs(node)
-    quotient = ((a - ctx.value(node.outputs[0])) / b).op("Round")
-    return [only(grads).unbroadcast(a.shape), -(only(grads) * quotient).unbroadcast(b.shape)]
+@formula("Mod")
+def modulo(node: Node, g: Value, y: Value, a: Value, b: Value) -> Gradients:
+    """Return dY, and -dY times the whole quotient."""
+    quotient = ((a - y) / b).op("Round")
+    return [g.unbroadcast(a.shape), -(g * quotient).unbroadcast(b.shape)]
 
 
-@rule("PRelu")
-def prelu(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """1 or the slope for X; min(X, 0) for the slope."""
-    x, slope = ctx.inputs(node)
-    g, positive = only(grads), x.step()
+@formula("PRelu")
+def prelu(node: Node, g: Value, y: Value, x: Value, slope: Value) -> Gradients:
+    """Return dY times 1 or the slope for X; dY times min(X, 0) for the slope."""
+    positive = x.step()
     dx = g * (positive + (1 - positive) * slope)
     return [dx.unbroadcast(x.shape), (g * x.op("Clip", min=None, max=0.0)).unbroadcast(slope.shape)]
 
 
-@rule("Min", "Max")
-def extreme(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY to the input that was chosen; inputs that tie share it evenly."""
-    y, parts = ctx.value(node.outputs[0]), ctx.inputs(node)
+@formula("Min", "Max")
+def extreme(node: Node, g: Value, y: Value, *parts: Value) -> Gradients:
+    """Return dY for the input that was chosen; inputs that tie share it evenly."""
     if len(parts) == 1:
-        return [only(grads)]
+        return [g]
     chosen = [(part - y).is_zero() for part in parts]
     total = chosen[0]
     for mask in chosen[1:]:
         total = total + mask
-    share = only(grads) / total
+    share = g / total
     return [(share * mask).unbroadcast(part.shape) for mask, part in zip(chosen, parts, strict=True)]
 
 
-@rule("Mean")
-def mean(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY / n to every input."""
-    parts = ctx.inputs(node)
-    share = only(grads) * (1 / len(parts))
-    return [share.unbroadcast(part.shape) for part in parts]
-
-
-@rule("Where")
-def where(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY where the condition chose this input, 0 elsewhere."""
-    condition, x, y = ctx.inputs(node)
-    g = only(grads)
-    zero = ctx.scalar(0, g.dtype)
-    dx, dy = condition.op("Where", g, zero), condition.op("Where", zero, g)
-    return [None, dx.unbroadcast(x.shape), dy.unbroadcast(y.shape)]
-
-
-@rule("Bias")
-def bias(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY, and its sum over all axes but that of the bias."""
-    g = only(grads)
-    return [g, g.sum([axis for axis in range(g.rank) if axis != node.attrs["axis"]], keepdims=False)]
-
-
-@rule("Neg")
-def negate(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """-dY."""
-    return [-only(grads)]
-
-
-@rule("Cast")
-def cast(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY in the format of X; nothing flows back out of integers."""
-    x = ctx.value(node.inputs[0])
-    return [only(grads).cast(x.dtype) if is_float(x.dtype) else None]
-
-
-@rule("FakeQuantize")
-def fake_quantize(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """FakeQuantizeGrad gives both: Bengio et al., arXiv:1308.3432 (dX), and Esser et al., ICLR 2020, eq. 3 (dscale)."""
-    x, scale = ctx.inputs(node)
-    return [*ctx.ops("FakeQuantizeGrad", [x, scale, only(grads)], outputs=2, **node.attrs)]
+@formula("Where")
+def where(node: Node, g: Value, y: Value, condition: Value, *choices: Value) -> Gradients:
+    """Return dY where the condition chose this input, 0 elsewhere."""
+    zero = g.ctx.scalar(0, g.dtype)
+    shares = [condition.op("Where", g, zero), condition.op("Where", zero, g)]
+    return [None, *(share.unbroadcast(each.shape) for share, each in zip(shares, choices, strict=True))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.errors import ModelError
-from accelsim.workload.gradient.context import Context, Value
-from accelsim.workload.gradient.rules import Gradients, only, rule
+from accelsim.workload.gradient.context import Value
+from accelsim.workload.gradient.rules import Gradients, formula, formulas
 from accelsim.workload.graph import Node
 
 
@@ -14,32 +14,41 @@ def _zeros(x: Value) -> Value:
     return x.ctx.filled(x.shape, 0.0, x.dtype)
 
 
-@rule("GatherElements")
-def gather_elements(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Every element of dY is added where it came from."""
-    x, indices = ctx.inputs(node)
-    return [_zeros(x).op("ScatterElements", indices, only(grads), axis=node.attrs["axis"], reduction="add"), None]
+def _put_back(x: Value, indices: Value, g: Value, node: Node) -> Value:
+    """Every element of ``g`` added where it came from along an axis of ``x``."""
+    return _zeros(x).op("ScatterElements", indices, g, axis=node.attrs["axis"], reduction="add")
 
 
-@rule("GatherND")
-def gather_nd(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Every slice of dY is added where it came from; the axes of the batch become part of the index."""
-    x, indices = ctx.inputs(node)
+def _backwards(value: Value, node: Node) -> Value:
+    """The running sum from the other end."""
+    return value.op("CumSum", **{**node.attrs, "reverse": int(not node.attrs["reverse"])})
+
+
+formulas({
+    "GatherElements": lambda node, g, y, x, indices: [_put_back(x, indices, g, node), None],
+    "Trilu": lambda node, g, y, x: [g.op("Trilu", **node.attrs)],
+    "CumSum": lambda node, g, y, x: [_backwards(g, node)],
+    "CumProd": lambda node, g, y, x: [_backwards(g * y, node) / x],  # not a number where X is zero
+})  # fmt: skip
+
+
+@formula("GatherND")
+def gather_nd(node: Node, g: Value, y: Value, x: Value, indices: Value) -> Gradients:
+    """Add every slice of dY where it came from; the axes of the batch become part of the index."""
     batch = node.attrs["batch_dims"]
     if batch:
         own = np.moveaxis(np.indices(indices.shape[:-1])[:batch], 0, -1)
-        indices = ctx.op("Concat", [ctx.constant(own, indices.dtype), indices], axis=indices.rank - 1)
-    return [_zeros(x).op("ScatterND", indices, only(grads), reduction="add"), None]
+        indices = g.ctx.constant(own, indices.dtype).op("Concat", indices, axis=indices.rank - 1)
+    return [_zeros(x).op("ScatterND", indices, g, reduction="add"), None]
 
 
-@rule("ScatterElements", "ScatterND")
-def scatter(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY where nothing was put (reduction 'add': everywhere), and what dY has at the indices.
+@formula("ScatterElements", "ScatterND")
+def scatter(node: Node, g: Value, y: Value, x: Value, indices: Value, updates: Value) -> Gradients:
+    """Return dY where nothing was put (reduction 'add': everywhere), and what dY has at the indices.
 
     With reduction 'none' no place may be named twice. ModelError for all other reductions.
     """
-    _, indices, updates = ctx.inputs(node)
-    g, reduction = only(grads), node.attrs["reduction"]
+    reduction = node.attrs["reduction"]
     if reduction not in ("none", "add"):
         raise ModelError(f"{node.op} with reduction {reduction!r} has no gradient", node.name, "'none' or 'add'")
     kept = g if reduction == "add" else g.op(node.op, indices, _zeros(updates), **node.attrs)
@@ -48,42 +57,18 @@ def scatter(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     return [kept, None, g.op("GatherElements", indices, axis=node.attrs["axis"])]
 
 
-@rule("OneHot")
-def one_hot(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """The sums of dY off and on the indices, for the two values."""
-    indices, g = ctx.value(node.inputs[0]), only(grads)
-    chosen = indices.op("OneHot", ctx.constant(np.array([0.0, 1.0]), g.dtype), **node.attrs)
+@formula("OneHot")
+def one_hot(node: Node, g: Value, y: Value, indices: Value, values: Value) -> Gradients:
+    """Return the sums of dY off and on the indices, for the two values."""
+    chosen = indices.op("OneHot", g.ctx.constant(np.array([0.0, 1.0]), g.dtype), **node.attrs)
     axes = range(g.rank)
     on, every = ((part.sum(axes, keepdims=False)).reshape((1,)) for part in (g * chosen, g))
-    return [None, ctx.op("Concat", [every - on, on], axis=0)]
+    return [None, (every - on).op("Concat", on, axis=0)]
 
 
-@rule("Trilu")
-def triangle(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Return the same triangle of dY."""
-    return [only(grads).op("Trilu", **node.attrs)]
-
-
-@rule("TopK")
-def top(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY to the elements that were chosen."""
-    x = ctx.value(node.inputs[0])
+@formula("TopK")
+def top(node: Node, g: Value, y: Value, x: Value) -> Gradients:
+    """Return dY for the elements that were chosen."""
     known = node.outputs[1] if len(node.outputs) > 1 else ""
-    indices = ctx.value(known) if known else ctx.ops("TopK", [x], outputs=2, **node.attrs)[1]
-    return [_zeros(x).op("ScatterElements", indices, only(grads), axis=node.attrs["axis"], reduction="add")]
-
-
-def _backwards(value: Value, node: Node) -> Value:
-    return value.op("CumSum", **{**node.attrs, "reverse": int(not node.attrs["reverse"])})
-
-
-@rule("CumSum")
-def running_sum(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """The running sum of dY from the other end."""
-    return [_backwards(only(grads), node)]
-
-
-@rule("CumProd")
-def running_product(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """The running sum of dY Y from the other end, over X. Not a number where X is zero."""
-    return [_backwards(only(grads) * ctx.value(node.outputs[0]), node) / ctx.value(node.inputs[0])]
+    indices = g.ctx.value(known) if known else g.ctx.ops("TopK", [x], 2, **node.attrs)[1]
+    return [_put_back(x, indices, g, node)]

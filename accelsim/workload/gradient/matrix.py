@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.types import Array
 from accelsim.workload.gradient.context import Context, Value
-from accelsim.workload.gradient.rules import Gradients, only, rule
+from accelsim.workload.gradient.rules import Gradients, formula
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Shape
 from accelsim.workload.transposed import Geometry, transposed_conv
 
 
-@rule("MatMul")
-def matmul(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dA = dY B^T and dB = A^T dY, summed over the axes of the batch that were broadcast.
+@formula("MatMul")
+def matmul(node: Node, g: Value, y: Value, a: Value, b: Value) -> Gradients:
+    """Return dA = dY B^T and dB = A^T dY, summed over the axes of the batch that were broadcast.
 
     One matrix B for a whole batch: the batch is made rows first, so that dB is one product.
     """
-    a, b = ctx.inputs(node)
     turned = bool(node.attrs.get("transB"))
     rows, columns = _stack(a, 0), b.swap() if turned else _stack(b, 1)
-    batch = only(grads).shape[: only(grads).rank - (a.rank > 1) - (b.rank > 1)]
-    g = only(grads).reshape((*batch, rows.shape[-2], columns.shape[-1]))
+    batch = g.shape[: g.rank - (a.rank > 1) - (b.rank > 1)]
+    g = g.reshape((*batch, rows.shape[-2], columns.shape[-1]))
     da = g.matmul(columns.swap()).unbroadcast(rows.shape)
     left, right = (_as_rows(rows), _as_rows(g)) if columns.rank == 2 else (rows, g)
     db = left.swap().matmul(right).unbroadcast(columns.shape)
@@ -42,11 +41,10 @@ def _as_rows(x: Value) -> Value:
     return x.reshape((x.count(range(x.rank - 1)), x.shape[-1]))
 
 
-@rule("Gemm")
-def gemm(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Products with the transposes, as transA and transB of a Gemm; alpha goes along, C gets beta * dY."""
-    a, b, *rest = ctx.inputs(node)
-    g, left, right = only(grads), node.attrs["transA"], node.attrs["transB"]
+@formula("Gemm")
+def gemm(node: Node, g: Value, y: Value, a: Value, b: Value, *rest: Value) -> Gradients:
+    """Multiply by the transposes, as transA and transB of a Gemm; alpha goes along, C gets beta * dY."""
+    left, right = node.attrs["transA"], node.attrs["transB"]
 
     def product(x: Value, y: Value, trans_x: int, trans_y: int) -> Value:
         return x.op("Gemm", y, alpha=node.attrs["alpha"], beta=1.0, transA=int(trans_x), transB=int(trans_y),
@@ -59,17 +57,15 @@ def gemm(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     return [da, db, g.unbroadcast(rest[0].shape) * node.attrs["beta"]]
 
 
-@rule("Conv")
-def conv(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Two convolutions of the same ``group``, for any rank, stride, dilation and padding.
+@formula("Conv")
+def conv(node: Node, g: Value, y: Value, x: Value, w: Value, *bias: Value) -> Gradients:
+    """Return two convolutions of the same ``group``, for any rank, stride, dilation and padding.
 
     dX slides the kernel, turned around and with its channels exchanged, over dY; where the stride is above 1, it is a
     transposed convolution of dY (``workload.transposed``). dW slides dY, with the roles of stride and dilation
     exchanged, over X, images and channels exchanged. Source: Dumoulin and Visin, arXiv:1603.07285, section 4.
     """
-    x, w, *bias = ctx.inputs(node)
-    g = only(grads)
-    found: Gradients = [_conv_input(ctx, node, x, w, g), _conv_kernel(node, x, w, g)]
+    found: Gradients = [_conv_input(node, x, w, g), _conv_kernel(node, x, w, g)]
     if bias and bias[0]:
         found.append(g.sum([0, *range(2, g.rank)], keepdims=False))
     return found
@@ -88,7 +84,7 @@ class _Made(NamedTuple):
     ctx: Context
     like: Value
 
-    def add(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+    def add(self, op: str, *inputs: Value, **attrs: object) -> Value:
         """Append a node of one result."""
         return self.ctx.op(op, inputs, **attrs)
 
@@ -101,14 +97,14 @@ class _Made(NamedTuple):
         return self.ctx.filled(shape, 0.0, self.like.dtype)
 
 
-def _conv_input(ctx: Context, node: Node, x: Value, w: Value, g: Value) -> Value:
+def _conv_input(node: Node, x: Value, w: Value, g: Value) -> Value:
     group, rank, a = node.attrs["group"], x.rank - 2, node.attrs
     geometry = Geometry(
         g.shape[0], g.shape[1], x.shape[1], group, g.shape[2:], w.shape[2:], tuple(a["strides"]),
         tuple(a["dilations"]), tuple(a["pads"][:rank]), x.shape[2:],
     )  # fmt: skip
     if max(a["strides"]) > 1 and geometry.fits:
-        return transposed_conv(_Made(ctx, g), g, w, None, geometry)
+        return transposed_conv(_Made(g.ctx, g), g, w, None, geometry)
     out, depth = w.shape[0] // group, w.shape[1]
     split = w.reshape((group, out, depth, *w.shape[2:])) if group > 1 else w
     order = [0, 2, 1, *range(3, rank + 3)] if group > 1 else [1, 0, *range(2, rank + 2)]

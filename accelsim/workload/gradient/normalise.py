@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from accelsim.workload.gradient.context import Context, Value
-from accelsim.workload.gradient.rules import Gradients, only, rule
+from accelsim.workload.gradient.context import Value
+from accelsim.workload.gradient.rules import Gradients, formula, formulas
 from accelsim.workload.graph import Node
 
 
 def _soft_axes(node: Node, rank: int) -> list[int]:
     first = node.attrs.get("flatten_from")
     return [node.attrs["axis"]] if first is None else list(range(first, rank))
-
-
-@rule("Softmax")
-def softmax(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Y (dY - sum of dY Y)."""
-    y, g = ctx.value(node.outputs[0]), only(grads)
-    return [(g - (g * y).sum(_soft_axes(node, y.rank))) * y]
-
-
-@rule("LogSoftmax")
-def log_softmax(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY - exp(Y) times the sum of dY."""
-    y, g = ctx.value(node.outputs[0]), only(grads)
-    return [g - y.op("Exp") * g.sum(_soft_axes(node, y.rank))]
 
 
 def per_channel(parameter: Value, like: Value) -> Value:
@@ -36,11 +22,10 @@ def but_channel(x: Value) -> list[int]:
     return [0, *range(2, x.rank)]
 
 
-@rule("BatchNormalization")
-def batch(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Statistics are constants of the op: y = (x - mean) f + b with f = scale / sqrt(var + epsilon)."""
-    x, scale, _, mean, var = ctx.inputs(node)
-    g, axes = only(grads), but_channel(x)
+@formula("BatchNormalization")
+def batch(node: Node, g: Value, y: Value, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Gradients:
+    """Differentiate y = (x - mean) f + b with f = scale / sqrt(var + epsilon): statistics are inputs of the op."""
+    axes = but_channel(x)
     ratio = (var + node.attrs["epsilon"]).op("Sqrt").op("Reciprocal")
     factor = scale * ratio
     total = g.sum(axes, keepdims=False)
@@ -68,8 +53,8 @@ def _standard_grad(normal: Value, ratio: Value, g: Value, axes: list[int], centr
     return (rest - g.mean(axes) if centre else rest) * ratio
 
 
-def _rows(ctx: Context, node: Node, g: Value, centre: bool) -> Gradients:
-    x, scale, *bias = ctx.inputs(node)
+def _rows(node: Node, g: Value, centre: bool, x: Value, scale: Value, *bias: Value) -> Gradients:
+    """Over all axes from ``axis`` on."""
     axes = list(range(node.attrs["axis"], x.rank))
     normal, ratio = _standard(x, axes, node.attrs["epsilon"], centre)
     dx = _standard_grad(normal, ratio, g * scale, axes, centre)
@@ -77,34 +62,28 @@ def _rows(ctx: Context, node: Node, g: Value, centre: bool) -> Gradients:
     return [*found, *(g.unbroadcast(item.shape) for item in bias if item)]
 
 
-@rule("LayerNormalization")
-def layer(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Over all axes from ``axis`` on."""
-    return _rows(ctx, node, only(grads), centre=True)
+formulas({
+    "Softmax": lambda node, g, y, x: [(g - (g * y).sum(_soft_axes(node, y.rank))) * y],
+    "LogSoftmax": lambda node, g, y, x: [g - y.op("Exp") * g.sum(_soft_axes(node, y.rank))],
+    "LayerNormalization": lambda node, g, y, *inputs: _rows(node, g, True, *inputs),
+    "RMSNormalization": lambda node, g, y, *inputs: _rows(node, g, False, *inputs),
+})  # fmt: skip
 
 
-@rule("RMSNormalization")
-def root_mean_square(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Differentiate LayerNormalization without a mean."""
-    return _rows(ctx, node, only(grads), centre=False)
-
-
-@rule("InstanceNormalization")
-def instance(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Over the spatial axes of each channel."""
-    x, scale, _ = ctx.inputs(node)
-    g, axes = only(grads), list(range(2, x.rank))
+@formula("InstanceNormalization")
+def instance(node: Node, g: Value, y: Value, x: Value, scale: Value, bias: Value) -> Gradients:
+    """Differentiate the normalisation over the spatial axes of each channel."""
+    axes = list(range(2, x.rank))
     normal, ratio = _standard(x, axes, node.attrs["epsilon"])
     dx = _standard_grad(normal, ratio, g * per_channel(scale, x), axes)
     others = but_channel(x)
     return [dx, (g * normal).sum(others, keepdims=False), g.sum(others, keepdims=False)]
 
 
-@rule("GroupNormalization")
-def group(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """Over the channels of a group and their positions; scale and bias per channel or per group."""
-    x, scale, _ = ctx.inputs(node)
-    g, groups, channels = only(grads), node.attrs["num_groups"], x.shape[1]
+@formula("GroupNormalization")
+def group(node: Node, g: Value, y: Value, x: Value, scale: Value, bias: Value) -> Gradients:
+    """Differentiate over the channels of a group and their positions; scale and bias per channel or per group."""
+    groups, channels = node.attrs["num_groups"], x.shape[1]
     grouped = (x.shape[0], groups, x.count(range(1, x.rank)) // groups)
     normal, ratio = _standard(x.reshape(grouped), [2], node.attrs["epsilon"])
     times = channels // scale.shape[0]
@@ -118,17 +97,17 @@ def group(ctx: Context, node: Node, grads: Gradients) -> Gradients:
     return [dx, parameter(g * normal.reshape(x.shape)), parameter(g)]
 
 
-@rule("LRN")
-def local_response(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """y = x D^-beta with D = bias + alpha times the mean of x^2 over the window of channels:
+@formula("LRN")
+def local_response(node: Node, g: Value, y: Value, x: Value) -> Gradients:
+    """Differentiate y = x D^-beta with D = bias + alpha times the mean of x^2 over the window of channels:
     dX = dY D^-beta - 2 alpha beta x times the mean of dY y / D over the mirrored window.
     """
-    x, y, g, a = ctx.value(node.inputs[0]), ctx.value(node.outputs[0]), only(grads), node.attrs
+    a = node.attrs
     before = (a["size"] - 1) // 2
     after = a["size"] - 1 - before
     base = _over_channels(x * x, before, after) * a["alpha"] + a["bias"]
     spread = _over_channels(g * y / base, after, before)
-    return [g * base.op("Pow", ctx.scalar(-a["beta"], x.dtype)) - x * spread * (2 * a["alpha"] * a["beta"])]
+    return [g * base.op("Pow", g.ctx.scalar(-a["beta"], x.dtype)) - x * spread * (2 * a["alpha"] * a["beta"])]
 
 
 def _over_channels(x: Value, before: int, after: int) -> Value:

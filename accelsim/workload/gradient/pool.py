@@ -8,43 +8,41 @@ from math import prod
 import numpy as np
 
 from accelsim.types import Array
-from accelsim.workload.gradient.context import Context, Value
+from accelsim.workload.gradient.context import Value
 from accelsim.workload.gradient.matrix import spread_over
-from accelsim.workload.gradient.rules import Gradients, only, rule
+from accelsim.workload.gradient.rules import Gradients, formula, formulas
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.window import Window, padded, view, window_of
 
 
-@rule("MaxPool")
-def max_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """MaxPoolGrad: dY to the first maximum of each window."""
-    x, y = ctx.value(node.inputs[0]), ctx.value(node.outputs[0])
-    return [ctx.op("MaxPoolGrad", [x, y, only(grads)], **node.attrs)]
-
-
-@rule("GlobalMaxPool")
-def global_max_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """MaxPoolGrad with one window over everything."""
-    x, y = ctx.value(node.inputs[0]), ctx.value(node.outputs[0])
+def _whole_window(x: Value) -> dict[str, object]:
+    """Attributes of a pool with one window over everything."""
     rank = x.rank - 2
-    window = {
+    return {
         "kernel_shape": list(x.shape[2:]),
         "strides": [1] * rank,
         "pads": [0] * 2 * rank,
         "dilations": [1] * rank,
         "ceil_mode": 0,
     }
-    return [ctx.op("MaxPoolGrad", [x, y, only(grads)], **window)]
 
 
-@rule("AveragePool")
-def average_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """The mean, back to the elements; dY is scaled where a window averages fewer elements than the kernel has."""
-    x, g, a = ctx.value(node.inputs[0]), only(grads), node.attrs
+formulas({
+    # dY to the first maximum of each window
+    "MaxPool": lambda node, g, y, x: [x.op("MaxPoolGrad", y, g, **node.attrs)],
+    "GlobalMaxPool": lambda node, g, y, x: [x.op("MaxPoolGrad", y, g, **_whole_window(x))],
+    "GlobalAveragePool": lambda node, g, y, x: [(g * (1 / prod(x.shape[2:]))).expand(x.shape)],
+})  # fmt: skip
+
+
+@formula("AveragePool")
+def average_pool(node: Node, g: Value, y: Value, x: Value) -> Gradients:
+    """Spread means over their elements; dY is scaled where a window averages fewer elements than the kernel has."""
+    a = node.attrs
     size = prod(a["kernel_shape"])
     seen = _averaged(window_of(node, x.shape[2:]), bool(a["count_include_pad"]))
     if np.any(seen != size):
-        g = g * ctx.constant(size / seen, g.dtype)
+        g = g * g.ctx.constant(size / seen, g.dtype)
     return [_mean_back(node, x, g)]
 
 
@@ -58,15 +56,15 @@ def _mean_back(node: Node, x: Value, g: Value) -> Value:
                      dilations=list(a["dilations"]), ceil_mode=0, count_include_pad=1)  # fmt: skip
 
 
-@rule("LpPool")
-def norm_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """y = (sum of abs(x)^p)^(1/p): sign(x) abs(x)^(p-1) times the sum of dY y^(1-p); 0 where y is 0."""
-    x, y, g, p = ctx.value(node.inputs[0]), ctx.value(node.outputs[0]), only(grads), node.attrs["p"]
+@formula("LpPool")
+def norm_pool(node: Node, g: Value, y: Value, x: Value) -> Gradients:
+    """Differentiate y = (sum of abs(x)^p)^(1/p): sign(x) abs(x)^(p-1) times the sum of dY y^(1-p); 0 where y is 0."""
+    p = node.attrs["p"]
     if p == 1:
         slope = x.op("Sign")
     else:
-        g = g * (y + y.is_zero()).op("Pow", ctx.scalar(1 - p, x.dtype))
-        slope = x.op("Sign") * x.op("Abs").op("Pow", ctx.scalar(p - 1, x.dtype))
+        g = g * (y + y.is_zero()).op("Pow", g.ctx.scalar(1 - p, x.dtype))
+        slope = x.op("Sign") * x.op("Abs").op("Pow", g.ctx.scalar(p - 1, x.dtype))
     return [_mean_back(node, x, g) * slope * float(prod(node.attrs["kernel_shape"]))]
 
 
@@ -79,10 +77,3 @@ def _averaged(window: Window, include_pad: bool) -> Array:
     frame = padded(np.ones(window.size), window)
     total = sum((view(frame, window, offset) for offset in window.offsets()), np.zeros(window.out))
     return np.maximum(total, 1)
-
-
-@rule("GlobalAveragePool")
-def global_average_pool(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY / n to every element."""
-    x = ctx.value(node.inputs[0])
-    return [(only(grads) * (1 / prod(x.shape[2:]))).expand(x.shape)]

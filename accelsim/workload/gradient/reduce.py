@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accelsim.workload.gradient.context import Context, Value
-from accelsim.workload.gradient.rules import RULES, Gradients, Rule, only, rule
+from accelsim.workload.gradient.context import Value
+from accelsim.workload.gradient.rules import Formula, formulas
 from accelsim.workload.graph import Node
 
 
@@ -13,20 +13,6 @@ def _kept(value: Value, x: Value, node: Node) -> Value:
     """A result of the reduction with its axes there again, of size 1."""
     axes = tuple(node.attrs["axes"])
     return value.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
-
-
-@rule("ReduceSum")
-def total(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY to every element."""
-    x = ctx.value(node.inputs[0])
-    return [_kept(only(grads), x, node).expand(x.shape)]
-
-
-@rule("ReduceMean")
-def mean(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-    """dY / n to every element."""
-    x = ctx.value(node.inputs[0])
-    return [(_kept(only(grads), x, node) * (1 / x.count(node.attrs["axes"]))).expand(x.shape)]
 
 
 def _extreme(x: Value, y: Value, g: Value, axes: list[int]) -> Value:
@@ -54,13 +40,12 @@ _STEPS: dict[str, Callable[[Value, Value, Value, list[int]], Value]] = {
 }
 
 
-def _stepwise(step: Callable[[Value, Value, Value, list[int]], Value]) -> Rule:
-    def apply(ctx: Context, node: Node, grads: Gradients) -> Gradients:
-        x, y = ctx.value(node.inputs[0]), ctx.value(node.outputs[0])
-        g = only(grads)
-        return [step(x, _kept(y, x, node), _kept(g, x, node), list(node.attrs["axes"]))]
-
-    return apply
+def _stepwise(step: Callable[[Value, Value, Value, list[int]], Value]) -> Formula:
+    return lambda node, g, y, x: [step(x, _kept(y, x, node), _kept(g, x, node), list(node.attrs["axes"]))]
 
 
-RULES.update({op: _stepwise(step) for op, step in _STEPS.items()})
+formulas({
+    "ReduceSum": lambda node, g, y, x: [_kept(g, x, node).expand(x.shape)],
+    "ReduceMean": lambda node, g, y, x: [(_kept(g, x, node) * (1 / x.count(node.attrs["axes"]))).expand(x.shape)],
+    **{op: _stepwise(step) for op, step in _STEPS.items()},
+})  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from accelsim.workload.gradient.context import Context, Value
 from accelsim.workload.graph import Node
@@ -12,6 +12,11 @@ Gradients = list[Value | None]
 Rule = Callable[[Context, Node, Gradients], Gradients]
 """``rule(ctx, node, grads)``: ``grads`` has one entry per output of ``node`` (None: nothing flows back through
 it, at least one is a value); the result has one per input (None: no gradient), each of the shape of that input.
+"""
+
+Formula = Callable[..., Gradients]
+"""``formula(node, g, y, *inputs)``: the rule of an op of one result (of several: the first), from the gradient ``g`` of
+the result, the result ``y`` and the inputs; absent inputs are false.
 """
 
 RULES: dict[str, Rule] = {op.name: op.gradient for op in REGISTRY.values() if callable(op.gradient)}
@@ -59,8 +64,22 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return add
 
 
-def only(grads: Gradients) -> Value:
-    """The gradient of the single result of a node."""
-    found = grads[0]
-    assert found is not None, "a rule runs only where a gradient arrives"
-    return found
+def formula(*ops: str) -> Callable[[Formula], Formula]:
+    """Register the rule of ``ops`` as a formula."""
+
+    def add(function: Formula) -> Formula:
+        def apply(ctx: Context, node: Node, grads: Gradients) -> Gradients:
+            g = grads[0]
+            assert g is not None, "a rule runs only where a gradient arrives"
+            return function(node, g, ctx.value(node.outputs[0]), *ctx.inputs(node))
+
+        rule(*ops)(apply)
+        return function
+
+    return add
+
+
+def formulas(table: Mapping[str, Formula]) -> None:
+    """Register op -> formula."""
+    for op, function in table.items():
+        formula(op)(function)
