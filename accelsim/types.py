@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 """Values of any type: of a tensor, of codes."""
+Index = tuple[int | slice | EllipsisType, ...]
+"""Places and slices along the axes of an array."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

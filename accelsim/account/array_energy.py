@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 from accelsim.engines.systolic.counts import hops
 from accelsim.errors import UsageError, nearest
@@ -15,7 +14,7 @@ SUM_B = 4
 """Bytes of a sum: int32 or fp32."""
 
 
-def array_energy_J(dataflow: str, counts: Mapping[str, Any], table: str, dtype: str) -> dict[str, float | None]:
+def array_energy_J(dataflow: str, counts: Mapping[str, int], table: str, dtype: str) -> dict[str, float | None]:
     """Energy of one product, J: multiply-accumulates, registers in the PEs, the network between them, and the sum.
 
     None: the table says nothing of it, and the sum is that of the others. ``counts``: of ``engines.systolic.sweep.one``

@@ -28,7 +28,7 @@ class Caveat(NamedTuple):
     text: str
 
 
-def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, Any]:
+def energy_basis(chip: Chip, by_command: Iterable[str] = ()) -> dict[str, object]:
     """Node and hash of the energy table, the idle power that is charged (W, None: none), and what it is.
 
     ``by_command``: memories that are charged by command and for their standby, all others are by the byte.

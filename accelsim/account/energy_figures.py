@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.spec.base import Model
@@ -57,7 +57,7 @@ class Figure(NamedTuple):
         """Return whether it is verified, measured, or derived from such."""
         return self.status not in DOUBTFUL
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the figures for JSON and CSV; units at the end of the keys."""
         word = self.word_J
         return {

@@ -340,7 +340,7 @@ def notes(run: Run) -> list[str]:
     return [*run.program.notes, *([run.replay.text] if run.replay is not None and run.replay.commands else [])]
 
 
-def _rates(run: Run) -> dict[str, Any]:
+def _rates(run: Run) -> dict[str, object]:
     macs = sum(step.macs for step in run.program.steps) * run.program.cores
     seconds, mac_format = run.seconds, main_format(run)
     formats: dict[str, int] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
@@ -52,7 +51,7 @@ def _missing(run: Run, table: EnergyTable) -> Iterator[Problem]:
             yield Problem(text, table.node, ", ".join(rows), nearest(action.of, rows))
 
 
-def _memory_problems(run: Run, memories: Mapping[str, Any]) -> Iterator[Problem]:
+def _memory_problems(run: Run, memories: Mapping[str, object]) -> Iterator[Problem]:
     have = run.chip.memories
     for name in memories:
         if name not in have:

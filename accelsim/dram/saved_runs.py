@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ class Saved:
     path: Path
     traces: dict[str, Trace]
     ops: dict[str, NDArray[np.int32]]
-    meta: Mapping[str, Any]
+    meta: Mapping[str, object]
 
     def memory(self, name: str = "") -> str:
         """``name`` when the file has it, or the only memory. ModelError otherwise."""
@@ -39,7 +38,7 @@ class Saved:
         names = self.meta.get("memory", {})
         return str(names.get(memory, "")) if isinstance(names, Mapping) else ""
 
-    def spec(self, memory: str) -> Mapping[str, Any] | None:
+    def spec(self, memory: str) -> Mapping[str, object] | None:
         """Spec of the DRAM of a memory as the fields of its file, None when the file does not say."""
         specs = self.meta.get("dram", {})
         return specs.get(memory) if isinstance(specs, Mapping) else None
@@ -112,7 +111,7 @@ def _arrays(path: Path) -> dict[str, Array]:
     return read_npz(path, "a file of accesses, as accelsim run --save-trace writes it", ModelError, NUMBERS + "U")
 
 
-def _meta(path: Path, text: Array | None) -> Mapping[str, Any]:
+def _meta(path: Path, text: Array | None) -> Mapping[str, object]:
     """Return what the run was. ModelError where it is no JSON of an object."""
     if text is None:
         return {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from accelsim.types import Array
 
 COUNTS = ("act", "pre", "rd", "wr", "ref", "refpb", "hits", "misses", "conflicts")
 """Commands issued, and bursts by what they found: an open row, a closed bank, another open row."""
@@ -30,11 +29,11 @@ class Served:
     counts: dict[str, int]
     open_clocks: int
     bus_clocks: int
-    arrived: np.ndarray[Any, Any] | None = None
-    done: np.ndarray[Any, Any] | None = None
-    commands: np.ndarray[Any, Any] | None = None
+    arrived: Array | None = None
+    done: Array | None = None
+    commands: Array | None = None
     first: int = 0
-    marks: np.ndarray[Any, Any] | None = None
+    marks: Array | None = None
 
     @property
     def elapsed(self) -> int:

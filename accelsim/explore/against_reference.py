@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, log10
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from accelsim.machine.run import Run
 from accelsim.machine.values.batch import part_of_batch
 from accelsim.types import Array
 from accelsim.workload.execute import compute
-from accelsim.workload.graph import Graph
+from accelsim.workload.graph import Graph, Node
 from accelsim.workload.integer_reference import integer_reference
 from accelsim.workload.multiply import rounded_to
 from accelsim.workload.nodes import is_product
@@ -92,7 +92,7 @@ class Verdict:
             return "holds" if self.holds else "does not hold"
         return f"cannot check: {self.reason}" if self.reason else "nothing to compare: the model computes no tensor"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON; infinite values are None."""
         sqnr = {name: _finite(value) for name, value in self.sqnr_dB.items()}
         holds = self.holds if self.rows else None
@@ -234,7 +234,7 @@ class _Floats:
         self._graph, self._ours = graph, ours
         self.computed: dict[str, Array] = {}
 
-    def __call__(self, node: Any, values: list[Array | None]) -> list[Array]:
+    def __call__(self, node: Node, values: list[Array | None]) -> list[Array]:
         """Results of one part of a node, in the formats of its tensors."""
         tensors = self._graph.tensors
         values = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 from accelsim.explore.dram_replay import Replay, run
 from accelsim.spec.dram import Dram
@@ -53,7 +52,7 @@ class ComparedMemory:
         joules = self.replays[trace].energy
         return None if joules is None else joules.pJ_per_bit
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The row as JSON can hold it; the unit is the end of each key."""
         return {
             "dram": self.name,

@@ -192,10 +192,10 @@ class Replay:
         """Return what the data buses waited for; None where the model has no commands."""
         return waits(self.served, self.device) if self.served.commands is not None else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Everything as JSON can hold it; the unit is the end of each key."""
         c = self.device.controller
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "tool": "accelsim", "dram": self.device.name, "standard": self.device.standard, "trace": self.trace_name,
             "model": self.model, "mapping": c.mapping, "page_policy": c.page_policy, "window": c.window,
             "refresh": c.refresh, "scheduler": c.scheduler, "outstanding": self.offer.outstanding,
@@ -222,7 +222,7 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _energy_facts(found: Energy | None, status: Status) -> dict[str, Any] | None:
+def _energy_facts(found: Energy | None, status: Status) -> dict[str, object] | None:
     if found is None:
         return None
     return {

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -148,7 +147,7 @@ class Generation:
         places = range(self.prompt, self.prompt + self.decode_calls)
         return [_between(self.calls, past, figure) for past in places]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON; the unit is the end of each key."""
         return {
             "time_to_first_token_s": self.time_to_first_token_s,
@@ -174,7 +173,7 @@ class Generation:
         }
 
 
-def _call_facts(call: Call) -> dict[str, Any]:
+def _call_facts(call: Call) -> dict[str, object]:
     traffic = {name: {"read_B": read, "write_B": write} for name, (read, write) in call.traffic_B.items()}
     return {
         "past": call.past,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from accelsim.errors import Infeasible, SpecError, TooLarge, UsageError
 from accelsim.explore.levers import Lever, levers
@@ -46,7 +45,7 @@ class WhatIf:
         """Time of the changed run, s."""
         return self.time_fs * FS
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON: the change in words, overrides for --set, other options, s, saved share."""
         return {
             "change": self.change,

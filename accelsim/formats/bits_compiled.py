@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
+
+from accelsim.types import Array
 
 if getattr(numba.config, "DISABLE_JIT", False):
     raise ImportError("NUMBA_DISABLE_JIT is set")  # plain loops in Python would take hours
@@ -17,7 +17,7 @@ MAGNITUDE, INFINITE = 0x7FFFFFFF, 0x7F800000
 
 @numba.njit(cache=True, error_model="numpy", boundscheck=False)
 def rounded(
-    patterns: Any, out: Any, shift: int, keep: int, largest: int, normal: int, magic: Any, beyond: int, nan: int
+    patterns: Array, out: Array, shift: int, keep: int, largest: int, normal: int, magic: Array, beyond: int, nan: int
 ) -> None:
     """``patterns`` (int32, one axis) rounded into ``out``: what is larger than ``largest`` becomes ``beyond``, NaN
     becomes ``nan``; below ``normal`` the last bit is that of ``magic``, which is added and taken away again."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +37,7 @@ class DotRule:
     name: str
     title: str
     source: str
-    kernel: Callable[[Any, Any, Any], Array] | None = None
+    kernel: Callable[[Array, Array, Array], Array] | None = None
     blocks: Mapping[str, Mapping[str, Block]] = field(default_factory=dict)
     takes: str = FLOATS
     native: str = "fp32"

@@ -8,10 +8,10 @@ be.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
+
+from accelsim.types import Array
 
 if getattr(numba.config, "DISABLE_JIT", False):
     raise ImportError("NUMBA_DISABLE_JIT is set")  # plain loops in Python would take hours
@@ -28,7 +28,7 @@ compiled = numba.njit(cache=True, error_model="numpy", boundscheck=False)
 
 
 @compiled
-def factored(values: Any, exponents: Any, least: int, of_zero: int) -> tuple[int, int, int]:
+def factored(values: Array, exponents: Array, least: int, of_zero: int) -> tuple[int, int, int]:
     """Write the exponent of each value, at the least ``least`` and ``of_zero`` for zeros. Returns the largest and the
     least of those of values that are not 0, and the bits that any fraction has. ``values``: float32 as int32, one axis.
     """
@@ -44,7 +44,7 @@ def factored(values: Any, exponents: Any, least: int, of_zero: int) -> tuple[int
 
 
 @compiled
-def within(values: Any, low: float, high: float) -> bool:
+def within(values: Array, low: float, high: float) -> bool:
     """Return whether the size of each value (one axis) is 0, or at least ``low`` and below ``high``: no NaN is."""
     outside = 0
     for index in range(values.size):
@@ -54,7 +54,7 @@ def within(values: Any, low: float, high: float) -> bool:
 
 
 @compiled
-def _widest(largest: Any, exponents: Any, rows: Any, mine: Any, count: int, n0: int, width: int) -> None:
+def _widest(largest: Array, exponents: Array, rows: Array, mine: Array, count: int, n0: int, width: int) -> None:
     """The largest exponents with those of the products of some ``rows``, a multiple of four."""
     for at in range(0, count, 4):
         a, b = exponents[rows[at], n0 : n0 + width], exponents[rows[at + 1], n0 : n0 + width]
@@ -70,7 +70,9 @@ def _widest(largest: Any, exponents: Any, rows: Any, mine: Any, count: int, n0: 
 
 
 @compiled
-def _added(total: Any, scale: Any, values: Any, rows: Any, mine: Any, count: int, n0: int, width: int) -> None:
+def _added(
+    total: Array, scale: Array, values: Array, rows: Array, mine: Array, count: int, n0: int, width: int
+) -> None:
     """The products of some ``rows``, a multiple of four, in units of the last bit that is kept, truncated and added."""
     for at in range(0, count, 4):
         a, b = values[rows[at], n0 : n0 + width], values[rows[at + 1], n0 : n0 + width]
@@ -83,7 +85,9 @@ def _added(total: Any, scale: Any, values: Any, rows: Any, mine: Any, count: int
 
 
 @compiled
-def _chosen(values: Any, exponents: Any, first: int, last: int, turns: int, turn: int, into: Any) -> int:
+def _chosen(
+    values: Array, exponents: Array, first: int, last: int, turns: int, turn: int, into: tuple[Array, Array, Array]
+) -> int:
     """Rows, factors and exponents of the products of one turn of a block whose factor is not 0; how many, a multiple of
     four, the last of them zeros."""
     rows, factors, tops = into
@@ -99,7 +103,7 @@ def _chosen(values: Any, exponents: Any, first: int, last: int, turns: int, turn
 
 
 @compiled
-def _rounded(own: Any, total: Any, quantum: Any, mask: int, width: int) -> None:
+def _rounded(own: Array, total: Array, quantum: Array, mask: int, width: int) -> None:
     """Sums truncated to the bits that FP32 keeps, and to those of ``mask``."""
     bits = own.view(np.int32)
     for n in range(width):
@@ -113,8 +117,8 @@ def _rounded(own: Any, total: Any, quantum: Any, mask: int, width: int) -> None:
 
 @compiled
 def add_blocks(
-    a: Any, ea: Any, b: Any, eb: Any, c: Any, size: int, turns: int, fraction: int, floor: int, least: int, mask: int,
-    apart: bool, low: float, high: float,
+    a: Array, ea: Array, b: Array, eb: Array, c: Array, size: int, turns: int, fraction: int,
+    floor: int, least: int, mask: int, apart: bool, low: float, high: float,
 ) -> bool:  # fmt: skip
     """Add ``a @ b`` to ``c``, block by block: a, ea [B, M, K], b, eb [B, K, N], c [B, M, N] float32, in place.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isclose, isfinite
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ ANSWER = "ANSWER"
 """Name in a student's file of the answer to the question at the end of the text."""
 
 
-def number(where: str, expected: float, got: Any, rule: str, within: float = 0.01) -> float:
+def number(where: str, expected: float, got: object, rule: str, within: float = 0.01) -> float:
     """A number that is within so much (a share) of what is expected; with 0 the same."""
     if isinstance(got, bool) or not isinstance(got, int | float):
         raise Wrong(where, "a number", got, rule)
@@ -26,7 +25,7 @@ def number(where: str, expected: float, got: Any, rule: str, within: float = 0.0
 
 
 def numbers(
-    where: str, names: Sequence[str], expected: Sequence[float], got: Any, rule: str, within: float = 0.0
+    where: str, names: Sequence[str], expected: Sequence[float], got: object, rule: str, within: float = 0.0
 ) -> None:
     """A tuple or list of so many numbers, each told by its name."""
     if not isinstance(got, tuple | list) or len(got) != len(expected):
@@ -35,13 +34,13 @@ def numbers(
         number(f"{where}: {name}", want, have, rule, within)
 
 
-def same(where: str, expected: Any, got: Any, rule: str) -> None:
+def same(where: str, expected: object, got: object, rule: str) -> None:
     """Check for the same value of the same kind."""
     if type(got) is not type(expected) or got != expected:
         raise Wrong(where, expected, got, rule)
 
 
-def array(where: str, expected: Array, got: Any, rule: str, axes: Sequence[str] = ("row", "column")) -> Array:
+def array(where: str, expected: Array, got: object, rule: str, axes: Sequence[str] = ("row", "column")) -> Array:
     """An array of the same shape and numbers; the first that differs is told by its place."""
     if not isinstance(got, np.ndarray):
         raise Wrong(where, f"an array of shape {expected.shape}", f"a {type(got).__name__}", rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,8 @@ from accelsim.lessons.work import lesson_in
 
 COLUMNS = ("folder", "student", "lesson", "passed", "steps", "where", "expected", "got")
 """Columns of the table of marks."""
+Row = dict[str, Any]
+"""Column -> its cell."""
 NOT_GRADED = "could not be graded"
 """Beginning of ``where`` in a row without a mark."""
 OWN_S = 120.0
@@ -37,7 +39,7 @@ def check_isolation() -> None:
         raise UsageError(f"students' files cannot be isolated: {why}", expected=HOW)
 
 
-def marks(folders: Sequence[Path], seconds: float, isolated: bool = True) -> Iterator[dict[str, Any]]:
+def marks(folders: Sequence[Path], seconds: float, isolated: bool = True) -> Iterator[Row]:
     """Yield a row for each lesson in each folder, in their order, as soon as it is known; one that says so where there
     is none. Files run isolated, or in plain processes with limits."""
     for folder in folders:
@@ -48,7 +50,7 @@ def marks(folders: Sequence[Path], seconds: float, isolated: bool = True) -> Ite
             yield _row(folder, where="no file of a lesson" if folder.is_dir() else "no such directory")
 
 
-def _guarded(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated: bool) -> dict[str, Any]:
+def _guarded(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated: bool) -> Row:
     """Return the row of a file; no file keeps those after it from their marks."""
     odd = _odd(folder, file)
     try:
@@ -62,19 +64,19 @@ def _guarded(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated:
         return _row(folder, lesson=lesson.number, steps=steps, where=f"{NOT_GRADED}: {why}")
 
 
-def _mark(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated: bool) -> dict[str, Any]:
+def _mark(folder: Path, lesson: Lesson, file: Path, seconds: float, isolated: bool) -> Row:
     found = check(lesson, file, seconds=seconds, isolated=isolated)
     why = {name: getattr(found.wrong, name) for name in ("where", "expected", "got")} if found.wrong else {}
     steps = f"{len(found.done)} of {len(lesson.steps)}"
     return _row(folder, student=found.student, lesson=lesson.number, passed=found.passed, steps=steps, **why)
 
 
-def _row(folder: Path, **known: Any) -> dict[str, Any]:
+def _row(folder: Path, **known: object) -> Row:
     row = dict.fromkeys(COLUMNS, "") | {"folder": str(folder), "passed": False} | known
     return {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def cells(row: Mapping[str, Any]) -> list[Any]:
+def cells(row: Row) -> list[object]:
     """Return a row of marks for a CSV file. A spreadsheet must not take a student's text for a formula, so what begins
     like one gets an apostrophe in front."""
     return [f"'{value}" if isinstance(value, str) and _formula(value) else value for value in row.values()]

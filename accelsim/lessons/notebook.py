@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from accelsim.lessons.base import Lesson
 from accelsim.lessons.work import filled
@@ -40,6 +39,10 @@ def _check(lesson: Lesson) -> str:
     return CHECK.format(number=lesson.number, file=lesson.file)
 
 
-def _cell(kind: str, source: str) -> dict[str, Any]:
-    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": source.strip("\n").splitlines(keepends=True)}
+def _cell(kind: str, source: str) -> dict[str, object]:
+    cell: dict[str, object] = {
+        "cell_type": kind,
+        "metadata": {},
+        "source": source.strip("\n").splitlines(keepends=True),
+    }
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from accelsim.errors import UsageError
 from accelsim.files import Make, as_bytes, text, write_file, write_folder
@@ -119,7 +118,7 @@ def save(outcome: Outcome, file: Path) -> Path:
     return picture
 
 
-def saved(folder: Path) -> dict[str, Any] | None:
+def saved(folder: Path) -> dict[str, object] | None:
     """Return what the last check in a folder found, None where there was none that can be read."""
     try:
         found = json.loads((folder / RESULT).read_text(encoding="utf-8"))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 from types import ModuleType
-from typing import Any
 
 WARM, CALLS = 3, 10
 """Calls, or replays, before those that count, and those."""
 LEAST_S, MOST_CALLS = 2e-3, 512
 """A graph has calls for so long, but no more than so many."""
 
-Call = Callable[[], Any]
+Call = Callable[[], object]
 
 
 def host_seconds(torch: ModuleType, calls: Sequence[Call]) -> float:
@@ -35,7 +34,7 @@ def captured(torch: ModuleType, calls: Sequence[Call]) -> tuple[Call, int]:
     warmed(torch, calls)
     once = between(torch, calls[0])
     count = len(calls) * max(1, min(MOST_CALLS, round(LEAST_S / once)) // len(calls))
-    results = [None] * len(calls)
+    results: list[object] = [None] * len(calls)
 
     def every() -> None:
         for number in range(count):

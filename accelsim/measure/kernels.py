@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from math import ceil, prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.measure.clock import Call, captured, graph_seconds, host_seconds
 from accelsim.seeds import generator
+
+if TYPE_CHECKING:
+    import torch
 
 COLD, MOST_SETS = 3, 64
 """How often the operands of all calls in turn fill the L2 cache, and the most sets of them."""
@@ -31,10 +34,11 @@ COLUMNS = (
 """Columns of the table."""
 
 Sizes = Mapping[str, int]
-Tensors = Callable[..., Any]
+Tensor: TypeAlias = "torch.Tensor"
+Tensors = Callable[..., Tensor]
 """A shape -> a tensor of random numbers."""
-Product = Callable[[Any, Any, Any], Call]
-Make = Callable[[Any, Sizes, Tensors, Product], Call]
+Product = Callable[[ModuleType, Tensor, Tensor], Call]
+Make = Callable[[ModuleType, Sizes, Tensors, Product], Call]
 """From PyTorch, sizes, what makes tensors and what multiplies (a, and b lying N x K): what is timed."""
 
 
@@ -57,16 +61,16 @@ class Format(NamedTuple):
         torch.backends.cudnn.allow_tf32 = self.precision != "highest"
 
 
-def _matmul(torch: ModuleType, a: Any, b: Any) -> Call:
+def _matmul(torch: ModuleType, a: Tensor, b: Tensor) -> Call:
     return lambda: torch.matmul(a, b.transpose(-1, -2))
 
 
-def _scaled(torch: ModuleType, a: Any, b: Any) -> Call:
+def _scaled(torch: ModuleType, a: Tensor, b: Tensor) -> Call:
     ones = dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=a.device))
     return lambda: torch._scaled_mm(a, b.transpose(-1, -2), out_dtype=torch.bfloat16, **ones)
 
 
-def _integers(torch: ModuleType, a: Any, b: Any) -> Call:
+def _integers(torch: ModuleType, a: Tensor, b: Tensor) -> Call:
     return lambda: torch._int_mm(a, b.transpose(-1, -2))
 
 
@@ -101,7 +105,7 @@ def _gemm(torch: ModuleType, size: Sizes, tensor: Tensors, product: Product) -> 
     return product(torch, a, b)
 
 
-def _image(tensor: Tensors, n: int, c: int, side: int) -> Any:
+def _image(tensor: Tensors, n: int, c: int, side: int) -> Tensor:
     """Channels last where Tensor Cores multiply, as their kernels want it, else first."""
     found = tensor(n, side, side, c).permute(0, 3, 1, 2)
     return found.contiguous() if found.element_size() > 2 else found
@@ -117,7 +121,7 @@ def _function(name: str, operands: int = 1) -> Make:
     def make(torch: ModuleType, size: Sizes, tensor: Tensors, _: Product) -> Call:
         given = [tensor(size["rows"], size["cols"]) for _ in range(operands)]
         found = getattr(torch, name, None) or getattr(torch.nn.functional, name)
-        known: Mapping[str, Mapping[str, Any]] = {
+        known: Mapping[str, Mapping[str, object]] = {
             "softmax": {"dim": -1},
             "layer_norm": {"normalized_shape": (size["cols"],)},
         }
@@ -244,7 +248,7 @@ class Operands:
         """Zeros from now on."""
         self._whole.zero_()
 
-    def __call__(self, *shape: int) -> Any:
+    def __call__(self, *shape: int) -> Tensor:
         """A tensor that begins where 256 elements do."""
         count = prod(shape)
         if self._next + count > len(self._whole):

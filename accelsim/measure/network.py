@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.measure.clock import host_seconds, recorded, warmed
@@ -23,6 +23,12 @@ from accelsim.workload.masks import CausalMask
 from accelsim.workload.sources.load import load_model
 from accelsim.workload.sources.weights import Seeded
 
+if TYPE_CHECKING:
+    from torch import Tensor as Values
+    from torch import dtype as Type
+
+T = TypeVar("T")
+
 COLUMNS = ("model", "batch", "device", "dtype", "mode", "attention", "time_us", "why", "source")
 """Columns of the table, without those of a meter. ``why``: what a row without a time failed of."""
 EAGER, GRAPH = "eager", "graph"
@@ -32,7 +38,7 @@ ATTENTIONS = ("unfused", "fused")
 DTYPES = {name: form for name, form in FORMATS.items() if form.element_B > 1}
 """Formats that whole networks can have."""
 Weights = Literal["graph", "random"]
-Meter = Callable[[Callable[[], Any]], Mapping[str, Any]]
+Meter = Callable[[Callable[[], object]], Mapping[str, object]]
 """What is called again and again -> more columns."""
 MOST_INDEX = 2
 """Integers of an input that is no index into a table lie below it."""
@@ -57,12 +63,12 @@ class Network:
     """
 
     torch: ModuleType
-    inputs: Mapping[str, Any]
-    constants: Mapping[str, Any]
+    inputs: Mapping[str, Values]
+    constants: Mapping[str, Values]
     steps: Sequence[Step]
     outputs: Sequence[str]
 
-    def call(self) -> dict[str, Any]:
+    def call(self) -> dict[str, Values]:
         """Run once; outputs by name. Asks the device only: nothing waits for it, so that CUDA can capture the call."""
         values = {**self.constants, **self.inputs}
         with self.torch.inference_mode():
@@ -148,7 +154,7 @@ class _Place:
             if len(graph.tensors[name].shape) == 4
         }
 
-    def constant(self, name: str) -> Any:
+    def constant(self, name: str) -> Values:
         """A weight or another constant."""
         tensor = self.graph.tensors[name]
         if self._drawn and isinstance(tensor.source, Seeded) and tensor.dtype in FLOATS:
@@ -159,9 +165,10 @@ class _Place:
             made = self.torch.tensor(tensor.value(), dtype=self._kind(tensor), device=self.device)
         return self._ordered(name, made)
 
-    def inputs(self) -> tuple[dict[str, Any], dict[int, Call]]:
+    def inputs(self) -> tuple[dict[str, Values], dict[int, Call]]:
         """Random inputs; and the calls of nodes that append to one of them, by number of node."""
-        made, calls = dict[str, Any](), dict[int, Call]()
+        made: dict[str, Values] = {}
+        calls: dict[int, Call] = {}
         for number, node in enumerate(self.graph.nodes):
             if _appends(self.graph, node):
                 (past, new), axis = node.inputs, node.attrs["axis"]
@@ -174,7 +181,7 @@ class _Place:
                 made[name] = self._ordered(name, self._random(self.graph.tensors[name]))
         return made, calls
 
-    def _random(self, tensor: Tensor) -> Any:
+    def _random(self, tensor: Tensor) -> Values:
         """Standard normal numbers, or indices within their table."""
         if tensor.dtype in FLOATS:
             return self._normal(tensor.shape)
@@ -187,13 +194,13 @@ class _Place:
         drawn = self.torch.randint(0, below, tensor.shape, device=self.device, generator=self._generator)
         return drawn.to(self._kind(tensor))
 
-    def _normal(self, shape: tuple[int, ...]) -> Any:
+    def _normal(self, shape: tuple[int, ...]) -> Values:
         return self.torch.randn(shape, dtype=self.kind, device=self.device, generator=self._generator)
 
-    def _kind(self, tensor: Tensor) -> Any:
+    def _kind(self, tensor: Tensor) -> Type:
         return self.kind if tensor.dtype in FLOATS else getattr(self.torch, tensor.dtype)
 
-    def _ordered(self, name: str, made: Any) -> Any:
+    def _ordered(self, name: str, made: Values) -> Values:
         if name not in self._images:
             return made
         return made.contiguous(memory_format=self.torch.channels_last)
@@ -208,8 +215,8 @@ def _appends(graph: Graph, node: Node) -> bool:
     return graph.states.get(past) == node.outputs[0] and readers == 1
 
 
-def _append(whole: Any, room: Any) -> Call:
-    def call(past: Any, new: Any) -> Any:
+def _append(whole: Values, room: Values) -> Call:
+    def call(past: Values, new: Values) -> Values:
         room.copy_(new)
         return whole
 
@@ -337,7 +344,7 @@ def measured_networks(
     dtype: str,
     attention: str = "unfused",
     meter: Meter | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Rows of ``COLUMNS``, one after the other: each model at each batch, in both modes.
 
     ``time_us`` is the median of ``clock.CALLS`` after ``clock.WARM``. ``meter`` gives more columns, of the replay where
@@ -374,7 +381,7 @@ def _check(
 
 def _rows(
     torch: ModuleType, device: str, graph: Graph, dtype: str, attention: str, meter: Meter | None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The rows of one network, without what all have in common."""
     network, why = _tried(lambda: compiled(torch, graph, device, dtype, attention=attention))
     if network is None:
@@ -385,22 +392,22 @@ def _rows(
     replay, why = _tried(lambda: _captured(torch, network.call))
     rows.append(_failed(GRAPH, why) if replay is None else _timed(torch, GRAPH, replay))
     if meter is not None:
-        at, call = (0, network.call) if "why" in rows[1] else (1, replay)
+        at, call = (0, network.call) if replay is None or "why" in rows[1] else (1, replay)
         more, why = _tried(lambda: dict(meter(call)))
         rows[at] |= {"why": why} if more is None else more
     return rows
 
 
-def _timed(torch: ModuleType, mode: str, call: Callable[[], Any]) -> dict[str, Any]:
+def _timed(torch: ModuleType, mode: str, call: Callable[[], object]) -> dict[str, object]:
     seconds, why = _tried(lambda: host_seconds(torch, [call]))
     return _failed(mode, why) if seconds is None else {"mode": mode, "time_us": f"{seconds * 1e6:.6g}"}
 
 
-def _failed(mode: str, why: str) -> dict[str, Any]:
+def _failed(mode: str, why: str) -> dict[str, object]:
     return {"mode": mode, "time_us": "", "why": why}
 
 
-def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
+def _tried(make: Callable[[], T]) -> tuple[T | None, str]:
     """Return what is made, or None and why. Nothing of what failed is held, so that its memory is free again."""
     try:
         return make(), ""
@@ -409,7 +416,7 @@ def _tried(make: Callable[[], Any]) -> tuple[Any, str]:
     return None, words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 3]}..."
 
 
-def _captured(torch: ModuleType, call: Callable[[], Any]) -> Callable[[], Any]:
+def _captured(torch: ModuleType, call: Callable[[], object]) -> Callable[[], object]:
     """The replay of one call, after some on another stream, as PyTorch asks for."""
     warmed(torch, [call])
     return recorded(torch, call)

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from statistics import median
 from time import perf_counter, sleep
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from accelsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch.cuda import Event
 
 SETTLE_S, WINDOW_S, QUEUED = 0.3, 1.0, 4
 """Seconds of load before those that are metered, and those; replays that wait on the device meanwhile."""
@@ -45,9 +48,9 @@ class Meter:
         sleep(SETTLE_S)
         return self._metered(lambda: sleep(0.01), IDLE_S)[0]
 
-    def __call__(self, replay: Callable[[], Any], calls: int = 1) -> dict[str, str]:
+    def __call__(self, replay: Callable[[], object], calls: int = 1) -> dict[str, str]:
         """Columns ``power_W``, ``clock_MHz`` and ``energy_mJ`` of each of the calls that are replayed over and over."""
-        waiting: list[Any] = []
+        waiting: list[Event] = []
 
         def once() -> None:
             event = self._torch.cuda.Event()

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from math import inf, prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import find
 from accelsim.workload.ops.window import Window, window_of
+
+if TYPE_CHECKING:
+    import torch
 
 FLOATS = ("fp64", "fp32", "fp16", "bf16")
 """Formats of the graph that become the one format of a network."""
@@ -25,7 +28,9 @@ WHOLE = ("bool", "uint8", "int8", "int16", "int32", "int64")
 """Formats that stay as they are, called as in PyTorch."""
 
 
-Call = Callable[..., Any]
+Value: TypeAlias = "torch.Tensor"
+Function = Callable[..., Value]
+Call: TypeAlias = "Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]"
 """Tensors of the inputs -> the result, or a tuple of several."""
 
 
@@ -34,7 +39,7 @@ class Site(NamedTuple):
 
     torch: ModuleType
     device: str
-    kind: Any
+    kind: torch.dtype
     node: Node
     ins: Sequence[Tensor | None]
     outs: Sequence[Tensor]
@@ -54,9 +59,9 @@ class Site(NamedTuple):
         """Return whether an optional input is there."""
         return index < len(self.ins) and self.ins[index] is not None
 
-    def call(self, name: str) -> Call:
+    def call(self, name: str) -> Function:
         """A function of PyTorch: as layers call it (``torch.nn.functional``), or of ``torch`` itself."""
-        found: Call = getattr(self.torch.nn.functional, name, None) or getattr(self.torch, name)
+        found: Function = getattr(self.torch.nn.functional, name, None) or getattr(self.torch, name)
         return found
 
     def refuse(self, what: str, expected: str) -> UsageError:
@@ -67,7 +72,7 @@ class Site(NamedTuple):
 Make = Callable[[Site], Call]
 
 
-def site_of(torch: ModuleType, device: str, kind: Any, graph: Graph, node: Node) -> Site:
+def site_of(torch: ModuleType, device: str, kind: torch.dtype, graph: Graph, node: Node) -> Site:
     """Return where a node of a graph is called."""
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     return Site(torch, device, kind, node, ins, graph.outs(node))
@@ -98,11 +103,11 @@ def _matmul(site: Site) -> Call:
     return (lambda a, b: product(a, b.mT)) if site.attrs.get("transB") else product
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: Value) -> Value:
     return x.t()
 
 
-def _itself(x: Any) -> Any:
+def _itself(x: Value) -> Value:
     return x
 
 
@@ -338,7 +343,7 @@ def _to_space(site: Site) -> Call:
 
 
 def _gating(site: Site) -> Call:
-    def call(x: Any) -> tuple[Any, Any]:
+    def call(x: Value) -> tuple[Value, Value]:
         best, chosen = site.torch.topk(x, site.attrs["k"], dim=-1)
         return site.torch.softmax(best, dim=-1), chosen.to(site.torch.int32)
 
@@ -352,7 +357,7 @@ def _experts(site: Site) -> Call:
     padding = site.outs[0].shape[0] - tokens * k
     numbers = torch.arange(experts, device=site.device, dtype=torch.int32)
 
-    def call(x: Any, w: Any, chosen: Any) -> Any:
+    def call(x: Value, w: Value, chosen: Value) -> Value:
         inside, order = torch.sort(chosen.reshape(-1), stable=True)
         ends = torch.searchsorted(inside, numbers, right=True, out_int32=True)
         rows = torch.div(order, k, rounding_mode="floor") if given == tokens else order
@@ -371,12 +376,12 @@ causal; tokens, the queries of one head; groups, how many such heads each head o
 def _attention(site: Site) -> Call:
     call, a, shape = site.call("scaled_dot_product_attention"), site.attrs, site.outs[0].shape
     batch, heads, _, depth = site.shape(0)
-    given: dict[str, Any] = {"scale": a["scale"], "is_causal": a["causal"]}
+    given: dict[str, object] = {"scale": a["scale"], "is_causal": a["causal"]}
     if a["groups"] > 1:
         given["enable_gqa"] = True
     apart = (batch, heads * a["groups"], a["tokens"], depth)
 
-    def attended(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    def attended(q: Value, k: Value, v: Value, mask: Value | None = None) -> Value:
         keys = k if a["transB"] else k.mT
         return call(q.reshape(apart), keys, v, attn_mask=mask, **given).reshape(shape)
 

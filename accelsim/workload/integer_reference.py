@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
-from accelsim.types import Array
+from accelsim.types import Array, Index
 from accelsim.workload.graph import Graph, Node
 
-Floats = Callable[[Any, list[Array | None]], list[Array]]
+Floats = Callable[[Node, list[Array | None]], list[Array]]
 Rule = Callable[[Node, list[Array], tuple[int, ...]], Array]
 
 LIMITS = {
@@ -105,13 +105,13 @@ def _conv(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     for offset in product(*map(range, attrs["kernel_shape"])):
         seen = padded[_window(attrs, offset, shape[2:])]
         seen = seen.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
-        at: tuple[Any, ...] = (..., *offset)
+        at: Index = (..., *offset)
         total += w[at] @ seen
     y = _wrap(total.reshape(shape))
     return y if len(values) < 3 else _bias_along(y, values[2], 1)
 
 
-def _window(attrs: Mapping[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> tuple[Any, ...]:
+def _window(attrs: Mapping[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> Index:
     """Index of what one kernel offset sees, for every output position."""
     starts = [d * o for d, o in zip(attrs["dilations"], offset, strict=True)]
     steps = list(attrs["strides"])

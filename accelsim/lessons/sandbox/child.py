@@ -13,6 +13,7 @@ import math
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -31,7 +32,7 @@ class Unsendable(TypeError):
     """A value of a type or size that no lesson asks for."""
 
 
-def encode(value: Any) -> str:
+def encode(value: object) -> str:
     """Return a value as one line of JSON, at most ``MOST_B`` long. Raises Unsendable."""
     try:
         line = json.dumps(_plain(value), separators=(",", ":"))
@@ -51,7 +52,7 @@ def decode(line: bytes) -> Any:
         raise ValueError(f"not a value: {error}") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
         value = float(value) if value.dtype.kind == "f" else value.item()
@@ -85,7 +86,7 @@ def _at_most(most: int, size: int, what: str) -> None:
         raise Unsendable(what)
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: object) -> object:
     if isinstance(plain, list):
         return [_value(each) for each in plain]
     if isinstance(plain, float) or (isinstance(plain, int) and plain.bit_length() > MOST_BITS):
@@ -96,7 +97,7 @@ def _value(plain: Any) -> Any:
     return _KINDS[kind](inner)
 
 
-def _array(inner: Any) -> Any:
+def _array(inner: Any) -> object:
     import numpy as np
 
     dtype, shape, data = inner
@@ -108,13 +109,13 @@ def _array(inner: Any) -> Any:
     return np.frombuffer(content, kind).reshape(shape).copy()
 
 
-def _dict(inner: Any) -> dict[Any, Any]:
+def _dict(inner: Any) -> dict[object, object]:
     if len(inner) > MOST_KEYS:  # keys can be chosen so that each is compared with all others
         raise ValueError(f"a dictionary of {len(inner)} entries")
     return {_value(key): _value(each) for key, each in inner}
 
 
-_KINDS: dict[str, Any] = {
+_KINDS: dict[str, Callable[[Any], object]] = {
     "float": float.fromhex,
     "tuple": lambda inner: tuple(map(_value, inner)),
     "dict": _dict,

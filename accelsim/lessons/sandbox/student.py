@@ -80,7 +80,7 @@ class Student:
         """The beginning of what it printed; complete when its process has ended."""
         return self._printed.decode("utf-8", "replace")
 
-    def _write(self, question: Any) -> None:
+    def _write(self, question: object) -> None:
         """Send a question; a process that does not read it is ended when its time is over."""
         assert self._process.stdin is not None
         timer = threading.Timer(max(0.0, self.left), self._process.kill)

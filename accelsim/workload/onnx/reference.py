@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from accelsim.workload.graph import Graph
 from accelsim.workload.onnx.exporting.model import export_onnx
 from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import CONTAINERS, contain
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnx.reference.op_run import OpRun
 
 LONGEST = 200
 """Characters of another implementation's error that are shown."""
@@ -52,7 +56,9 @@ def reference_outputs(graph: Graph, feeds: Mapping[str, Array], every_tensor: bo
     return Reference({name: contain(numbers(value, kinds[name]), kinds[name]) for name, value in values.items()}, by)
 
 
-def _executed(model: Any, given: dict[str, Array], every_tensor: bool, name: str) -> tuple[dict[str, Array], str]:
+def _executed(
+    model: ModelProto, given: dict[str, Array], every_tensor: bool, name: str
+) -> tuple[dict[str, Array], str]:
     """Results by the first implementation that can, and which it is."""
     reasons = []
     for run in (_onnxruntime, _onnx_reference) if find_spec("onnxruntime") else (_onnx_reference,):
@@ -102,7 +108,7 @@ def _difference(name: str, ours: Array, theirs: Array) -> Difference:
     return Difference(name, gap, gap / size if size else (0.0 if gap == 0.0 else float("inf")))
 
 
-def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+def _onnxruntime(model: ModelProto, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -117,7 +123,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict
     return dict(zip(names, session.run(names, feeds), strict=True)), f"onnxruntime {onnxruntime.__version__}"
 
 
-def _onnx_reference(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
+def _onnx_reference(model: ModelProto, feeds: dict[str, Array], plain: bool) -> tuple[dict[str, Array], str]:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
@@ -126,7 +132,7 @@ def _onnx_reference(model: Any, feeds: dict[str, Array], plain: bool) -> tuple[d
     return dict(zip(evaluator.output_names, results, strict=True)), f"onnx.reference {onnx.__version__}"
 
 
-def _mended() -> list[Any]:
+def _mended() -> list[type[OpRun]]:
     """Ops of ``onnx.reference`` that are wrong there: its GlobalMaxPool reduces the right axes of images only."""
     from onnx.reference.op_run import OpRun
 
@@ -173,12 +179,12 @@ def saturates() -> bool:
     return bool(np.any(y != LENGTH * 255 * 127))
 
 
-def unsaturated(model: Any) -> Any:
+def unsaturated(model: ModelProto) -> ModelProto:
     """The model, with its signed weights behind unsigned codes as unsigned ones where sums would be cut off else."""
     return unsigned_weights(model) if saturates() else model
 
 
-def unsigned_weights(model: Any) -> Any:
+def unsigned_weights(model: ModelProto) -> ModelProto:
     """A copy of the model in which constant signed factors of unsigned codes are unsigned: the same numbers."""
     import onnx
     from onnx import TensorProto, numpy_helper, shape_inference

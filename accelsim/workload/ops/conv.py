@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from accelsim.types import Array
+from accelsim.types import Array, Index
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops import base
 from accelsim.workload.ops.base import Gemm, Op, Work, register
@@ -74,7 +73,7 @@ def _depthwise(frame: Array, weights: Array, window: Window, y: Array) -> None:
     for image, out in zip(frame, y, strict=True):
         source = image.astype(y.dtype, copy=False)
         for index, offset in enumerate(window.offsets()):
-            at: tuple[Any, ...] = (slice(None), slice(None), *offset)
+            at: Index = (slice(None), slice(None), *offset)
             np.multiply(view(source, window, offset), kernels[at], out=part if index else out)
             if index:
                 out += part
@@ -109,7 +108,7 @@ def _several_images(frame: Array, matrix: Array, window: Window, y: Array, toget
         part, out = frame[start : start + together], y[start : start + together]
         columns = np.empty((*part.shape[:3], *window.kernel, *window.out), part.dtype)
         for offset in window.offsets():
-            at: tuple[Any, ...] = (slice(None), slice(None), slice(None), *offset)
+            at: Index = (slice(None), slice(None), slice(None), *offset)
             columns[at] = view(part, window, offset)
         shape = (len(part), matrix.shape[0], -1, positions)
         np.matmul(matrix, columns.reshape(shape), out=out.reshape(shape))
@@ -133,7 +132,7 @@ def columns_of(image: Array, window: Window, start: int, stop: int) -> Array:
             columns[(..., *position)] = view(image, turned, (position[0] + start, *position[1:]))
     else:
         for offset in window.offsets():
-            at: tuple[Any, ...] = (slice(None), slice(None), *offset)
+            at: Index = (slice(None), slice(None), *offset)
             columns[at] = view(image, window, offset)[:, :, rows]
     return columns.reshape(groups, channels * prod(window.kernel), -1)
 

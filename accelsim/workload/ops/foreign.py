@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accelsim.errors import ModelError
 from accelsim.types import Array
 from accelsim.workload.graph import Node
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+    from onnx.reference import ReferenceEvaluator
 
 PREFIX = "onnx::"
 """Marks a foreign node whose op type is also in the registry, but in another form."""
@@ -110,7 +114,7 @@ def foreign_kernel(node: Node, opset: int, values: list[Array | None]) -> list[A
     return [np.asarray(next(computed) if name else ()) for name in node.outputs]
 
 
-def _session(node: Node, opset: int, values: list[Array | None]) -> Any:
+def _session(node: Node, opset: int, values: list[Array | None]) -> ReferenceEvaluator:
     from onnx import TensorProto, helper
     from onnx.defs import onnx_opset_version
     from onnx.reference import ReferenceEvaluator
@@ -136,10 +140,10 @@ def node_proto(
     op: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, object],
     name: str = "",
     domain: str = "",
-) -> Any:
+) -> NodeProto:
     """A NodeProto; attributes as Python values, arrays for tensors, and of any name (``name`` itself too)."""
     from onnx import helper
 
@@ -154,7 +158,7 @@ def node_proto(
     return node
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: object) -> object:
     from onnx import numpy_helper
 
     return numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value

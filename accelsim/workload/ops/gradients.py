@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.formats import table
 from accelsim.formats.fake_quant import fake_quantise, fake_quantise_grad
 from accelsim.formats.integer import along
-from accelsim.types import Array
+from accelsim.types import Array, Index
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, per_input, per_result, require, same, tensor
@@ -36,7 +36,7 @@ def _max_pool_grad(node: Node, values: Values) -> list[Array]:
         np.add(place, g, out=place, where=first)
         left &= ~first
     cuts = (slice(before, before + size) for before, size in zip(window.before, window.size, strict=True))
-    inside: tuple[Any, ...] = (..., *cuts)
+    inside: Index = (..., *cuts)
     return [np.ascontiguousarray(total[inside])]
 
 

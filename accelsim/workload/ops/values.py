@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ Infer = Callable[[Node, Ins], Infers]
 Kernel = Callable[[Node, Values], list[Array]]
 WorkRule = Callable[[Node, Ins, list[Tensor]], Work]
 
-CONTAINERS: dict[str, type[Any]] = {
+CONTAINERS: dict[str, type[np.generic]] = {
     **{name: row.container for name, row in FORMATS.items()},
     "uint32": np.uint32,
     "uint64": np.uint64,
@@ -41,7 +40,7 @@ class Filled:
     """``value`` everywhere: an array [shape]."""
 
     shape: tuple[int, ...]
-    value: Any
+    value: float | str
     dtype: str
 
     def __call__(self) -> Array:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from accelsim.errors import ModelError
-from accelsim.types import Array
+from accelsim.types import Array, Index
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Shape
 
@@ -90,7 +89,7 @@ def padded(x: Array, window: Window, value: float = 0) -> Array:
         return x
     frame = np.full(x.shape[: x.ndim - rank] + tuple(total), value, x.dtype)
     inside = (slice(b, b + s) for b, s in zip(window.before, window.size, strict=True))
-    index: tuple[Any, ...] = (..., *inside)
+    index: Index = (..., *inside)
     frame[index] = x
     return frame
 
@@ -101,5 +100,5 @@ def view(x: Array, window: Window, offset: Sequence[int]) -> Array:
         slice(o * d, o * d + (n - 1) * s + 1, s)
         for o, d, n, s in zip(offset, window.dilation, window.out, window.stride, strict=True)
     )
-    index: tuple[Any, ...] = (..., *cuts)
+    index: Index = (..., *cuts)
     return np.asarray(x[index])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -47,11 +46,11 @@ class Builder:
         array = np.arange(first, last)
         return self._add(Tensor(name, array.shape, "int64", data=array))
 
-    def op(self, op: str, inputs: Sequence[str], name: str, **attrs: Any) -> str:
+    def op(self, op: str, inputs: Sequence[str], name: str, **attrs: object) -> str:
         """A node with one output, called ``name`` like its output."""
         return self.ops(op, inputs, [name], name, **attrs)[0]
 
-    def ops(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any) -> list[str]:
+    def ops(self, op: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: object) -> list[str]:
         """A node with several outputs. Raises ModelError as ``room``."""
         self.room(1)
         node = Node(name, op, list(inputs), list(outputs), attrs)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import zip_longest
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -17,6 +17,9 @@ from accelsim.engines.systolic.stationary import StationaryArray
 from accelsim.lessons.base import Ask, Figure, Lesson, Sheet, Wrong
 from accelsim.lessons.compare import answer, number
 from accelsim.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.patches import Rectangle
 
 SIDE = 4
 SETUP = Setup(SIDE, SIDE, "ws", schedule="sequential")
@@ -157,7 +160,7 @@ def _rows(array: Array) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(each) for each in row) for row in array)
 
 
-def _square(column: int, row: int, colour: str) -> Any:
+def _square(column: int, row: int, colour: str) -> Rectangle:
     from matplotlib.patches import Rectangle
 
     return Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", lw=1.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -102,13 +102,13 @@ class Machine:
             self.changed.succeed()
             self.changed = self.env.event()
 
-    def _load(self, number: int, tile: int, slot: int, word: int) -> Any:
+    def _load(self, number: int, tile: int, slot: int, word: int) -> Callable[[], None]:
         def finish() -> None:
             self.inputs[slot][word] = Word(int(self.tiles[tile][word]), tile)
 
         return finish
 
-    def _compute(self, number: int, tile: int, slot: int, word: int) -> Any:
+    def _compute(self, number: int, tile: int, slot: int, word: int) -> Callable[[], None]:
         read = self.inputs[slot][word]
         self._expect(number, tile, read, f"input slot {slot}", word)
 
@@ -122,7 +122,7 @@ class Machine:
 
         return finish
 
-    def _store(self, number: int, tile: int, slot: int, word: int) -> Any:
+    def _store(self, number: int, tile: int, slot: int, word: int) -> Callable[[], None]:
         read = self.outputs[slot][word]
         self._expect(number, tile, read, f"output slot {slot}", word)
         self.taken[slot][word] = True
@@ -141,7 +141,7 @@ def worked(value: int) -> int:
     return 3 * value + 1
 
 
-def checked(program: Any, tiles: int) -> None:
+def checked(program: object, tiles: int) -> None:
     """Raises Wrong where something is no list of commands."""
     forms = '("load", tile, slot), ("compute", tile, slot), ("store", tile, slot) or ("wait", engine, left)'
     if not isinstance(program, list | tuple):
@@ -155,7 +155,7 @@ def checked(program: Any, tiles: int) -> None:
             )
 
 
-def _is_command(command: Any, tiles: int) -> bool:
+def _is_command(command: object, tiles: int) -> bool:
     if not isinstance(command, list | tuple) or len(command) != 3:
         return False
     name, first, second = command

@@ -188,7 +188,7 @@ def _pair(got: Any) -> tuple[float, int]:
     return float(got[0]), int(got[1])
 
 
-def _bits(where: str, right: float, got: Any, rule: str) -> None:
+def _bits(where: str, right: float, got: object, rule: str) -> None:
     """Compare numbers to the last bit, and state the distance in units of the last place."""
     if isinstance(got, bool) or not isinstance(got, int | float):
         raise Wrong(where, "a number", got, rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -154,7 +154,7 @@ def _order(ask: Ask, name: str, stages: int, microbatches: int, sheet: Sheet) ->
         same(f"{where}, number of operations", len(want), len(found[-1]), RULES[name])
 
 
-def _ops(where: str, got: Any, rule: str) -> list[Op]:
+def _ops(where: str, got: object, rule: str) -> list[Op]:
     """A list of ('F', i) and ('B', i)."""
     if not isinstance(got, list | tuple):
         raise Wrong(where, "a list like [('F', 0), ('B', 0)]", got, rule)
@@ -190,7 +190,7 @@ def _ring(ask: Ask, count: int, sheet: Sheet) -> None:
         )
 
 
-def _moves(got: Any, rank: int, count: int, rule: str) -> list[Move]:
+def _moves(got: object, rank: int, count: int, rule: str) -> list[Move]:
     """A list of sends to the right and receives from the left."""
     where, right, left = f"ring({rank}, {count})", (rank + 1) % count, (rank - 1) % count
     if not isinstance(got, list | tuple):

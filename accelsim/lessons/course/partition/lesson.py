@@ -91,14 +91,14 @@ def execute(work: Chain, partition: str) -> list[Step]:
     env, steps = simpy.Environment(), list[Step]()
     units = {name: simpy.Resource(env) for name in ("A", "H", "link")}
 
-    def take(where: str, name: str, time: float) -> Generator[Any, Any, None]:
+    def take(where: str, name: str, time: float) -> Generator[simpy.Event, object, None]:
         with units[where].request() as turn:
             yield turn
             start = env.now
             yield env.timeout(time)
             steps.append(Step(where, name, start, env.now))
 
-    def network() -> Generator[Any, Any, None]:
+    def network() -> Generator[simpy.Event, object, None]:
         place, move = "H", work.move
         for layer, letter in zip(work.layers, partition, strict=True):
             if letter != place:
@@ -126,7 +126,7 @@ class Numbers(NamedTuple):
     limit_ms: float
 
 
-def legal(work: Chain, partition: Any) -> bool:
+def legal(work: Chain, partition: object) -> bool:
     """A letter for each layer, and none on the accelerator that it lacks."""
     return (
         isinstance(partition, str)

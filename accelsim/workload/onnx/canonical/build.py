@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from accelsim.types import Array
 from accelsim.workload.constants import constant_tensor
 from accelsim.workload.graph import Node, Tensor
@@ -38,11 +36,11 @@ class Chain:
         self._scope.tensors[name] = Tensor(name, shape, self.dtype, source=Filled(shape, 0, self.dtype))
         return name
 
-    def add(self, op: str, *inputs: str, to: str = "", **attrs: Any) -> str:
+    def add(self, op: str, *inputs: str, to: str = "", **attrs: object) -> str:
         """Append a node of one result, named ``to`` where given; gives the name of the result."""
         return self.split(op, *inputs, to=[to or self._name(op.lower())], **attrs)[0]
 
-    def split(self, op: str, *inputs: str, to: list[str], **attrs: Any) -> list[str]:
+    def split(self, op: str, *inputs: str, to: list[str], **attrs: object) -> list[str]:
         """Append a node of several results, '' where the chain may choose the name; gives their names."""
         names = [name or self._name(op.lower()) for name in to]
         self.nodes.append(Node(f"{self._raw.name}.{len(self.nodes)}", op, list(inputs), names, attrs))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.types import Array
@@ -188,7 +186,7 @@ class _Steps:
         """Name of a tensor in between."""
         return f"{self.raw.outputs[0]}.{role}{len(self.nodes)}"
 
-    def _add(self, op: str, inputs: list[str], role: str, out: str = "", **attrs: Any) -> str:
+    def _add(self, op: str, inputs: list[str], role: str, out: str = "", **attrs: object) -> str:
         out = out or self.name(role)
         self.nodes.append(Node(f"{self.raw.name}.{role}{len(self.nodes)}", op, inputs, [out], attrs))
         return out
@@ -246,7 +244,7 @@ def conv_integer(raw: RawNode, scope: Scope) -> list[Node]:
     return nodes + steps.nodes
 
 
-def _ones(name: str, x: Tensor, window: dict[str, Any]) -> Tensor:
+def _ones(name: str, x: Tensor, window: dict[str, list[int]]) -> Tensor:
     """An image of ones like ``x``; without padding all positions see the same, so that one of them will do."""
     size = x.shape[2:]
     if not any(window["pads"]):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from accelsim.errors import ModelError
 from accelsim.types import Array
@@ -165,7 +165,7 @@ def foreign_node(raw: RawNode) -> Node:
     return Node(raw.name, f"onnx::{raw.op}" if known else raw.op, list(raw.inputs), list(raw.outputs), attrs)
 
 
-def make(raw: RawNode, inputs: int | None = None, op: str = "", outputs: int = 1, **attrs: Any) -> Node:
+def make(raw: RawNode, inputs: int | None = None, op: str = "", outputs: int = 1, **attrs: object) -> Node:
     """A canonical node with the first ``inputs`` inputs of ``raw`` (None: all) and ``attrs``.
 
     Raises Foreign when an output beyond ``outputs`` is named: callers drop unread ones with ``drop_unread`` first.
@@ -192,7 +192,7 @@ def axis_of(value: int, rank: int, end: bool = False) -> int:
     return int(value) + rank if value < 0 else int(value)
 
 
-def axes_of(values: Any, rank: int) -> list[int]:
+def axes_of(values: Iterable[int], rank: int) -> list[int]:
     """Axes counted from the front; ValueError when one does not exist or is named twice."""
     axes = [axis_of(int(value), rank) for value in values]
     if len(set(axes)) < len(axes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from accelsim.workload.onnx.exporting.writer import Writer
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES, since_version
 from accelsim.workload.ops import base
 from accelsim.workload.ops.foreign import op_type, stored
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto, ValueInfoProto
 
 OPSET = 21
 """Operator set of an exported model; 23 where an op needs it."""
@@ -26,7 +29,7 @@ MAX_BYTES = 2**31 - 1
 """A serialised model cannot be larger (limit of protocol buffers)."""
 
 
-def export_onnx(graph: Graph, every_tensor: bool = False) -> Any:
+def export_onnx(graph: Graph, every_tensor: bool = False) -> ModelProto:
     """The model (operator set ``OPSET``) with inputs, outputs, node and weight values of ``graph``.
 
     ``every_tensor`` makes the result of every node an output, in graph order. Fused nodes are written one by
@@ -77,7 +80,7 @@ def _moved(graph: Graph, nodes: list[Node], opset: int) -> Iterable[Problem]:
             yield Problem(what, node.name)
 
 
-def _write_constant(tensor: Tensor, proto: Any) -> None:
+def _write_constant(tensor: Tensor, proto: TensorProto) -> None:
     """Fill a TensorProto in place: each copy of one would cost as much as the weights."""
     from onnx import numpy_helper
 
@@ -90,7 +93,7 @@ def _write_constant(tensor: Tensor, proto: Any) -> None:
     proto.raw_data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _value_info(tensor: Tensor) -> Any:
+def _value_info(tensor: Tensor) -> ValueInfoProto:
     from onnx import helper
 
     return helper.make_tensor_value_info(tensor.name, ELEMENT_TYPES[tensor.dtype], tensor.shape)

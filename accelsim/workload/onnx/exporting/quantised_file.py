@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.formats.table import bytes_of
@@ -13,6 +13,9 @@ from accelsim.workload.onnx.exporting.model import OPSET, export_onnx
 from accelsim.workload.onnx.exporting.qdq import to_qdq
 from accelsim.workload.onnx.exporting.qoperator import QLINEAR, to_qoperator
 from accelsim.workload.onnx.importing.foreign_shapes import ELEMENT_TYPES
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 FORMS: dict[str, Callable[[Graph], Graph]] = {"qdq": to_qdq, "qoperator": to_qoperator}
 """Form of a quantised ONNX model -> what writes a graph of codes in that form."""
@@ -24,7 +27,7 @@ NEEDS_21 = frozenset({"GroupNormalization"})
 """Ops that mean something else in ``PLAIN_OPSET``."""
 
 
-def export_quantised(graph: Graph, form: str = "qdq") -> Any:
+def export_quantised(graph: Graph, form: str = "qdq") -> ModelProto:
     """The ``onnx.ModelProto`` of a graph that the compiler's pass ``quantise`` (or ``integerise``) has made.
 
     ``form`` 'qdq': float ops between DequantizeLinear and QuantizeLinear, weights as codes; its codes differ from
@@ -43,7 +46,7 @@ def export_quantised(graph: Graph, form: str = "qdq") -> Any:
     return _lowered(_named(export_onnx(written), written), written)
 
 
-def _lowered(model: Any, graph: Graph) -> Any:
+def _lowered(model: ModelProto, graph: Graph) -> ModelProto:
     """The model in operator set 20 where it needs nothing newer.
 
     ONNX Runtime 1.31 cannot optimise some 8-bit models of set 21 (it writes a QuantizeLinear of two types).
@@ -56,7 +59,7 @@ def _lowered(model: Any, graph: Graph) -> Any:
     return model
 
 
-def _named(model: Any, graph: Graph) -> Any:
+def _named(model: ModelProto, graph: Graph) -> ModelProto:
     """The model with its products named as the layers of the graph."""
     names = {node.outputs[0]: node.name for node in graph.nodes if node.op in (*PRODUCTS, *QLINEAR)}
     for proto in model.graph.node:

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from accelsim.errors import Problem
 from accelsim.workload.onnx.importing.types import FORMATS, Form, form_of
 from accelsim.workload.sources.weights import DRAWN
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 MOST_DIMENSIONS = 64
 """Dimensions of a tensor: NumPy has no more."""
@@ -51,7 +54,7 @@ HOW_TO_DRAW = "; or --values off or --weights random:SEED, which do without"
 """What an error about weights without data advises."""
 
 
-def without_data(proto: Any, path: Path) -> frozenset[str]:
+def without_data(proto: ModelProto, path: Path) -> frozenset[str]:
     """Return the names of initialisers that state format and shape but have no values.
 
     Files that hold the architecture of a network only have such: external data that was left out, or empty tensors.
@@ -59,7 +62,7 @@ def without_data(proto: Any, path: Path) -> frozenset[str]:
     return frozenset(item.name for item in proto.graph.initializer if _lacks_data(item, path))
 
 
-def _lacks_data(item: Any, path: Path) -> bool:
+def _lacks_data(item: TensorProto, path: Path) -> bool:
     if FORMATS.get(item.data_type, "") not in DRAWN or min(item.dims, default=1) < 1:
         return False
     if item.data_location == STORED_EXTERNALLY:
@@ -69,7 +72,7 @@ def _lacks_data(item: Any, path: Path) -> bool:
 
 
 def model_problems(
-    proto: Any, path: Path, opsets: dict[str, int], absent: frozenset[str] = frozenset()
+    proto: ModelProto, path: Path, opsets: dict[str, int], absent: frozenset[str] = frozenset()
 ) -> list[Problem]:
     """Everything about a model that contradicts itself, the ONNX format or the definition of an op.
 
@@ -81,7 +84,7 @@ def model_problems(
     return found.problems
 
 
-def broken_texts(proto: Any) -> Iterator[tuple[str, bytes]]:
+def broken_texts(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
     """Texts of a message and of all inside it that are no UTF-8: the field ('NodeProto.op_type'), and the bytes."""
     open_ = [proto]
     while open_:
@@ -99,7 +102,7 @@ def stored_B(dtype: str, elements: int) -> int:
     return -(-elements * _BITS.get(dtype, 8) // 8)
 
 
-def external_file(item: Any, path: Path) -> tuple[Path, int]:
+def external_file(item: TensorProto, path: Path) -> tuple[Path, int]:
     """File and first byte of the external data of a tensor that was checked."""
     entries = {entry.key: entry.value for entry in item.external_data}
     return path.parent / entries["location"], int(entries.get("offset") or 0)
@@ -119,7 +122,7 @@ class _Found:
         where = f"{self.path}: {within}" if within else str(self.path)
         self.problems.append(Problem(what, where, expected))
 
-    def graph(self, graph: Any, within: str) -> None:
+    def graph(self, graph: GraphProto, within: str) -> None:
         """A graph, and those in the attributes of its nodes."""
         self._names(graph, within)
         for item in graph.initializer:
@@ -130,7 +133,7 @@ class _Found:
         for node in graph.node:
             self._node(node)
 
-    def inputs(self, graph: Any) -> None:
+    def inputs(self, graph: GraphProto) -> None:
         """Inputs of the model are tensors of a known element type."""
         for item in graph.input:
             kind = (item.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
@@ -142,7 +145,7 @@ class _Found:
             elif len(item.type.tensor_type.shape.dim) > MOST_DIMENSIONS:
                 self._rank(what, len(item.type.tensor_type.shape.dim), "")
 
-    def _names(self, graph: Any, within: str) -> None:
+    def _names(self, graph: GraphProto, within: str) -> None:
         """Each tensor is made once, and has a name."""
         given = [item.name for item in graph.input]
         stored = [item.name for item in graph.initializer]
@@ -164,7 +167,7 @@ class _Found:
                     self.add(what, "one maker of each tensor", label(node))
                 makers[name] = label(node)
 
-    def tensor(self, item: Any, what: str, within: str) -> None:
+    def tensor(self, item: TensorProto, what: str, within: str) -> None:
         """The data of a tensor are as many as its dimensions say."""
         if item.data_type not in FORMATS:
             self._format(item.name, item.data_type, within)
@@ -187,7 +190,7 @@ class _Found:
     def _rank(self, what: str, rank: int, within: str) -> None:
         self.add(f"{what} has {rank} dimensions", f"{MOST_DIMENSIONS} at the most", within)
 
-    def _size(self, item: Any, what: str, within: str) -> None:
+    def _size(self, item: TensorProto, what: str, within: str) -> None:
         dtype, elements = FORMATS[item.data_type], prod(item.dims)
         shape = f"{what} of shape {list(item.dims)} and type {dtype}"
         if item.HasField("raw_data"):
@@ -204,7 +207,7 @@ class _Found:
             advice = HOW_TO_DRAW if not within and _lacks_data(item, self.path) else ""
             self.add(f"{shape} has {entries:,} entries in {field}", f"{wanted:,}{advice}", within)
 
-    def _external(self, item: Any, what: str, within: str) -> None:
+    def _external(self, item: TensorProto, what: str, within: str) -> None:
         entries = {entry.key: entry.value for entry in item.external_data}
         location, dtype = entries.get("location", ""), FORMATS[item.data_type]
         numbers = {key: entries.get(key) or "0" for key in ("offset", "length")}
@@ -228,7 +231,7 @@ class _Found:
             if size < end:
                 self.add(f"{data} is truncated: {location} has {size:,} B", f"{end:,} B", within)
 
-    def _node(self, node: Any) -> None:
+    def _node(self, node: NodeProto) -> None:
         where = label(node)
         if not node.op_type:
             self.add("a node has no op", "an op type", where)
@@ -247,7 +250,7 @@ class _Found:
             self.add(what, expected, where)
 
 
-def label(node: Any) -> str:
+def label(node: NodeProto) -> str:
     """Name of a NodeProto: its own, or its op and first result."""
     return node.name or f"{node.op_type}:{next((name for name in node.output if name), '?')}"
 
@@ -263,7 +266,7 @@ def _beside(location: str, path: Path) -> bool:
         return False
 
 
-def _form_problems(node: Any, form: Form) -> Iterator[tuple[str, str]]:
+def _form_problems(node: NodeProto, form: Form) -> Iterator[tuple[str, str]]:
     for side, names, (least, most) in (("inputs", node.input, form.inputs), ("outputs", node.output, form.outputs)):
         count = len(names)
         while count > least and not names[count - 1]:

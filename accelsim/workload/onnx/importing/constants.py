@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import ceil, isfinite, prod
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ UNFOLDED = ("Dequantize",)
 
 
 def _constant(raw: RawNode, scope: Scope) -> Tensor | None:
-    kinds: dict[str, Any] = {
+    kinds: dict[str, type[np.generic] | None] = {
         "value": None,
         "value_float": np.float32,
         "value_floats": np.float32,

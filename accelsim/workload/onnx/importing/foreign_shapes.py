@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from accelsim.workload.limits import check_memory
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.foreign import OWN_ATTRIBUTES, foreign_kernel, node_proto, op_type, stored
 from accelsim.workload.ops.values import CONTAINERS
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TypeProto
 
 ELEMENT_TYPES = {name: number for number, name in FORMATS.items()}
 """Format of a tensor -> ONNX element type number."""
@@ -82,13 +85,13 @@ def _tried(node: Node, ins: list[Tensor | None], opset: int) -> Shapes:
     return [(value.shape, format_of(value.dtype)) for value in foreign_kernel(node, opset, values)]
 
 
-def onnx_node(node: Node) -> Any:
+def onnx_node(node: Node) -> NodeProto:
     """The NodeProto of a foreign node, unchanged from the file that it came from."""
     attrs = {key: value for key, value in node.attrs.items() if key not in OWN_ATTRIBUTES}
     return node_proto(op_type(node), node.inputs, node.outputs, attrs, node.name, node.attrs.get("domain", ""))
 
 
-def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
+def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> ModelProto:
     from onnx import TensorProto, helper, numpy_helper
 
     given = {tensor.name: tensor for tensor in ins if tensor is not None}
@@ -107,7 +110,7 @@ def _one_node_model(node: Node, ins: list[Tensor | None], opset: int) -> Any:
     return helper.make_model(graph, opset_imports=opsets)
 
 
-def _static(kind: Any, node: Node, name: str) -> tuple[tuple[int, ...], str]:
+def _static(kind: TypeProto.Tensor | None, node: Node, name: str) -> tuple[tuple[int, ...], str]:
     if not name:
         return (), "fp32"
     dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim] if kind else [None]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.limits import MOST_NODES
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 Key = tuple[str, str, str]
 """Domain, name and overload of a function."""
 
 
-def inlined(proto: Any, path: Path) -> Any:
+def inlined(proto: ModelProto, path: Path) -> ModelProto:
     """The model with its functions in place of their calls.
 
     Raises ModelError for functions that call themselves, for calls that do not fit, and when more than ``MOST_NODES``
@@ -32,7 +35,7 @@ def inlined(proto: Any, path: Path) -> Any:
         raise ModelError(what, str(path), "functions as ONNX defines them") from error
 
 
-def _problems(proto: Any, functions: dict[Key, Any], where: str) -> Iterator[Problem]:
+def _problems(proto: ModelProto, functions: dict[Key, FunctionProto], where: str) -> Iterator[Problem]:
     order, circle = _order(functions)
     if circle:
         calls = " -> ".join(name for _, name, _ in circle)
@@ -49,7 +52,7 @@ def _problems(proto: Any, functions: dict[Key, Any], where: str) -> Iterator[Pro
         yield Problem(what, where, f"{MOST_NODES:,} at the most")
 
 
-def _order(functions: dict[Key, Any]) -> tuple[list[Key], list[Key]]:
+def _order(functions: dict[Key, FunctionProto]) -> tuple[list[Key], list[Key]]:
     """The functions, called ones before their callers, or a circle of calls."""
     done: dict[Key, None] = {}
     for start in functions:
@@ -68,16 +71,16 @@ def _order(functions: dict[Key, Any]) -> tuple[list[Key], list[Key]]:
     return list(done), []
 
 
-def _called(functions: dict[Key, Any], key: Key) -> Iterator[Key]:
+def _called(functions: dict[Key, FunctionProto], key: Key) -> Iterator[Key]:
     calls = (_call(node) for node in _all_nodes(functions[key].node))
     return iter([each for each in dict.fromkeys(calls) if each in functions])
 
 
-def _call(node: Any) -> Key:
+def _call(node: NodeProto) -> Key:
     return node.domain, node.op_type, node.overload
 
 
-def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """The nodes and those of the subgraphs within them."""
     for node in nodes:
         yield node
@@ -85,16 +88,18 @@ def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
             yield from _all_nodes(graph.node)
 
 
-def subgraphs(node: Any) -> list[Any]:
+def subgraphs(node: NodeProto) -> list[GraphProto]:
     """The graphs in the attributes of a NodeProto."""
     return [graph for attr in node.attribute if attr.type in (5, 10) for graph in (attr.g, *attr.graphs)]
 
 
-def _size(nodes: Iterable[Any], sizes: dict[Key, int]) -> int:
+def _size(nodes: Iterable[NodeProto], sizes: dict[Key, int]) -> int:
     return sum(sizes.get(_call(node), 1) for node in _all_nodes(nodes))
 
 
-def _calls_that_do_not_fit(graph: Any, functions: dict[Key, Any], where: str) -> Iterator[Problem]:
+def _calls_that_do_not_fit(
+    graph: GraphProto | FunctionProto, functions: dict[Key, FunctionProto], where: str
+) -> Iterator[Problem]:
     for node in _all_nodes(graph.node):
         function = functions.get(_call(node))
         if function is None:

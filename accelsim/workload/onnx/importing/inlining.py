@@ -8,7 +8,7 @@ body of constant trip count, the copies of a Scan body. Names inside get the nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from accelsim.workload.onnx.importing.functions import subgraphs
 from accelsim.workload.onnx.importing.read import RawNode, initialiser
 from accelsim.workload.onnx.importing.subgraphs import Body, instances, label, once
 from accelsim.workload.ops.foreign import node_proto
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
 
 
 def body(raw: RawNode, scope: Scope) -> Body:
@@ -95,7 +98,7 @@ def _built(schema: Any, version: int, raw: RawNode, scope: Scope) -> bytes:
     return made
 
 
-def _proto(raw: RawNode) -> Any:
+def _proto(raw: RawNode) -> NodeProto:
     return node_proto(raw.op, raw.inputs, raw.outputs, raw.attrs, raw.name, raw.domain)
 
 
@@ -152,7 +155,7 @@ def _loop(raw: RawNode, scope: Scope) -> Body:
     return Body(nodes, scope.opset, tuple(constants))
 
 
-def _afford(raw: RawNode, scope: Scope, graph: Any, steps: int) -> None:
+def _afford(raw: RawNode, scope: Scope, graph: GraphProto, steps: int) -> None:
     """ModelError when there are too many nodes in so many copies; those are counted again one by one when made."""
     inner = {item.name: item for item in graph.initializer}
 
@@ -167,7 +170,7 @@ def _afford(raw: RawNode, scope: Scope, graph: Any, steps: int) -> None:
     scope.budget.left += count
 
 
-def _copies(nodes: Iterable[Any], number: Callable[[str], int]) -> int:
+def _copies(nodes: Iterable[NodeProto], number: Callable[[str], int]) -> int:
     """Nodes that come out when Loops of known trip counts are unrolled; other subgraphs count once."""
     total = 0
     for node in nodes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from accelsim.errors import ModelError, Problem, nearest
 from accelsim.workload.graph import Graph, Tensor
@@ -13,6 +12,8 @@ from accelsim.workload.onnx.importing.read import RawInput, RawModel
 _PAST = re.compile(r"past(_key_values?)?")
 APPENDING = ("Concat", "Append")
 Shapes = Mapping[str, tuple[int, ...]]
+Size = int | str | None
+"""A dimension: a number, a symbol, or unknown."""
 Arrays = Callable[[], Shapes]
 """Shapes of arrays that the user gives as inputs, looked at where the file leaves a dimension open."""
 
@@ -30,22 +31,25 @@ def bind_inputs(
     )
     symbols: dict[str, int] = {}
     dims = {item.name: _stated(item, batch, shapes, symbols) for item in inputs}
-    bound: dict[str, list[Any]] = {
+    bound: dict[str, list[Size]] = {
         name: [symbols.get(size, size) if isinstance(size, str) else size for size in sizes or ()]
         for name, sizes in dims.items()
     }
     if any(dims[name] is None or not _is_static(sizes) for name, sizes in bound.items()):
         _fill(inputs, dims, bound, arrays())
     ModelError.raise_for(_input_problems(inputs, dims, bound, shapes))
-    return {item.name: Tensor(item.name, tuple(bound[item.name]), item.dtype) for item in inputs}
+    return {
+        item.name: Tensor(item.name, tuple(size for size in bound[item.name] if isinstance(size, int)), item.dtype)
+        for item in inputs
+    }
 
 
-def _is_static(sizes: list[Any]) -> bool:
+def _is_static(sizes: list[Size]) -> bool:
     return all(isinstance(size, int) for size in sizes)
 
 
 def _fill(
-    inputs: list[RawInput], dims: dict[str, list[Any] | None], bound: dict[str, list[Any]], given: Shapes
+    inputs: list[RawInput], dims: dict[str, list[Size] | None], bound: dict[str, list[Size]], given: Shapes
 ) -> None:
     """Take the sizes that are open from the shapes of arrays; those of other ranks are told later."""
     for item in inputs:
@@ -58,11 +62,11 @@ def _fill(
         bound[item.name] = [size if isinstance(size, int) else held for size, held in zip(sizes, shape, strict=True)]
 
 
-def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str, int]) -> list[Any] | None:
+def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str, int]) -> list[Size] | None:
     """Dimensions of one input as the user or the file states them; symbols that the user fixes are noted."""
     if item.dims is None:
         return list(shapes[item.name]) if item.name in shapes else None
-    stated: list[Any] = list(item.dims)
+    stated: list[Size] = list(item.dims)
     if item.name in shapes:
         stated = list(shapes[item.name])
     elif batch is not None and stated:
@@ -74,7 +78,7 @@ def _stated(item: RawInput, batch: int | None, shapes: Shapes, symbols: dict[str
 
 
 def _input_problems(
-    inputs: list[RawInput], dims: dict[str, list[Any] | None], bound: dict[str, list[Any]], shapes: Shapes
+    inputs: list[RawInput], dims: dict[str, list[Size] | None], bound: dict[str, list[Size]], shapes: Shapes
 ) -> Iterable[Problem]:
     for item in inputs:
         sizes = bound[item.name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from accelsim.workload.onnx.importing.functions import inlined
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.values import CONTAINERS
 from accelsim.workload.sources.weights import drawn
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 OPSETS = range(1, 29)
 """Versions of the default ONNX operator set that can be imported."""
@@ -92,7 +95,7 @@ class RawModel:
 class Stored:
     """Values of an initialiser, decoded on first use; ``file`` and ``offset`` say where its external data lies."""
 
-    proto: Any
+    proto: TensorProto
     file: Path | None = None
     offset: int = 0
 
@@ -105,7 +108,7 @@ class Stored:
         return values.astype(CONTAINERS[FORMATS[self.proto.data_type]], copy=False)
 
 
-def _loaded(proto: Any, file: Path, offset: int) -> Any:
+def _loaded(proto: TensorProto, file: Path, offset: int) -> TensorProto:
     """A copy of a TensorProto that holds its external data."""
     size = stored_B(FORMATS[proto.data_type], prod(proto.dims))
     try:
@@ -133,7 +136,7 @@ def read_model(path: str | Path, seed: int | None = None) -> RawModel:
     return raw_model(parse(path), path, seed)
 
 
-def parse(path: Path) -> Any:
+def parse(path: Path) -> ModelProto:
     """The ModelProto in a file; ModelError when there is none, or when its texts are none."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -152,7 +155,7 @@ def parse(path: Path) -> Any:
     return proto
 
 
-def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
+def raw_model(proto: ModelProto, path: Path, seed: int | None = None) -> RawModel:
     """A parsed ModelProto as plain Python; ``path`` is for messages and for its external data, ``seed`` as in
     ``read_model``."""
     proto = inlined(proto, path)
@@ -178,13 +181,13 @@ def raw_model(proto: Any, path: Path, seed: int | None = None) -> RawModel:
     return RawModel(path.stem, opsets[""], opsets, nodes, initialisers, inputs, outputs, stated, notes)
 
 
-def _drawn(proto: Any, seed: int) -> Tensor:
+def _drawn(proto: TensorProto, seed: int) -> Tensor:
     """A TensorProto without data as a constant tensor whose values are drawn."""
     shape, dtype = tuple(proto.dims), FORMATS[proto.data_type]
     return Tensor(proto.name, shape, dtype, source=drawn(seed, proto.name, shape, dtype))
 
 
-def initialiser(proto: Any, path: Path | None = None) -> Tensor:
+def initialiser(proto: TensorProto, path: Path | None = None) -> Tensor:
     """A TensorProto as a constant tensor; small ones are decoded now, large and external ones on first use.
 
     ``path`` is the file of the model, beside which external data lie.
@@ -198,7 +201,7 @@ def initialiser(proto: Any, path: Path | None = None) -> Tensor:
     return Tensor(proto.name, shape, dtype, data=source())
 
 
-def _fetch(node: Any, path: Path) -> None:
+def _fetch(node: NodeProto, path: Path) -> None:
     """Put the external data of a node's attributes and subgraphs into them: what reads these knows no file."""
     for attr in node.attribute:
         graphs = (attr.g, *attr.graphs) if attr.type in (5, 10) else ()
@@ -212,7 +215,7 @@ def _fetch(node: Any, path: Path) -> None:
                 tensor.CopyFrom(_loaded(tensor, *external_file(tensor, path)))
 
 
-def _stated(kind: Any) -> Stated:
+def _stated(kind: TypeProto.Tensor) -> Stated:
     """Return what the file says of the type and the shape of a result."""
     sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
     return Stated(FORMATS.get(kind.elem_type, ""), tuple(sizes) if kind.HasField("shape") else None)
@@ -231,7 +234,7 @@ def _opset_problems(opsets: dict[str, int], where: str) -> list[Problem]:
     return problems
 
 
-def _raw_input(item: Any) -> RawInput:
+def _raw_input(item: ValueInfoProto) -> RawInput:
     kind = item.type.tensor_type
     if not kind.HasField("shape"):
         return RawInput(item.name, None, FORMATS[kind.elem_type])
@@ -239,7 +242,7 @@ def _raw_input(item: Any) -> RawInput:
     return RawInput(item.name, tuple(dims), FORMATS[kind.elem_type])
 
 
-def raw_node(node: Any, index: int) -> RawNode:
+def raw_node(node: NodeProto, index: int) -> RawNode:
     """A NodeProto as plain Python; nameless ones are named after their op and first result."""
     attrs = {attr.name: _attribute(attr) for attr in node.attribute}
     first = next((name for name in node.output if name), str(index))
@@ -248,13 +251,13 @@ def raw_node(node: Any, index: int) -> RawNode:
     return RawNode(name, node.op_type, domain, list(node.input), list(node.output), attrs)
 
 
-def _tensor_value(proto: Any) -> Array:
+def _tensor_value(proto: TensorProto) -> Array:
     from onnx import numpy_helper
 
     return np.asarray(numpy_helper.to_array(proto))
 
 
-_ATTRIBUTE_VALUES: dict[int, Callable[[Any], Any]] = {
+_ATTRIBUTE_VALUES: dict[int, Callable[[AttributeProto], object]] = {
     1: lambda attr: float(attr.f),
     2: lambda attr: int(attr.i),
     3: lambda attr: attr.s.decode("utf-8", "replace"),
@@ -267,6 +270,6 @@ _ATTRIBUTE_VALUES: dict[int, Callable[[Any], Any]] = {
 }
 
 
-def _attribute(attr: Any) -> Any:
+def _attribute(attr: AttributeProto) -> object:
     reader = _ATTRIBUTE_VALUES.get(attr.type)
     return attr if reader is None else reader(attr)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from accelsim.workload.graph import Tensor
 from accelsim.workload.onnx.importing.read import RawNode, initialiser, raw_node
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, NodeProto
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,10 @@ def label(raw: RawNode) -> str:
 
 
 def instances(
-    nodes: Iterable[Any], bound: Mapping[str, str], prefix: str, attributes: Mapping[str, Any] | None = None
+    nodes: Iterable[NodeProto],
+    bound: Mapping[str, str],
+    prefix: str,
+    attributes: Mapping[str, AttributeProto] | None = None,
 ) -> list[RawNode]:
     """Copies of NodeProtos: names in ``bound`` replaced, ``prefix`` before the other names that they define.
 
@@ -55,7 +61,7 @@ def _named(raw: RawNode, prefix: str) -> RawNode:
     return raw
 
 
-def _defined(nodes: Iterable[Any]) -> list[str]:
+def _defined(nodes: Iterable[NodeProto]) -> list[str]:
     found: list[str] = []
     for node in nodes:
         found += node.output
@@ -66,7 +72,7 @@ def _defined(nodes: Iterable[Any]) -> list[str]:
     return found
 
 
-def _copy(node: Any, names: Mapping[str, str], attributes: Mapping[str, Any]) -> Any:
+def _copy(node: NodeProto, names: Mapping[str, str], attributes: Mapping[str, AttributeProto]) -> NodeProto:
     copy = type(node)()
     copy.CopyFrom(node)
     copy.name = ""
@@ -80,7 +86,7 @@ def _copy(node: Any, names: Mapping[str, str], attributes: Mapping[str, Any]) ->
     return copy
 
 
-def _resolved(attr: Any, attributes: Mapping[str, Any]) -> Any:
+def _resolved(attr: AttributeProto, attributes: Mapping[str, AttributeProto]) -> AttributeProto | None:
     """The attribute itself, or the one of the function that it refers to, under its own name; None if not given."""
     if not attr.ref_attr_name:
         return attr
@@ -93,7 +99,9 @@ def _resolved(attr: Any, attributes: Mapping[str, Any]) -> Any:
     return copy
 
 
-def _rename_graph(target: Any, attr: Any, names: Mapping[str, str], attributes: Mapping[str, Any]) -> None:
+def _rename_graph(
+    target: AttributeProto, attr: AttributeProto, names: Mapping[str, str], attributes: Mapping[str, AttributeProto]
+) -> None:
     target.CopyFrom(attr)
     if not attr.HasField("g"):
         return
@@ -104,7 +112,7 @@ def _rename_graph(target: Any, attr: Any, names: Mapping[str, str], attributes: 
     target.g.node.extend(nodes)
 
 
-def once(graph: Any, prefix: str, inputs: Iterable[str]) -> tuple[list[RawNode], list[Tensor], list[str]]:
+def once(graph: GraphProto, prefix: str, inputs: Iterable[str]) -> tuple[list[RawNode], list[Tensor], list[str]]:
     """One copy of a subgraph: its nodes, its constants, and the names of its results."""
     bound = dict(zip((item.name for item in graph.input), inputs, strict=True))
     bound |= {item.name: f"{prefix}{item.name}" for item in graph.initializer}
