@@ -67,11 +67,12 @@ class MatrixStep(PlacedStep):
         """Return that runs of tiles are one command, '' where they are not."""
         if self.runs is self.mapping:
             return ""
-        longest = prod(tiles_along(whole(self.seen), self.mapping).values())
-        runs = prod(tiles_along(whole(self.seen), self.runs).values())
+        each, runs = (prod(tiles_along(whole(self.seen), tiles).values()) for tiles in (self.mapping, self.runs))
+        alike, gemm = self._alike, self.gemm
+        layers = f"{alike} products of {gemm.M} x {gemm.N} x {gemm.K}"
         return (
-            f"{self.node.name}: up to {-(-longest // runs):,} alike tiles are one command, as its {longest:,} tiles "
-            f"would take more than {MOST:,} commands"
+            f"{self.node.name if alike == 1 else layers}: up to {-(-each // runs):,} alike tiles are one command, "
+            f"as all {alike * each:,} tiles would take more than {MOST:,} commands"
         )
 
     @property

@@ -1,5 +1,7 @@
 """Runs of alike tiles as one command, for layers of more commands than a machine simulates in seconds.
 
+Layers of one shape count together: a language model writes the commands of several of them.
+
 A merged mapping has larger tiles, each a run of tiles of the mapping in its loop order: whole inner loops, and some
 iterations of the loop around them. A command then costs what the tiles of its run cost together, and moves what they
 move; slots become windows through which runs pass.
@@ -17,13 +19,16 @@ from accelsim.program.commands import Tile
 from accelsim.program.mapping import Mapping
 from accelsim.workload.ops.base import Gemm
 
-MOST = 50_000
-"""Commands of a layer from which on tiles are merged."""
+MOST, FEW = 50_000, 2_500
+"""Commands of a layer, or of ``MANY`` alike ones, from which on tiles are merged; what each may have in any case."""
+MANY, SHORT = 5, 6
+"""Alike layers whose commands count together; tiles of a run in them: as slots hold whole runs, longer ones would load
+further ahead than the buffers have room for."""
 A_AXES, B_AXES = "gmk", "gnk"
 
 
-def merged(gemm: Gemm, mapping: Mapping, arrays: int, each: int, per_result: int) -> tuple[Mapping, int]:
-    """Return the mapping with the shortest runs of tiles that need at most ``MOST // 4`` commands, and these at most.
+def merged(gemm: Gemm, mapping: Mapping, arrays: int, each: int, per_result: int, most: int) -> tuple[Mapping, int]:
+    """Return the mapping with the shortest runs of tiles that need at most ``most`` commands, and these at most.
 
     ``each``: commands for each tile; ``per_result``: more for each tile of the result.
     """
@@ -38,7 +43,7 @@ def merged(gemm: Gemm, mapping: Mapping, arrays: int, each: int, per_result: int
             return replace(inner, **fields)
 
         def few(length: int, run: Callable[[int], Mapping] = run) -> bool:
-            return _commands(extents, run(length), each, per_result) <= MOST // 4
+            return _commands(extents, run(length), each, per_result) <= most
 
         mapping = run(longest)
         if few(longest):

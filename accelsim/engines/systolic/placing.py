@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.engines.systolic.mapping.tilings import slots_in_use
-from accelsim.engines.systolic.merging import MOST, merged
+from accelsim.engines.systolic.merging import FEW, MANY, MOST, SHORT, merged
 from accelsim.engines.systolic.pace import b_elements
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.engines.systolic.tile_costs import Results, Streams, TileCosts, check_matrix, matrix_commands
@@ -85,11 +85,19 @@ class PlacedStep:
             not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes, self.arrays
         )
         runs, count = self.mapping, matrix_commands(self.seen, self.mapping, streams)
-        if count > MOST:
+        most = max(FEW, MOST // self._alike)
+        if count > most:
             each, per_result = 1 + streams.a + streams.b, writes + streams.sides
-            runs, count = merged(self.seen, self.mapping, self.arrays, each, per_result)
+            few = max(FEW, most // 4, min(count // SHORT, MOST // 4))
+            runs, count = merged(self.seen, self.mapping, self.arrays, each, per_result, few)
         check_matrix(self.node.name, runs, count, self.layout.builder.written)
         return runs
+
+    @property
+    def _alike(self) -> int:
+        """Return how many layers count together, so that all of them need few commands."""
+        alike = self.layout.facts.alike_products(self.node)
+        return alike if alike >= MANY else 1
 
     def _tensor(self, name: str) -> Tensor:
         return self.layout.graph.tensors[name]

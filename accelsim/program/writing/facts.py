@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 from accelsim.program.roles import HOST, Roles
@@ -64,6 +65,17 @@ class GraphFacts:
         """Bytes to reserve for a tensor: of a state that grows in place, those that it will have."""
         later = self.graph.tensors[self.graph.states.get(tensor.name, tensor.name)]
         return max(tensor.nbytes, later.nbytes)
+
+    def alike_products(self, node: Node) -> int:
+        """Return how many products of the graph have operands of the shapes that those of ``node`` have."""
+        return self._alike[self._shapes(node)]
+
+    @cached_property
+    def _alike(self) -> Counter[tuple[tuple[int, ...], ...]]:
+        return Counter(self._shapes(node) for node in self.graph.nodes if is_product(node))
+
+    def _shapes(self, node: Node) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.graph.tensors[name].shape for name in node.inputs[:2])
 
     @cached_property
     def weight_B(self) -> float:

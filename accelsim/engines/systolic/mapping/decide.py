@@ -134,7 +134,7 @@ def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", score
     gemm, dtype = in_strips(gemm, mapping.tq), step.node.format or step.dtype
     matrix = MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype)
     matrix.lower()
-    step.notes.extend([matrix.note] if matrix.note else [])
+    step.notes.extend({matrix.note} - {"", *step.notes})
     return Mapped(gemm, mapping, binds, scored)
 
 

@@ -16,8 +16,8 @@ from accelsim.workload.sources.load import load_model
 
 
 def run(monkeypatch: pytest.MonkeyPatch, graph: Graph, chip: str, options: Options, most: int) -> Run:
-    for module in (placing, merging):
-        monkeypatch.setattr(module, "MOST", most)
+    monkeypatch.setattr(placing, "MOST", most)
+    monkeypatch.setattr(placing, "FEW", 20)
     feeds = {
         name: np.random.default_rng(0).standard_normal(graph.tensors[name].shape).astype(np.float32)
         for name in graph.inputs
@@ -60,6 +60,18 @@ def test_runs_of_tiles_access_and_compute_what_their_tiles_do(
     assert runs.time_fs == pytest.approx(tiles.time_fs, rel=0.15)
     assert any("alike tiles are one command" in note for note in runs.program.notes)
     assert not any("alike tiles are one command" in note for note in tiles.program.notes)
+
+
+def test_layers_of_one_shape_count_together_and_merge_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = {f"fc{i}": {"tm": 1, "tn": 4, "tk": 4, "a_resident": True} for i in range(1, 8)}
+    options = Options(dtype="int8", pinned=pinned, repeat=False)
+    graph = load_model("mlp?hidden=64,layers=7")  # fc2 to fc6 are alike: 256 tiles each
+    tiles = run(monkeypatch, graph, "edu-4x4", options, 10**9)
+    runs = run(monkeypatch, graph, "edu-4x4", options, 5 * 500)
+    noted = [note for note in runs.program.notes if "one command" in note]
+    assert [note.partition(":")[0] for note in noted] == ["fc1", "5 products of 1 x 64 x 64"]
+    assert accesses(runs) == accesses(tiles)
+    assert runs.time_fs == pytest.approx(tiles.time_fs, rel=0.2)
 
 
 def test_a_large_product_takes_few_commands() -> None:
