@@ -159,7 +159,7 @@ class State:
     dtype: str
     notes: list[str] = field(default_factory=list)
     means: dict[str, Array] = field(default_factory=dict)  # per channel, see ``correction``
-    choices: defaultdict[str, dict[Hashable, list[Any]]] = field(
+    choices: defaultdict[str, dict[Hashable, object]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # kind of core -> searches that were made, see ``search.choose``
 

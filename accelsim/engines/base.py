@@ -10,15 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 from accelsim.engines.device import Device
 from accelsim.program.commands import Command, Program, Step
-from accelsim.program.mapping import ProductMapping
+from accelsim.program.mapping import Pins, ProductMapping
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.chip import Chip
-from accelsim.spec.memory import Buffer
 from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node
@@ -41,6 +40,7 @@ class Offer(NamedTuple):
 
 
 M = TypeVar("M", bound=ProductMapping)
+T = TypeVar("T")
 MappingKind = type[ProductMapping]
 
 
@@ -52,8 +52,8 @@ class Tuner(Protocol):
         """Return how many it wants to see."""
 
     def fastest(self, what: str, depends: str, mappings: Sequence[M], program: Callable[[M], Program]) -> M:
-        """One of the mappings of ``what``. ``depends``: everything that the decision depends on, in words; ``program``:
-        the step alone with a mapping."""
+        """Return one of the mappings of ``what``. ``depends``: everything that the decision depends on, in words;
+        ``program``: the step alone with a mapping."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,27 @@ class Lowering:
     node: Node
     unit: Unit
     dtype: str
-    pinned: Mapping[str, Any]
-    memo: dict[Hashable, list[Any]]
+    pinned: Pins
+    memo: dict[Hashable, object]
     notes: list[str]
     cores: tuple[Layout, ...] = ()
     sharing: int = 1
     search: str | float = "fast"
     tuner: Tuner | None = None
-    pins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    pins: Mapping[str, Pins] = field(default_factory=dict)
     eager: bool = False
     serving: str = ""
+
+    @property
+    def leaders(self) -> int:
+        """Return how many of the best candidates of a search are wanted."""
+        return self.tuner.leaders if self.tuner else 1
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns for the first step with this key; all steps of a program share it."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        return cast(T, self.memo[key])
 
 
 class Mapped(NamedTuple):
@@ -161,8 +172,6 @@ class EngineType(ABC):
     """What it is called in a sentence."""
     multiplies_as: ClassVar[str] = ""
     """What it is called where its products are meant; '' for ``title``."""
-    plural: ClassVar[bool] = False
-    """Whether that name is a plural."""
     rank: ClassVar[int] = 1
     """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
@@ -200,25 +209,9 @@ class EngineType(ABC):
         """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
         raise NotImplementedError(f"{self.type} does no nodes")
 
-    def sparse_pattern(self, spec: Any, mac_format: str) -> tuple[int, int] | None:
-        """Return (N, M) where it skips the zeros of weights of which at most N of each M are none, else None."""
-        return None
-
-    def gates_zeros(self, spec: Any) -> bool:
-        """Return whether a multiplication by zero costs no energy."""
-        return False
-
-    def has_epilogue(self, spec: Any) -> bool:
-        """Return whether functions may follow a product on the way of its results out of the engine."""
-        return False
-
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Return whether a pooling may be one of these: it needs the sums of a whole image at a time."""
         return False
-
-    def keeps_B(self, spec: Any, buffer: Buffer) -> int:
-        """Bytes that stay in one of its buffers, of all that there are of it; 0 for types that keep nothing."""
-        return 0
 
     def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
         """Return how long kernels take that run alone, in closed form; None for types that run no kernels."""

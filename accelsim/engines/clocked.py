@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 from accelsim.engines.base import EngineType, Offer
-from accelsim.engines.device import QUEUE, START, Cause, Device, History, Process, activities
+from accelsim.engines.device import QUEUE, START, Activity, Cause, Device, History, Process, Yields, activities
 from accelsim.program.commands import Command
 from accelsim.program.roles import spec_of, unit_of
+from accelsim.program.work import Cycles, Stages
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
+from accelsim.workload.nodes import gemm_view
 
 UNWRITTEN = ("int64", "uint32", "uint64", "string")
 """Formats that an engine of functions cannot write: it has real numbers, codes, 32-bit sums and flags."""
@@ -25,6 +27,20 @@ def not_a_function(offer: Offer, engine: str, has: str = "has") -> str:
     formats = [offer.graph.tensors[name].dtype for name in node.outputs if name]
     unwritten = next((name for name in formats if name in UNWRITTEN), "")
     return f"{engine} {has} no {unwritten} numbers" if unwritten else ""
+
+
+def not_a_product(offer: Offer, does: str, constant: str, form: str = "matrix product") -> str:
+    """Return why an engine cannot do a node with products, '' where it can.
+
+    ``does``: the engine with its verb ('the tiles do'); ``constant``: why its left operand must not be a constant.
+    """
+    view, tensors = gemm_view(offer.graph, offer.node), offer.graph.tensors
+    if view is None:
+        return f"has no form as a {form}"
+    a, b = tensors[view.a], tensors[view.b]
+    if a.is_constant:
+        return f"its left operand is a constant, {constant}"
+    return "" if offer.multiplies else f"{does} not multiply {a.dtype} by {b.dtype}"
 
 
 class Clocked(EngineType):
@@ -93,7 +109,40 @@ class Clocked(EngineType):
         device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
 
 
+class Unclocked(EngineType):
+    """A type without a clock: a command starts as soon as the one before has ended and what it waits for is there."""
+
+    def clock(self, chip: Chip, engine: str) -> None:
+        """Return None: commands start at any time."""
+
+    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
+        """Start one process."""
+        device.env.process(self._run(device, engine, queue))
+
+    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
+        log, free, before = device.logs[engine], 0, START
+        for command in queue:
+            available, wait = yield from device.available(command.waits)
+            ready, cause = max(free, available), wait if wait is not None and available > free else before
+            log.wait(command.id, free, ready, cause[2])
+            yield device.sleep_until(ready)
+            begin, free = yield from self.carry_out(device, command)
+            log.wait(command.id, ready, begin, "peer")
+            log.work(command.id, begin, free)
+            done = self.activities(command)
+            history = History(cause, done, (ready, begin)[: len(done)])
+            device.complete(command, (begin, begin, free), history, begin)
+            before = (command.id, "done", QUEUE)
+
+    @abstractmethod
+    def carry_out(self, device: Device, command: Command) -> Yields[tuple[int, int]]:
+        """Carry out a command whose turn it is; return when it begins and when it ends, fs."""
+
+    @abstractmethod
+    def activities(self, command: Command) -> tuple[Activity, ...]:
+        """Return the activities of a command: one from the time at which it is ready, a second from its begin."""
+
+
 def clocks_of(command: Command) -> int:
     """Clocks that a command of such an engine takes."""
-    work: Any = command.work
-    return int(work.clocks)
+    return cast(Cycles | Stages, command.work).clocks

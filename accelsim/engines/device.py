@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import simpy
 
@@ -14,7 +14,10 @@ from accelsim.program.work import Meet, Message
 from accelsim.spec.chip import Chip
 from accelsim.time import Clock
 
-Process = Generator[simpy.Event, Any, None]
+R = TypeVar("R")
+Yields = Generator[simpy.Event, Any, R]
+"""A part of a process: it yields events, is sent their values, and returns a result."""
+Process = Yields[None]
 
 LATE, LAST = 2, 3
 """SimPy priorities below NORMAL: runs when every other event of the instant has run, also those that are late."""
@@ -204,10 +207,10 @@ class Device(Protocol):
     def ports(self) -> Mapping[tuple[str, bool], MemoryPort]:
         """(memory, write) -> its port."""
 
-    def shared(self, what: str, make: Callable[[], Any]) -> Any:
+    def shared(self, what: str, make: Callable[[], R]) -> R:
         """Return what several queues of the device share by a name, made by the first of them that asks."""
 
-    def available(self, waits: Sequence[Wait], why: str = "") -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
+    def available(self, waits: Sequence[Wait], why: str = "") -> Yields[tuple[int, Wait | None]]:
         """Wait until the release times of all ``waits`` (of that kind) are known: (fs, the one released last)."""
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
@@ -222,7 +225,7 @@ class Device(Protocol):
     def narrow_buffer(self, command: Command) -> str:
         """Return the buffer whose ports can run out and that the command must hold, '' for none."""
 
-    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
+    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Yields[int]:
         """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
 
     def sleep_until(self, t_fs: int) -> simpy.Event:

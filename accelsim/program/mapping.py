@@ -12,6 +12,8 @@ from accelsim.errors import Problem, nearest
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
 
+Pins = Table[str, int | str]
+"""Fields of a mapping that a user pinned: whole numbers, flags and words."""
 MOST = 2**31
 """No tile is larger: nor is any dimension of a tensor."""
 

@@ -98,7 +98,7 @@ def _cores(run: Run) -> str:
 
 def _at_its_peak(run: Run, share: str) -> str:
     title, unit = multiplier_title(run.chip), multiplier(run.chip)
-    many = unit is not None and ENGINES[unit.type].plural
+    many = unit is not None and ENGINES[unit.type].title.endswith("s")
     return f"{title[0].upper()}{title[1:]} {'run' if many else 'runs'} at {share} of {'their' if many else 'its'} peak"
 
 

@@ -25,6 +25,7 @@ from accelsim.spec.quantity import Hertz
 if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
     from accelsim.spec.laws.finding import Finding
+    from accelsim.spec.memory import Buffer
     from accelsim.spec.yaml.tree import PathTo
 
 FOLDER = "accelsim.engines"
@@ -47,6 +48,25 @@ class EngineSpec(Model):
         """Operand format -> multiply-accumulates per clock at its peak, all its queues together; {}: it multiplies
         nothing."""
         return {}
+
+    @property
+    def has_epilogue(self) -> bool:
+        """Return whether functions may follow a product on the way of its results out of the engine."""
+        return False
+
+    @property
+    def gates_zeros(self) -> bool:
+        """Return whether a multiplication by zero costs no energy."""
+        return False
+
+    def sparse_pattern(self, mac_format: str) -> tuple[int, int] | None:
+        """Return (N, M) where it skips the zeros of weights of which at most N of each M are nonzero, else None."""
+        return None
+
+    def kept_B(self, buffer: Buffer) -> int:
+        """Return the bytes that stay in one of its buffers, of all that there are of it; 0 for types that keep
+        nothing."""
+        return 0
 
     def peaks(self, chip: Chip, cores: int = 1) -> dict[str, float]:
         """Operand format -> op/s of so many of it together, a multiply-add counts as two."""

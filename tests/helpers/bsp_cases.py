@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
-from accelsim.engines.bsp.supersteps import Partition, Product
+from accelsim.engines.bsp.supersteps import Parts, Product
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 
@@ -52,7 +52,7 @@ def units(draw: st.DrawFn) -> BspUnit:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[BspUnit, Product, Partition]:
+def problems(draw: st.DrawFn) -> tuple[BspUnit, Product, Parts]:
     """A machine, a product, and a partition with no more parts than there is to part."""
 
     def upto(most: int, least: int = 1) -> int:
@@ -65,7 +65,7 @@ def problems(draw: st.DrawFn) -> tuple[BspUnit, Product, Partition]:
     for extent, block in zip(sizes, (1, 1, row.n, row.k), strict=True):
         parts.append(upto(min(left, -(-extent // block))))
         left //= parts[-1]
-    return unit, product, Partition(*parts)
+    return unit, product, Parts(1, *parts)
 
 
 def operands(product: Product, seed: int) -> tuple[np.ndarray, np.ndarray]:

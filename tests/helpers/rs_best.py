@@ -18,7 +18,7 @@ def energy(costs: Costs) -> Ints:
     """Energy in multiply-accumulates, by ``RELATIVE_ENERGY``."""
     total = np.zeros_like(costs.clocks)
     for level, cost in RELATIVE_ENERGY.items():
-        total += cost * getattr(costs.counts, level)
+        total += cost * (costs.counts.macs if level == "macs" else costs.counts.level(level))
     return total
 
 
@@ -34,7 +34,7 @@ def _least_energy(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
 
 
 OBJECTIVES = {
-    "clocks": Objective(lambda x: (x.clocks, x.counts.dram, x.counts.glb), least_clocks),
+    "clocks": Objective(lambda x: (x.clocks, x.counts.level("dram"), x.counts.level("glb")), least_clocks),
     "energy": Objective(lambda x: (energy(x), x.clocks), _least_energy),
 }
 """What the best mapping has least of: clocks, then words of DRAM, then of the buffer; or energy, as the paper chose."""
@@ -46,4 +46,4 @@ def best(conv: Conv, array: Geometry, objective: str = "clocks") -> Mapping:
     Raises UsageError for an unknown objective, Infeasible where no mapping is legal.
     """
     keys = OBJECTIVES[known("objective", objective, OBJECTIVES)]
-    return least(conv, array, Legal(conv, array, keys)).mapping
+    return least(conv, array, Legal(conv, array, keys)).mappings[0]

@@ -129,7 +129,7 @@ def equalities(row: Row) -> Iterator[tuple[str, bool]]:
     """Return what the run must have in common with the closed forms, to the last clock and word, and whether it has."""
     layer, found = row.layer, measured_words(row.run)
     assert layer.mapping is not None
-    closed = counts(layer.conv, layer.mapping).as_dict()
+    closed = vars(counts(layer.conv, layer.mapping))
     expected = {name: closed[name] for name in found if name != "glb"} | {"glb": sum(closed[n] for n in BUFFERED)}
     pairs = [(f"words of {name}", expected[name], found[name]) for name in found]
     pairs.append(("clocks", clocks(layer.conv, EYERISS, layer.mapping), round(row.ms * CLOCK_HZ / 1e3)))

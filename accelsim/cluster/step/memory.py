@@ -10,7 +10,6 @@ from accelsim.cluster.shapes.building import Share
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.tensor import LONG_B, SHORT_B
 from accelsim.cluster.step.work import UNITS, Piece, units_of
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import AccelsimError, Infeasible, Problem, count_of, memory_text
 from accelsim.spec.chip import Chip
 from accelsim.spec.link import Link
@@ -70,7 +69,7 @@ def _buffers(view: Chip) -> list[Buffer]:
 def _on_chip_B(view: Chip) -> int:
     """In the memories of the tiles of all cores of that kind."""
     pairs = ((spec, buffer) for spec in view.engines.values() for buffer in _buffers(view))
-    return view.core.count * sum(ENGINES[spec.type].keeps_B(spec, buffer) for spec, buffer in pairs)
+    return view.core.count * sum(spec.kept_B(buffer) for spec, buffer in pairs)
 
 
 ADVICE = (

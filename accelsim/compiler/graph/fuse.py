@@ -178,8 +178,7 @@ class _Absorbing:
         return self.shapes[id(node)]
 
     def _behind_product(self, node: Node, result: str, follower: Node) -> bool:
-        unit = units(self.state.chip)[node.engine]
-        if not ENGINES[unit.type].has_epilogue(unit.spec):
+        if not units(self.state.chip)[node.engine].spec.has_epilogue:
             return False
         if not self._one_engine(node, follower):
             return False

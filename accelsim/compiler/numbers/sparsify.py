@@ -10,7 +10,6 @@ from functools import partial
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.formats import operands_of
 from accelsim.compiler.state import State
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.formats.sparsity import pattern
 from accelsim.program.roles import multiplier
@@ -70,7 +69,7 @@ def skipped_as(chip: Chip, mac: str, n: int, m: int, depth: int) -> tuple[int, i
     ``depth``: length of the reduction, a multiple of ``m``.
     """
     unit = multiplier(chip)
-    own = None if unit is None else ENGINES[unit.type].sparse_pattern(unit.spec, mac)
+    own = None if unit is None else unit.spec.sparse_pattern(mac)
     if own is None or depth % own[1] or (own[1] % m and m % own[1]):
         return None
     most = n * (own[1] // m) if own[1] >= m else n  # of a group of the unit

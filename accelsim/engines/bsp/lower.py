@@ -14,9 +14,8 @@ from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.supersteps import Figures, in_turn, phase
 from accelsim.engines.bsp.supersteps import ceil as over
 from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes, needed
-from accelsim.engines.bsp.words import SEND
 from accelsim.errors import Infeasible
-from accelsim.program.actions import PADDING, READ, WRITE, Action, mac, op
+from accelsim.program.actions import PADDING, READ, WRITE, Action, ActionName, mac, op
 from accelsim.program.commands import CommandKind, Effect
 from accelsim.program.work import Stages
 from accelsim.program.writing.layout import Place
@@ -25,6 +24,8 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.nodes import node_work
 from accelsim.workload.ops.base import find
 
+SEND = ActionName("exchange", "send")
+"""Ledger action: bytes that tiles send into the exchange."""
 STAGES = ("sync", "exchange", "tiles")
 """What a superstep goes through: the first figures of it."""
 WHOLE = ("pool", "reduce")
@@ -39,27 +40,23 @@ class StepWriter:
         self.graph, roles = self.layout.graph, self.layout.roles
         self.unit: BspUnit = lowering.unit.spec
         self.buffer, self.engine = roles.activations, roles.engine(lowering.unit.name)
-        self.memory, self.plan = self._plan()
+        self.memory, self.plan = lowering.once((lowering.unit.name, self.layout.core), self._plan)
         self.memory.keep(region for region in self.memory.live if self.layout.spaces[self.buffer].holds(region))
 
     def _plan(self) -> tuple[TileMemory, Plan]:
         """The tiles of the core and the plan for them; with the first step all constants get their places, so that no
         load of one waits.
         """
-        memo, name = self.lowering.memo, self.lowering.unit.name
-        key = (name, self.layout.core)
-        if key not in memo:
-            room_B = self.unit.room_B(self.layout.roles.buffer(self.buffer))
-            self.memory = TileMemory(self.unit.tiles, room_B, self.graph.name, self.lowering.notes)
-            found = plan(self.graph, self.memory, self.unit, name, self.lowering.dtype, self.lowering.pins)
-            memo[key] = [self.memory, found]
-            mine = [node for node in self.graph.nodes if node.engine == name]
-            for constant in dict.fromkeys(each for node in mine for each in self.layout.facts.constants(node)):
-                region = found.rooms[constant] = self._region(self.graph.tensors[constant])
-                if self.unit.weights == "resident":
-                    self.layout.presets[region] = (constant, self.layout.core)
-        memory, found = memo[key]
-        return memory, found
+        lowering, layout, name = self.lowering, self.layout, self.lowering.unit.name
+        room_B = self.unit.room_B(layout.roles.buffer(self.buffer))
+        self.memory = TileMemory(self.unit.tiles, room_B, self.graph.name, lowering.notes)
+        found = plan(self.graph, self.memory, self.unit, name, lowering.dtype, lowering.pins)
+        mine = [node for node in self.graph.nodes if node.engine == name]
+        for constant in dict.fromkeys(each for node in mine for each in layout.facts.constants(node)):
+            region = found.rooms[constant] = self._region(self.graph.tensors[constant])
+            if self.unit.weights == "resident":
+                layout.presets[region] = (constant, layout.core)
+        return self.memory, found
 
     def _region(self, tensor: Tensor) -> int:
         """Bytes in the memory of all tiles. Raises OverCapacity where these have no room, Infeasible where what is left

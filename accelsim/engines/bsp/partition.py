@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
-from accelsim.engines.bsp.supersteps import Figures, Partition, Partitions, Product, ceil, supersteps
+from accelsim.engines.bsp.supersteps import Figures, Partitions, Parts, Product, ceil, supersteps
 from accelsim.engines.bsp.windows import block_cuts, cuts
 from accelsim.errors import UsageError
 from accelsim.mapping.search import solve_listed
-from accelsim.program.mapping import ProductMapping
 from accelsim.types import Floats, Ints
 
 Pins = tuple[tuple[str, int], ...]
@@ -22,22 +20,10 @@ Pins = tuple[tuple[str, int], ...]
 AXES = ("g", "m", "n", "k")
 
 
-@dataclass(frozen=True)
-class Parts(ProductMapping):
-    """Numbers of parts of a product: ``turns`` over its columns run one after the other; each turn is cut along groups
-    ``g``, rows ``m``, columns ``n`` and reduction ``k`` into parts, one on each tile."""
-
-    turns: int
-    g: int
-    m: int
-    n: int
-    k: int
-
-
 class Choice(NamedTuple):
     """A partition, what it takes, and how many were compared."""
 
-    partition: Partition
+    partition: Parts
     multiply: Figures
     reduce: Figures
     compared: int
@@ -46,12 +32,12 @@ class Choice(NamedTuple):
 class TooSmall(NamedTuple):
     """No partition fits: the one that needs least, and what its fullest tile would hold, B."""
 
-    partition: Partition
+    partition: Parts
     needed_B: int
 
 
 def choose(unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()) -> Choice | TooSmall:
-    """The partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
+    """Return the partition with the fewest clocks whose fullest tile holds at most ``room_B``; of equals the one that
     exchanges least, then the one on the fewest tiles, then with the fewest parts along groups, M and N.
 
     ``pinned``: parts along an axis that the user chose. Raises UsageError for more of them than there are tiles.
@@ -72,7 +58,7 @@ def choose(unit: BspUnit, number_format: str, product: Product, room_B: int, pin
 
 
 class Listed:
-    """The partitions of a product as a listing of ``mapping.listed``: rows of parts along ``AXES``. ``least``: of those
+    """The partitions of a product as a listing of ``mapping.search``: rows of parts along ``AXES``. ``least``: of those
     that do not fit the one that needs least."""
 
     def __init__(self, unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()) -> None:
@@ -81,13 +67,13 @@ class Listed:
         self.least: TooSmall | None = None
 
     def every(self) -> Iterator[Ints]:
-        """All of them: one chunk."""
+        """Yield all of them in one chunk."""
         yield np.stack(candidates(self._unit, self._format, self._product, self._pinned), axis=1)
 
     likely = every
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """Clocks, then bytes received, tiles, parts along groups, M and N; see ``mapping.leaders.Costly``."""
+        """Clocks, then bytes received, tiles, parts along groups, M and N; see ``mapping.search.Costly``."""
         parts = Partitions(*choices.T)
         multiply, reduce = supersteps(self._unit, self._format, self._product, parts)
         held = np.maximum(multiply.held, reduce.held)
@@ -101,8 +87,8 @@ class Listed:
 
 
 def candidates(unit: BspUnit, number_format: str, product: Product, pinned: Pins = ()) -> Partitions:
-    """Every partition on the tiles that there are whose largest part no smaller number of parts would give, or that has
-    as many as are ``pinned``."""
+    """Return the partitions on the available tiles whose largest part no smaller number of parts would give, or that
+    have as many as are ``pinned``."""
     row = unit.formats[number_format]
     extents = (product.groups, product.M, int(ceil(product.N, row.n)), int(ceil(product.K, row.k)))
     found = np.zeros((0, 1), np.int64)
@@ -118,12 +104,12 @@ def candidates(unit: BspUnit, number_format: str, product: Product, pinned: Pins
 
 @lru_cache(maxsize=4096)
 def useful_parts(extent: int, most: int) -> Ints:
-    """Numbers of parts, at most ``most``, each the least with its size of the largest part; int64, rising."""
+    """Return numbers of parts, at most ``most``, each the least with its size of the largest part; int64, rising."""
     sizes = -(-extent // np.arange(1, min(extent, most) + 1))
     return np.unique(sizes, return_index=True)[1][::-1] + 1
 
 
-def _sizes(row: TileFormat, product: Product, partition: Partition) -> tuple[Ints, Ints, Ints, Ints]:
+def _sizes(row: TileFormat, product: Product, partition: Parts) -> tuple[Ints, Ints, Ints, Ints]:
     """Groups, rows, columns and reduction of the parts along each axis."""
     return (
         np.diff(cuts(product.groups, partition.g)),
@@ -133,8 +119,8 @@ def _sizes(row: TileFormat, product: Product, partition: Partition) -> tuple[Int
     )
 
 
-def weights_of_tiles(row: TileFormat, product: Product, partition: Partition) -> Ints:
-    """Bytes of weights that stay on the tile of each part, in the order of parts (g, m, n, k), int64 [tiles]."""
+def weights_of_tiles(row: TileFormat, product: Product, partition: Parts) -> Ints:
+    """Return the bytes of weights that stay on the tile of each part, in the order (g, m, n, k), int64 [tiles]."""
     groups, _, n, k = _sizes(row, product, partition)
     pieces = groups[:, None, None, None] * n[:, None] * k
     least, more = np.divmod(pieces, partition.m)
@@ -142,8 +128,8 @@ def weights_of_tiles(row: TileFormat, product: Product, partition: Partition) ->
     return (shares * product.b_B).reshape(-1)
 
 
-def results_of_tiles(row: TileFormat, product: Product, partition: Partition) -> Ints:
-    """Elements of the result that each part ends with, in the same order, int64 [tiles]."""
+def results_of_tiles(row: TileFormat, product: Product, partition: Parts) -> Ints:
+    """Return the elements of the result that each part ends with, in the same order, int64 [tiles]."""
     groups, m, n, _ = _sizes(row, product, partition)
     sums = (groups[:, None, None] * m[:, None] * n)[..., None]
     least, more = np.divmod(sums, partition.k)

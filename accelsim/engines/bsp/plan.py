@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import ceil
-from typing import Any
 
 import numpy as np
 
-from accelsim.engines.bsp.partition import Choice, Parts, Pins, TooSmall, choose, weights_of_tiles
+from accelsim.engines.bsp.partition import Choice, Pins, TooSmall, choose, weights_of_tiles
 from accelsim.engines.bsp.spec import BspUnit
-from accelsim.engines.bsp.supersteps import Product
+from accelsim.engines.bsp.supersteps import Parts, Product
 from accelsim.errors import MemoryNeed, OverCapacity, UsageError
+from accelsim.program.mapping import Pins as PinnedFields
 from accelsim.types import Ints
 from accelsim.workload.graph import FORMAT_BYTES, Graph, Node
 from accelsim.workload.limits import limits
@@ -103,7 +103,7 @@ class Planned:
     @property
     def mapping(self) -> Parts:
         """Return what was chosen of it."""
-        return Parts(self.turns, *self.choice.partition)
+        return replace(self.choice.partition, turns=self.turns)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Plan:
 
 
 def plan(
-    graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str, pins: Mapping[str, Mapping[str, Any]]
+    graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str, pins: Mapping[str, PinnedFields]
 ) -> Plan:
     """The products of an engine, on tiles that are still empty; ``pins``: fields of ``Parts`` by node. Raises
     OverCapacity where constants, or a product beside them, do not fit, UsageError for pins that cut it into nothing.
@@ -139,7 +139,7 @@ def plan(
         gemm, number_format = gemm_view(graph, node), node.format or dtype
         assert gemm is not None
         whole = product_of(graph, unit, node, gemm, number_format)
-        pinned = tuple(sorted(pins.get(node.name, {}).items()))
+        pinned = tuple((key, int(value)) for key, value in sorted(pins.get(node.name, {}).items()))
         own_B = constants.pop(gemm.b, 0)
         sides_B = sum(
             graph.tensors[name].nbytes for name in activations(graph, node.reads) if name not in (gemm.a, gemm.b)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from accelsim.engines.simd.spec import functions_are_known
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Pace, Parts, Side
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.multiplying import dot_rules_fit, formats_are_known
-from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
+from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.quantity import Bytes, JoulesPerByte, Width
 from accelsim.spec.status import Status
 from accelsim.spec.yaml.tree import PathTo
@@ -70,8 +71,17 @@ class BspUnit(EngineSpec):
         """Bytes of a tile for data, of a buffer that is the memories of all."""
         return buffer.part_B - (self.reserve or 0)
 
+    @property
+    def has_epilogue(self) -> bool:
+        """Return True: the tile that has an element of a product computes functions of it."""
+        return True
+
+    def kept_B(self, buffer: Buffer) -> int:
+        """Return what code leaves of the memories of all tiles."""
+        return self.tiles * self.room_B(buffer)
+
     def rates(self) -> dict[str, Fraction]:
-        """Return those of all tiles, each of which streams without end."""
+        """Return the rates of all tiles, each of which streams without end."""
         return {name: self.tiles * row.macs_per_clock for name, row in self.formats.items()}
 
 
@@ -89,14 +99,6 @@ def the_buffer_is_that_of_the_tiles(unit: BspUnit, chip: Chip, path: PathTo) -> 
     elif unit.room_B(buffer) <= 0:
         most = show(buffer.part_B, "B", binary=True)
         yield Finding((*path, "reserve"), "leaves nothing of a tile for data", f"less than {most}")
-
-
-def functions_are_known(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """The functions are names of operators."""
-    for name in unit.functions:
-        if name not in VECTOR_FUNCTIONS:
-            what, near = FUNCTIONS.unknown(name)
-            yield Finding((*path, "functions", name), what, "", near)
 
 
 def energies_of_functions_are_there(unit: BspUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ import numpy as np
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.windows import channels_seen, pixels_seen
+from accelsim.program.mapping import ProductMapping
 from accelsim.types import Ints
 from accelsim.workload.ops.base import Conv
 
@@ -71,30 +72,28 @@ class Partitions(NamedTuple):
 
     @property
     def tiles(self) -> Ints:
-        """Tiles that work, int64 [c]."""
+        """Return the number of tiles that work, int64 [c]."""
         return self.g * self.m * self.n * self.k
 
-    def one(self, index: int) -> Partition:
-        """The partition at an index."""
-        return Partition(*(int(column[index]) for column in self))
+    def one(self, index: int) -> Parts:
+        """Return the partition at an index, in one turn."""
+        return Parts(1, *(int(column[index]) for column in self))
 
 
-class Partition(NamedTuple):
-    """Parts along groups, M, N and K."""
+@dataclass(frozen=True)
+class Parts(ProductMapping):
+    """Numbers of parts of a product: ``turns`` over its columns run one after the other; each turn is cut along groups
+    ``g``, rows ``m``, columns ``n`` and reduction ``k`` into parts, one on each tile."""
 
+    turns: int
     g: int
     m: int
     n: int
     k: int
 
-    @property
-    def tiles(self) -> int:
-        """Tiles that work."""
-        return self.g * self.m * self.n * self.k
-
     def many(self) -> Partitions:
-        """This one alone, as arrays [1]."""
-        return Partitions(*(np.array([parts], np.int64) for parts in self))
+        """Return a turn of this one alone, as arrays [1]."""
+        return Partitions(*(np.array([parts], np.int64) for parts in (self.g, self.m, self.n, self.k)))
 
 
 class LargestPart(NamedTuple):
@@ -124,11 +123,11 @@ class Figures(NamedTuple):
 
     @property
     def clocks(self) -> int:
-        """All of it."""
+        """Return the clocks of all of it."""
         return self.sync + self.exchange + self.compute
 
     def and_then(self, other: Figures) -> Figures:
-        """Both in one superstep, one after the other."""
+        """Return both in one superstep, one after the other."""
         return Figures(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
@@ -147,7 +146,7 @@ class Superstep:
 
     @property
     def clocks(self) -> Ints:
-        """All of it."""
+        """Return the clocks of all of it."""
         return self.sync + self.exchange + self.compute
 
     def where(self, present: Ints) -> Superstep:
@@ -155,17 +154,17 @@ class Superstep:
         return Superstep(**{field.name: getattr(self, field.name) * present for field in fields(self)})
 
     def one(self, index: int = 0) -> Figures:
-        """Return what holds for the partition at an index."""
+        """Return the figures of the partition at an index."""
         return Figures(*(int(getattr(self, field.name)[index]) for field in fields(self)))
 
 
 def ceil(a: Ints | int, b: Ints | int) -> Ints:
-    """Quotient of non-negative integers, rounded up."""
+    """Return the quotient of non-negative integers, rounded up."""
     return np.asarray(-(-a // b), np.int64)
 
 
 def largest_part(row: TileFormat, product: Product, parts: Partitions) -> LargestPart:
-    """The part of the first tile, which is the largest along every axis."""
+    """Return the part of the first tile, which is the largest along every axis."""
     n_blocks = ceil(ceil(product.N, row.n), parts.n)
     k_blocks = ceil(ceil(product.K, row.k), parts.k)
     n, k = np.minimum(n_blocks * row.n, product.N), np.minimum(k_blocks * row.k, product.K)
@@ -173,17 +172,17 @@ def largest_part(row: TileFormat, product: Product, parts: Partitions) -> Larges
 
 
 def phase(unit: BspUnit, most_sent: Ints, most_received: Ints) -> Ints:
-    """Clocks in which an operand is exchanged, from the bytes of the tiles that send and receive most."""
+    """Return the clocks of the exchange of an operand, from the bytes of the tiles that send and receive most."""
     return np.maximum(ceil(most_sent, unit.send_width), ceil(most_received, unit.receive_width))
 
 
 def in_turn(unit: BspUnit, items: Ints, slots: Ints | int, overhead: int = 0) -> Ints:
-    """Clocks of threads to which items are dealt that take ``slots`` issue slots each."""
+    """Return the clocks of threads to which items are dealt that take ``slots`` issue slots each."""
     return unit.threads * (overhead + ceil(items, unit.threads) * slots)
 
 
 def supersteps(unit: BspUnit, number_format: str, product: Product, parts: Partitions) -> tuple[Superstep, Superstep]:
-    """Multiply and reduce of a product under each of many partitions."""
+    """Return the supersteps of a product under each of many partitions: multiply and reduce."""
     row = unit.formats[number_format]
     part = largest_part(row, product, parts)
     return _multiply(unit, row, product, parts, part), _reduce(unit, product, parts, part)
@@ -257,6 +256,6 @@ def _reduce(unit: BspUnit, product: Product, parts: Partitions, part: LargestPar
 
 
 def clocks(unit: BspUnit, number_format: str, product: Product, parts: Partitions) -> Ints:
-    """Clocks of a product under each of many partitions, int64 [c]."""
+    """Return the clocks of a product under each of many partitions, int64 [c]."""
     multiply, reduce = supersteps(unit, number_format, product, parts)
     return multiply.clocks + reduce.clocks

@@ -1,4 +1,5 @@
-"""An engine that moves data: at most one request per edge, in order, without waiting for its earlier ones to end."""
+"""An engine that moves data: at most one request per edge, in order, without waiting for its earlier ones to end. Its
+nodes are states that grow in place."""
 
 from __future__ import annotations
 
@@ -6,13 +7,20 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from accelsim.engines.base import EngineType, Lowering, Reason
+from accelsim.engines.cpu.engine import host_fs
 from accelsim.engines.device import PORT, QUEUE, Activity, Asked, Cause, Device, History, Process, Served
-from accelsim.program.commands import Command
-from accelsim.program.work import Transfer
+from accelsim.program.actions import WAYS, Action
+from accelsim.program.commands import Command, Effect
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY
+from accelsim.program.work import Duration, Transfer
+from accelsim.program.writing.layout import Layout, Place
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
 from accelsim.spec.link import link_name
 from accelsim.time import FS_PER_S, Clock, clock_of
+from accelsim.workload.graph import Node
+
+LATENCY = "latency of memories and links"
 
 
 class Dma(EngineType):
@@ -22,14 +30,7 @@ class Dma(EngineType):
     rank = 4
     reasons = (
         Reason("transfer", "{resource} ({operand})", "moving {operand} ({resource})", "", ""),
-        Reason(
-            "latency",
-            "{resource} latency",
-            "the latency of {resource}",
-            "latency of memories and links",
-            "#e7298a",
-            "xxxx",
-        ),
+        Reason("latency", "{resource} latency", "the latency of {resource}", LATENCY, "#e7298a", "xxxx"),
         Reason("requests", "requests ({resource})", "issuing requests ({resource})", "requests", "#bdb76b", "++++"),
     )
     pieces = (
@@ -41,17 +42,15 @@ class Dma(EngineType):
     hue = "vermillion"
 
     def lower(self, lowering: Lowering) -> None:
-        """New rows behind those of a state that grows in place."""
-        from accelsim.engines.dma.lower import lower_append
-
-        lower_append(lowering.layout, lowering.index, lowering.node)
+        """Write new rows behind those of a state that grows in place."""
+        _append(lowering.layout, lowering.index, lowering.node)
 
     def clock(self, chip: Chip, engine: str) -> Clock:
-        """The clock of the chip: requests are issued at its edges."""
+        """Return the clock of the chip: requests are issued at its edges."""
         return clock_of(chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
+        """Start one process."""
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
@@ -121,6 +120,29 @@ def _history(route: _Route, cause: Cause, queued: int, asked: int, served: Serve
         return History(cause, request + route.moving, requests + begins)
     early = (ACCEPTED, History(cause, request, requests))
     return History((served.after[0], "done", PORT), route.moving, begins, early)
+
+
+def _append(layout: Layout, op: int, node: Node) -> None:
+    """New rows go into the memory of their state, behind those that are there, and nothing else moves.
+
+    On a chip whose state lies in the memory of a plain host the host copies them.
+    """
+    graph, builder = layout.graph, layout.builder
+    (past, name), out = node.inputs, node.writes[0]
+    home, new = layout.place(past).home, graph.tensors[name]
+    assert home is not None
+    memory = builder.regions[home].memory
+    if memory in layout.roles.chip.memories:
+        source = layout.source(op, name)
+        effect = Effect("append", operands=((name, source),), tensor=out, last=True)
+        layout.transfers.store(op, source, home, out, new.nbytes, effect)
+    else:
+        source = layout.store_whole(op, name, memory)
+        effect = Effect("append", operands=((name, source),), tensor=out, last=True)
+        fs = host_fs(layout.roles.chip.host, graph, node, 2 * new.nbytes)
+        actions = [Action(HOST_OWN_MEMORY, way, out, new.nbytes) for way in WAYS]
+        builder.emit("Host", HOST, op, node.name, Duration(fs), effect, [(source, "src")], [(home, "whole")], actions)
+    layout.places[out] = Place(home=home)
 
 
 ENGINE = Dma()

@@ -6,19 +6,14 @@ the two devices together with all others that cross them; the last one arrives o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
-
-import simpy
-
-from accelsim.engines.base import EngineType, Reason
-from accelsim.engines.device import QUEUE, START, Device, History, Process, activities
+from accelsim.engines.base import Reason
+from accelsim.engines.clocked import Unclocked
+from accelsim.engines.device import Activity, Device, Yields, activities
 from accelsim.program.commands import Command
 from accelsim.program.work import Meet, Message
-from accelsim.spec.chip import Chip
 
 
-class Nic(EngineType):
+class Nic(Unclocked):
     """One direction of a network interface; a device has one queue for each, and one for barriers."""
 
     type = "nic"
@@ -35,30 +30,8 @@ class Nic(EngineType):
     )
     hue = "green"
 
-    def clock(self, chip: Chip, engine: str) -> None:
-        """None: it starts as soon as all is there."""
-
-    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
-        device.env.process(self._run(device, engine, queue))
-
-    def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        log, free, before = device.logs[engine], 0, START
-        for command in queue:
-            available, wait = yield from device.available(command.waits)
-            ready, cause = max(free, available), wait if wait is not None and available > free else before
-            log.wait(command.id, free, ready, cause[2])
-            yield device.sleep_until(ready)
-            begin, free = yield from self._work(device, command)
-            log.wait(command.id, ready, begin, "peer")
-            log.work(command.id, begin, free)
-            peer = command.work.peer if isinstance(command.work, Message) else "the others"
-            history = History(cause, activities(("peer", "message"), peer), (ready, begin))
-            device.complete(command, (begin, begin, free), history, begin)
-            before = (command.id, "done", QUEUE)
-
-    def _work(self, device: Device, command: Command) -> Generator[simpy.Event, Any, tuple[int, int]]:
-        """Begin and end of a command whose turn it is, fs."""
+    def carry_out(self, device: Device, command: Command) -> Yields[tuple[int, int]]:
+        """Meet the others, or move a message once both sides are ready."""
         work = command.work
         if isinstance(work, Meet):
             yield device.meet(work)
@@ -70,6 +43,11 @@ class Nic(EngineType):
         device.begin_now(command, begin)
         arrives: int = yield delivery.done
         return begin, int(device.env.now) if command.kind == "Send" else arrives
+
+    def activities(self, command: Command) -> tuple[Activity, ...]:
+        """Return the wait for the other side, and the message."""
+        peer = command.work.peer if isinstance(command.work, Message) else "the others"
+        return activities(("peer", "message"), peer)
 
 
 ENGINE = Nic()

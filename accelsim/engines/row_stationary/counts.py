@@ -50,40 +50,18 @@ class Counts(Generic[Number]):
     dram_filter_reads: Number
     dram_ofmap_writes: Number
 
-    @property
-    def pad(self) -> Number:
-        """Accesses of scratch pads."""
-        reads: Number = self.ifmap_pad_reads + self.filter_pad_reads + self.psum_pad_reads
-        writes: Number = self.ifmap_pad_writes + self.filter_pad_writes + self.psum_pad_writes
-        return reads + writes
-
-    @property
-    def noc(self) -> Number:
-        """Words between PEs and buffer, and between PEs."""
-        return self.noc_ifmap + self.noc_filter + self.noc_psum_in + self.noc_psum_out + self.psum_hops
-
-    @property
-    def glb(self) -> Number:
-        """Accesses of the global buffer."""
-        reads: Number = self.glb_ifmap_reads + self.glb_filter_reads + self.glb_psum_reads + self.glb_ofmap_reads
-        writes: Number = self.glb_ifmap_writes + self.glb_filter_writes + self.glb_psum_writes
-        return reads + writes
-
-    @property
-    def dram(self) -> Number:
-        """Words to and from DRAM."""
-        return self.dram_ifmap_reads + self.dram_filter_reads + self.dram_ofmap_writes
-
-    def as_dict(self) -> dict[str, Number]:
-        """Field name -> count, in the order of declaration."""
-        return {name: getattr(self, name) for name in COUNTS}
+    def level(self, name: str) -> Number:
+        """Return the accesses of one level: ``pad``, ``noc`` (between PEs, or PEs and buffer), ``glb`` or ``dram``."""
+        named = [key for key in COUNTS if name in key.split("_") or (name == "noc" and key == "psum_hops")]
+        total: Number = sum(getattr(self, key) for key in named)
+        return total
 
 
 COUNTS = tuple(field.name for field in fields(Counts))
 
 
-def pass_counts(conv: Conv, maps: Mappings, kind: Passes) -> dict[str, Ints]:
-    """Accesses of one pass of a kind, by the names of :class:`Counts`, int64 [k]."""
+def pass_counts(conv: Conv, maps: Mappings, kind: Passes) -> Counts[Ints]:
+    """Return the accesses of one pass of a kind, int64 [k]."""
     filters = kind.f * kind.c * conv.R * conv.S
     rows = kind.n * kind.c * conv.rows(kind.e)
     psums = kind.n * kind.f * kind.e * conv.F
@@ -92,29 +70,26 @@ def pass_counts(conv: Conv, maps: Mappings, kind: Passes) -> dict[str, Ints]:
     taken = spread(kind.f, maps.t)[1] * conv.R * kind.e * kind.n * kind.c * conv.columns
     again, done = (1 - kind.first) * psums, kind.last * psums
     fetched, window = kind.fetches * rows * conv.W, rows * conv.columns
-    return {
-        "macs": macs,
-        "ifmap_pad_reads": macs, "ifmap_pad_writes": taken,
-        "filter_pad_reads": macs, "filter_pad_writes": filters * kind.e,
-        "psum_pad_reads": macs, "psum_pad_writes": macs, "psum_hops": psums * (chain - 1),
-        "noc_ifmap": window, "noc_filter": filters, "noc_psum_in": again, "noc_psum_out": psums,
-        "glb_ifmap_writes": fetched, "glb_ifmap_reads": window,
-        "glb_filter_writes": filters, "glb_filter_reads": filters,
-        "glb_psum_writes": psums, "glb_psum_reads": again, "glb_ofmap_reads": done,
-        "dram_ifmap_reads": fetched, "dram_filter_reads": filters, "dram_ofmap_writes": done,
-    }  # fmt: skip
+    return Counts(
+        macs=macs, ifmap_pad_reads=macs, ifmap_pad_writes=taken, filter_pad_reads=macs,
+        filter_pad_writes=filters * kind.e, psum_pad_reads=macs, psum_pad_writes=macs, psum_hops=psums * (chain - 1),
+        noc_ifmap=window, noc_filter=filters, noc_psum_in=again, noc_psum_out=psums,
+        glb_ifmap_writes=fetched, glb_ifmap_reads=window, glb_filter_writes=filters, glb_filter_reads=filters,
+        glb_psum_writes=psums, glb_psum_reads=again, glb_ofmap_reads=done,
+        dram_ifmap_reads=fetched, dram_filter_reads=filters, dram_ofmap_writes=done,
+    )  # fmt: skip
 
 
 def layer_counts(conv: Conv, maps: Mappings) -> Counts[Ints]:
-    """Accesses of a layer under each of many legal mappings, int64 [k]."""
+    """Return the accesses of a layer under each of many legal mappings, int64 [k]."""
     total = {name: np.zeros(len(maps.m), dtype=np.int64) for name in COUNTS}
     for tile in tiles(conv, maps):
         for kind in passes(conv, maps, tile):
-            for name, words in pass_counts(conv, maps, kind).items():
+            for name, words in vars(pass_counts(conv, maps, kind)).items():
                 total[name] += kind.number * words
     return Counts(**total)
 
 
 def counts(conv: Conv, mapping: Mapping) -> Counts[int]:
-    """Accesses of a layer under one legal mapping."""
-    return Counts(**{name: int(words[0]) for name, words in layer_counts(conv, mapping.many()).as_dict().items()})
+    """Return the accesses of a layer under one legal mapping."""
+    return Counts(**{name: int(words[0]) for name, words in vars(layer_counts(conv, mapping.many())).items()})

@@ -8,25 +8,24 @@ follow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
 from accelsim.engines.base import Lowering, Mapped
-from accelsim.engines.row_stationary.choosing import mapping_of, side_B
-from accelsim.engines.row_stationary.costing import Costing, one_pass
-from accelsim.engines.row_stationary.shape import Conv, Mapping
+from accelsim.engines.row_stationary.costing import Costing, Part, one_pass
+from accelsim.engines.row_stationary.mapper import mapping_of, side_B
+from accelsim.engines.row_stationary.shape import Mapping
 from accelsim.engines.row_stationary.viewing import convolution, geometry
 from accelsim.errors import Infeasible
 from accelsim.program.actions import READ, Action, op
 from accelsim.program.commands import Effect, Tile
 from accelsim.program.roles import function_unit
-from accelsim.program.work import Cycles, Transfer
+from accelsim.program.work import Transfer
 from accelsim.program.writing.allocator import Ring
 from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.program.writing.layout import Layout, Place
-from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.graph import Tensor
 from accelsim.workload.limits import check_commands
 from accelsim.workload.nodes import gemm_view
 from accelsim.workload.ops.base import Gemm
@@ -37,16 +36,18 @@ Range = tuple[int, int]
 
 
 def lower_product(step: Lowering) -> Mapped:
-    """The commands of a product. Raises Infeasible where no mapping fits, UsageError for a pinned one that does not."""
+    """Write the commands of a product. Raises Infeasible where no mapping fits, UsageError for a pinned one that does
+    not."""
     gemm = gemm_view(step.layout.graph, step.node)
     assert gemm is not None
     conv, array = convolution(gemm), geometry(step.layout.roles.chip, step.unit.spec)
 
     def write(lowering: Lowering, mapping: Mapping) -> Mapped:
-        dtype = lowering.node.format or lowering.dtype
-        sums = lowering.unit.spec.formats[dtype].accumulate
-        costing = Costing(lowering.layout.roles, dtype, sums, conv, array, mapping)
-        Passes(lowering.layout, lowering.index, lowering.node, gemm, costing).lower()
+        roles, tensors, node = lowering.layout.roles, lowering.layout.graph.tensors, lowering.node
+        dtype = node.format or lowering.dtype
+        sums, out = lowering.unit.spec.formats[dtype].accumulate, node.writes[0]
+        costing = Costing(roles, dtype, sums, conv, array, mapping, tensors[gemm.a], tensors[gemm.b], out)
+        ProductStep(lowering, gemm, costing).lower()
         return Mapped(gemm, mapping, "", 1)
 
     mapping, compared = mapping_of(step, conv, array, write)
@@ -63,20 +64,18 @@ class Block(NamedTuple):
 
 
 def blocks(total: int, size: int) -> list[Range]:
-    """Ranges of ``size``, the last one smaller where it does not come out even."""
+    """Return ranges of ``size``, the last one smaller where it does not come out even."""
     return [(start, min(start + size, total)) for start in range(0, total, size)]
 
 
-@dataclass
-class Passes:
+class ProductStep:
     """One product while its commands are written."""
 
-    layout: Layout
-    op: int
-    node: Node
-    gemm: Gemm
-    costing: Costing
-    written: int = 0
+    def __init__(self, step: Lowering, gemm: Gemm, costing: Costing) -> None:
+        self.layout, self.op, self.node, self.gemm, self.costing = step.layout, step.index, step.node, gemm, costing
+        self.conv, self.maps, self.a, self.b = costing.conv, costing.mapping, costing.a, costing.b
+        self.out = self._tensor(costing.out)
+        self.written = 0
 
     def lower(self) -> None:
         """Emit all commands. Raises Infeasible when the tiles of a mapping do not fit, TooLarge beyond the limits."""
@@ -88,33 +87,17 @@ class Passes:
             self._tile(Block(*each))
         self.room.release()
 
-    @property
-    def conv(self) -> Conv:
-        """The convolution that the product is."""
-        return self.costing.conv
-
-    @property
-    def maps(self) -> Mapping:
-        """Its mapping."""
-        return self.costing.mapping
-
     def _tensor(self, name: str) -> Tensor:
         return self.layout.graph.tensors[name]
 
-    def _home(self, name: str) -> int:
-        return self.layout.store_away(self.op, name)
-
     def _prepare(self) -> None:
         """Operands in their memories, an empty global buffer, slots for what comes and goes, a place for the result."""
-        layout, gemm = self.layout, self.gemm
-        self.a, self.b, self.out = (self._tensor(name) for name in (gemm.a, gemm.b, self.node.writes[0]))
-        self.costing.name(self.a, self.b, self.out.name)
-        self.a_home, self.b_home = self._home(gemm.a), self._home(gemm.b)
-        reads = layout.facts.epilogue_reads(self.node)
-        self.sides = {name: self._home(name) for name in reads.sides}
+        layout, reads = self.layout, self.layout.facts.epilogue_reads(self.node)
+        self.a_home, self.b_home = (layout.store_away(self.op, name) for name in (self.gemm.a, self.gemm.b))
+        self.sides = {name: layout.store_away(self.op, name) for name in reads.sides}
         while layout.spill(self.op, ()):
             pass
-        self.room: Room = take_room(layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides])
+        self.room = Room(layout, self.node.name, self.costing, [self._tensor(name) for name in reads.sides])
         self._load_parameters(reads.parameters)
         self.result = layout.result(self.out.name)
         layout.places[self.out.name] = Place(home=self.result)
@@ -127,7 +110,7 @@ class Passes:
         return roles.engine(roles.functions_behind(self.node).name)
 
     def _load_parameters(self, constants: tuple[str, ...]) -> None:
-        """One Load of everything constant that the functions behind the product need."""
+        """One Load of everything constant that the functions after the product need."""
         layout, self.parameters = self.layout, list[int]()
         if not constants:
             return
@@ -163,7 +146,7 @@ class Passes:
                 costs = self.costing.parts(kind, len(images), done and f1 == filters[-1][1])
                 held = self._filters(tiles[0])
                 for tile, slab, acc, cost in zip(tiles, slabs, self.room.psums[at], costs, strict=False):
-                    self._product(tile, slab, held, acc, PIECE[opens, done], *cost)
+                    self._product(tile, slab, held, (acc, PIECE[opens, done]), cost)
                 if done:
                     for tile, acc in zip(tiles, self.room.psums[at], strict=False):
                         self._finish(tile, acc)
@@ -176,36 +159,29 @@ class Passes:
         rows = (n[0] * ofmap + block.y[0] * conv.F, (n[1] - 1) * ofmap + block.y[1] * conv.F)
         return Tile(block.g, block.g + 1, *rows, *m, c[0] * taps, c[1] * taps)
 
+    def _load(self, ring: Ring, effect: str, tile: Tile, tensor: Tensor, home: int, elements: int) -> int:
+        slot, loads = ring.take(), Effect(effect, tile, ((tensor.name, home),))
+        self.layout.transfers.load(self.op, home, slot, tensor.name, tensor.size_B(elements), loads)
+        return slot
+
     def _ifmap(self, tile: Tile, block: Block) -> int:
         """The Load of the rows that a strip needs, of some ifmaps and channels, with the padding around them."""
         conv = self.conv
         images = -(-(tile.m1 - tile.m0) // (conv.E * conv.F))
         channels = (tile.k1 - tile.k0) // (conv.R * conv.S)
         words = images * channels * conv.rows(block.y[1] - block.y[0]) * conv.W
-        slot, effect = self.room.ifmaps.take(), Effect("load_a", tile, ((self.a.name, self.a_home),))
-        self.layout.transfers.load(self.op, self.a_home, slot, self.a.name, self.a.size_B(int(words)), effect)
-        return slot
+        return self._load(self.room.ifmaps, "load_a", tile, self.a, self.a_home, int(words))
 
     def _filters(self, tile: Tile) -> int:
         """The Load of the filters of a pass."""
-        size_B = self.b.size_B((tile.n1 - tile.n0) * (tile.k1 - tile.k0))
-        slot, effect = self.room.filters.take(), Effect("load_b", tile, ((self.b.name, self.b_home),))
-        self.layout.transfers.load(self.op, self.b_home, slot, self.b.name, size_B, effect)
-        return slot
+        words = (tile.n1 - tile.n0) * (tile.k1 - tile.k0)
+        return self._load(self.room.filters, "load_b", tile, self.b, self.b_home, words)
 
-    def _product(
-        self, tile: Tile, a: int, b: int, acc: int, role: str, work: Cycles, actions: tuple[Action, ...]
-    ) -> None:
+    def _product(self, tile: Tile, a: int, b: int, sums: tuple[int, str], cost: Part) -> None:
+        engine, (work, actions) = self.layout.roles.products, cost
+        effect = Effect("product", tile, ((self.a.name, a), (self.b.name, b)))
         self.layout.builder.emit(
-            "MatMul",
-            self.layout.roles.products,
-            self.op,
-            self.node.name,
-            work,
-            Effect("product", tile, ((self.a.name, a), (self.b.name, b))),
-            [(b, "w"), (a, "a")],
-            [(acc, role)],
-            actions,
+            "MatMul", engine, self.op, self.node.name, work, effect, [(b, "w"), (a, "a")], [sums], actions
         )
 
     def _finish(self, tile: Tile, acc: int) -> None:
@@ -221,47 +197,56 @@ class Passes:
         entries.append(Action(roles.engine(roles.activations), READ, self.out.name, self.costing.sums_B(count)))
         if self._functions():
             entries.append(Action(self._functions(), op("fp32"), "", count * len(self.node.epilogue)))
-        layout.builder.emit(
-            "Store",
-            roles.store_engine(memory),
-            self.op,
-            f"store {self.out.name}",
+        work, effect = (
             Transfer(memory, size_B, True),
             Effect("epilogue", tile, tuple(sides.items()), self.out.name, last),
-            [(acc, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
-            [(self.result, PIECE[first, last])],
-            entries,
         )
+        reads = [(acc, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))]
+        writes = [(self.result, PIECE[first, last])]
+        engine, label = roles.store_engine(memory), f"store {self.out.name}"
+        layout.builder.emit("Store", engine, self.op, label, work, effect, reads, writes, entries)
 
     def _side(self, name: str, tile: Tile, count: int) -> int:
         """The Load of the part of another operand of these functions that meets a tile of psums."""
-        side, slot = self._tensor(name), self.room.sides[name].take()
-        effect = Effect("load_side", tile, ((name, self.sides[name]),))
-        self.layout.transfers.load(
-            self.op, self.sides[name], slot, name, side.size_B(min(count, side.elements)), effect
-        )
-        return slot
+        side = self._tensor(name)
+        elements = min(count, side.elements)
+        return self._load(self.room.sides[name], "load_side", tile, side, self.sides[name], elements)
 
 
-@dataclass
 class Room:
-    """Slots of one step. ``parts``: ifmaps of a pass that come on their own, 1 where all come at once.
+    """Slots of one step: psums of an output tile, a tile of each side, filters of two passes, and ifmaps of two passes
+    or as many as there is room for. Raises Infeasible where those of one pass do not fit.
 
-    ``psums``: for each block of filters of an output tile, a region for each part.
+    ``parts``: ifmaps of a pass that come on their own, 1 where all come at once. ``psums``: for each block of filters
+    of an output tile, a region for each part.
     """
 
-    layout: Layout
-    step: str
-    tile: str
-    parts: int = 1
-    psums: list[list[int]] = field(default_factory=list)
-    sides: dict[str, Ring] = field(default_factory=dict)
-    ifmaps: Ring = field(default_factory=lambda: Ring([]))
-    filters: Ring = field(default_factory=lambda: Ring([]))
-    taken: list[tuple[str, list[int]]] = field(default_factory=list)
+    def __init__(self, layout: Layout, step: str, costing: Costing, sides: list[Tensor]) -> None:
+        self.layout, self.step, self.taken = layout, step, list[tuple[str, list[int]]]()
+        roles, conv, maps = layout.roles, costing.conv, costing.mapping
+        self.tile, glb, weights = str(maps), roles.activations, roles.weights
+        pixels, channels = maps.e * conv.F, min(maps.q * maps.r, conv.C)
+        of_pass = min(maps.p * maps.t, maps.m)
+        left_B = roles.buffer(glb).capacity - costing.sums_B(maps.n * maps.m * pixels) - side_B(conv, maps, sides)
+        image_B = costing.a.size_B(int(channels * conv.rows(maps.e) * conv.W))
+        whole = maps.n == 1 or (maps.e == conv.E and 2 * maps.n * image_B <= left_B)
+        self.parts, slab_B = (1, maps.n * image_B) if whole else (maps.n, image_B)
+        slabs = min(2 * self.parts, left_B // slab_B)
+        if slabs < self.parts:
+            raise Infeasible(step, glb, self.parts * slab_B, max(0, left_B), self.tile)
+        self.psums: list[list[int]] = []
+        for start in range(0, maps.m, of_pass):
+            filters = min(of_pass, maps.m - start)
+            size_B = costing.sums_B(maps.n // self.parts * filters * pixels)
+            self.psums.append([self._ring(glb, "psums", size_B).slots[0] for _ in range(self.parts)])
+        self.ifmaps = self._ring(glb, "ifmaps", slab_B, slabs)
+        self.sides = {side.name: self._ring(glb, f"side {side.name}", side_B(conv, maps, [side])) for side in sides}
+        size_B = costing.b.size_B(of_pass * channels * conv.R * conv.S)
+        two = max(1, min(2, roles.buffer(weights).capacity // size_B))
+        self.filters = self._ring(weights, "filters", size_B, two)
 
-    def ring(self, buffer: str, name: str, size_B: int, count: int = 1) -> Ring:
-        """Return so many new slots. Raises Infeasible where there is no room."""
+    def _ring(self, buffer: str, name: str, size_B: int, count: int = 1) -> Ring:
+        """Return ``count`` new slots. Raises Infeasible where there is no room."""
         ring, regions = self.layout.slots.ring(buffer, self.step, name, size_B, count, self.tile, parted=False)
         self.taken.append((buffer, regions))
         return ring
@@ -270,30 +255,3 @@ class Room:
         """Give everything back."""
         for buffer, regions in self.taken:
             self.layout.release(buffer, regions)
-
-
-def take_room(layout: Layout, step: str, costing: Costing, sides: list[Tensor]) -> Room:
-    """Psums of an output tile, a tile of each side, filters of two passes, and ifmaps of two passes or as many as there
-    is room for. Raises Infeasible where those of one pass do not fit."""
-    roles, conv, maps = layout.roles, costing.conv, costing.mapping
-    glb, weights = roles.activations, roles.weights
-    room = Room(layout, step, str(maps))
-    pixels, channels = maps.e * conv.F, min(maps.q * maps.r, conv.C)
-    of_pass = min(maps.p * maps.t, maps.m)
-    left_B = roles.buffer(glb).capacity - costing.sums_B(maps.n * maps.m * pixels) - side_B(conv, maps, sides)
-    image_B = costing.a.size_B(int(channels * conv.rows(maps.e) * conv.W))
-    whole = maps.n == 1 or (maps.e == conv.E and 2 * maps.n * image_B <= left_B)
-    room.parts, slab_B = (1, maps.n * image_B) if whole else (maps.n, image_B)
-    slabs = min(2 * room.parts, left_B // slab_B)
-    if slabs < room.parts:
-        raise Infeasible(step, glb, room.parts * slab_B, max(0, left_B), str(maps))
-    for start in range(0, maps.m, of_pass):
-        filters = min(of_pass, maps.m - start)
-        size_B = costing.sums_B(maps.n // room.parts * filters * pixels)
-        room.psums.append([room.ring(glb, "psums", size_B).slots[0] for _ in range(room.parts)])
-    room.ifmaps = room.ring(glb, "ifmaps", slab_B, slabs)
-    for side in sides:
-        room.sides[side.name] = room.ring(glb, f"side {side.name}", side_B(conv, maps, [side]))
-    size_B = costing.b.size_B(of_pass * channels * conv.R * conv.S)
-    room.filters = room.ring(weights, "filters", size_B, max(1, min(2, roles.buffer(weights).capacity // size_B)))
-    return room

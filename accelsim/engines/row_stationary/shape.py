@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from accelsim.errors import Problem, UsageError
-from accelsim.program.mapping import ProductMapping
+from accelsim.program.mapping import Pins, ProductMapping
 from accelsim.types import Bools, Ints
 
 Number = TypeVar("Number", int, Ints)
 
 
-def _positive(what: object, names: tuple[str, ...]) -> None:
-    """Raise UsageError, naming every field that is not a whole number from 1."""
-    kind = type(what).__name__
-    wrong = [
-        Problem(f"{kind}.{name} is {value!r}", expected="a whole number from 1")
-        for name in names
-        if not isinstance(value := getattr(what, name), int | np.integer) or value < 1
-    ]
-    if wrong:
-        raise UsageError(wrong)
+class _Positive:
+    """Raises UsageError, naming every field that is not a whole number from 1."""
+
+    def __post_init__(self) -> None:
+        kind, values = type(self).__name__, vars(self).items()
+        wrong = [
+            Problem(f"{kind}.{name} is {value!r}", expected="a whole number from 1")
+            for name, value in values
+            if not isinstance(value, int | np.integer) or value < 1
+        ]
+        if wrong:
+            raise UsageError(wrong)
 
 
 @dataclass(frozen=True)
-class Geometry:
+class Geometry(_Positive):
     """Sizes of a row-stationary array; the defaults are those of the Eyeriss chip (JSSC 2017).
 
     ``rows``, ``cols``: PEs. ``*_pad``: words of the scratch pads of one PE. ``glb_banks`` banks of ``glb_bank_B`` bytes
@@ -54,12 +56,9 @@ class Geometry:
     filter_words: int = 4
     psum_words: int = 4
 
-    def __post_init__(self) -> None:
-        _positive(self, tuple(field.name for field in fields(self)))
-
 
 @dataclass(frozen=True)
-class Conv:
+class Conv(_Positive):
     """A convolution: ``N`` images, ``G`` groups, and per group ``M`` filters and ``C`` channels.
 
     ``H``, ``W``: rows and columns of the ifmap with its padding; ``R``, ``S``: of a filter; ``U``: stride.
@@ -78,7 +77,7 @@ class Conv:
     G: int = 1
 
     def __post_init__(self) -> None:
-        _positive(self, tuple(field.name for field in fields(self)))
+        super().__post_init__()
         if self.R > self.H or self.S > self.W:
             raise UsageError(f"a filter of {self.R} x {self.S} is larger than the ifmap of {self.H} x {self.W}")
 
@@ -118,17 +117,13 @@ class Mappings(NamedTuple):
     r: Ints
     t: Ints
 
-    def one(self, index: int) -> Mapping:
-        """The mapping at an index."""
-        return Mapping(*(int(column[index]) for column in self))
-
     def where(self, chosen: Bools | Ints) -> Mappings:
-        """Return those at a mask or at indices."""
+        """Return the mappings at a mask or at indices."""
         return Mappings(*(column[chosen] for column in self))
 
 
 @dataclass(frozen=True)
-class Mapping(ProductMapping):
+class Mapping(_Positive, ProductMapping):
     """A cut of a convolution into processing passes, with the names of JSSC 2017.
 
     ``m``: ofmap channels whose psums are in the global buffer; ``n``: ifmaps of a pass; ``e``: rows of the ofmap in a
@@ -146,9 +141,11 @@ class Mapping(ProductMapping):
     r: int
     t: int
 
-    def __post_init__(self) -> None:
-        _positive(self, tuple(field.name for field in fields(self)))
-
     def many(self) -> Mappings:
-        """This one alone, as arrays [1]."""
+        """Return this one alone, as arrays [1]."""
         return Mappings(*(np.array([value], dtype=np.int64) for value in astuple(self)))
+
+
+def pinned_mapping(pins: Pins) -> Mapping:
+    """Return the smallest mapping with the pinned fields: all others are 1."""
+    return Mapping(*(int(pins.get(name, 1)) for name in Mappings._fields))

@@ -44,8 +44,19 @@ class RowStationary(EngineSpec):
     zero_gating: bool = Field(False, description="multiplications by zero take a clock, but no MAC energy")
     formats: dict[str, RowFormat] = Field(min_length=1, description="operand formats, preferred first")
 
+    @property
+    def gates_zeros(self) -> bool:
+        """Return whether a multiplication by zero costs no energy."""
+        return self.zero_gating
+
+    @property
+    def has_epilogue(self) -> bool:
+        """Return True: functions of single elements run between the global buffer and the memory outside. It pools
+        nothing, because the buffer holds the sums of a strip of rows only."""
+        return True
+
     def rates(self) -> dict[str, Fraction]:
-        """One of each PE, in every format."""
+        """Return one multiply-accumulate of each PE, in every format."""
         return dict.fromkeys(self.formats, Fraction(self.rows * self.cols))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from accelsim.engines.base import Offer
+from accelsim.engines.clocked import not_a_product
 from accelsim.engines.row_stationary.laws import refusals
-from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
+from accelsim.engines.row_stationary.shape import Conv, Geometry, pinned_mapping
 from accelsim.engines.row_stationary.spec import RowStationary
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
@@ -16,7 +17,7 @@ from accelsim.workload.ops import base
 
 
 def convolution(gemm: base.Gemm) -> Conv:
-    """The convolution that a product is: of images, or, where it is none, of one pixel per row of its left operand.
+    """Return a product as a convolution: of images, or, where it is none, of one pixel per row of its left operand.
 
     Raises ValueError, in plain words, for a form that the array does not have.
     """
@@ -44,13 +45,13 @@ def _side(side: int, filters: int, stride: int, out: int) -> int:
 
 
 def word_B(unit: RowStationary) -> int:
-    """Bytes of a word: of the widest operand or partial sum."""
+    """Return the bytes of a word: of the widest operand or partial sum."""
     names = [name for key, row in unit.formats.items() for name in (key, row.accumulate)]
     return max(ceil(each.storage_bits / 8) for name in names for each in operand_formats(name) or ())
 
 
 def geometry(chip: Chip, unit: RowStationary) -> Geometry:
-    """Sizes of the array of a chip, those of its global buffer among them."""
+    """Return the sizes of the array of a chip, those of its global buffer among them."""
     roles = Roles(chip)
     shared, filters = roles.buffer(roles.activations), roles.buffer(roles.weights)
     banks = shared.banks or 1
@@ -62,25 +63,19 @@ def geometry(chip: Chip, unit: RowStationary) -> Geometry:
     )  # fmt: skip
 
 
-SMALLEST = Mapping(1, 1, 1, 1, 1, 1, 1)
-
-
 def refusal(offer: Offer) -> str | None:
     """Return why an array cannot do a node, '' where it can, None for what is no product."""
     if offer.op.kind != "matrix":
         return None
-    view, tensors = gemm_view(offer.graph, offer.node), offer.graph.tensors
-    if view is None:
-        return "has no form as a convolution"
-    a, b = tensors[view.a], tensors[view.b]
-    if a.is_constant:
-        return "its left operand is a constant, which the PE array does not take for an image"
-    if not offer.multiplies:
-        return f"the PE array does not multiply {a.dtype} by {b.dtype}"
+    image = "which the PE array does not take for an image"
+    if why := not_a_product(offer, "the PE array does", image, "convolution"):
+        return why
     if offer.node.op == "ExpertMatMul":
         return "values choose its weights, and the passes of the PE array are fixed"
+    view = gemm_view(offer.graph, offer.node)
+    assert view is not None
     try:
         conv = convolution(view)
     except ValueError as error:
         return str(error)
-    return "; ".join(map(str, refusals(conv, geometry(offer.chip, offer.unit.spec), SMALLEST)))
+    return "; ".join(map(str, refusals(conv, geometry(offer.chip, offer.unit.spec), pinned_mapping({}))))

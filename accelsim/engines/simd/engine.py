@@ -24,25 +24,25 @@ class Simd(Clocked):
     hue = "purple"
 
     def accepts(self, offer: Offer) -> str | None:
-        """Functions that its spec lists, on numbers that it knows."""
+        """Accept functions that its spec lists, on numbers that it knows."""
         return not_a_function(offer, self.title)
 
     def lower(self, lowering: Lowering) -> None:
-        """One command, or as many as the buffer asks for."""
-        from accelsim.engines.simd.lower import lower_vector
+        """Write one command, or as many as the buffer asks for."""
+        from accelsim.engines.simd.lower import VectorStep
 
-        lower_vector(lowering.layout, lowering.index, lowering.node, lowering.unit)
+        VectorStep(lowering).lower()
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Operations by format, of the energy table of the chip."""
+        """Return the prices of operations by format, of the energy table of the chip."""
         return op_prices(chip.energy, "vector unit", "the vector unit")
 
     def called(self, unit: Unit) -> str:
-        """Call it by its name: a chip may have several."""
+        """Return its name, because a chip may have several."""
         return f"the {unit.name} unit"
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """More lanes, fused functions that follow each other within a clock."""
+        """Propose more lanes, and fused functions that follow each other within a clock."""
         keys = ("vector",)
         yield Improvement(
             f"twice the lanes of {self.called(unit)}", (f"{unit.name}.lanes={2 * unit.spec.lanes}",), keys, 0.5
@@ -52,7 +52,7 @@ class Simd(Clocked):
             yield Improvement(chained, (f"{unit.name}.chained=true",), keys, REMAPPED)
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
-        """All of it is work of the unit."""
+        """Return one stage: all of it is work of the unit."""
         return (("vector", clocks_of(command)),)
 
 

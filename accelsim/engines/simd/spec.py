@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from accelsim.spec.counts import Clocks, Lanes, Pace
@@ -30,6 +32,24 @@ class VectorUnit(EngineSpec):
         description="op or [family](#families) -> clocks per element and lane; `none`: not this op. An op "
         "wins over its family; other ops go to the host"
     )
+
+    def command_clocks(
+        self, chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str
+    ) -> int:
+        """Return the clocks of a command: of functions on so many elements each, or of the buffers on both sides, whose
+        bytes move in that time.
+
+        Chained functions follow each other within a clock, so the slowest sets the pace; others take their turns.
+        """
+        passes = [-(-elements // self.lanes) * self.functions.get(name, 1) for name, elements in functions] or [1]
+        compute = max(passes) if self.chained else sum(passes)
+        ratio = Fraction(self.clock or chip.clock) / Fraction(chip.clock)
+        moved: list[int] = [
+            ceil(-(-size // getattr(chip.buffers[buffer], width)) * ratio)
+            for size, buffer, width in ((read_B, source, "read_width"), (write_B, target, "write_width"))
+            if buffer in chip.buffers
+        ]
+        return self.latency + max(1, compute, *moved)
 
 
 def functions_are_known(unit: VectorUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:

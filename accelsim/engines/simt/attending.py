@@ -27,9 +27,9 @@ WARPS = 4
 """Warps of a block, each with queries of its own, so that each reads all keys and values (FlashAttention 2)."""
 
 
-def lower_attention(step: Lowering) -> None:
-    """The commands of a node. Raises Infeasible where the cache has no room for a byte of each tensor, twice."""
-    (Returning if step.node.op == ATTENTION_GRAD else Attending)(step).lower()
+def attention_step(step: Lowering) -> Attending:
+    """Return the kernel of a node, forward or backward."""
+    return (Returning if step.node.op == ATTENTION_GRAD else Attending)(step)
 
 
 class Attending(Streaming):
@@ -38,7 +38,7 @@ class Attending(Streaming):
     @cached_property
     def _causal(self) -> str:
         """The mask that hides later keys, '' for none."""
-        return causal_mask(self.layout.graph, self.node)
+        return causal_mask(self.graph, self.node)
 
     @cached_property
     def _timed(self) -> Timed | None:
@@ -50,34 +50,33 @@ class Attending(Streaming):
 
     @cached_property
     def _row(self) -> dict[str, Floats]:
-        return columns(attention_shape(self.layout.graph, self.node))
+        return columns(attention_shape(self.graph, self.node))
 
     @cached_property
     def _found(self) -> Attended:
-        spec = self.step.unit.spec
-        return attended(spec, chip_rates(self.layout.roles, spec), self._format, self._row)
+        return attended(self.spec, chip_rates(self.layout.roles, self.spec), self._format, self._row)
 
     def _begin(self) -> float | None:
         return None if self._timed is None else self._timed.launch
 
     def _clocks(self) -> int:
         """Computing, and joining what parts of the keys gave."""
-        spec, near = self.step.unit.spec, chip_rates(self.layout.roles, self.step.unit.spec)
+        near = chip_rates(self.layout.roles, self.spec)
         if self._timed is not None:
             moving = (sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)) / near.dram_Bps
             pieces = self._pieces()
             return work_clocks(self._timed.rest, moving, moving / pieces, pieces, near.clock_Hz)
-        cost = attention_times(spec, near, self._format, self._found)
+        cost = attention_times(self.spec, near, self._format, self._found)
         return max(1, ceil(float(cost.computing[0] + cost.joining[0]) * near.clock_Hz))
 
     def _parameter_names(self) -> list[str]:
         return [name for name in super()._parameter_names() if name != self._causal]
 
-    def _actions(self, piece: int, pieces: int, moved: dict[str, int]) -> list[Action]:
-        """Products as they are done, in shares of each piece."""
-        entries = [*super()._actions(piece, pieces, moved)]
-        macs = node_work(self.layout.graph, self.node).macs
-        for name, total in _products(self.step.unit.spec, macs, self._format, self._found).items():
+    def actions(self, piece: int, pieces: int) -> list[Action]:
+        """Return the ledger entries of a piece, with its share of the products."""
+        entries = super().actions(piece, pieces)
+        macs = node_work(self.graph, self.node).macs
+        for name, total in _products(self.spec, macs, self._format, self._found).items():
             count = total * (piece + 1) // pieces - total * piece // pieces
             if count:
                 entries.append(Action(self.units.engine, name, "", count))
@@ -95,7 +94,7 @@ class Returning(Attending):
 
     @cached_property
     def _row(self) -> dict[str, Floats]:
-        q, k = (self.layout.graph.tensors[name].shape for name in self.node.inputs[:2])
+        q, k = (self.graph.tensors[name].shape for name in self.node.inputs[:2])
         return _one_row(q[0], q[2], k[2], q[1], k[1], q[3], self.node.attrs["causal"], 1)
 
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import Category, Improvement, Lowering, Mapped, MappingKind, Offer, Price, Reason
-from accelsim.engines.clocked import Clocked, clocks_of, not_a_function
+from accelsim.engines.clocked import Clocked, clocks_of, not_a_function, not_a_product
 from accelsim.engines.device import QUEUE, START, Device, Process
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
 from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command, Step
 from accelsim.program.roles import Unit, spec_of, streams_of
+from accelsim.program.work import Cycles
 from accelsim.spec.energy import sram_J_per_B
 from accelsim.time import FS, FS_PER_S, Clock, clock_of
 from accelsim.units import spell
-from accelsim.workload.nodes import gemm_view, is_attention, is_product
+from accelsim.workload.nodes import is_attention, is_product
 
 if TYPE_CHECKING:
     from accelsim.engines.simt.model import Kernels
-    from accelsim.engines.simt.sharing import Sharing
     from accelsim.engines.simt.spec import Simt
     from accelsim.spec.chip import Chip
 
@@ -62,7 +63,6 @@ class Multiprocessors(Clocked):
 
     type = "simt"
     title = "the multiprocessors"
-    plural = True
     rank = 0
     reasons, categories, pieces = REASONS, CATEGORIES, PIECES
     reads_turned = attends = True
@@ -77,37 +77,21 @@ class Multiprocessors(Clocked):
         return Blocks
 
     def accepts(self, offer: Offer) -> str:
-        """Products in its formats, functions that its spec lists, on numbers that it knows."""
-        graph = offer.graph
+        """Accept products in its formats, and functions that its spec lists, on numbers that it knows."""
         if offer.op.kind == "matrix":
-            view = gemm_view(graph, offer.node)
-            if view is None:
-                return "has no form as a matrix product"
-            if graph.tensors[view.a].is_constant:
-                return "its left operand is a constant, and kernels stream activations from there"
-            a, b = graph.tensors[view.a].dtype, graph.tensors[view.b].dtype
-            return "" if offer.multiplies else f"the multiprocessors do not multiply {a} by {b}"
+            return not_a_product(offer, "the multiprocessors do", "and kernels stream activations from there")
         return not_a_function(offer, self.title, "have")
 
     def lower(self, lowering: Lowering) -> Mapped | None:
-        """A kernel with the best tile for a product, one that streams for everything else."""
-        from accelsim.engines.simt.attending import lower_attention
+        """Write a kernel with the best tile for a product, one that streams for everything else."""
+        from accelsim.engines.simt.attending import attention_step
         from accelsim.engines.simt.lower import lower_product
-        from accelsim.engines.simt.streaming import lower_stream
+        from accelsim.engines.simt.streaming import Streaming
 
         if is_product(lowering.node):
             return lower_product(lowering)
-        (lower_attention if is_attention(lowering.node) else lower_stream)(lowering)
+        (attention_step if is_attention(lowering.node) else Streaming)(lowering).lower()
         return None
-
-    def sparse_pattern(self, spec: Simt, mac_format: str) -> tuple[int, int] | None:
-        """Return the pattern of the format."""
-        own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
-        return None if own is None else (own.n, own.m)
-
-    def has_epilogue(self, spec: Simt) -> bool:
-        """Return True: functions run in registers, before results leave a block."""
-        return True
 
     def clock(self, chip: Chip, engine: str) -> Clock:
         """Return what it keeps of its clock under load."""
@@ -115,7 +99,7 @@ class Multiprocessors(Clocked):
         return clock_of((spec.clock or chip.clock) * spec.sustained_clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process for each stream; where there are several, they share the multiprocessors."""
+        """Start one process for each stream; where there are several, they share the multiprocessors."""
         if streams_of(spec_of(device.chip, engine)) == 1:
             super().start(device, engine, queue)
         else:
@@ -129,9 +113,8 @@ class Multiprocessors(Clocked):
         clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
         spec: Simt = spec_of(device.chip, engine)
         spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
-        shared: Sharing = device.shared(
-            engine.partition(":")[0], lambda: Sharing(device.env, clock, spec.multiprocessors, spacing)
-        )
+        make = partial(Sharing, device.env, clock, spec.multiprocessors, spacing)
+        shared = device.shared(engine.partition(":")[0], make)
         final = {command.op: command.id for command in queue}
         for command in queue:
             available, wait = yield from device.available(command.waits)
@@ -140,10 +123,8 @@ class Multiprocessors(Clocked):
             log.wait(command.id, clock.at(last), clock.at(first - 1), cause[2])
             yield device.sleep_until(clock.at(first))
             device.begin_now(command, clock.at(first))
-            if command.label == LAUNCH:
-                last = yield from shared.launch(command.op, _width(command), clocks_of(command), first)
-            else:
-                last = yield from shared.work(command.op, _width(command), clocks_of(command), first)
+            part = shared.launch if command.label == LAUNCH else shared.work
+            last = yield from part(command.op, _width(command), clocks_of(command), first)
             if command.id == final[command.op]:
                 shared.end(command.op, last)
             begin = clock.at(first - 1)
@@ -153,13 +134,13 @@ class Multiprocessors(Clocked):
             before = (command.id, "done", QUEUE)
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
-        """Products, convolutions, functions, attention."""
+        """Return the closed forms of products, convolutions, functions and attention."""
         from accelsim.engines.simt.model import Kernels
 
         return Kernels(chip, unit)
 
     def busy(self, unit: Unit, step: Step) -> float:
-        """Multiprocessors that have blocks of its kernel."""
+        """Return the share of the multiprocessors that have blocks of its kernel."""
         from accelsim.engines.simt.drawn import busy
 
         return busy(unit.spec, step)
@@ -189,7 +170,7 @@ class Multiprocessors(Clocked):
         return {action: price._replace(energy_J=price.energy_J * lower) for action, price in found.items()}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """More multiprocessors, launches that take half as long."""
+        """Propose more multiprocessors, and launches that take half as long."""
         more = f"{unit.name}.multiprocessors={2 * unit.spec.multiprocessors}"
         yield Improvement("twice the multiprocessors", (more,), ("products", "tile_padding", "lanes", "attention"), 0.5)
         if unit.spec.launch:
@@ -197,13 +178,12 @@ class Multiprocessors(Clocked):
             yield Improvement("half the time of a kernel's launch", (half,), ("launch",), 0.5)
 
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
-        """A command is a launch, or a piece of a kernel that does one thing."""
+        """Return one stage: a command is a launch, or a piece of a kernel that does one thing."""
         return ((_piece(command), clocks_of(command)),)
 
 
 def _width(command: Command) -> int:
-    work: Any = command.work
-    return int(work.width)
+    return cast(Cycles, command.work).width
 
 
 def _piece(command: Command) -> str:

@@ -9,12 +9,12 @@ the one with the least estimated time is taken, as a library's heuristic does it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import ceil, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from accelsim.engines.simt.products import (
 from accelsim.engines.simt.spec import Simt, TileShape
 from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible, Problem, UsageError
-from accelsim.program.mapping import ProductMapping
+from accelsim.program.mapping import Pins, ProductMapping
 from accelsim.spec.multiplying import operands_B, storage_B
 from accelsim.spec.names import FAMILIES
 from accelsim.workload.ops.base import Conv
@@ -201,13 +201,7 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    spec: Simt,
-    rates: ChipRates,
-    product: Product,
-    name: str,
-    cache: str,
-    pinned: Mapping[str, Any] | None = None,
-    leaders: int = 1,
+    spec: Simt, rates: ChipRates, product: Product, name: str, cache: str, pinned: Pins | None = None, leaders: int = 1
 ) -> Chosen:
     """The kernels, so many, with the least estimated time, of several the first in the table of tiles. Operands stream
     through the cache where no tile has room for slices of them.
@@ -219,10 +213,10 @@ def choose(
     tiles = spec.tiles_of(product.format, product.gemm.groups > 1)
     if pinned:
         tiles = _pinned(spec, product, pinned, name)
-        found = cut(spec, product.format, row, tiles, pinned.get("splits"))
+        found = cut(spec, product.format, row, tiles, int(pinned.get("splits", 0)))
     elif product.gemm.conv is not None and product.gemm.groups > 1:
         tiles = spec.tiles_of(product.format)  # of a library of its own
-        found = cut(spec, product.format, row, tiles, None)
+        found = cut(spec, product.format, row, tiles)
     else:
         found = candidates(spec, product.format, row)
     for streams in (False, True):
@@ -244,7 +238,7 @@ def _too_large(
     return Infeasible(name, cache, needs[least], rates.l2_B, f"{panel.rows}x{panel.cols}x{panel.depth}")
 
 
-def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) -> list[TileShape]:
+def _pinned(spec: Simt, product: Product, pinned: Pins, name: str) -> list[TileShape]:
     """The tiles that have the fields that are pinned."""
     tiles = [tile for tile in spec.tiles if spec.residents(tile, product.format)]
     steps = ceil(product.gemm.K / spec.formats[product.format].step)
@@ -258,7 +252,7 @@ def _pinned(spec: Simt, product: Product, pinned: Mapping[str, Any], name: str) 
         asked = ", ".join(f"{field} {value}" for field, value in pinned.items() if field != "splits")
         shown = ", ".join(f"{tile.m} x {tile.n} of {tile.threads} threads" for tile in tiles)
         problems.append(Problem(f"no tile has {asked}", f"mapping of {name}", shown))
-    if pinned.get("splits", 1) > steps:
+    if int(pinned.get("splits", 1)) > steps:
         problems.append(
             Problem(f"splits {pinned['splits']}", f"mapping of {name}", f"at most the {steps:,} steps over K")
         )

@@ -13,7 +13,7 @@ from math import ceil
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, is_simple, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
-from accelsim.engines.simt.kernels import Kernel, choose, paces, sums_B
+from accelsim.engines.simt.kernels import Blocks, Kernel, choose, paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
 from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
@@ -36,24 +36,22 @@ ADVICE = "a larger L2 cache, larger tiles, a smaller batch or model"
 
 
 def lower_product(step: Lowering) -> Mapped:
-    """The commands of a product with its best tile. Raises Infeasible where not even a block fits into the cache."""
+    """Write a product with its best tile. Raises Infeasible where not even a block fits into the cache."""
     product = _product(step)
-    known: list[tuple[Kernel, int]] = step.memo.setdefault(_likeness(step, product), [])
-    if not known:
-        roles, spec = step.layout.roles, step.unit.spec
-        leaders = step.tuner.leaders if step.tuner else 1
-        name, cache = step.node.name, roles.activations
-        found = choose(spec, chip_rates(roles, spec), product, name, cache, step.pinned, leaders)
+    likeness = _likeness(step, product)
+
+    def chosen() -> tuple[Kernel, int]:
+        roles, spec, name = step.layout.roles, step.unit.spec, step.node.name
+        found = choose(spec, chip_rates(roles, spec), product, name, roles.activations, step.pinned, step.leaders)
         fast = with_algorithm(step, product, found.kernels)
         kernels = {kernel.mapping: kernel for kernel in reversed(fast)}
-        mapping = choose_mapping(
-            step,
-            _likeness(step, product),
-            [kernel.mapping for kernel in fast],
-            lambda lowering, mapping: _write(lowering, _product(lowering), kernels[mapping]),
-        )
-        known.append((kernels[mapping], found.compared))
-    kernel, compared = known[0]
+
+        def write(lowering: Lowering, mapping: Blocks) -> Mapped:
+            return _write(lowering, _product(lowering), kernels[mapping])
+
+        return kernels[choose_mapping(step, likeness, [kernel.mapping for kernel in fast], write)], found.compared
+
+    kernel, compared = step.once(likeness, chosen)
     return _write(step, product, kernel)._replace(scored=compared)
 
 

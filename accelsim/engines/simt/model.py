@@ -171,7 +171,7 @@ def convolution_parts(device: Device, name: str, columns: Columns) -> tuple[conv
     """Return all algorithms, and all candidates of the products of each: kernels that no other products have."""
     found, tiles, parts = (convolutions.forms(device.spec, name, columns), device.spec.tiles_of(name, False), [])
     for algorithm in found.algorithms:
-        chosen = cut(device.spec, name, algorithm.products, tiles, None)
+        chosen = cut(device.spec, name, algorithm.products, tiles)
         grids = _grids(device, name, algorithm.products, chosen, np.zeros(len(algorithm.products.m)))
         if algorithm.moves_once:
             grids = grids._replace(shape=grids.shape._replace(moved_B=found.bytes[chosen.row]))

@@ -190,18 +190,18 @@ def candidates(spec: Simt, name: str, products: Products) -> Candidates:
     others = np.flatnonzero(products.groups > 1)
     plain = bool(products.row_B.all())  # and no convolution
     rows = {None: every, False: one, True: every if plain else others}
-    parts = [_cuts(spec, name, products, rows[tile.batched], tile, None) for tile in spec.tiles_of(name)]
+    parts = [_cuts(spec, name, products, rows[tile.batched], tile) for tile in spec.tiles_of(name)]
     return _joined(parts)
 
 
-def cut(spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int | None) -> Candidates:
+def cut(spec: Simt, name: str, products: Products, tiles: Iterable[TileShape], splits: int = 0) -> Candidates:
     """Return candidates that combine each product with each tile, and with ``splits`` cuts of K or those worth a trial
-    (None)."""
+    (0)."""
     every = np.arange(len(products.m))
     return _joined([_cuts(spec, name, products, every, tile, splits) for tile in tiles])
 
 
-def _cuts(spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape, given: int | None) -> list[Ints]:
+def _cuts(spec: Simt, name: str, products: Products, rows: Ints, tile: TileShape, given: int = 0) -> list[Ints]:
     """Rows, tile and cuts of candidates with one tile, three columns."""
     blocks = products.groups[rows] * np.ceil(products.m[rows] / tile.m) * np.ceil(products.n[rows] / tile.n)
     whole = (products.groups[rows] == 1) & (blocks <= MOST_WHOLE * spec.multiprocessors)

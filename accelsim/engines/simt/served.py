@@ -104,10 +104,7 @@ def timed(step: Lowering) -> Timed | None:
     if found is None:
         return None
     key = ("served", step.unit.name, found.family, found.format, *sorted(found.columns.items()))
-    if key not in step.memo:
-        step.memo[key] = [_seconds(Device(step.layout.roles.chip, step.unit.name), found)]
-    known: Timed = step.memo[key][0]
-    return known
+    return step.once(key, lambda: _seconds(Device(step.layout.roles.chip, step.unit.name), found))
 
 
 def as_kernel(device: Device, graph: Graph, node: Node) -> ServingKernel | None:

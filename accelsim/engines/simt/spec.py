@@ -290,6 +290,16 @@ class Simt(EngineSpec):
         first = shared_format(self.formats, str(path[place]))
         return () if first == path[place] else (*path[:place], first, *path[place + 1 :])
 
+    @property
+    def has_epilogue(self) -> bool:
+        """Return True: functions run in registers, before results leave a block."""
+        return True
+
+    def sparse_pattern(self, mac_format: str) -> tuple[int, int] | None:
+        """Return the pattern of the format."""
+        own = self.formats[mac_format].sparse if mac_format in self.formats else None
+        return None if own is None else (own.n, own.m)
+
     def rates(self) -> dict[str, Fraction]:
         """Return those of all multiprocessors."""
         return {name: self.multiprocessors * form.rate for name, form in self.formats.items()}

@@ -9,7 +9,6 @@ from accelsim.engines.base import REMAPPED, EngineType, Improvement, Lowering, M
 from accelsim.engines.device import Device
 from accelsim.engines.systolic import words
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.commands import Command
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
@@ -52,19 +51,6 @@ class Systolic(EngineType):
         gemm = gemm_view(lowering.layout.graph, lowering.node)
         assert gemm is not None
         return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
-
-    def sparse_pattern(self, spec: MatrixUnit, mac_format: str) -> tuple[int, int] | None:
-        """Return the pattern of the format, if its groups are whole in each column."""
-        own = spec.formats[mac_format].sparse if mac_format in spec.formats else None
-        return None if own is None or spec.rows % own.m else (own.n, own.m)
-
-    def gates_zeros(self, spec: MatrixUnit) -> bool:
-        """Return what the engine's spec states."""
-        return spec.zero_gating
-
-    def has_epilogue(self, spec: MatrixUnit) -> bool:
-        """Return what the engine's spec states: whether results pass the vector unit."""
-        return spec.epilogue
 
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Return whether the open sums of one image fit into half of the accumulators."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
@@ -98,7 +98,7 @@ def _leave(step: Lowering, result: Result) -> None:
 
 def _best(step: Lowering, gemm: Gemm) -> Shared:
     """The way with the earliest estimate; of equals the first of ``SHARES``, so that no core works for nothing."""
-    asked = step.pinned.get("share")
+    asked = cast(Share | None, step.pinned.get("share"))
     step = replace(step, pinned={name: value for name, value in step.pinned.items() if name != "share"})
     alone = choose_with_room(step, gemm) if asked in (None, "none") else None
     ways = [Shared("none", [CoreShare(whole(gemm), gemm)], alone, alone.clocks)] if alone else []

@@ -83,6 +83,21 @@ class MatrixUnit(EngineSpec):
         """Return whether weights lie in their memory as the padded tiles that stay in the PEs."""
         return self.padded_tiles and self.flow.still == "b"
 
+    @property
+    def has_epilogue(self) -> bool:
+        """Return whether results pass the vector unit."""
+        return self.epilogue
+
+    @property
+    def gates_zeros(self) -> bool:
+        """Return whether a multiplication by zero costs no energy."""
+        return self.zero_gating
+
+    def sparse_pattern(self, mac_format: str) -> tuple[int, int] | None:
+        """Return the pattern of the format, if its groups are whole in each column."""
+        own = self.formats[mac_format].sparse if mac_format in self.formats else None
+        return None if own is None or self.rows % own.m else (own.n, own.m)
+
     def rates(self) -> dict[str, Fraction]:
         """One of each PE of all arrays, at the pace of the format."""
         pes = self.count * self.rows * self.cols

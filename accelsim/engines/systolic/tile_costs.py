@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.engines.systolic.actions import Product, product_actions
 from accelsim.engines.systolic.mapping.tilings import Candidates, fetches
 from accelsim.engines.systolic.merging import sizes
@@ -146,7 +145,7 @@ class TileCosts:
         for sums, out_B, often in results:
             sums_B = nbytes(accumulate, partial * sums)
             functions = [(ADDING, sums)] * (partial - 1) + [(part.op, sums) for part in self.node.epilogue]
-            each = vector_clocks(roles.chip, unit.spec, functions, sums_B, out_B, roles.sums, roles.activations)
+            each = unit.spec.command_clocks(roles.chip, functions, sums_B, out_B, roles.sums, roles.activations)
             clocks, operations = clocks + often * each, operations + often * sums * len(functions)
             all_sums_B, all_out_B = all_sums_B + often * sums_B, all_out_B + often * out_B
         buffer = roles.engine(roles.activations)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 from accelsim.types import Array
@@ -19,7 +18,7 @@ from accelsim.workload.ops.experts import by_expert
 def gates_zeros(chip: Chip) -> bool:
     """Return whether the engine that multiplies spends no energy on zeros."""
     unit = multiplier(chip)
-    return unit is not None and ENGINES[unit.type].gates_zeros(unit.spec)
+    return unit is not None and bool(unit.spec.gates_zeros)
 
 
 def nonzero_macs(a: Array, b: Array) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import product as every
+from math import prod
 
 import numpy as np
 
 from accelsim.engines.bsp.spec import BspUnit, TileFormat
-from accelsim.engines.bsp.supersteps import Figures, Partition, Product
+from accelsim.engines.bsp.supersteps import Figures, Parts, Product
 from accelsim.errors import UsageError
 from accelsim.types import Array
 
@@ -102,7 +103,7 @@ def deal_blocks(extent: int, block: int, count: int) -> list[tuple[int, ...]]:
     return [tuple(i for start in part for i in range(start, min(start + block, extent))) for part in starts]
 
 
-def pieces(row: TileFormat, product: Product, partition: Partition) -> list[Piece]:
+def pieces(row: TileFormat, product: Product, partition: Parts) -> list[Piece]:
     """One for each tile that works."""
     groups, rows = deal(range(product.groups), partition.g), deal(range(product.M), partition.m)
     columns = deal_blocks(product.N, row.n, partition.n)
@@ -129,12 +130,12 @@ def gather(owner: dict[Element, int], wants: dict[int, list[Element]], element_B
     return found
 
 
-def run(unit: BspUnit, number_format: str, product: Product, partition: Partition, a: Array, b: Array) -> Outcome:
+def run(unit: BspUnit, number_format: str, product: Product, partition: Parts, a: Array, b: Array) -> Outcome:
     """A product of ``a`` [groups, M, K] and ``b`` [groups, K, N] on the tiles.
 
     Raises UsageError for a partition with more tiles than there are, and for a convolution, which the model has not.
     """
-    if partition.tiles > unit.tiles or product.conv is not None:
+    if prod(astuple(partition)) > unit.tiles or product.conv is not None:
         raise UsageError(f"{partition} of {unit.tiles} tiles cannot be followed; expected a plain product that fits")
     row = unit.formats[number_format]
     work = pieces(row, product, partition)

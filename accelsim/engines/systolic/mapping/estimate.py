@@ -285,7 +285,7 @@ class Estimator:
         return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
 
     def _vector_clocks(self, shape: Shape, partial: Ints | int) -> Callable[[Any], Any]:
-        """Clocks of the vector unit for a tile of so many sums, as ``vector_clocks`` has them.
+        """Clocks of the vector unit for a tile of so many sums, as ``VectorUnit.command_clocks`` has them.
 
         ``partial``: parts that each sum comes in.
         """

@@ -100,14 +100,11 @@ def _geometry(value: Any) -> Any:
 def _hardware(lowering: Lowering, step: Step) -> list[str]:
     """Return the parts of the chip that the product uses, as texts, each made once in a compilation."""
     roles: Roles = lowering.layout.roles
-    chip, memo = roles.chip, lowering.memo
+    chip = roles.chip
     used = {step.homes.a, step.homes.b, step.homes.y, *(side.memory for side in step.streamed.sides)}
 
-    def text(key: str, model: Any) -> str:
-        found = memo.setdefault(("text", key), [])
-        if not found:
-            found.append(repr(model))
-        return str(found[0])
+    def text(key: str, model: object) -> str:
+        return lowering.once(("text", key), lambda: repr(model))
 
     memories = [
         name + text(name, attached)

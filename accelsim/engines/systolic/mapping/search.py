@@ -57,7 +57,7 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
     """
     search = ProductSearch(step, gemm, least)
     rooms = [option.room.tiles_B for option in search.options]
-    made: list[Searched] = step.memo.setdefault((search.step, search.flags, least), [])
+    made = step.once((search.step, search.flags, least), list[Searched])
     found = next((entry for entry in made if entry.holds_for(rooms)), None)
     if found is None:
         found = _searched(step, search, rooms, least)

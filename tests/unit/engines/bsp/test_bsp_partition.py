@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accelsim
 from accelsim.engines.bsp.partition import Choice, TooSmall, candidates, choose, useful_parts
 from accelsim.engines.bsp.plan import product_of
-from accelsim.engines.bsp.supersteps import Partition, Partitions, Product, clocks, supersteps
+from accelsim.engines.bsp.supersteps import Partitions, Product, clocks, supersteps
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.sources.load import load_model
 from tests.helpers.bsp_cases import EDU, units
@@ -83,7 +83,7 @@ def test_more_room_is_never_slower(unit, product, room_B, more_B):
 def test_the_axis_that_there_is_to_cut(product, axis):
     found = choose(EDU, "fp32", product, 4096)
     assert isinstance(found, Choice)
-    parts = found.partition._asdict()
+    parts = vars(found.partition)
     assert parts.pop(axis) > 1 and set(parts.values()) == {1}
 
 
@@ -96,7 +96,7 @@ def test_the_closed_form_of_a_partition_is_what_the_machine_takes():
         run = accelsim.run(graph, on=chip, values="off", mapping={"y": pinned})
         (step,) = (step for step in run.program.steps if step.mapping is not None)
         whole = product_of(run.program.graph, unit, step.node, step.gemm, "fp16")
-        parts = Partition(step.mapping.g, step.mapping.m, step.mapping.n, step.mapping.k).many()
+        parts = step.mapping.many()
         own = int(clocks(unit, "fp16", whole, parts)[0])
         around.add(run.time_fs - Fraction(own * 10**15) / Fraction(chip.clock))
     assert max(around) - min(around) < 2 * 10**15 / Fraction(chip.clock)  # edges of the clock around them

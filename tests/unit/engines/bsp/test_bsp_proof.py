@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import astuple
+from math import prod
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from accelsim.engines.bsp.partition import results_of_tiles, weights_of_tiles
-from accelsim.engines.bsp.supersteps import Partition, Product, supersteps
+from accelsim.engines.bsp.supersteps import Parts, Product, supersteps
 from accelsim.errors import UsageError
 from tests.helpers.bsp_cases import EDU, operands, problems
 from tests.validation.oracles import bsp as oracle
@@ -40,7 +42,7 @@ def test_closed_forms_equal_the_model(problem):
 def test_weights_are_there_once(problem):
     unit, product, partition = problem
     held = weights_of_tiles(unit.formats["fp32"], product, partition)
-    assert len(held) == partition.tiles
+    assert len(held) == prod(astuple(partition))
     assert held.sum() == product.groups * product.K * product.N * product.b_B
 
 
@@ -56,7 +58,7 @@ def test_results_are_those_that_the_model_leaves(problem):
 
 def test_a_product_by_hand():
     """4 x 4 x 4 on four tiles, blocks of 2 x 2: A comes in two words of 4 B a row, weights are shared by two tiles."""
-    product, partition = Product(1, 4, 4, 4, 4, 4, 4, 4), Partition(1, 2, 2, 1)
+    product, partition = Product(1, 4, 4, 4, 4, 4, 4, 4), Parts(1, 1, 2, 2, 1)
     multiply, _ = supersteps(EDU, "fp32", product, partition.many())
     one_pass = 2 * 2 + 2 * 1  # four weights of 4 B at 4 B a clock; two rows on two threads, a slot each
     assert multiply.one()._asdict() == {
@@ -74,4 +76,4 @@ def test_a_product_by_hand():
 def test_the_model_refuses_what_it_does_not_have():
     product = Product(1, 8, 8, 8, 4, 4, 4, 4)
     with pytest.raises(UsageError, match="16 tiles"):
-        oracle.run(EDU, "fp32", product, Partition(1, 8, 4, 1), *operands(product, 0))
+        oracle.run(EDU, "fp32", product, Parts(1, 1, 8, 4, 1), *operands(product, 0))

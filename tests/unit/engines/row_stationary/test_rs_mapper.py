@@ -70,8 +70,8 @@ def test_many_at_once_cost_what_each_costs(problem):
     conv, array, mapping = problem
     found = costs(conv, array, Mappings(*(np.repeat(column, 3) for column in mapping.many())))
     assert found.clocks.tolist() == [clocks(conv, array, mapping)] * 3
-    one = counts(conv, mapping).as_dict()
-    assert {name: words.tolist() for name, words in found.counts.as_dict().items()} == {
+    one = vars(counts(conv, mapping))
+    assert {name: words.tolist() for name, words in vars(found.counts).items()} == {
         name: [words] * 3 for name, words in one.items()
     }
 

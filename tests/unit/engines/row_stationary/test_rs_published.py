@@ -122,7 +122,7 @@ def test_ratio_at_its_ends():
 
 def test_compressed_words():
     found = counts(ALEXNET[3].conv, ALEXNET[3].mapping)
-    assert rlc.dram_words(found) == found.dram
+    assert rlc.dram_words(found) == found.level("dram")
     assert rlc.dram_words(found, 0.5, 0.25) == pytest.approx(
         found.dram_filter_reads + found.dram_ifmap_reads / 2 + found.dram_ofmap_writes / 4
     )

@@ -9,7 +9,6 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.engines.registry import ENGINES
-from accelsim.engines.simd.clocks import vector_clocks
 from accelsim.program.roles import units
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
@@ -23,7 +22,7 @@ def clocks(
     target: str = "act_sram", **fields: Any,
 ) -> int:  # fmt: skip
     unit = CHIP.engines["vector"].model_copy(update=fields)
-    return vector_clocks(CHIP, unit, list(functions), read_B, write_B, source, target)
+    return unit.command_clocks(CHIP, list(functions), read_B, write_B, source, target)
 
 
 @pytest.mark.parametrize(("elements", "expected"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
