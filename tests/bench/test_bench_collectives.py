@@ -15,7 +15,7 @@ import pytest
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import Members, messages
-from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.play import by_rounds
 from accelsim.cluster.network.play import play
 from tests.helpers.cluster_networks import nodes, ring, switch
 
@@ -50,7 +50,7 @@ def test_a_ring_of_1024(benchmark: Any, figure: Any, made: str) -> None:
     def call() -> None:
         net = ring(MANY) if made == "ring" else nodes(MANY // 8, 8)
         program = COLLECTIVES["ring"].rounds("all_reduce", Members(MANY, net.groups))
-        assert play_ring(net, program, range(MANY), SIZE_B) is not None
+        assert by_rounds(net, program, range(MANY), SIZE_B) is not None
 
     found = once(benchmark, lambda: least_s(call))
     bar = MOST_RING_S if made == "ring" else None

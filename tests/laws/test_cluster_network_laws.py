@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.base import Members, messages
-from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.play import by_rounds
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.network.play import MessageGraph, Played, play
 from accelsim.cluster.network.topology import Topology
@@ -89,7 +89,7 @@ def test_no_message_is_faster_than_alone_or_before_what_it_waits_for(
 def test_without_events_a_ring_takes_the_same(net: Topology, kind: str, nbytes: int, data: st.DataObject) -> None:
     group = data.draw(st.permutations(range(net.ranks)))[: data.draw(st.integers(1, net.ranks))]
     program = COLLECTIVES["ring"].rounds(kind, Members(len(group), (0,) * len(group)))
-    fast = play_ring(net, program, group, nbytes)
+    fast = by_rounds(net, program, group, nbytes)
     assume(fast is not None)
     assert fast is not None
     slow = play(net, messages(program, nbytes).on(group))

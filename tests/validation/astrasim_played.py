@@ -11,7 +11,7 @@ import numpy as np
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
 from accelsim.cluster.collectives.algorithms.trees import trees
 from accelsim.cluster.collectives.base import Members, messages
-from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.play import by_rounds
 from accelsim.cluster.collectives.rounds import Program, Rounds, doubling, halving, rounds
 from accelsim.cluster.network.play import MessageGraph, Rules, play, starts
 from accelsim.cluster.network.topology import Topology, Wire
@@ -27,7 +27,7 @@ def played_ns(kind: str, nbytes: int, dimension: Dimension, settings: Settings) 
     everybody = range(dimension.devices)
     endpoint = settings.endpoint_ns * NS
     if settings.splits == 1 and settings.memory_GBps == NO_MEMORY:
-        found = play_ring(net, program, everybody, size, given=partial(_rules, dimension, settings))
+        found = by_rounds(net, program, everybody, size, given=partial(_rules, dimension, settings))
         if found is not None:
             return (found.time_fs + endpoint) // NS
     graph = _in_turns(messages(program, size), dimension.devices, settings)

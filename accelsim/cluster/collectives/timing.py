@@ -1,4 +1,4 @@
-"""Time of a collective on a network, load of each wire, joules: played, or where that is exact, computed.
+"""Time of a collective on a network, load of each wire, joules, by playing its messages.
 
 ``algorithm`` is a name of the registry, or 'auto': the one with the least time of those that can do it.
 """
@@ -15,12 +15,12 @@ import numpy as np
 
 from accelsim.cluster.collectives.algorithms import able
 from accelsim.cluster.collectives.algorithms import algorithm as named
-from accelsim.cluster.collectives.base import KINDS, Collective, Members, messages
-from accelsim.cluster.collectives.fast import play_ring
+from accelsim.cluster.collectives.base import KINDS, Collective, Members
+from accelsim.cluster.collectives.play import by_rounds, play_program
 from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.collectives.rounds import Program
 from accelsim.cluster.collectives.software import KINDS as PASSED
-from accelsim.cluster.network.play import Totals, play, wires_J
+from accelsim.cluster.network.play import wires_J
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import Gather, UsageError, count_of, known
 from accelsim.time import FS, FS_PER_S, NEVER
@@ -33,8 +33,6 @@ way of the switch, and hands the sum to all. Over its wires go its buffer and on
 sum downwards, S (n + 1) / n bytes each way."""
 MOST_TRIED = 200_000
 """Messages up to which 'auto' plays an algorithm; a ring that needs no events is always among those tried."""
-MOST_PLAYED = 10_000_000
-"""Messages of a collective that is played event by event."""
 MOST_B = 1 << 60
 """Bytes of a buffer: sums over many devices are whole numbers of 64 bits."""
 MOST_CHUNKS = 64
@@ -136,8 +134,9 @@ class Task(NamedTuple):
         """Return whether it takes at most so many messages, or is a ring that needs no events."""
         if chosen.count(self.who, self.count(chosen)) <= most:
             return True
-        program = self.rounds(chosen) if chosen.name == "ring" else None
-        return program is not None and bool(play_ring(self.topology, program, self.members, self.nbytes))
+        if chosen.name != "ring":
+            return False
+        return by_rounds(self.topology, self.rounds(chosen), self.members, self.nbytes) is not None
 
     def check(self, algorithm: str) -> None:
         """Raise UsageError with all that is wrong with it by an algorithm."""
@@ -213,16 +212,8 @@ def _collective(task: Task, name: str) -> CollectiveTime:
     if name == SWITCH:
         return _switched(task)
     chosen = named(name, kind)
-    program = task.rounds(chosen)
-    found: Totals | None = play_ring(topology, program, members, nbytes)
-    how = "ring"
-    if found is None:
-        many = sum(each.times * len(each.source) for each in program.rounds)
-        if many > MOST_PLAYED:
-            what = f"{kind} by {name} {task.among} takes {many:,} messages"
-            expected = f"at most {MOST_PLAYED:,}: fewer devices, or another algorithm"
-            raise UsageError(what, "", expected)
-        found, how = play(topology, messages(program, nbytes).on(members)), "events"
+    title = f"{kind} by {name} {task.among}"
+    found, how = play_program(topology, task.rounds(chosen), members, nbytes, title)
     times = (found.time_fs, found.finish_fs, found.busy_fs, found.wire_B)
     return CollectiveTime(topology, kind, nbytes, name, task.count(chosen), members, *times, how)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim.cluster.collectives import timing
+from accelsim.cluster.collectives import play as play_module
 from accelsim.cluster.collectives.algorithms import COLLECTIVES, able
 from accelsim.cluster.collectives.algorithms.direct import partners
 from accelsim.cluster.collectives.base import Members, messages
@@ -124,7 +124,7 @@ def test_how_many_messages_is_known_before(name: str) -> None:
 
 
 def test_too_many_messages_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "MOST_PLAYED", 100)
+    monkeypatch.setattr(play_module, "MOST_PLAYED", 100)
     with pytest.raises(UsageError, match="all_reduce by direct among 12 devices takes 276 messages"):
         collective(full(12), "all_reduce", 1000, "direct")
     assert collective(full(12), "all_reduce", 1200, "ring").played == "ring"
