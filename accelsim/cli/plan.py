@@ -54,6 +54,8 @@ def plan(gather: Gather, objective: str, pipedream: bool, **asked: Any) -> Answe
     """
     from accelsim.cluster.partition.assign import assigned
     from accelsim.cluster.step.asked import Asked, ready
+    from accelsim.cluster.step.costs import Setting
+    from accelsim.cluster.step.ops import Options
     from accelsim.cluster.step.search import OBJECTIVES, search
     from accelsim.report.plan import best_plans, stages
     from accelsim.workload.limits import limits
@@ -63,7 +65,8 @@ def plan(gather: Gather, objective: str, pipedream: bool, **asked: Any) -> Answe
     other = click.get_current_context().params["plot"] is not None or objective != "time"
     gather.refuse(pipedream and other, "--plot or --objective with --pipedream", "", "neither")
     gather.done()
-    wanted = Asked(**asked, ignore_capacity=limits().ignore_capacity)
+    setting = Setting(**{name: asked.pop(name) for name in ("dtype", "attention", "overlap_tensor", "offload")})
+    wanted = Asked(**asked, setting=setting, options=Options(ignore_capacity=limits().ignore_capacity))
     if pipedream:
         return stages(assigned(wanted))
     with progress(1) as stage:

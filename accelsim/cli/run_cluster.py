@@ -118,8 +118,10 @@ def _trained(
 ) -> Answer:
     """A training step, pass by pass, or with --whole tile by tile."""
     from accelsim.cluster.step.asked import Asked, ready
+    from accelsim.cluster.step.costs import Setting
     from accelsim.cluster.step.fusing import tuned
     from accelsim.cluster.step.one_machine import machines
+    from accelsim.cluster.step.ops import Options
     from accelsim.cluster.step.result import lasting
     from accelsim.cluster.step.search import what_ifs
     from accelsim.report import one_machine, step
@@ -127,12 +129,12 @@ def _trained(
 
     gather.check(out, check_target)
     params = gather.read(lambda: pairs("--param", asked["param"] or (), whole, "a whole number from 1"))
+    setting = Setting(**{name: asked[name] for name in ("dtype", "fusion", "site", *DECODERS.values())})
+    gradients = (read(fused), fused.gradient_B)
+    options = Options(True, *gradients, ignore_capacity=ignore_capacity, overlap_gather=fused.overlap_gather)
     wanted = Asked(
-        str(asked["model"]), asked["on"][0], asked["plan"], asked["batch"], asked["set"], asked["dtype"],
-        asked["fusion"], asked["site"], gradients=read(fused), gradient_B=fused.gradient_B,
-        ignore_capacity=ignore_capacity, params=params, overlap_gather=fused.overlap_gather,
-        attention=asked["attention"], overlap_tensor=asked["overlap_tensor"], offload=asked["offload"],
-    )  # fmt: skip
+        str(asked["model"]), asked["on"][0], asked["plan"], asked["batch"], asked["set"], setting, options, params
+    )
     tune = fused.tune_gradients
     with progress(2 if asked["whole"] else 2 + advice + tune) as stage:
         stage("read", 0.0)

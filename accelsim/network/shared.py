@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import simpy
 
@@ -116,7 +116,7 @@ class Fabric:
             wait = min(-(-flow.left // flow.rate_Bps) for flow in self._flows if flow.rate_Bps)
             self.env.process(self._wake(wait, self._wakes))
 
-    def _wake(self, wait_fs: int, number: int) -> Generator[simpy.Event, Any, None]:
+    def _wake(self, wait_fs: int, number: int) -> Generator[simpy.Event, None, None]:
         yield self.env.timeout(wait_fs)
         if number == self._wakes:  # else the rates have changed since
             self._advance(int(self.env.now))

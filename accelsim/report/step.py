@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Lasting, Refused, StepResult, device_facts
+from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Lasting, Refused, StepResult
 from accelsim.cluster.step.search import WhatIf
 from accelsim.errors import count_of, memory_text
 from accelsim.files import Make
@@ -214,14 +214,13 @@ def helping(helps: Sequence[WhatIf]) -> str:
 def records(result: StepResult) -> Iterator[dict[str, Any]]:
     """Yield a row for each kind of device, for CSV."""
     for device in result.devices:
-        facts = device_facts(device)
         yield {
-            "stage": facts["stage"],
+            "stage": device.stage,
             "devices": len(device.ranks),
-            "chip": facts["chip"],
-            **{f"{kind}_s": seconds for kind, seconds in facts["spent_s"].items()},
-            **{f"{kind}_B": nbytes for kind, nbytes in facts["memory_B"].items()},
-            "peak_B": facts["peak_B"],
-            "capacity_B": facts["capacity_B"],
+            "chip": device.chip,
+            **{f"{kind}_s": fs * FS for kind, fs in device.spent_fs.items()},
+            **{f"{kind}_B": nbytes for kind, nbytes in device.memory.parts_B().items()},
+            "peak_B": device.memory.peak_B,
+            "capacity_B": device.capacity_B,
             "step_s": result.time_s,
         }

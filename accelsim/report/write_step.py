@@ -19,7 +19,7 @@ from accelsim.cluster.step.asked import Ready
 from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.fusing import TunedStep
-from accelsim.cluster.step.ops import PLAIN, Options
+from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.cluster.step.step import train_step
@@ -164,7 +164,7 @@ def scaling_sentence(results: Sequence[StepResult]) -> str:
     )
 
 
-def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> list[StepResult]:
+def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> list[StepResult]:
     """Steps with 1, 2, 4, ... replicas and those of the plan, on the first devices of the fleet, without those that do
     not fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
     counts = [1 << power for power in range(plan.dp.bit_length()) if 1 << power < plan.dp]

@@ -13,7 +13,7 @@ from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.cluster.step.costs import Costs, Setting
-from accelsim.cluster.step.ops import PLAIN
+from accelsim.cluster.step.ops import DEFAULTS
 from accelsim.cluster.step.result import StepResult
 from accelsim.cluster.step.search import faster, neighbours, search
 from accelsim.cluster.step.step import step_s, train_step
@@ -110,7 +110,7 @@ def test_no_moves_around_the_best_plan_beat_it(full: bool) -> None:
         assert model is not None
         work, devices = DecoderWork(model), fleet(rng.choice([4, 8]))
         batch = devices.size * rng.choice([4, 6, 8])
-        best = search(work, devices, batch, PLAIN).best[0]
+        best = search(work, devices, batch, DEFAULTS).best[0]
         for _ in range(12):
             plan = best.plan
             for _ in range(rng.randint(1, 3)):

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.cluster.step.asked import Asked, step
+from accelsim.cluster.step.costs import Setting
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
 from tests.validation.gpu_rows import Row
 
@@ -56,7 +58,7 @@ class Published(NamedTuple):
         plan = f"fsdp={gpus},microbatches={times},recompute={row['recompute']}"
         return Asked(
             decoder(layers, hidden, heads, int(row["tokens"]), VOCAB), f"{gpus // NODE}x-{cluster}", plan,
-            gpus * each * times, changes, "bf16", attention="memory-efficient",
+            gpus * each * times, changes, Setting("bf16", attention="memory-efficient"),
         )  # fmt: skip
 
     def compared(self) -> Row:
@@ -119,7 +121,7 @@ def megatron_steps() -> Iterator[tuple[str, float, StepResult]]:
         parts += [f"schedule=interleaved,chunks={layers // pp}"] if pp > 1 else []
         gpus = REPLICAS * tp * pp
         asked = Asked(decoder(layers, hidden, heads, SEQ, TOKENS), f"{gpus // NODE}x-dgx-h100", ",".join(parts), batch,
-                      dtype="bf16", gradient_B=4, overlap_gather=True, overlap_tensor=tp > 1)  # fmt: skip
+                      setting=Setting("bf16", overlap_tensor=tp > 1), options=Options(gradient_B=4, overlap_gather=True))  # fmt: skip
         found, work = step(asked), 1 + SEQ / (6 * hidden) + TOKENS / (12 * layers * hidden)
         flops = 72 * batch * SEQ * layers * hidden**2 * work
         yield f"{name} on {gpus:,} H100", flops / (rate * 1e12 * gpus), found

@@ -1,9 +1,9 @@
 """Play a collective on a network: a round at a time where each wire has one sender, else event by event.
 
-Around a ring each device waits for the message from the device before it, and nobody else uses its wires. Messages then
-take every wire in the order of the rounds, so ``by_rounds`` needs no queue of events. It gives what the events give, to
-the femtosecond. Where all parts have one size and a round does what the round before did, later by one time, the rest of
-the rounds does so too, and is extrapolated.
+Around a ring each device waits for the message from the device before it, and nobody else uses its wires. Messages
+then take every wire in the order of the rounds, so ``by_rounds`` needs no queue of events. It gives what the events
+give, to the femtosecond. Where all parts have one size and a round repeats the one before, later by one time, the
+other rounds follow as one product.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MOST_PLAYED = 10_000_000
 def play_program(
     topology: Topology, program: Program, ranks: Sequence[int], elements: int, title: str
 ) -> tuple[Totals, str]:
-    """Play a program among ``ranks`` on buffers of ``elements`` bytes. Return its totals, and 'ring' where it was played
-    by rounds, else 'events'.
+    """Play a program among ``ranks`` on buffers of ``elements`` bytes. Return its totals, and how they were found:
+    'ring' by rounds, else 'events'.
 
     Raises UsageError for more than ``MOST_PLAYED`` messages, which it calls ``title``, and as ``network.play.play``.
     """

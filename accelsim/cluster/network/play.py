@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -149,7 +149,7 @@ FEW = 200_000
 """Messages that plain Python has played before numba is loaded."""
 
 
-def kernel(messages: int, kind: str = "") -> Any:
+def kernel(messages: int, kind: str = "") -> Callable[..., int]:
     """The event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster of those there
     are; all give the same. ACCELSIM_KERNEL=python keeps numba out."""
     kept_out = os.environ.get("ACCELSIM_KERNEL", "") == "python" or (
@@ -160,7 +160,7 @@ def kernel(messages: int, kind: str = "") -> Any:
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> Callable[..., int] | None:
     try:
         from accelsim.dram.compiled import compiled
     except ImportError:  # numba is not installed, or does not fit the NumPy of the day

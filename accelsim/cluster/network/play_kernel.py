@@ -8,15 +8,18 @@ instant (over a wire without latency) takes its place among those that are not t
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 NEVER = 1 << 62
 
 
+Column = list[int]
+"""Whole numbers, one for each message, wire, route or entry of a table: a list, or an array where numba compiles."""
+
+
 def run(
-    way_start: Any, way: Any, kind_of: Any, size_of: Any, sizes: int, busy: Any, through: Any, onward: Any,
-    latency: Any, route_of: Any, waits: Any, after_start: Any, after: Any, ready: Any, overhead: int,
-    free: Any, start: Any, end: Any,
+    way_start: Column, way: Column, kind_of: Column, size_of: Column, sizes: int, busy: Column, through: Column,
+    onward: Column, latency: Column, route_of: Column, waits: Column, after_start: Column, after: Column,
+    ready: Column, overhead: int, free: Column, start: Column, end: Column,
 ) -> int:  # fmt: skip
     """Fill ``free``, ``start`` and ``end``; the messages that arrived, or -1 where time ran over ``NEVER``.
 

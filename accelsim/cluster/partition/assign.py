@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from accelsim.cluster.collectives.reach import reach
 from accelsim.cluster.partition.pipedream import Partition, Rules, optimise
@@ -40,7 +39,7 @@ class Assigned:
     rates_Bps: tuple[float, ...]
     partition: Partition
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[dict[str, float]]:
         """Return the stages in order: first and last layer, replicas of each, seconds of a minibatch on one device."""
         levels = self.partition.levels
         for number, stage in enumerate(self.partition.stages):
@@ -49,7 +48,7 @@ class Assigned:
             replicas = prod(found[0].replicas for found in of_levels)
             yield {"stage": number, **layers, "replicas": replicas, "compute_s": stage.compute_s}
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON."""
         found = self.partition
         return {
@@ -76,7 +75,7 @@ def assigned(asked: Asked) -> Assigned:
         fleet, samples = made.fleet, asked.batch or default_batch(made.work, Plan())
         machines, rates = _levels(fleet)
         states = chain_states(list(_layers(made.work, fleet, samples)))
-    room = None if asked.ignore_capacity else float(capacity_B(fleet.chips[0]))
+    room = None if asked.options.ignore_capacity else float(capacity_B(fleet.chips[0]))
     found = optimise(states, machines, rates, Rules(memory_B=room, least=1))
     return Assigned(asked.model, fleet.name, samples, machines, rates, found)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from accelsim.workload.graph import Graph, Node, Tensor
 
@@ -67,9 +66,9 @@ SPMD: dict[str, Spmd] = {
 """Op -> what it is."""
 
 
-def add(graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: Any) -> str:
+def add(graph: Graph, nodes: list[Node], op: str, inputs: list[str], name: str, ranks: int, **attrs: int | str) -> str:
     """Append a node of ``SPMD`` with its result ``name`` to ``nodes``; its tensor to ``graph``. Returns the name."""
-    node = Node(name, op, inputs, [name], attrs)
+    node = Node(name, op, inputs, [name], dict(attrs))
     shape = SPMD[op].shape(node, [graph.tensors[given].shape for given in inputs], ranks)
     dtype = graph.tensors[inputs[0]].dtype
     graph.tensors[name] = Tensor(name, shape, dtype)

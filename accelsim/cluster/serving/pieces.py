@@ -14,13 +14,12 @@ from math import ceil
 from typing import NamedTuple
 
 from accelsim.account.interval import parts
-from accelsim.cluster.step.costs import PLAIN, Setting, cost_of, format_of
+from accelsim.cluster.step.costs import PLAIN, Cost, Setting, cost_of, format_of
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.transformer import Transformer
 from accelsim.compiler.numbers.formats import memory_format, pair, serves_narrow, short_float
 from accelsim.compiler.state import SERVING
 from accelsim.formats.table import FP4_BLOCKS, get
-from accelsim.kernels.whole import KernelSeconds
 from accelsim.machine.run import Run
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
@@ -166,19 +165,15 @@ def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[P
 
 
 class PieceCost(NamedTuple):
-    """A piece on one device: time, joules beside static power (the design power of a board limits those of a
-    call, not of a piece), bytes that its memories move, multiply-accumulates;
-    ``products_s``: the time of its products with weights (of attention not); bytes of what it needs beside weights and
-    caches; what its kernels add, with the width of their intervals (None: no kernels); how many kernels these are."""
+    """A piece on one device: its ``cost`` (the design power of a board limits joules of a call, not of a piece; kernels
+    are those that a host asks for); ``products_s``: time of its products with weights (of attention not);
+    ``working_B``: bytes that it needs beside weights and caches; ``timed``: whether the chip has kernels, whose
+    intervals are known."""
 
-    seconds: float
-    energy_J: float
-    moved_B: int
-    macs: int
+    cost: Cost
     products_s: float
     working_B: int
-    parts: tuple[KernelSeconds, ...] | None
-    kernels: int
+    timed: bool
 
 
 VLLM = "vllm"
@@ -266,23 +261,15 @@ class Devices:
 
 
 def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
-    cost, found = cost_of(run, limited=False), parts(run)
+    launched = sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps)
+    cost = cost_of(run, limited=False)._replace(kernels=launched)
     weights = ceil(piece.learnt * widths.weight)
     needs = [need for need in run.program.needs.values() if need.weights_B or need.states_B]
     held = sum(need.weights_B + need.states_B + need.activations_B for need in needs)
     tokens = call.batch * (call.past + call.seq)
     caches = ceil(2 * tokens * call.kv_heads * call.model.head_dim * widths.cache)
     kept = caches if any("cache" in name for name in run.program.graph.states.values()) else 0
-    return PieceCost(
-        run.time_fs * FS,
-        cost.energy_J,
-        cost.moved_B,
-        cost.macs,
-        products_s(run),
-        max(0, held - weights - kept),
-        None if found is None else tuple(found),
-        sum(step.node.engine not in (*ELSEWHERE, "dma") for step in run.program.steps),
-    )
+    return PieceCost(cost, products_s(run), max(0, held - weights - kept), parts(run) is not None)
 
 
 def products_s(run: Run) -> float:

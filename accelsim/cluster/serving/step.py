@@ -213,16 +213,16 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     parts: list[KernelSeconds] | None = []
     moved = macs = collectives = asked = 0
     for piece, times in layout.stage(call, index):
-        costs = {rank: devices.piece(call, piece, rank) for rank in ranks}
-        slowest = max(ranks, key=lambda rank: costs[rank].seconds / fleet.speeds[rank])
-        cost, speed = costs[slowest], fleet.speeds[slowest]
-        compute += times * cost.seconds / speed
-        products += times * cost.products_s / speed
-        for rank, each in costs.items():
-            joules[rank] += times * each.energy_J
+        made = {rank: devices.piece(call, piece, rank) for rank in ranks}
+        slowest = max(ranks, key=lambda rank: made[rank].cost.time_fs * FS / fleet.speeds[rank])
+        cost, speed = made[slowest].cost, fleet.speeds[slowest]
+        compute += times * (cost.time_fs * FS) / speed
+        products += times * made[slowest].products_s / speed
+        for rank, each in made.items():
+            joules[rank] += times * each.cost.energy_J
         moved, macs = moved + times * cost.moved_B, macs + times * cost.macs
-        known = parts is not None and cost.parts is not None
-        parts = [*(parts or ()), *scaled(cost.parts or (), times / speed)] if known else None
+        known = parts is not None and made[slowest].timed
+        parts = [*(parts or ()), *scaled(cost.parts, times / speed)] if known else None
         nbytes = devices.message_B(piece.elements)
         comm = fleet.collective(piece.kind, nbytes, groups) if piece.kind else Comm()
         collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
@@ -230,7 +230,7 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
     sent = _sent(devices, layout, call, index)
     compute = max(compute, asked * devices.host_s - collectives * FS)
     seconds = compute + collectives * FS
-    drawn = sum(min(each, left_W(fleet.chips[rank]) * seconds) for rank, each in joules.items())
+    drawn = sum(min(each_J, left_W(fleet.chips[rank]) * seconds) for rank, each_J in joules.items())
     return Stage(
         compute, collectives * FS, sent.time_fs * FS, products, drawn, links + sent.energy_J, moved, macs,
         None if parts is None else tuple(parts),

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.cluster.buckets import Fusion, policy
+from accelsim.cluster.buckets import policy
 from accelsim.cluster.plan.plan import Plan, parse_plan
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.cluster.step.costs import ATTENTIONS, PLAIN_ATTENTION, Setting
+from accelsim.cluster.step.costs import ATTENTIONS, PLAIN, PLAIN_ATTENTION, Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import OutOfMemory, offload_problems
-from accelsim.cluster.step.ops import FUSED, Options
+from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import Refused, StepResult
 from accelsim.cluster.step.step import step_s, train_step
-from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.transformer import transformer_of
 from accelsim.cluster.step.work import DecoderWork, Work, recomputes
 from accelsim.compiler.numbers.formats import is_integer, pair
@@ -34,12 +33,10 @@ FILL = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: texts as on the command line, or what they name.
+    """A request: model, cluster or chip and plan, as texts of the command line or what they name.
 
-    ``batch``: samples of all replicas together, None for as many as make full microbatches. ``host``: seconds for each
-    kernel that a host asks for. ``gradients``: how they are joined to be sent; ``gradient_B``: bytes of each;
-    ``overlap_gather``: as ``Options`` has them; ``attention``, ``overlap_tensor``, ``offload``: as ``Setting`` has
-    them.
+    ``batch``: samples of all replicas together, None for as many as make full microbatches. ``set``: overrides of the
+    cluster's spec; ``params``: of the model. ``setting``, ``options``: how devices compute, how the step is done.
     """
 
     model: str
@@ -47,19 +44,9 @@ class Asked:
     plan: str | Plan = ""
     batch: int | None = None
     set: Sequence[str] = ()
-    dtype: str = ""
-    fusion: str = ""
-    site: str | None = None
-    host: float = 0.0
-    overlap: bool = True
-    gradients: Fusion = FUSED
-    gradient_B: int = SHORT_B
-    ignore_capacity: bool = False
+    setting: Setting = PLAIN
+    options: Options = DEFAULTS
     params: Mapping[str, int] | None = None
-    overlap_gather: bool = False
-    attention: str = ""
-    overlap_tensor: bool = False
-    offload: bool = False
 
 
 class Ready(NamedTuple):
@@ -129,33 +116,32 @@ class Ready(NamedTuple):
 
 def ready(asked: Asked) -> Ready:
     """Model, cluster and plan, read. Raises UsageError, SpecError and ModelError, all problems at once."""
-    gather = Gather()
+    gather, setting = Gather(), asked.setting
     work = fleet = None
     plan = Plan()
     with gather.also():
         work = work_of(asked.model, asked.params)
     with gather.also():
         cluster = asked.on if isinstance(asked.on, ClusterSpec) else load_devices(asked.on, asked.set)
-        kernels = (asked.dtype, asked.fusion, asked.site, asked.host, asked.attention)
-        fleet = fleet_of(cluster, Setting(*kernels, asked.overlap_tensor, asked.offload))
+        fleet = fleet_of(cluster, setting)
     with gather.also():
-        if asked.attention:
-            known("attention", asked.attention, ATTENTIONS)
-            _check_attention(gather, asked.attention, work, fleet)
+        if setting.attention:
+            known("attention", setting.attention, ATTENTIONS)
+            _check_attention(gather, setting.attention, work, fleet)
     with gather.also():
         if asked.plan:
             plan = parse_plan(asked.plan) if isinstance(asked.plan, str) else asked.plan
     adds = f"--overlap-tensor with {plan}, whose tensor-parallel group only adds up"
-    gather.refuse(asked.overlap_tensor and asked.plan and not plan.sp, adds, "--plan", "sp, beside tp=2 or more")
-    if asked.offload and work is not None and fleet is not None:
+    gather.refuse(setting.overlap_tensor and asked.plan and not plan.sp, adds, "--plan", "sp, beside tp=2 or more")
+    if setting.offload and work is not None and fleet is not None:
         for problem in offload_problems(fleet, work.sample_tokens, work.name):
             gather.refuse(True, problem.what, problem.where, problem.expected)
     with gather.also():
-        policy(asked.gradients.policy)
+        policy(asked.options.gradients.policy)
     with gather.also():
-        integer = asked.dtype and any(map(is_integer, pair(asked.dtype)))
+        integer = setting.dtype and any(map(is_integer, pair(setting.dtype)))
         floating = "a floating-point format, as gradients have"
-        gather.refuse(integer, f"a training in {asked.dtype}", "--dtype", floating)
+        gather.refuse(integer, f"a training in {setting.dtype}", "--dtype", floating)
     gather.done()
     assert work is not None and fleet is not None
     if not asked.plan:
@@ -166,9 +152,7 @@ def ready(asked: Asked) -> Ready:
         plan = replace(plan, microbatches=default_microbatches(work, plan, batch))
     left = isinstance(asked.plan, str) and "recompute" not in asked.plan
     sized = not given and bool(work.sample_tokens) and not _updates_each(plan) and batch % plan.dp == 0
-    gradients = (asked.gradients, asked.gradient_B, asked.ignore_capacity)
-    options = Options(asked.overlap, *gradients, left, asked.overlap_gather, sized)
-    return Ready(work, fleet, plan, batch, options)
+    return Ready(work, fleet, plan, batch, replace(asked.options, open_recompute=left, open_microbatches=sized))
 
 
 def _check_attention(gather: Gather, attention: str, work: Work | None, fleet: Fleet | None) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from accelsim.account.energy import static_power_W
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import schedule
-from accelsim.cluster.step.costs import Cost, Costs, PassCosts
+from accelsim.cluster.step.costs import FIGURES, Cost, Costs, PassCosts
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import capacity_B, static_B
 from accelsim.cluster.step.ops import Options, Planned, ReplicaOps, total
-from accelsim.cluster.step.tensor import SHORT_B
+from accelsim.cluster.step.tensor import SHORT_B, Call
 from accelsim.cluster.step.work import Piece, Work
 from accelsim.time import FS
 
@@ -72,42 +72,27 @@ class Lines:
         return self.known[alike]
 
 
+Number = TypeVar("Number", int, float)
+LINEAR = ("result_B", "stash_B", "working_B", "offloaded_B")
+"""Bytes of a piece that grow with its samples."""
+
+
 def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     """The piece for so many samples, on the line through those for one and for two."""
 
-    def at(a: int, b: int) -> int:
+    def at(a: Number, b: Number) -> Number:
         return a + (b - a) * (samples - 1)
 
     def cost(a: Cost, b: Cost) -> Cost:
-        return Cost(
-            at(a.time_fs, b.time_fs),
-            a.energy_J + (b.energy_J - a.energy_J) * (samples - 1),
-            b.kernels,
-            at(a.macs, b.macs),
-            at(a.moved_B, b.moved_B),
-        )
+        return Cost._make(map(at, a[:FIGURES], b[:FIGURES]))._replace(kernels=b.kernels)
 
-    passes = PassCosts(*(cost(a, b) for a, b in zip(one.costs, two.costs, strict=True)))
-    calls = tuple(
-        tuple(
-            y._replace(
-                nbytes=at(x.nbytes, y.nbytes),
-                product_fs=at(x.product_fs, y.product_fs),
-                chunk_fs=at(x.chunk_fs, y.chunk_fs),
-            )
-            for x, y in zip(a, b, strict=True)
-        )
-        for a, b in zip(one.calls, two.calls, strict=True)
-    )
-    return Piece(
-        passes,
-        (calls[0], calls[1], calls[2]),
-        at(one.result_B, two.result_B),
-        one.parameters,
-        at(one.stash_B, two.stash_B),
-        at(one.working_B, two.working_B),
-        at(one.offloaded_B, two.offloaded_B),
-    )
+    def call(a: Call, b: Call) -> Call:
+        sizes = {name: at(getattr(a, name), getattr(b, name)) for name in ("nbytes", "product_fs", "chunk_fs")}
+        return b._replace(**sizes)
+
+    first, again, back = (tuple(map(call, a, b)) for a, b in zip(one.calls, two.calls, strict=True))
+    sizes = {name: at(getattr(one, name), getattr(two, name)) for name in LINEAR}
+    return replace(one, costs=PassCosts._make(map(cost, one.costs, two.costs)), calls=(first, again, back), **sizes)
 
 
 class _Ops(NamedTuple):

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
-from typing import NamedTuple
+from operator import add
+from typing import Final, NamedTuple
 
 from accelsim.account.energy import work_rows
 from accelsim.account.interval import parts
@@ -31,6 +32,9 @@ from accelsim.spec.yaml.chips import load_site
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import limited
 
+FIGURES: Final = 5
+"""Numbers of a ``Cost``, before its parts."""
+
 
 class Cost(NamedTuple):
     """Cost of one pass of a piece on a device: time, joules beside static power, kernels that a host asks for,
@@ -47,26 +51,12 @@ class Cost(NamedTuple):
     def __add__(self, other: object) -> Cost:
         """One after the other."""
         assert isinstance(other, Cost)
-        return Cost(
-            self.time_fs + other.time_fs,
-            self.energy_J + other.energy_J,
-            self.kernels + other.kernels,
-            self.macs + other.macs,
-            self.moved_B + other.moved_B,
-            self.parts + other.parts,
-        )
+        return Cost._make(map(add, self, other))
 
     def __mul__(self, times: object) -> Cost:
         """Return so many of it."""
         assert isinstance(times, int)
-        return Cost(
-            self.time_fs * times,
-            self.energy_J * times,
-            self.kernels * times,
-            self.macs * times,
-            self.moved_B * times,
-            scaled(self.parts, times),
-        )
+        return Cost._make((*(each * times for each in self[:FIGURES]), scaled(self.parts, times)))
 
     def slower(self, times: float) -> Cost:
         """Return the same work by kernels that take so many times as long."""
@@ -74,15 +64,9 @@ class Cost(NamedTuple):
 
     def without(self, other: Cost) -> Cost:
         """Return what it takes longer than another, never less than nothing."""
-        rest = self + Cost(-other.time_fs, -other.energy_J, -other.kernels, -other.macs, -other.moved_B)
-        return Cost(
-            max(0, rest.time_fs),
-            max(0.0, rest.energy_J),
-            max(0, rest.kernels),
-            max(0, rest.macs),
-            max(0, rest.moved_B),
-            scaled(self.parts, max(0, rest.time_fs) / self.time_fs if self.time_fs else 0),
-        )
+        pairs = zip(Cost()[:FIGURES], self[:FIGURES], other[:FIGURES], strict=True)
+        rest = Cost._make((*(max(nothing, mine - its) for nothing, mine, its in pairs), ()))
+        return rest._replace(parts=scaled(self.parts, rest.time_fs / self.time_fs if self.time_fs else 0))
 
 
 def scaled(parts: tuple[KernelSeconds, ...], times: float) -> tuple[KernelSeconds, ...]:

@@ -12,7 +12,7 @@ from accelsim.cluster.collectives.software import KINDS
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.fleet import Comm, Fleet, Group
 from accelsim.cluster.step.memory import to_host
-from accelsim.cluster.step.ops import PLAIN, Options, Planned
+from accelsim.cluster.step.ops import DEFAULTS, Options, Planned
 from accelsim.cluster.step.result import Synced
 from accelsim.cluster.step.tensor import SHORT_B
 from accelsim.cluster.step.work import Piece, Work
@@ -110,7 +110,7 @@ Sent = tuple[str, float, Sequence[Group]]
 """Kind of collective, bytes of a whole step, groups that do it."""
 
 
-def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> Floats:
+def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> Floats:
     """Bytes of a step over every wire, by its number. Collectives go round rings, as ``Fleet.collective`` counts them:
     summed over the wires of a link they are ``StepResult.by_link_B`` but for the rounding of each."""
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)

@@ -47,7 +47,7 @@ class Options:
         return self.gradients.sent_B(self.gradient_B * parameters, self.gradient_format)
 
 
-PLAIN = Options()
+DEFAULTS = Options()
 
 
 class Op(NamedTuple):
@@ -118,7 +118,7 @@ class Planned:
     ``pieces`` [stage][chunk] are those of the first replica; chips that differ have their own.
     """
 
-    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int, options: Options = PLAIN) -> None:
+    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int, options: Options = DEFAULTS) -> None:
         self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
         self.options = options
         self._known: dict[object, Ops] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, fsum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.account.interval import WALL, joules_ends
 from accelsim.cluster.plan.plan import Plan
@@ -217,7 +217,7 @@ class StepResult:
             wrong.append("not every device is there once")
         return wrong
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the facts for JSON; the unit is the end of each key."""
         return {
             "model": self.model, "dtype": self.dtype, "cluster": self.cluster, "plan": str(self.plan),
@@ -240,7 +240,7 @@ class StepResult:
         }  # fmt: skip
 
 
-def device_facts(device: Device) -> dict[str, Any]:
+def device_facts(device: Device) -> dict[str, object]:
     """Return what a kind of device did and held, for JSON."""
     return {
         "stage": device.stage,

@@ -12,14 +12,14 @@ from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.flushed import FlushedStep
-from accelsim.cluster.step.ops import FUSED, PLAIN, Options, Planned, ReplicaOps
+from accelsim.cluster.step.ops import DEFAULTS, FUSED, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult, Synced
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.time import FS
 
 
-def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> StepResult:
+def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> StepResult:
     """One step on ``batch`` samples of all replicas together. ``plan`` has the microbatches of a replica.
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
@@ -27,7 +27,7 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
     return _played(work, fleet, plan, batch, options).result()
 
 
-def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = PLAIN) -> float:
+def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> float:
     """Return the seconds of such a step, without what else ``train_step`` works out. Raises as that does."""
     return sum(_played(work, fleet, plan, batch, options).timed()[0].values()) * FS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -145,10 +145,12 @@ TOGETHER: dict[str, Callable[[Node, Each], list[Array]]] = {
 
 
 class _NodeRun(NamedTuple):
-    kernel: Any
+    """A node made ready: ``kernel`` gives its results by rank; ``writes``: name and format of each result, and the type
+    of arrays that need no rounding."""
+
+    kernel: Callable[[Node, Sequence[list[Array | None]]], Sequence[Sequence[Array]]]
     node: Node
-    writes: list[tuple[str, str, Any]]
-    together: bool
+    writes: list[tuple[str, str, object]]
 
 
 class Lockstep:
@@ -178,11 +180,7 @@ class Lockstep:
 
     def _do(self, step: _NodeRun, scopes: Sequence[Values]) -> None:
         given = [[scope[name] if name else None for name in step.node.inputs] for scope in scopes]
-        if step.together:
-            results = [[array] for array in step.kernel(step.node, given)]
-        else:
-            results = [step.kernel(step.node, arrays) for arrays in given]
-        for scope, made in zip(scopes, results, strict=True):
+        for scope, made in zip(scopes, step.kernel(step.node, given), strict=True):
             for (name, dtype, exact), result in zip(step.writes, made, strict=False):
                 scope[name] = result if result.dtype is exact else rounded(result, dtype)
 
@@ -190,15 +188,18 @@ class Lockstep:
 def _step(graph: Graph, node: Node) -> _NodeRun:
     formats = [(name, graph.tensors[name].dtype) for name in node.outputs if name]
     exact = [np.dtype(CONTAINERS[dtype]) if dtype in WHOLE else None for _, dtype in formats]
-    writes = [(name, dtype, kept) for (name, dtype), kept in zip(formats, exact, strict=True)]
+    writes: list[tuple[str, str, object]] = [(*each, kept) for each, kept in zip(formats, exact, strict=True)]
     if node.op in SPMD:
-        return _NodeRun(TOGETHER[node.op], node, writes, True)
+        together = TOGETHER[node.op]
+        return _NodeRun(lambda node, given: [[array] for array in together(node, _present(given))], node, writes)
     op = find(node.op)
     if op is None:
         raise ModelError(f"{node.op} has no kernel", node.name)
-    same = node.op == "Cast" and node.attrs["to"] in FLOATS
-    return _NodeRun(_unchanged if same else op.kernel, node, writes, False)
+    if node.op == "Cast" and node.attrs["to"] in FLOATS:  # rounding is all that it does
+        return _NodeRun(lambda node, given: _present(given), node, writes)
+    kernel = op.kernel
+    return _NodeRun(lambda node, given: [kernel(node, arrays) for arrays in given], node, writes)
 
 
-def _unchanged(node: Node, arrays: list[Array]) -> list[Array]:
-    return [arrays[0]]
+def _present(given: Sequence[Sequence[Array | None]]) -> Each:
+    return [[array for array in arrays if array is not None] for arrays in given]

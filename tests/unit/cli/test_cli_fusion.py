@@ -14,13 +14,13 @@ from accelsim.cli.cluster_options import Fused, read
 from accelsim.cluster.buckets import MIB, POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.fusing import TunedStep, tuned
-from accelsim.cluster.step.ops import FUSED
+from accelsim.cluster.step.ops import FUSED, Options
 from accelsim.errors import UsageError
 from accelsim.report.fusing import headers, rows, sentences
 
 MODEL = ("run", "digits-mlp", "--on", "4x-edu", "--values", "off", "--no-advice")
 TRAIN = (*MODEL, "--plan", "dp=4", "--batch", "64", "--train")
-ASKED = Asked("digits-mlp", "4x-edu", "dp=4", 64, gradients=Fusion())
+ASKED = Asked("digits-mlp", "4x-edu", "dp=4", 64, options=Options(gradients=Fusion()))
 
 
 def run(*arguments: str) -> str:
@@ -73,7 +73,9 @@ def test_the_search_is_printed_and_written(tmp_path: Path, found: TunedStep) -> 
 def test_every_choice_around_the_best_is_a_step(found: TunedStep) -> None:
     made = ready(ASKED)
     for trial in (found.asked, found.best, found.thresholds[0], found.cycles[-1]):
-        step = made._replace(options=ready(Asked("digits-mlp", "4x-edu", "dp=4", 64, gradients=trial.fusion)).options)
+        step = made._replace(
+            options=ready(Asked("digits-mlp", "4x-edu", "dp=4", 64, options=Options(gradients=trial.fusion))).options
+        )
         assert step.step().time_fs == found.time_fs(trial)
     around = [trial.exposed_fs for trial in (*found.thresholds, *found.cycles, *found.grid.trials)]
     assert min(around) == found.best.exposed_fs or find_spec("optuna") is not None
@@ -81,7 +83,7 @@ def test_every_choice_around_the_best_is_a_step(found: TunedStep) -> None:
 
 
 def test_a_policy_without_cycles_is_searched_by_threshold_alone() -> None:
-    asked = Asked("digits-mlp", "4x-edu", "dp=4", 64, gradients=Fusion("ddp"))
+    asked = Asked("digits-mlp", "4x-edu", "dp=4", 64, options=Options(gradients=Fusion("ddp")))
     result = tuned(ready(asked))
     assert result.cycles == () and headers(result) == ("threshold", "step waits", "buckets")
     assert sum("*" in row[0] for row in rows(result)) == 1 and len(sentences(result)) == 2
@@ -92,7 +94,7 @@ def test_a_policy_without_cycles_is_searched_by_threshold_alone() -> None:
 @pytest.mark.parametrize(("plan", "policy"), [("pp=2,tp=2", "horovod"), ("dp=4", "each"), ("dp=4", "whole")])
 def test_nothing_to_search(plan: str, policy: str) -> None:
     with pytest.raises(UsageError, match="nothing to"):
-        tuned(ready(Asked("gpt?layers=2", "4x-edu", plan, 4, gradients=Fusion(policy))))
+        tuned(ready(Asked("gpt?layers=2", "4x-edu", plan, 4, options=Options(gradients=Fusion(policy)))))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from accelsim.cluster.buckets import POLICIES, Fusion
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fusing import tuned
+from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
 from accelsim.errors import UsageError
 from accelsim.report.cluster.page import page_data
@@ -66,7 +67,7 @@ def test_bytes_of_wires_are_those_that_fused_gradients_send(policy: str) -> None
     for plan, compression in (("dp=4", "none"), ("dp=4", "fp16"), ("dp=2,pp=2,period=2", "none")):
         fusion = Fusion(policy, compression=compression)  # type: ignore[arg-type]
         asked = Asked("gpt", "4x-edu", plan, 8, params={"layers": 4, "hidden": 32, "ffn": 64})
-        one = ready(replace(asked, gradients=fusion, gradient_B=4))
+        one = ready(replace(asked, options=Options(gradients=fusion, gradient_B=4)))
         step = one.step()
         moved[plan, compression] = sum(step.by_link_B.values())
         assert step.check() == [] and sum(wire_bytes(*one)) == pytest.approx(moved[plan, compression], rel=1e-4)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from accelsim.cli import main
 from accelsim.cluster.partition.assign import assigned
 from accelsim.cluster.step.asked import Asked
+from accelsim.cluster.step.ops import Options
 from accelsim.errors import UsageError
 
 PROFILE = "".join(
@@ -24,7 +25,7 @@ def test_a_profile_on_a_cluster(tmp_path: Path) -> None:
     """Layers with weights are not replicated on a link of 100 MB/s, the heavy ones without are."""
     path = tmp_path / "model.txt"
     path.write_text(PROFILE, encoding="utf-8")
-    found = assigned(Asked(str(path), "4x-edu", ignore_capacity=True))
+    found = assigned(Asked(str(path), "4x-edu", options=Options(ignore_capacity=True)))
     assert [(row["first_layer"], row["last_layer"], row["replicas"]) for row in found.rows()] == [
         (0, 1, 3), (2, 3, 1),
     ]  # fmt: skip

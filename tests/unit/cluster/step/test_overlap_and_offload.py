@@ -124,11 +124,11 @@ def test_first_generation_of_attention_keeps_as_little_and_takes_longer() -> Non
 def test_options_are_refused_in_words() -> None:
     asked = Asked("llama2-7b?layers=2", "dgx-a100", "tp=8", batch=8)
     with pytest.raises(UsageError, match="expected sp"):
-        ready(replace(asked, overlap_tensor=True))
+        ready(replace(asked, setting=Setting(overlap_tensor=True)))
     with pytest.raises(UsageError, match="edu-4x4 has no link to the memory of a host"):
-        ready(replace(asked, on="4x-edu", plan="dp=4", offload=True))
+        ready(replace(asked, on="4x-edu", plan="dp=4", setting=Setting(offload=True)))
     with pytest.raises(UsageError, match="expected a decoder"):
-        ready(Asked("resnet50", "dgx-a100", "dp=8", offload=True))
+        ready(Asked("resnet50", "dgx-a100", "dp=8", setting=Setting(offload=True)))
 
 
 def test_a_search_overlaps_where_a_plan_can() -> None:
@@ -142,5 +142,5 @@ def test_as_many_devices_as_a_cluster_may_have(full: bool) -> None:
     dp = nodes * 8 // 128
     model = "llama3-70b?layers=126,hidden=16384,heads=128,kv_heads=8,ffn=53248"
     plan = f"tp=8,pp=16,dp={dp},sp,zero=1,microbatches=16,recompute=full"
-    result = ready(Asked(model, f"{nodes}x-dgx-h100", plan, 16 * dp, dtype="bf16")).fitted()[1]
+    result = ready(Asked(model, f"{nodes}x-dgx-h100", plan, 16 * dp, setting=Setting("bf16"))).fitted()[1]
     assert result.plan.devices == 8 * nodes and len(result.devices) == 16 and result.check() == []

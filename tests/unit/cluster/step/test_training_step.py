@@ -133,7 +133,9 @@ def test_what_does_not_fit_names_terms_and_devices() -> None:
 
 def test_what_a_plan_leaves_open_is_computed_again_until_it_fits() -> None:
     """On 8 A100 twelve blocks of GPT-3 fit if attention is computed again, and not on one each."""
-    many = Asked("gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=16, dtype="fp16", attention="plain")
+    many = Asked(
+        "gpt3?layers=12", "dgx-a100", "tp=8,microbatches=1", batch=16, setting=Setting("fp16", attention="plain")
+    )
     made, found = ready(many).fitted()
     kept = found.refused
     assert made.plan.recompute == found.plan.recompute != "none" and kept is not None
@@ -195,7 +197,7 @@ def test_copies_take_the_memory_of_the_device_and_fp16_halves_what_is_sent() -> 
 
 def test_a_policy_that_is_not_there_is_refused_with_the_model_that_is_not_either() -> None:
     with pytest.raises(UsageError, match=r"(?s)gptt.*did you mean 'horovod'"):
-        ready(Asked("gptt", "4x-edu", "dp=4", gradients=Fusion("horovot")))
+        ready(Asked("gptt", "4x-edu", "dp=4", options=Options(gradients=Fusion("horovot"))))
 
 
 def test_a_step_is_as_far_off_as_its_kernels() -> None:
@@ -282,7 +284,7 @@ def test_attention_in_one_kernel_keeps_no_scores_and_takes_less() -> None:
 
 def test_microbatches_are_found() -> None:
     """As large as fits and makes the step shorter, and the output says so."""
-    asked = Asked("llama2-7b?layers=2,seq=512", "dgx-a100", "fsdp=8", batch=64, dtype="bf16")
+    asked = Asked("llama2-7b?layers=2,seq=512", "dgx-a100", "fsdp=8", batch=64, setting=Setting("bf16"))
     made, found = ready(asked).fitted()
     assert found.tried == (1, 2, 4, 8) and found.microbatch == 8 and made.plan.zero == 3
     smaller = ready(replace(asked, plan="dp=8,zero=3,microbatches=8")).fitted()[1]
