@@ -244,15 +244,3 @@ class Level:
     def _stage(self, start: int, end: int, replicas: int) -> StagePart:
         sums = self.states.compute_s
         return StagePart(start, end, float(sums[end - 1] - (sums[start - 1] if start else 0.0)), replicas)
-
-    def value(self, start: int, stages: Sequence[tuple[int, int]]) -> float:
-        """Time of given stages, (last state, replicas) each: what the optimiser would say of them."""
-        (last, replicas), *rest = stages
-        time_s = float(self.whole[start, last, replicas - 1])
-        total = replicas
-        for end, count in rest:
-            total += count
-            pair = np.flatnonzero((self.pair_total == total - 1) & (self.pair_used == count))
-            time_s = max(time_s, float(self.last_stage(end, np.array([last]))[0, pair[0]]))
-            last = end
-        return time_s

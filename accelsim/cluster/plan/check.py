@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accelsim.cluster.plan.objective import DOUBLE, blocks_of
 from accelsim.cluster.plan.placing import split
-from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, update_problems
+from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
 from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.errors import ModelError, Problem, UsageError, count_of, nearest
@@ -58,12 +58,7 @@ def check(
 
 
 def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    if devices is not None and plan.devices != devices:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {plan.devices:,} devices"
-        yield Problem(what, WHERE, f"{devices:,}, as many as the cluster has")
-    for name, size in sizes.items():
-        if size % plan.tp:
-            yield Problem(f"tp={plan.tp} of {name}={size}", WHERE, f"a number that divides {size}")
+    yield from size_problems(plan, devices, sizes)
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", WHERE, "tp=2 or more with it")
     layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from accelsim.cluster.schedules.registry import SCHEDULES
 from accelsim.digits import whole
-from accelsim.errors import Problem, UsageError, brief, nearest
+from accelsim.errors import Problem, UsageError, brief, count_of, nearest
 
 T = TypeVar("T")
 Recompute = Literal["none", "selective", "full"]
@@ -67,6 +67,17 @@ class Plan:
         rest, t = divmod(rank, self.tp)
         p, d = divmod(rest, self.dp)
         return p, d, t
+
+    def stage_ranks(self, p: int) -> list[int]:
+        """Devices of pipeline rank ``p`` in all replicas."""
+        return [self.rank(p, d, t) for d in range(self.dp) for t in range(self.tp)]
+
+    def to_next(self, p: int) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
+        """Pairs of devices between pipeline rank ``p`` and the next (after the last the first), and the tensor-parallel
+        groups of the next."""
+        to = (p + 1) % self.pp
+        pairs = zip(self.stage_ranks(p), self.stage_ranks(to), strict=True)
+        return [*pairs], [self.tp_group(self.rank(to, d, 0)) for d in range(self.dp)]
 
     def tp_group(self, rank: int) -> tuple[int, ...]:
         """Devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
@@ -146,6 +157,19 @@ def parse_plan(text: str) -> Plan:
     if problems:
         raise UsageError(problems)
     return Plan(**found)
+
+
+def size_problems(plan: Plan, devices: int | None, sizes: Mapping[str, int], other: str = "") -> Iterator[Problem]:
+    """Yield what is wrong with the number of devices (None: any) and with ``sizes`` that tensor parallelism divides.
+
+    ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
+    """
+    if devices is not None and plan.devices != devices:
+        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
+        yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
+    for name, size in sizes.items():
+        if size % plan.tp:
+            yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
 
 
 def batch_problems(plan: Plan, batch: int) -> Iterator[Problem]:

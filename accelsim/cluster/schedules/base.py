@@ -41,12 +41,9 @@ class WeightRule:
 
     ``forward`` and ``backward``: the version by stage and microbatch. ``per_update``: microbatches between two
     updates of the weights are those of a batch ("batch") or one ("microbatch"). ``kept``: how many versions a
-    stage holds at one time. ``formula``: the update in a line.
+    stage holds at one time.
     """
 
-    name: str
-    title: str
-    formula: str
     per_update: Literal["batch", "microbatch"]
     forward: Versions
     backward: Versions
@@ -58,15 +55,8 @@ def of_batch(stage: int, stages: int, microbatch: int, per_update: int) -> int:
     return microbatch // per_update
 
 
-FLUSH = WeightRule(
-    "flush",
-    "one version: the pipeline is empty at each update",
-    "W(t+1) = W(t) - lr grad(W(t))",
-    "batch",
-    of_batch,
-    of_batch,
-    lambda stage, stages: 1,
-)
+FLUSH = WeightRule("batch", of_batch, of_batch, lambda stage, stages: 1)
+"""One version: the pipeline is empty at each update. W(t+1) = W(t) - lr grad(W(t))."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Schedules that flush the pipeline before each update: GPipe, 1F1B, interleaved 1F1B and ZB-H1."""
+"""Pipeline schedules that flush before each update (GPipe, 1F1B, interleaved 1F1B, ZB-H1), and PipeDream's."""
 
 from __future__ import annotations
 
@@ -124,15 +124,9 @@ def delayed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
     return max(0, microbatch // per_update - 1)
 
 
-STASHING = WeightRule(
-    "stashing",
-    "weight stashing: the backward uses the version of its forward",
-    "W_s(t+1) = W_s(t) - lr dL/dW_s(W_0(t-p+1), W_1(t-p+2), ..., W_{p-1}(t))",
-    "microbatch",
-    stashed,
-    stashed,
-    lambda stage, stages: stages - stage,
-)
+STASHING = WeightRule("microbatch", stashed, stashed, lambda stage, stages: stages - stage)
+"""Weight stashing: the backward uses the version of its forward.
+W_s(t+1) = W_s(t) - lr dL/dW_s(W_0(t-p+1), W_1(t-p+2), ..., W_{p-1}(t))."""
 
 PIPEDREAM = Schedule(
     "pipedream",
@@ -145,15 +139,8 @@ PIPEDREAM = Schedule(
 )
 
 
-VERTICAL = WeightRule(
-    "vertical",
-    "vertical sync: one version for a minibatch on all stages",
-    "W(t+1) = W(t) - lr grad(W(t-p+1))",
-    "microbatch",
-    entered,
-    entered,
-    lambda stage, stages: stages,
-)
+VERTICAL = WeightRule("microbatch", entered, entered, lambda stage, stages: stages)
+"""Vertical sync: one version for a minibatch on all stages. W(t+1) = W(t) - lr grad(W(t-p+1))."""
 
 PIPEDREAM_VERTICAL = Schedule(
     "pipedream-vertical",
@@ -167,14 +154,9 @@ PIPEDREAM_VERTICAL = Schedule(
 
 
 NONE = WeightRule(
-    "none",
-    "one version that changes under the minibatches in flight",
-    "no gradient of any weights: forward and backward see different ones",
-    "microbatch",
-    stashed,
-    lambda stage, stages, microbatch, per_update: microbatch,
-    lambda stage, stages: 1,
+    "microbatch", stashed, lambda stage, stages, microbatch, per_update: microbatch, lambda stage, stages: 1
 )
+"""One version that changes under the minibatches in flight: forward and backward see different weights."""
 
 PIPEDREAM_NOSTASH = Schedule(
     "pipedream-nostash",
@@ -194,15 +176,8 @@ def _enough(shape: Shape) -> Problem | None:
     return Problem(what, "microbatches", f"at least {shape.stages} for PipeDream-2BW")
 
 
-DOUBLE = WeightRule(
-    "2bw",
-    "double-buffered weights: a delay of one update on every stage",
-    "W(t+1) = W(t) - lr grad(W(t-1))",
-    "batch",
-    delayed,
-    delayed,
-    lambda stage, stages: 2,
-)
+DOUBLE = WeightRule("batch", delayed, delayed, lambda stage, stages: 2)
+"""Double-buffered weights: a delay of one update on every stage. W(t+1) = W(t) - lr grad(W(t-1))."""
 
 PIPEDREAM_2BW = Schedule(
     "pipedream-2bw",

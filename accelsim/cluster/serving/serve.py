@@ -13,7 +13,7 @@ from math import ceil
 
 from accelsim.account.energy import static_power_W
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, joules_ends
-from accelsim.cluster.plan.plan import Plan
+from accelsim.cluster.plan.plan import Plan, size_problems
 from accelsim.cluster.serving.pieces import HEAD, Devices
 from accelsim.cluster.serving.step import Layout, Line, ServedCall, along, step
 from accelsim.cluster.step.fleet import Fleet
@@ -207,12 +207,8 @@ TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
 def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iterator[Problem]:
     """Each thing that does not fit: devices, widths, layers, sequences, fields that only a training has, tokens."""
     where = "--plan"
-    if plan.devices != fleet.size:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
-        yield Problem(what, where, f"{fleet.size:,}, as many as the cluster has{fleet.resized(plan.devices)}")
-    for name, size in (("heads", model.heads), ("ffn", model.ffn)):
-        if size % plan.tp:
-            yield Problem(f"tp={plan.tp} of {name}={size}", where, f"a number that divides {size}")
+    divided = {"heads": model.heads, "ffn": model.ffn}
+    yield from size_problems(plan, fleet.size, divided, fleet.resized(plan.devices))
     if model.kv_heads % plan.tp and plan.tp % model.kv_heads:
         what = f"tp={plan.tp} of kv_heads={model.kv_heads}"
         yield Problem(what, where, f"a number that divides {model.kv_heads}, or a multiple of it")
@@ -269,8 +265,7 @@ def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, perman
 
 def _room_B(devices: Devices, layout: Layout, stage: int) -> tuple[list[int], int]:
     """The devices of a stage, and the memory of the one that has least."""
-    plan = layout.plan
-    ranks = [plan.rank(stage, d, t) for d in range(plan.dp) for t in range(plan.tp)]
+    ranks = layout.plan.stage_ranks(stage)
     return ranks, min(capacity_B(devices.fleet.chips[rank]) for rank in ranks)
 
 

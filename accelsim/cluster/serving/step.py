@@ -227,7 +227,9 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         comm = fleet.collective(piece.kind, nbytes, groups) if piece.kind else Comm()
         collectives, links = collectives + times * comm.time_fs, links + times * comm.energy_J
         asked += times * (cost.kernels + bool(comm.time_fs))
-    sent = _sent(devices, layout, call, index)
+    sent = Comm()
+    if index < plan.pp - 1:  # activations, of a tensor-parallel group both terms of the residual
+        sent = fleet.passed_on(plan, index, devices.message_B(min(2, plan.tp) * call.rows * layout.model.hidden))
     compute = max(compute, asked * devices.host_s - collectives * FS)
     seconds = compute + collectives * FS
     drawn = sum(min(each_J, left_W(fleet.chips[rank]) * seconds) for rank, each_J in joules.items())
@@ -235,17 +237,3 @@ def _stage(devices: Devices, layout: Layout, call: Call, index: int) -> Stage:
         compute, collectives * FS, sent.time_fs * FS, products, drawn, links + sent.energy_J, moved, macs,
         None if parts is None else tuple(parts),
     )  # fmt: skip
-
-
-def _sent(devices: Devices, layout: Layout, call: Call, index: int) -> Comm:
-    """Message to the next stage: the activations, of a group both of the residual; each device sends its part, which
-    the group of the next stage gathers."""
-    plan, fleet = layout.plan, devices.fleet
-    if index == plan.pp - 1:
-        return Comm()
-    nbytes = devices.message_B(min(2, plan.tp) * call.rows * layout.model.hidden)
-    ranks = [plan.rank(index, d, t) for d in range(plan.dp) for t in range(plan.tp)]
-    pairs = [(rank, plan.rank(index + 1, *plan.place(rank)[1:])) for rank in ranks]
-    sent = fleet.collective("send_recv", -(-nbytes // plan.tp), pairs)
-    groups = [plan.tp_group(plan.rank(index + 1, d, 0)) for d in range(plan.dp)]
-    return Comm.joined([sent, fleet.collective("all_gather", nbytes, groups)])

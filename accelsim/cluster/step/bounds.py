@@ -84,7 +84,7 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
         return a + (b - a) * (samples - 1)
 
     def cost(a: Cost, b: Cost) -> Cost:
-        return Cost._make(map(at, a[:FIGURES], b[:FIGURES]))._replace(kernels=b.kernels)
+        return Cost._make((*map(at, a[:FIGURES], b[:FIGURES]), ()))._replace(kernels=b.kernels)
 
     def call(a: Call, b: Call) -> Call:
         sizes = {name: at(getattr(a, name), getattr(b, name)) for name in ("nbytes", "product_fs", "chunk_fs")}

@@ -153,7 +153,7 @@ def _pipeline(planned: Planned, stage: int) -> Iterator[Sent]:
     plan = planned.plan
     if planned.sends_on(stage):
         times = plan.microbatches * (plan.chunks if stage < plan.pp - 1 else plan.chunks - 1)
-        size, (pairs, groups) = planned.pieces[stage][0].result_B, planned.next_stage(stage)
+        size, (pairs, groups) = planned.pieces[stage][0].result_B, plan.to_next(stage)
         part = float(-(-size // plan.tp) * times)
         yield "send_recv", part, pairs
         yield "send_recv", part, [pair[::-1] for pair in pairs]

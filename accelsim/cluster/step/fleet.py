@@ -14,6 +14,7 @@ from accelsim.cluster.collectives.choice import factor_of, library_of
 from accelsim.cluster.collectives.reach import ring_edges
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.network.topology import Topology
+from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.shapes.building import Share, build, devices, hosts, speeds
 from accelsim.cluster.step.costs import PLAIN, Costs, Setting
 from accelsim.spec.chip import Chip
@@ -187,6 +188,17 @@ class Fleet:
                 links[self.topology.wires[wire].link] += round(passed * share)
         factor = max(factor_of(self.topology, self.software, nbytes, group) or inf for group in groups)
         return Comm(time, taken, joules, tuple(sorted(links.items())), factor)
+
+    def passed_on(self, plan: Plan, stage: int, nbytes: int, gathers: bool = True) -> Comm:
+        """Return the message from a stage to the next, of ``nbytes`` in each replica; all replicas send at once. Each
+        device of a tensor-parallel group sends its part, which the next group ``gathers`` (Narayanan et al., SC21,
+        4.1)."""
+        pairs, groups = plan.to_next(stage)
+        sent = self.collective("send_recv", -(-nbytes // plan.tp), pairs)
+        if plan.tp == 1 or not gathers:
+            return sent
+        joined = self.collective("all_gather", nbytes, groups)
+        return Comm.joined([sent, joined])._replace(taken_fs=sent.taken_fs)
 
     def _slowest(self, load: Mapping[int, float]) -> float:
         rates = self.topology.rates_Bps

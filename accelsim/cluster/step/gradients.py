@@ -79,7 +79,7 @@ class _Stage:
         """Return the fusion as asked for, with copies as fast as the slowest memory; local SGD copies once in a period
         too."""
         asked, chips = self.options.gradients, self.fleet.chips
-        kinds = {id(chips[rank]): chips[rank] for rank in self.planned.ranks(self.p)}
+        kinds = {id(chips[rank]): chips[rank] for rank in self.plan.stage_ranks(self.p)}
         rate = asked.memory_Bps or min(map(bandwidth_Bps, kinds.values()))
         policy = asked.policy if self.options.overlap else "whole"
         return replace(asked, policy=policy, memory_Bps=self.plan.period * rate)
@@ -115,7 +115,7 @@ class _Stage:
 
     def finished(self) -> Synced:
         """The update after the gradients, and with ZeRO 1 and 2 the new weights from all who have a part of them."""
-        plan, count, ranks = self.plan, sum(self.parameters), self.planned.ranks(self.p)
+        plan, count, ranks = self.plan, sum(self.parameters), self.plan.stage_ranks(self.p)
         share = -(-count // plan.dp) if plan.zero else count
         kinds = {self.planned.kind(rank): rank for rank in ranks}
         costs = {kind: self.fleet.costs(rank).update(share) for kind, rank in kinds.items()}

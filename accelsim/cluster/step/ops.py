@@ -133,10 +133,6 @@ class Planned:
         """Parameters of a stage by layer, of all chunks."""
         return [count for piece in self.pieces[stage] for count in piece.parameters]
 
-    def ranks(self, stage: int) -> list[int]:
-        """The devices of a stage in all replicas."""
-        return [self.plan.rank(stage, d, t) for d in range(self.plan.dp) for t in range(self.plan.tp)]
-
     def kind(self, rank: int) -> tuple[int, float]:
         """Chip and pace of a device."""
         return id(self.fleet.chips[rank]), self.fleet.speeds[rank]
@@ -311,25 +307,12 @@ class Planned:
         """Return whether a stage sends activations to the next, after the last to the first (interleaved)."""
         return self.plan.pp > 1 and (stage < self.plan.pp - 1 or self.plan.chunks > 1)
 
-    def next_stage(self, stage: int) -> tuple[list[Group], list[Group]]:
-        """Pairs of devices between a stage and the next, and the tensor-parallel groups of the next."""
-        plan, to = self.plan, (stage + 1) % self.plan.pp
-        pairs = zip(self.ranks(stage), self.ranks(to), strict=True)
-        return [*pairs], [plan.tp_group(plan.rank(to, d, 0)) for d in range(plan.dp)]
-
     def tied_pairs(self) -> list[Group]:
         """Pairs of devices of the first and the last stage, which may share an embedding."""
-        return [*zip(self.ranks(0), self.ranks(self.plan.pp - 1), strict=True)]
+        return [*zip(self.plan.stage_ranks(0), self.plan.stage_ranks(self.plan.pp - 1), strict=True)]
 
     def transfer(self, stage: int) -> Comm:
-        """Return the transfer from a stage to the next; all replicas send at once. With tensor parallelism each device
-        sends its part of the activations, which the receivers then put together unless they are cut anyway (scatter and
-        gather: Narayanan et al., SC21, 4.1)."""
+        """Return the transfer of activations from a stage to the next, which gathers them unless ``sp`` cuts them."""
         if not self.sends_on(stage):
             return Comm()
-        size, (pairs, groups) = self.pieces[stage][0].result_B, self.next_stage(stage)
-        sent = self.fleet.collective("send_recv", -(-size // self.plan.tp), pairs)
-        if self.plan.tp == 1 or self.plan.sp:
-            return sent
-        joined = self.fleet.collective("all_gather", size, groups)
-        return Comm.joined([sent, joined])._replace(taken_fs=sent.taken_fs)
+        return self.fleet.passed_on(self.plan, stage, self.pieces[stage][0].result_B, not self.plan.sp)

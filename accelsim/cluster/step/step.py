@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, update_problems
+from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
 from accelsim.cluster.schedules.base import Orders
 from accelsim.cluster.schedules.played import MemoryTrace, PlayedSchedule
 from accelsim.cluster.schedules.registry import SCHEDULES, schedule
@@ -48,19 +48,12 @@ def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) 
 
 
 def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
-    """Each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws.
-
-    ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
-    """
-    if plan.devices != devices:
-        what = f"dp={plan.dp} x tp={plan.tp} x pp={plan.pp} are {count_of(plan.devices, 'device')}"
-        yield Problem(what, "--plan", f"{devices:,}, as many as the cluster has{other}")
+    """Yield each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws. ``other``:
+    see ``size_problems``."""
     widths = work.widths()
+    yield from size_problems(plan, devices, widths, other)
     if plan.tp > 1 and not widths:
         yield Problem(f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here")
-    for name, size in widths.items():
-        if size % plan.tp:
-            yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
     if work.depth() < plan.stages:
         what = f"pp={plan.pp} x chunks={plan.chunks} of {count_of(work.depth(), 'layer')}"
         yield Problem(what, "--plan", f"at most {work.depth()} pieces")
@@ -133,7 +126,7 @@ class SteadyStep(FlushedStep):
         stages = range(self.plan.pp)
         counts = [sum(self.planned.parameters(p)) for p in stages]
         self.updates = [
-            {rank: self.fleet.costs(rank).update(counts[p]) for rank in self.planned.ranks(p)} for p in stages
+            {rank: self.fleet.costs(rank).update(counts[p]) for rank in self.plan.stage_ranks(p)} for p in stages
         ]
         self.sums = [
             self.fleet.collective("all_reduce", self.options.sent_B(counts[p]), self.planned.data_groups(p))

@@ -63,6 +63,18 @@ def cuts(stages: tuple[StagePart, ...]) -> list[tuple[int, int, int]]:
     return [(stage.start, stage.end, stage.replicas) for stage in stages]
 
 
+def time_of(level: Level, start: int, stages: list[tuple[int, int]]) -> float:
+    """Time of given stages, (last state, replicas) each: what the optimiser would say of them."""
+    (last, total), *rest = stages
+    time_s = float(level.whole[start, last, total - 1])
+    for end, count in rest:
+        total += count
+        pair = np.flatnonzero((level.pair_total == total - 1) & (level.pair_used == count))
+        time_s = max(time_s, float(level.last_stage(end, np.array([last]))[0, pair[0]]))
+        last = end
+    return time_s
+
+
 def is_optimal(level: Level, start: int, stages: list[dict[str, Any]]) -> list[tuple[int, int]]:
     """The spans of given stages of a level, whose time is the least that there is."""
     found, reached, ends = level.states, 0.0, []
@@ -71,7 +83,7 @@ def is_optimal(level: Level, start: int, stages: list[dict[str, Any]]) -> list[t
     for stage in stages:
         reached += stage["compute_s"]
         ends.append(place(found, stage["end"], reached))
-    value = level.value(start, [(end - 1, each["replicas"]) for end, each in zip(ends, stages, strict=True)])
+    value = time_of(level, start, [(end - 1, each["replicas"]) for end, each in zip(ends, stages, strict=True)])
     row = level.starts.tolist().index(start)
     assert value == pytest.approx(level.best[row, ends[-1] - 1, -1], rel=1e-12, abs=0)
     return list(zip([start, *ends], ends, strict=False))

@@ -54,7 +54,7 @@ def test_interleaved_with_as_many_microbatches_as_stages_does_all_forwards_first
 
 @pytest.mark.parametrize("entry", ALL)
 def test_every_schedule_says_what_it_is(entry: Schedule) -> None:
-    assert entry.title and entry.source and entry.weights.title and entry.weights.formula
+    assert entry.title and entry.source
     assert SCHEDULES[entry.name] is entry is schedule(entry.name)
 
 
