@@ -8,12 +8,13 @@ DRAMPower 5 and later (tukl-msd/DRAMPower, src/cli), and the command traces of D
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.dram.device import Command, Device
-from accelsim.dram.served import Served
+from accelsim.dram.served import Served, in_batches
 from accelsim.dram.traces import Trace
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.types import Array, Ints
@@ -106,28 +107,7 @@ def scheduled(trace: Trace, device: Device, outstanding: int | None = None) -> S
     from accelsim.dram.bank import Bank
 
     dram = Bank(device, outstanding=outstanding)
-    if trace.at is None or not len(trace.at):
-        return dram.serve(trace.addresses, trace.writes, commands=True)
-    order = np.argsort(trace.at, kind="stable")
-    at, addresses, writes = trace.at[order], trace.addresses[order], trace.writes[order]
-    stops = [*np.flatnonzero(np.diff(at)) + 1, len(at)]
-    found = [
-        dram.serve(addresses[begin:stop], writes[begin:stop], int(at[begin]), commands=True)
-        for begin, stop in zip([0, *stops], stops, strict=False)
-    ]
-    return _joined(found)
-
-
-def _joined(found: list[Served]) -> Served:
-    """One batch after the other."""
-    return Served(
-        begin=found[0].begin,
-        end=max(each.end for each in found),
-        counts={name: sum(each.counts[name] for each in found) for name in found[0].counts},
-        open_clocks=sum(each.open_clocks for each in found),
-        bus_clocks=sum(each.bus_clocks for each in found),
-        commands=np.concatenate([each.commands for each in found if each.commands is not None]),
-    )
+    return in_batches(partial(dram.serve, commands=True), trace)
 
 
 def command_text(served: Served, device: Device, form: Commands, channel: int = 0) -> Iterator[str]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
+
+from accelsim.dram.traces import Trace
 from accelsim.types import Array
 
 COUNTS = ("act", "pre", "rd", "wr", "ref", "refpb", "hits", "misses", "conflicts")
@@ -39,3 +44,35 @@ class Served:
     def elapsed(self) -> int:
         """Clocks from begin to end."""
         return self.end - self.begin
+
+
+def in_batches(serve: Callable[[Array, Array, int], Served], trace: Trace) -> Served:
+    """Serve a trace at once; where it has clocks, what is offered at one clock after the other, as one result."""
+    if trace.at is None or not len(trace.at):
+        return serve(trace.addresses, trace.writes, 0)
+    order = np.argsort(trace.at, kind="stable")
+    at, addresses, writes = trace.at[order], trace.addresses[order], trace.writes[order]
+    edges = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
+    return _joined([serve(addresses[a:b], writes[a:b], int(at[a])) for a, b in pairwise(edges)])
+
+
+def _joined(parts: Sequence[Served]) -> Served:
+    """One batch after the other as one."""
+
+    def whole(name: str) -> Array | None:
+        arrays = [getattr(part, name) for part in parts]
+        return None if any(each is None for each in arrays) else np.concatenate(arrays)
+
+    commands = whole("commands")
+    if commands is not None:
+        commands = commands[np.argsort(commands[:, 0], kind="stable")]
+    return Served(
+        begin=parts[0].begin,
+        end=max(part.end for part in parts),
+        counts={name: sum(part.counts[name] for part in parts) for name in COUNTS},
+        open_clocks=sum(part.open_clocks for part in parts),
+        bus_clocks=sum(part.bus_clocks for part in parts),
+        arrived=whole("arrived"),
+        done=whole("done"),
+        commands=commands,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 from accelsim.dram.device import Device
 from accelsim.dram.energy import Energy, energy
 from accelsim.dram.saved_runs import check_memory
-from accelsim.dram.served import COUNTS, Served
+from accelsim.dram.served import COUNTS, Served, in_batches
 from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, named
 from accelsim.errors import UsageError, nearest
@@ -50,13 +49,13 @@ def _bank(device: Device, trace: Trace, offer: Offer) -> Served:
     from accelsim.dram.bank import Bank
 
     model = Bank(device, offer.injection, offer.outstanding)
-    return _in_batches(partial(model.serve, record=True, commands=True), trace)
+    return in_batches(partial(model.serve, record=True, commands=True), trace)
 
 
 def _pattern(device: Device, trace: Trace, offer: Offer) -> Served:
     from accelsim.dram.pattern import Pattern
 
-    return _in_batches(Pattern(device).serve, trace)
+    return in_batches(Pattern(device).serve, trace)
 
 
 def _bandwidth(device: Device, trace: Trace, offer: Offer) -> Served:
@@ -83,38 +82,6 @@ MODELS: dict[str, Level] = {
     "bank": Level("every command of every bank", _bank, timed=True),
 }
 """Level of detail -> how it serves, the simplest first."""
-
-
-def _in_batches(serve: Callable[[Array, Array, int], Served], trace: Trace) -> Served:
-    """All at once; or, where the trace has clocks, what is offered at one clock after the other."""
-    if trace.at is None:
-        return serve(trace.addresses, trace.writes, 0)
-    order = np.argsort(trace.at, kind="stable")
-    at, addresses, writes = trace.at[order], trace.addresses[order], trace.writes[order]
-    edges = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
-    return _joined([serve(addresses[a:b], writes[a:b], int(at[a])) for a, b in pairwise(edges)])
-
-
-def _joined(parts: Sequence[Served]) -> Served:
-    """One batch after the other as one."""
-
-    def whole(name: str) -> Array | None:
-        arrays = [getattr(part, name) for part in parts]
-        return None if any(each is None for each in arrays) else np.concatenate(arrays)
-
-    commands = whole("commands")
-    if commands is not None:
-        commands = commands[np.argsort(commands[:, 0], kind="stable")]
-    return Served(
-        begin=parts[0].begin,
-        end=max(part.end for part in parts),
-        counts={name: sum(part.counts[name] for part in parts) for name in COUNTS},
-        open_clocks=sum(part.open_clocks for part in parts),
-        bus_clocks=sum(part.bus_clocks for part in parts),
-        arrived=whole("arrived"),
-        done=whole("done"),
-        commands=commands,
-    )
 
 
 @dataclass(frozen=True)

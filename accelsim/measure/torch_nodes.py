@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import find
+from accelsim.workload.ops.move import slices
 from accelsim.workload.ops.window import Window, window_of
 
 if TYPE_CHECKING:
@@ -92,10 +93,6 @@ def _same(name: str, **keywords: str) -> Make:
 def _joined(name: str) -> Make:
     """A function of two operands, for as many as there are."""
     return lambda site: lambda *parts: reduce(site.call(name), parts)
-
-
-def _mean(site: Site) -> Call:
-    return lambda *parts: reduce(site.torch.add, parts) / len(parts)
 
 
 def _matmul(site: Site) -> Call:
@@ -188,18 +185,12 @@ def _average_pool(site: Site) -> Call:
     return lambda x: pool(own.pad(x, frame)) / share
 
 
-def _spatial(name: str) -> Make:
-    """A reduction over all axes behind the channels."""
-
-    def make(site: Site) -> Call:
-        return partial(site.call(name), dim=tuple(range(2, len(site.shape(0)))), keepdim=True)
-
-    return make
-
-
 def _reduction(name: str) -> Make:
+    """A reduction over axes; of an op without that attribute over all behind the channels, which stay with size 1."""
+
     def make(site: Site) -> Call:
-        return partial(site.call(name), dim=tuple(site.attrs["axes"]), keepdim=bool(site.attrs["keepdims"]))
+        axes = site.attrs.get("axes", range(2, len(site.shape(0))))
+        return partial(site.call(name), dim=tuple(axes), keepdim=bool(site.attrs.get("keepdims", 1)))
 
     return make
 
@@ -274,38 +265,22 @@ def _as_it_is(site: Site) -> Call:
     return _itself
 
 
-def _reshape(site: Site) -> Call:
-    shape = site.outs[0].shape
-    return lambda x: x.reshape(shape)
+def _in_result_shape(method: str) -> Make:
+    """A method of tensors that takes the shape of the result."""
 
+    def make(site: Site) -> Call:
+        shape = site.outs[0].shape
+        return lambda x: getattr(x, method)(shape)
 
-def _expand(site: Site) -> Call:
-    shape = site.outs[0].shape
-    return lambda x: x.expand(shape)
-
-
-def _concat(site: Site) -> Call:
-    return lambda *parts: site.torch.cat(parts, dim=site.attrs["axis"])
-
-
-def _split(site: Site) -> Call:
-    sizes, axis = list(site.attrs["split"]), site.attrs["axis"]
-    return lambda x: site.torch.split(x, sizes, dim=axis)
-
-
-def _range(start: int, end: int, step: int, size: int) -> range:
-    """Elements of a slice by ONNX's clamping: one with a negative step may run past element 0."""
-    start, end = (value + size if value < 0 else value for value in (start, end))
-    if step > 0:
-        return range(min(max(start, 0), size), min(max(end, 0), size), step)
-    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+    return make
 
 
 def _slice(site: Site) -> Call:
     shape, a = site.shape(0), site.attrs
     cuts, turned = [slice(None)] * len(shape), []
-    for axis, start, end, step in zip(a["axes"], a["starts"], a["ends"], a["steps"], strict=True):
-        kept = _range(start, end, step, shape[axis])
+    found = slices(site.node, shape)
+    for axis, step in zip(a["axes"], a["steps"], strict=True):
+        kept = range(*found[axis].indices(shape[axis]))
         if step < 0:  # PyTorch has no such slices
             turned.append(axis)
             kept = kept[::-1]
@@ -389,9 +364,10 @@ def _attention(site: Site) -> Call:
 
 
 NODES: Mapping[str, Make] = {
-    "Conv": _conv, "MatMul": _matmul, "Gemm": _gemm, "ExpertMatMul": _experts, ATTENTION: _attention,
+    "Conv": _conv, "MatMul": _matmul,
+    "Gemm": _gemm, "ExpertMatMul": _experts, ATTENTION: _attention,
     "MaxPool": _max_pool, "AveragePool": _average_pool,
-    "GlobalAveragePool": _spatial("mean"), "GlobalMaxPool": _spatial("amax"),
+    "GlobalAveragePool": _reduction("mean"), "GlobalMaxPool": _reduction("amax"),
     "BatchNormalization": _batch_norm, "LRN": _lrn,
     "Softmax": _softmax("softmax"), "LogSoftmax": _softmax("log_softmax"),
     "LayerNormalization": _row_norm("layer_norm"), "RMSNormalization": _row_norm("rms_norm"),
@@ -403,12 +379,16 @@ NODES: Mapping[str, Make] = {
         "Reciprocal", "Sin", "Cos", "Silu", "Softplus", "Softsign", "Mish", "Where")},
     **{name: _same(name.lower()) for name in ("Add", "Sub", "Mul", "Pow", "Less", "Greater")},
     "Equal": _same("eq"), "Not": _same("logical_not"), "And": _same("logical_and"), "Or": _same("logical_or"),
-    "Div": _divide, "Sum": _joined("add"), "Mean": _mean, "Min": _joined("minimum"), "Max": _joined("maximum"),
+    "Div": _divide, "Sum": _joined("add"),
+    "Mean": lambda site: lambda *parts: reduce(site.torch.add, parts) / len(parts),
+    "Min": _joined("minimum"), "Max": _joined("maximum"),
     "ReduceMean": _reduction("mean"), "ReduceSum": _reduction("sum"), "ReduceMax": _reduction("amax"),
     "ReduceMin": _reduction("amin"), "TopKGating": _gating, "Cast": _cast,
-    "Concat": _concat, "Split": _split, "Slice": _slice, "Gather": _gather, "Pad": _pad, "Expand": _expand,
+    "Concat": lambda site: lambda *parts: site.torch.cat(parts, dim=site.attrs["axis"]),
+    "Split": lambda site: lambda x: site.torch.split(x, list(site.attrs["split"]), dim=site.attrs["axis"]),
+    "Slice": _slice, "Gather": _gather, "Pad": _pad, "Expand": _in_result_shape("expand"),
     "Tile": _same("tile", dims="repeats"), "DepthToSpace": _to_space, "Transpose": _same("permute", dims="perm"),
-    "Reshape": _reshape, "Flatten": _reshape, "Squeeze": _reshape, "Unsqueeze": _reshape,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _in_result_shape("reshape")),
     "Identity": _as_it_is, "Dropout": _as_it_is,
 }  # fmt: skip
 """Op -> its call."""

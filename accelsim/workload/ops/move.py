@@ -94,8 +94,8 @@ def _split(node: Node, values: Values) -> list[Array]:
 _register("Split", _split_infer, _split)
 
 
-def _slices(node: Node, shape: Shape) -> tuple[slice, ...]:
-    """Slices by ONNX's clamping: as Python's, except that a negative step may run past element 0."""
+def slices(node: Node, shape: Shape) -> tuple[slice, ...]:
+    """Return the slices of a Slice by ONNX's clamping: as Python's, but a negative step may run past element 0."""
     cuts = [slice(None)] * len(shape)
     a = node.attrs
     for axis, start, end, step in zip(a["axes"], a["starts"], a["ends"], a["steps"], strict=True):
@@ -114,12 +114,12 @@ def _slice_shape(node: Node, shape: Shape) -> Shape:
     require(all(a["steps"]), node, f"steps {list(a['steps'])}", "steps that are not 0")
     counts = [len(a[name]) for name in ("starts", "ends", "axes", "steps")]
     require(len(set(counts)) == 1, node, f"{counts} starts, ends, axes and steps", "as many of each")
-    return tuple(len(range(*cut.indices(size))) for cut, size in zip(_slices(node, shape), shape, strict=True))
+    return tuple(len(range(*cut.indices(size))) for cut, size in zip(slices(node, shape), shape, strict=True))
 
 
 def _slice(node: Node, values: Values) -> list[Array]:
     x = array(values, 0)
-    return [x[_slices(node, x.shape)]]
+    return [x[slices(node, x.shape)]]
 
 
 _register("Slice", _one(_slice_shape), _slice)

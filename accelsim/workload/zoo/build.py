@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -73,10 +73,30 @@ class Builder:
         """Fully connected layer on x [rows, k]: x W^T + b, W [features, k]."""
         weight = self.weight(f"{name}.weight", (features, self.shape(x)[-1]))
         bias = self.weight(f"{name}.bias", (features,))
-        y = self.op(
-            "Gemm", [x, weight, bias], name, alpha=1.0, beta=1.0, transA=0, transB=1, a_zero_point=0, b_zero_point=0
-        )
+        y = self.gemm([x, weight, bias], name)
         return self.op("Relu", [y], f"{name}.relu") if relu else y
+
+    def gemm(self, inputs: Sequence[str], name: str) -> str:
+        """Product of a matrix with another one transposed, plus a bias."""
+        return self.op("Gemm", inputs, name, alpha=1.0, beta=1.0, transA=0, transB=1, a_zero_point=0, b_zero_point=0)
+
+    def hidden_layers(self, x: str, features: int, count: int, activation: str = "Relu") -> str:
+        """Fully connected layers fc1, fc2, ... of ``features`` each, with an activation behind each."""
+        for index in range(1, count + 1):
+            y = self.dense(x, features, f"fc{index}")
+            x = self.op(activation, [y], f"fc{index}.{activation.lower()}")
+        return x
+
+    def lstm_state(self, gate: Callable[[str], str], c: str, name: str, after: str = "") -> tuple[str, str]:
+        """Next h and c of an LSTM cell (Hochreiter and Schmidhuber 1997, with forget gate).
+
+        ``gate``: makes the sum in front of gate i, f, o or g. ``after``: end of the names of both.
+        """
+        i, f, o = (self.op("Sigmoid", [gate(letter)], f"{name}.{letter}.open") for letter in "ifo")
+        g = self.op("Tanh", [gate("g")], f"{name}.g.tanh")
+        kept, added = self.op("Mul", [f, c], f"{name}.kept"), self.op("Mul", [i, g], f"{name}.added")
+        c = self.op("Add", [kept, added], f"{name}.c{after}")
+        return self.op("Mul", [o, self.op("Tanh", [c], f"{name}.c.tanh")], f"{name}.h{after}"), c
 
     def project(self, x: str, features: int, name: str, bias: bool = True) -> str:
         """Linear layer on the last axis of x [..., k]: MatMul with W [k, features], then perhaps a bias."""

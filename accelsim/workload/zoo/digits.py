@@ -5,6 +5,8 @@ They end in logits: the loss of a training step takes the softmax itself.
 
 from __future__ import annotations
 
+from functools import partial
+
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
@@ -13,27 +15,11 @@ SIDE = 8
 """Pixels per side of a digit."""
 
 
-def digits_mlp(batch: int, params: Params) -> Graph:
-    """Fully connected on x [batch, 1, 8, 8]: ``layers`` - 1 hidden layers with ReLU, then the classes."""
-    return _mlp("digits-mlp", "Relu", batch, params)
-
-
-def digits_tanh(batch: int, params: Params) -> Graph:
-    """Build digits-mlp with tanh, whose results have both signs: for binary networks."""
-    return _mlp("digits-tanh", "Tanh", batch, params)
-
-
-def digits_sigmoid(batch: int, params: Params) -> Graph:
-    """Build digits-mlp, deep and with sigmoids, whose slope is at most 1/4: gradients shrink from layer to layer."""
-    return _mlp("digits-sigmoid", "Sigmoid", batch, params)
-
-
-def _mlp(name: str, activation: str, batch: int, params: Params) -> Graph:
+def digits_mlp(name: str, activation: str, batch: int, params: Params) -> Graph:
+    """Fully connected on x [batch, 1, 8, 8]: ``layers`` - 1 hidden layers with an activation, then the classes."""
     b = Builder(name)
     x = b.op("Flatten", [b.input("x", (batch, 1, SIDE, SIDE))], "flat", axis=1)
-    for index in range(1, params["layers"]):
-        x = b.dense(x, params["hidden"], f"fc{index}")
-        x = b.op(activation, [x], f"fc{index}.{activation.lower()}")
+    x = b.hidden_layers(x, params["hidden"], params["layers"] - 1, activation)
     return b.finish(b.dense(x, params["classes"], f"fc{params['layers']}"))
 
 
@@ -50,10 +36,12 @@ def digits_cnn(batch: int, params: Params) -> Graph:
 _MLP = {"hidden": 128, "layers": 3, "classes": 10}
 
 _DEEP, _CNN = {**_MLP, "hidden": 64, "layers": 9}, {"channels": 8, "classes": 10}
-for _name, _text, _build, _sizes in (
-    ("digits-mlp", "fully connected layers for 8 x 8 digits, to train", digits_mlp, _MLP),
-    ("digits-tanh", "digits-mlp with tanh instead of ReLU", digits_tanh, _MLP),
-    ("digits-sigmoid", "deep, with sigmoids: its gradients are too small for fp16", digits_sigmoid, _DEEP),
-    ("digits-cnn", "small convolutional network for 8 x 8 digits, to train", digits_cnn, _CNN),
+for _name, _text, _activation, _sizes in (
+    ("digits-mlp", "fully connected layers for 8 x 8 digits, to train", "Relu", _MLP),
+    # results of both signs, for binary networks
+    ("digits-tanh", "digits-mlp with tanh instead of ReLU", "Tanh", _MLP),
+    # their slope is at most 1/4: gradients shrink from layer to layer
+    ("digits-sigmoid", "deep, with sigmoids: its gradients are too small for fp16", "Sigmoid", _DEEP),
 ):
-    register(Entry(_name, "builder", _text, _build, _sizes))
+    register(Entry(_name, "builder", _text, partial(digits_mlp, _name, _activation), _sizes))
+register(Entry("digits-cnn", "builder", "small convolutional network for 8 x 8 digits, to train", digits_cnn, _CNN))

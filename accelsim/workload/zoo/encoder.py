@@ -25,13 +25,19 @@ def bert_model(batch: int, params: Params, name: str) -> Graph:
     if params["seq"] > params["context"]:
         what = f"seq={params['seq']}"
         raise ModelError(what, expected=f"at most context={params['context']}, the learnt positions")
-    b, hidden = Builder(name), params["hidden"]
+    b = Builder(name)
     x = b.layer_norm(_embedded(b, batch, params), "embeddings.norm")
     for layer in range(params["layers"]):
         x = encoder_layer(b, x, params, f"l{layer}")
-    first = b.op("Slice", [x], "first", starts=[0], ends=[1], axes=[1], steps=[1])
-    pooled = b.dense(b.reshaped(first, (batch, hidden), "first.flat"), hidden, "pooler")
+    pooled = b.dense(_first(b, x), params["hidden"], "pooler")
     return b.finish(b.op("Tanh", [pooled], "pooled"), x)
+
+
+def _first(b: Builder, x: str) -> str:
+    """The first token of x [batch, tokens, hidden]: [batch, hidden]."""
+    batch, _, hidden = b.shape(x)
+    first = b.op("Slice", [x], "first", starts=[0], ends=[1], axes=[1], steps=[1])
+    return b.reshaped(first, (batch, hidden), "first.flat")
 
 
 def _embedded(b: Builder, batch: int, params: Params) -> str:
@@ -74,9 +80,7 @@ def vit(batch: int, params: Params) -> Graph:
     for layer in range(params["layers"]):
         name = f"l{layer}"
         x = pre_norm_block(b, x, project_qkv(b, x, params, name), params, name)
-    x = b.layer_norm(x, "norm")
-    first = b.op("Slice", [x], "first", starts=[0], ends=[1], axes=[1], steps=[1])
-    return b.finish(b.dense(b.reshaped(first, (batch, hidden), "first.flat"), params["classes"], "classes"))
+    return b.finish(b.dense(_first(b, b.layer_norm(x, "norm")), params["classes"], "classes"))
 
 
 def _tokens(b: Builder, x: str, hidden: int, patch: int) -> str:

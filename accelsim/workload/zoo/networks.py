@@ -26,8 +26,7 @@ def mlp(batch: int, params: Params) -> Graph:
     """``layers`` fully connected layers; ReLU behind all but the last, which gives the classes."""
     b = Builder("mlp")
     x = b.input("x", (batch, params["inputs"]))
-    for index in range(1, params["layers"]):
-        x = b.dense(x, params["hidden"], f"fc{index}", relu=True)
+    x = b.hidden_layers(x, params["hidden"], params["layers"] - 1)
     return b.finish(b.dense(x, params["classes"], f"fc{params['layers']}"))
 
 
@@ -107,15 +106,10 @@ def _lstm_layer(b: Builder, sequence: list[str], hidden: int, name: str) -> list
 def _lstm_cell(b: Builder, state: tuple[str, str, str], learnt: tuple[str, str], name: str) -> tuple[str, str]:
     x, h, c = state
     joined = b.op("Concat", [x, h], f"{name}.xh", axis=1)
-    gates = b.op("Gemm", [joined, *learnt], f"{name}.gates", alpha=1.0, beta=1.0, transA=0, transB=1,
-                 a_zero_point=0, b_zero_point=0)  # fmt: skip
+    gates = b.gemm([joined, *learnt], f"{name}.gates")
     parts = [f"{name}.{gate}" for gate in "ifgo"]
     b.ops("Split", [gates], parts, f"{name}.split", axis=1, split=[b.shape(c)[1]] * 4)
-    i, f, o = (b.op("Sigmoid", [f"{name}.{gate}"], f"{name}.{gate}.open") for gate in "ifo")
-    g = b.op("Tanh", [f"{name}.g"], f"{name}.g.tanh")
-    kept, added = b.op("Mul", [f, c], f"{name}.kept"), b.op("Mul", [i, g], f"{name}.added")
-    c = b.op("Add", [kept, added], f"{name}.c")
-    return b.op("Mul", [o, b.op("Tanh", [c], f"{name}.c.tanh")], f"{name}.h"), c
+    return b.lstm_state(lambda gate: f"{name}.{gate}", c, name)
 
 
 _V1 = "MobileNet v1 (Howard et al. 2017), depthwise convolutions; width in percent"

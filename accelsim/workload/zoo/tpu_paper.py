@@ -5,27 +5,19 @@ The paper gives layers, weights, operations per weight byte and batch; what is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 from accelsim.workload.zoo.entry import Entry, Params, register
 
 
-def mlp0(batch: int, params: Params) -> Graph:
-    """MLP0: five fully connected layers with ReLU, 20 million weights."""
-    return _mlp("mlp0", batch, params)
-
-
-def mlp1(batch: int, params: Params) -> Graph:
-    """MLP1: four fully connected layers with ReLU, 5 million weights; assumed to be of equal size."""
-    return _mlp("mlp1", batch, params)
-
-
-def _mlp(name: str, batch: int, params: Params) -> Graph:
+def mlp(name: str, batch: int, params: Params) -> Graph:
+    """Fully connected layers of equal size with ReLU: MLP0 has 20 million weights, MLP1 5 million."""
     b = Builder(name)
     x = b.input("x", (batch, params["hidden"]))
-    for index in range(1, params["layers"] + 1):
-        x = b.dense(x, params["hidden"], f"fc{index}", relu=True)
-    return b.finish(x)
+    return b.finish(b.hidden_layers(x, params["hidden"], params["layers"]))
 
 
 def cnn0(batch: int, params: Params) -> Graph:
@@ -67,16 +59,14 @@ def _cell(b: Builder, x: str, name: str) -> str:
     rows, hidden = b.shape(x)
     h, c = b.input(f"{name}.h", (rows, hidden)), b.input(f"{name}.c", (rows, hidden))
     joined = b.op("Concat", [x, h], f"{name}.xh", axis=1)
-    i, f, o = (b.op("Sigmoid", [b.dense(joined, hidden, f"{name}.{gate}")], f"{name}.{gate}.open") for gate in "ifo")
-    g = b.op("Tanh", [b.dense(joined, hidden, f"{name}.g")], f"{name}.g.tanh")
-    kept, added = b.op("Mul", [f, c], f"{name}.kept"), b.op("Mul", [i, g], f"{name}.added")
-    c = b.op("Add", [kept, added], f"{name}.c.next")
-    return b.op("Mul", [o, b.op("Tanh", [c], f"{name}.c.tanh")], f"{name}.h.next")
+    return b.lstm_state(lambda gate: b.dense(joined, hidden, f"{name}.{gate}"), c, name, ".next")[0]
 
 
-_TITLES = {
-    "mlp0": ("MLP0 of the TPU v1 paper: five 2000 x 2000 layers with ReLU", mlp0, {"hidden": 2000, "layers": 5}, 200),
-    "mlp1": ("MLP1 of the TPU v1 paper: four layers, assumed equal", mlp1, {"hidden": 1118, "layers": 4}, 168),
+_TITLES: dict[str, tuple[str, Callable[[int, Params], Graph], dict[str, int], int]] = {
+    "mlp0": ("MLP0 of the TPU v1 paper: five 2000 x 2000 layers with ReLU", partial(mlp, "mlp0"),
+             {"hidden": 2000, "layers": 5}, 200),
+    "mlp1": ("MLP1 of the TPU v1 paper: four layers, assumed equal", partial(mlp, "mlp1"),
+             {"hidden": 1118, "layers": 4}, 168),
     "lstm0": ("LSTM0 of the TPU v1 paper, one step: six cells, assumed equal", lstm0,
               {"hidden": 1041, "cells": 6}, 64),
     "lstm1": ("LSTM1 of the TPU v1 paper, one step: nine cells and a projection, assumed equal", lstm1,

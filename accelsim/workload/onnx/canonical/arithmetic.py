@@ -10,10 +10,11 @@ from accelsim.formats import table
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import (
+    RULES,
     Foreign,
     Scope,
     axes_of,
-    axis_of,
+    axis_attribute,
     drop_unread,
     ints,
     make,
@@ -37,10 +38,24 @@ def same(raw: RawNode, scope: Scope) -> Node:
     return make(raw, **{name: raw.attrs.get(name, value) for name, value in defaults.items()})
 
 
-@rule("MatMul")
-def matmul(raw: RawNode, scope: Scope) -> Node:
-    """MatMul without zero points."""
-    return make(raw, a_zero_point=0, b_zero_point=0)
+RULES.update({
+    "MatMul": lambda raw, scope: make(raw, a_zero_point=0, b_zero_point=0),
+    # bounds are attributes before opset 11, inputs from there on
+    "Clip": lambda raw, scope: (
+        make(raw, min=raw.attrs.get("min"), max=raw.attrs.get("max"))
+        if scope.opset < 11
+        else make(raw, 1, min=scalar(raw, scope, 1), max=scalar(raw, scope, 2))
+    ),
+    # the format of the second input is known
+    "CastLike": lambda raw, scope: make(raw, 1, "Cast", **_conversion(scope.tensors[raw.inputs[1]].dtype, raw)),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), lambda raw, scope: make(
+        drop_unread(raw, scope), axis=axis_attribute(raw, scope, -1), epsilon=raw.attrs.get("epsilon", 1e-5)
+    )),
+    **dict.fromkeys(("ArgMax", "ArgMin"), lambda raw, scope: make(
+        raw, axis=axis_attribute(raw, scope, 0), keepdims=raw.attrs.get("keepdims", 1),
+        select_last_index=raw.attrs.get("select_last_index", 0),
+    )),
+})  # fmt: skip
 
 
 @rule("Swish")
@@ -51,26 +66,12 @@ def swish(raw: RawNode, scope: Scope) -> Node:
     return make(raw, op="Silu")
 
 
-@rule("Clip")
-def clip(raw: RawNode, scope: Scope) -> Node:
-    """Clip: bounds are attributes before opset 11, inputs from there on."""
-    if scope.opset < 11:
-        return make(raw, min=raw.attrs.get("min"), max=raw.attrs.get("max"))
-    return make(raw, 1, min=scalar(raw, scope, 1), max=scalar(raw, scope, 2))
-
-
 @rule("Cast")
 def cast(raw: RawNode, scope: Scope) -> Node:
     """Cast to a format by name."""
     if raw.attrs["to"] not in FORMATS:
         raise Foreign
     return make(raw, **_conversion(FORMATS[raw.attrs["to"]], raw))
-
-
-@rule("CastLike")
-def cast_like(raw: RawNode, scope: Scope) -> Node:
-    """CastLike: the format of the second input is known."""
-    return make(raw, 1, "Cast", **_conversion(scope.tensors[raw.inputs[1]].dtype, raw))
 
 
 def _conversion(to: str, raw: RawNode) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def dropout(raw: RawNode, scope: Scope) -> Node:
 def lp_normalization(raw: RawNode, scope: Scope) -> list[Node]:
     """X over its norm along one axis; where the norm is 0, so is the result."""
     x, p = raw.inputs[0], int(raw.attrs.get("p", 2))
-    axis, chain = axis_of(raw.attrs.get("axis", -1), scope.rank(x)), Chain(raw, scope)
+    axis, chain = axis_attribute(raw, scope, -1), Chain(raw, scope)
     dtype = scope.tensors[x].dtype
     zero, one = (chain.constant(np.asarray(value), dtype) for value in (0, 1))
     norm = chain.add(f"ReduceL{p}", x, axes=[axis], keepdims=1)
@@ -140,20 +141,13 @@ def batch_normalization(raw: RawNode, scope: Scope) -> Node | list[Node]:
     return make(drop_unread(raw, scope), epsilon=raw.attrs.get("epsilon", 1e-5))
 
 
-@rule("LayerNormalization", "RMSNormalization")
-def row_normalization(raw: RawNode, scope: Scope) -> Node:
-    """Normalisation of all axes from ``axis`` on."""
-    axis = axis_of(raw.attrs.get("axis", -1), scope.rank(raw.inputs[0]))
-    return make(drop_unread(raw, scope), axis=axis, epsilon=raw.attrs.get("epsilon", 1e-5))
-
-
 @rule("Softmax", "LogSoftmax")
 def softmax(raw: RawNode, scope: Scope) -> Node:
     """Softmax: over one axis from opset 13 on, over all axes from ``axis`` on before."""
     rank = scope.rank(raw.inputs[0])
     if scope.opset >= 13:
-        return make(raw, axis=axis_of(raw.attrs.get("axis", -1), rank))
-    axis = axis_of(raw.attrs.get("axis", 1), rank)
+        return make(raw, axis=axis_attribute(raw, scope, -1))
+    axis = axis_attribute(raw, scope, 1)
     return make(raw, axis=axis) if axis == rank - 1 else make(raw, flatten_from=axis)
 
 
@@ -192,11 +186,3 @@ def reduce_log(raw: RawNode, scope: Scope) -> list[Node]:
     kept = [1 if axis in keep["axes"] else size for axis, size in enumerate(scope.shape(x))]
     chain.add("Reshape", y, to=raw.outputs[0], shape=kept if reduction.attrs["keepdims"] else shape)
     return chain.nodes
-
-
-@rule("ArgMax", "ArgMin")
-def arg(raw: RawNode, scope: Scope) -> Node:
-    """Index of the extreme value along one axis."""
-    axis = axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0]))
-    last = raw.attrs.get("select_last_index", 0)
-    return make(raw, axis=axis, keepdims=raw.attrs.get("keepdims", 1), select_last_index=last)

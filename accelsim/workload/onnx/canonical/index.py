@@ -7,7 +7,7 @@ import numpy as np
 from accelsim.types import Array
 from accelsim.workload.constants import check_bytes, constant_tensor
 from accelsim.workload.graph import Node
-from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, make, rule, scalar
+from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, axis_attribute, axis_of, make, rule, scalar
 from accelsim.workload.onnx.importing.read import RawNode
 
 
@@ -27,11 +27,21 @@ def number(raw: RawNode, scope: Scope, index: int, default: int | None = None) -
     return int(found)
 
 
-@rule("Scatter", "ScatterElements")
-def scatter_elements(raw: RawNode, scope: Scope) -> Node:
-    """ScatterElements, called Scatter before opset 11."""
-    axis = axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0]))
+def _scatter(raw: RawNode, scope: Scope) -> Node:
+    axis = axis_attribute(raw, scope, 0)
     return make(raw, op="ScatterElements", axis=axis, reduction=raw.attrs.get("reduction", "none"))
+
+
+def _running(raw: RawNode, scope: Scope) -> Node:
+    axis = axis_of(number(raw, scope, 1), scope.rank(raw.inputs[0]))
+    return make(raw, 1, axis=axis, exclusive=raw.attrs.get("exclusive", 0), reverse=raw.attrs.get("reverse", 0))
+
+
+RULES.update({
+    **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),  # the first before opset 11
+    **dict.fromkeys(("CumSum", "CumProd"), _running),
+    "Trilu": lambda raw, scope: make(raw, 1, upper=raw.attrs.get("upper", 1), k=number(raw, scope, 1, 0)),
+})  # fmt: skip
 
 
 @rule("TensorScatter")
@@ -74,25 +84,12 @@ def hardmax(raw: RawNode, scope: Scope) -> list[Node]:
     ]
 
 
-@rule("Trilu")
-def trilu(raw: RawNode, scope: Scope) -> Node:
-    """Trilu of constant diagonal."""
-    return make(raw, 1, upper=raw.attrs.get("upper", 1), k=number(raw, scope, 1, 0))
-
-
 @rule("TopK")
 def top(raw: RawNode, scope: Scope) -> Node:
     """TopK of constant k (an attribute before opset 10); always in order, which ``sorted=0`` leaves open."""
-    axis = axis_of(raw.attrs.get("axis", -1), scope.rank(raw.inputs[0]))
+    axis = axis_attribute(raw, scope, -1)
     k = int(raw.attrs["k"]) if "k" in raw.attrs else number(raw, scope, 1)
     return make(raw, 1, outputs=2, axis=axis, k=k, largest=raw.attrs.get("largest", 1))
-
-
-@rule("CumSum", "CumProd")
-def scan(raw: RawNode, scope: Scope) -> Node:
-    """Running sums or products along a constant axis."""
-    axis = axis_of(number(raw, scope, 1), scope.rank(raw.inputs[0]))
-    return make(raw, 1, axis=axis, exclusive=raw.attrs.get("exclusive", 0), reverse=raw.attrs.get("reverse", 0))
 
 
 @rule("Compress")

@@ -10,7 +10,7 @@ from accelsim.errors import ModelError
 from accelsim.formats import table
 from accelsim.types import Array
 from accelsim.workload.graph import Node
-from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axis_of, make, optional, rule
+from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, axis_of, make, optional, rule
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
 
@@ -49,10 +49,8 @@ def dequantize(raw: RawNode, scope: Scope) -> list[Node]:
     return [node, Node(f"{raw.name}.cast", "Cast", [wide], [raw.outputs[0]], {"to": scale})]
 
 
-@rule("DynamicQuantizeLinear")
-def dynamic_quantize(raw: RawNode, scope: Scope) -> Node:
-    """DynamicQuantizeLinear: an op of its own, since its parameters come from the values."""
-    return make(raw, outputs=3)
+# an op of its own, since its parameters come from the values
+RULES["DynamicQuantizeLinear"] = lambda raw, scope: make(raw, outputs=3)
 
 
 def is_whole(dtype: str) -> bool:

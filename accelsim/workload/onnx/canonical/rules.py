@@ -122,6 +122,11 @@ def rule(*ops: str) -> Callable[[R], R]:
     return add
 
 
+def axis_attribute(raw: RawNode, scope: Scope, default: int, end: bool = False) -> int:
+    """The attribute ``axis`` of the first input, counted from the front; ``end`` as in ``axis_of``."""
+    return axis_of(raw.attrs.get("axis", default), scope.rank(raw.inputs[0]), end)
+
+
 def find_rule(op: str) -> Rule | None:
     """Return the rule of an ONNX op type, None where there is none."""
     _load_families(common=True)

@@ -8,10 +8,11 @@ from typing import Any
 from accelsim.errors import ModelError
 from accelsim.workload.graph import Node
 from accelsim.workload.onnx.canonical.rules import (
+    RULES,
     Foreign,
     Scope,
     axes_of,
-    axis_of,
+    axis_attribute,
     drop_unread,
     ints,
     make,
@@ -21,14 +22,6 @@ from accelsim.workload.onnx.canonical.rules import (
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.values import common_shape
-
-
-@rule("Conv")
-def conv(raw: RawNode, scope: Scope) -> Node:
-    """Conv with kernel shape and padding resolved."""
-    window = window_attrs(raw, scope, list(scope.shape(raw.inputs[1])[2:]))
-    return make(raw, **window, group=raw.attrs.get("group", 1), a_zero_point=0, b_zero_point=0)
-
 
 _POOLS: dict[str, dict[str, Any]] = {"MaxPool": {}, "AveragePool": {"count_include_pad": 0}, "LpPool": {"p": 2}}
 """Pool -> its own attributes with their defaults."""
@@ -94,22 +87,24 @@ def same_pads(
     return begins + ends
 
 
-@rule("Concat", "Gather", "GatherElements")
-def along(raw: RawNode, scope: Scope) -> Node:
-    """Ops with one axis."""
-    return make(raw, axis=axis_of(raw.attrs.get("axis", 0), scope.rank(raw.inputs[0])))
-
-
-@rule("Flatten")
-def flatten(raw: RawNode, scope: Scope) -> Node:
-    """Flatten to a matrix."""
-    return make(raw, axis=axis_of(raw.attrs.get("axis", 1), scope.rank(raw.inputs[0]), end=True))
-
-
-@rule("Transpose")
-def transpose(raw: RawNode, scope: Scope) -> Node:
-    """Transpose; without perm all axes are reversed."""
-    return make(raw, perm=list(raw.attrs.get("perm") or reversed(range(scope.rank(raw.inputs[0])))))
+RULES.update({
+    "Conv": lambda raw, scope: make(
+        raw, **window_attrs(raw, scope, list(scope.shape(raw.inputs[1])[2:])), group=raw.attrs.get("group", 1),
+        a_zero_point=0, b_zero_point=0,
+    ),
+    **dict.fromkeys(
+        ("Concat", "Gather", "GatherElements"), lambda raw, scope: make(raw, axis=axis_attribute(raw, scope, 0))
+    ),
+    "Flatten": lambda raw, scope: make(raw, axis=axis_attribute(raw, scope, 1, end=True)),
+    # without perm all axes are reversed
+    "Transpose": lambda raw, scope: make(
+        raw, perm=list(raw.attrs.get("perm") or reversed(range(scope.rank(raw.inputs[0]))))
+    ),
+    "Tile": lambda raw, scope: make(raw, 1, repeats=ints(raw, scope, 1)),
+    "DepthToSpace": lambda raw, scope: make(
+        raw, blocksize=raw.attrs["blocksize"], mode=raw.attrs.get("mode", "DCR")
+    ),
+})  # fmt: skip
 
 
 @rule("Squeeze")
@@ -143,7 +138,7 @@ def slice_(raw: RawNode, scope: Scope) -> Node:
 def split(raw: RawNode, scope: Scope) -> Node:
     """Split: sizes are an attribute before opset 13; without sizes all equal, the last perhaps smaller."""
     shape = scope.shape(raw.inputs[0])
-    axis = axis_of(raw.attrs.get("axis", 0), len(shape))
+    axis = axis_attribute(raw, scope, 0)
     count = len(raw.outputs)
     sizes = ints(raw, scope, 1, "split")
     if sizes is None:
@@ -157,18 +152,6 @@ def expand(raw: RawNode, scope: Scope) -> Node:
     """Expand: the shape of the result."""
     target = ints(raw, scope, 1) or []
     return make(raw, 1, shape=list(common_shape(scope.shape(raw.inputs[0]), tuple(target))))
-
-
-@rule("Tile")
-def tile(raw: RawNode, scope: Scope) -> Node:
-    """Tile."""
-    return make(raw, 1, repeats=ints(raw, scope, 1))
-
-
-@rule("DepthToSpace")
-def depth_to_space(raw: RawNode, scope: Scope) -> Node:
-    """DepthToSpace."""
-    return make(raw, blocksize=raw.attrs["blocksize"], mode=raw.attrs.get("mode", "DCR"))
 
 
 @rule("SpaceToDepth")
