@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from accelsim.account.energy import STATIC, EnergyRow, engine_prices, group_J
 from accelsim.account.spans import is_level, is_off_chip, unit_of
 from accelsim.engines.base import Category
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.registry import Types, TypeTable
 from accelsim.program.actions import TRANSFER
 from accelsim.program.roles import HOST, part_of
 from accelsim.spec.chip import Chip
 
 
-def _categories() -> tuple[Category, ...]:
-    found = {entry.name: entry for kind in ENGINES.values() if kind.rank < FUNCTIONS for entry in kind.categories}
+def _categories(types: Types) -> dict[str, Category]:
+    found = {entry.name: entry for kind in types if kind.rank < FUNCTIONS for entry in kind.categories}
     found |= {ON_CHIP.name: ON_CHIP}
-    found |= {entry.name: entry for kind in ENGINES.values() for entry in kind.categories}
-    return (*found.values(), *OFF_CHIP)
+    found |= {entry.name: entry for kind in types for entry in kind.categories}
+    return found | {entry.name: entry for entry in OFF_CHIP}
 
 
 FUNCTIONS = 2
@@ -29,10 +29,9 @@ OFF_CHIP = (
     Category("host", "#f0e442", "xxxx"),
     Category(STATIC, "#cfcfcf"),
 )
-CATEGORIES = _categories()
-"""Kinds of energy for plots and words, from the arithmetic outwards: those of the engine types, then what all chips
-have."""
-CATEGORY_NAMES = tuple(entry.name for entry in CATEGORIES)
+CATEGORIES = TypeTable(_categories)
+"""Kinds of energy for plots and words by name, from the arithmetic outwards: those of the engine types, then what all
+chips have."""
 
 
 def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
@@ -57,7 +56,7 @@ def categorised(chip: Chip) -> Callable[[EnergyRow], str]:
 def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
     """Category -> J, in the order of CATEGORIES, those that use any."""
     found = group_J(rows, categorised(chip))
-    return {name: found[name] for name in CATEGORY_NAMES if found.get(name)}
+    return {name: found[name] for name in CATEGORIES.ordered(found) if found[name]}
 
 
 def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:

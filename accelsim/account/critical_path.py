@@ -6,13 +6,14 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.account.spans import OUTSIDE
 from accelsim.engines.base import Reason
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.registry import ENGINES, Types, TypeTable
 from accelsim.program.actions import multiplications
 from accelsim.program.commands import Command
 from accelsim.program.work import Transfer
@@ -35,11 +36,15 @@ MACHINE = (
     Reason("hand_over", "hand-over", "handing over between engines", "hand-over", "#cfcfcf"),
 )
 """What time goes to whatever the engines are."""
-KINDS: dict[str, Reason] = {
-    reason.key: reason for reasons in (*(kind.reasons for kind in ENGINES.values()), MACHINE) for reason in reasons
-}
+
+
+def _reasons(types: Types) -> dict[str, Reason]:
+    return {reason.key: reason for reasons in (*(kind.reasons for kind in types), MACHINE) for reason in reasons}
+
+
+KINDS = TypeTable(_reasons)
 """Kinds of blame; 'transfer' is data on the move, as fast as the memory or link that is the slower allows."""
-UNUSED = {reason.unused_of: reason.key for reason in KINDS.values() if reason.unused_of}
+UNUSED = TypeTable(lambda types: {each.unused_of: each.key for each in _reasons(types).values() if each.unused_of})
 """Kind of blame -> that of its part without use."""
 
 
@@ -53,17 +58,21 @@ def _by_operand(reason: Reason) -> list[Reason]:
     ]
 
 
-LISTED: dict[str, Reason] = {each.key: each for reason in KINDS.values() for each in _by_operand(reason)}
+LISTED = TypeTable(
+    lambda types: {each.key: each for reason in _reasons(types).values() for each in _by_operand(reason)}
+)
 """Columns, colours and legends, whatever the chip: a kind, or the operand of a transfer -> its reason."""
-KEYS: dict[str, str] = {key: reason.legend for key, reason in LISTED.items()}
+KEYS = TypeTable(
+    lambda types: {each.key: each.legend for reason in _reasons(types).values() for each in _by_operand(reason)}
+)
 """The same -> text for a legend."""
 
 
 def keys_of(run: Run) -> list[str]:
     """Keys of ``KEYS`` that time of this run can go to: those of the types of its engines, and of every run."""
-    types = {kind: ENGINES[kind] for kind in run.program.engines.values()}
-    found = {each.key for kind in types.values() for reason in kind.reasons for each in _by_operand(reason)}
-    return [key for key in KEYS if key in found or key in {reason.key for reason in MACHINE}]
+    types = {ENGINES[kind] for kind in run.program.engines.values()}
+    reasons = _reasons(tuple(sorted(types, key=lambda kind: (kind.rank, kind.type))))
+    return [each.key for reason in reasons.values() for each in _by_operand(reason)]
 
 
 BY_STEP, STATES = "time on the critical path by step", "names of states"
@@ -198,10 +207,10 @@ def ranked(times: Mapping[Blame, int]) -> Times:
 
 def by_key(times: Mapping[Blame, int]) -> dict[str, int]:
     """Return the same by the keys of ``KEYS``, in their order; those that take any time."""
-    totals = dict.fromkeys(KEYS, 0)
+    totals: defaultdict[str, int] = defaultdict(int)
     for blame, fs in times.items():
         totals[blame.key] += fs
-    return {key: fs for key, fs in totals.items() if fs}
+    return {key: totals[key] for key in KEYS.ordered(totals) if totals[key]}
 
 
 def blamed(run: Run, piece: Segment) -> list[tuple[Blame, int]]:
@@ -219,7 +228,7 @@ def _shares(piece: Segment, command: Command) -> Iterator[tuple[str, int]]:
     found = [(key, whole_fs * count // parts_in_all) for key, count in others]
     for key, fs in ((first[0], whole_fs - sum(fs for _, fs in found)), *found):
         unused_fs = 0
-        if key in UNUSED:
+        if key in UNUSED.loaded:
             work, unused = multiplications(command.actions)
             unused_fs = fs * unused // max(1, work + unused)
             yield UNUSED[key], unused_fs

@@ -133,10 +133,12 @@ def work_rows(run: Run, limited: bool = True) -> list[EnergyRow]:
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
     """Engines that draw power as long as they work."""
+    draws = {part for (part, action), price in prices.items() if action == ACTIVE and price}
+    if not draws:
+        return
     from accelsim.account.active import active
 
-    draws = {part for (part, action), price in prices.items() if action == ACTIVE and price}
-    for number, fs in active(run, draws) if draws else ():
+    for number, fs in active(run, draws):
         engine = run.program.steps[number].engine
         joules = fs * prices[part_of(run.chip, engine), ACTIVE]
         yield EnergyRow(engine, ACTIVE, number, "", fs, joules)

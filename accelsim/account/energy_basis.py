@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
-from accelsim.spec.silicon import ESTIMATE
+from accelsim.spec.status import ESTIMATE
 from accelsim.units import show
 
 STATED, ESTIMATED, ABSENT = "stated", "an estimate", "not stated"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,6 +65,12 @@ FOR_DECODERS = OPTIONS[4:7]
 """Options that only the training of a decoder takes."""
 
 
+DECODERS = {"--attention": "attention", "--overlap-tensor": "overlap_tensor", "--offload-activations": "offload"}
+"""Options of the training of decoders."""
+OWN = {"--plan": "plan", "--whole": "whole", "--tokens": "tokens", **DECODERS, "--library": "library"}
+"""Options of clusters, beside those of gradients."""
+
+
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""
     return reduce(lambda made, each: each(made), reversed(OPTIONS), command)
@@ -105,6 +111,21 @@ class Fused(NamedTuple):
 def taken(asked: dict[str, Any]) -> Fused:
     """The options, taken out of what the command line gave."""
     return Fused(**{name: asked.pop(name) or Fused._field_defaults[name] for name in Fused._fields})
+
+
+def on_cluster(asked: Mapping[str, Any]) -> bool:
+    """Return whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for
+    options of clusters on chips."""
+    from accelsim.spec.yaml.clusters import is_cluster, listed
+
+    if asked["train"] or any(is_cluster(name) for text in asked["on"] for name in listed(text)):
+        return True
+    wrong = [name for name, key in OWN.items() if asked[key]] + taken(dict(asked)).given
+    if wrong:
+        what = f"{' and '.join(wrong)} on {', '.join(asked['on'])}"
+        training = "" if wrong == ["--library"] else ", or --train"
+        raise UsageError(what, "--on", f"a cluster (see 'accelsim clusters'){training}")
+    return False
 
 
 def check(gather: Gather, fused: Fused, train: bool, plan: str) -> None:

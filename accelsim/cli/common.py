@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from accelsim import files
-from accelsim.cli.inputs import refuse_inputs
 from accelsim.digits import whole as whole_number
 from accelsim.errors import Gather, Problem, UsageError, brief
 
@@ -177,6 +176,8 @@ def extents(text: str) -> tuple[int, ...] | None:
 def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:
     """Raise UsageError, before a simulation, when files called ``names`` cannot go into the directory ``out``."""
     if out is not None:
+        from accelsim.cli.inputs import refuse_inputs
+
         files.check_folder(out, names)
         for name in names:
             refuse_inputs(out / name, name, Output)
@@ -192,6 +193,8 @@ def check_report_target(target: Path) -> None:
 
 def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
     """UsageError when ``target`` cannot be written, is an input of the command, or has none of the ``suffixes``."""
+    from accelsim.cli.inputs import refuse_inputs
+
     problems = []
     if suffixes and target.suffix not in suffixes:
         expected = f"a file that ends in {' or '.join(suffixes)}"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.cluster_options import cluster_options
+from accelsim.cli.cluster_options import cluster_options, on_cluster
 from accelsim.cli.common import OUT, count_or_all, flag, option, png_option
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import run_options
@@ -69,8 +69,10 @@ def run(gather: Gather, **asked: Any) -> Answer:
     token, tokens per second, energy per token. With --train, a training step is simulated. On a cluster (see
     'accelsim clusters') both run by a parallel --plan.
     """
-    from accelsim.cli import run_chip, run_cluster
+    if on_cluster(asked):
+        from accelsim.cli import run_cluster
 
-    if run_cluster.on_cluster(asked):
         return run_cluster.answer(gather, **asked)
+    from accelsim.cli import run_chip
+
     return run_chip.answer(gather, **asked)

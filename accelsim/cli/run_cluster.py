@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.cluster_options import Fused, check, read, taken
+from accelsim.cli.cluster_options import DECODERS, Fused, check, read, taken
 from accelsim.cli.common import pairs, progress, whole
 from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
@@ -22,27 +22,8 @@ USED = frozenset(
 """Fields of a request that mean something on a cluster."""
 SERVING = ("dtype", "fusion", "site", "quantiser", "kv_dtype", "stack")
 """Fields that say how devices compute, in a generation."""
-DECODERS = {"--attention": "attention", "--overlap-tensor": "overlap_tensor", "--offload-activations": "offload"}
-"""Options of the training of decoders."""
 SINGLE = ("check", "save_mapping", "save_trace")
 """Options of a run of one chip."""
-OWN = {"--plan": "plan", "--whole": "whole", "--tokens": "tokens", **DECODERS, "--library": "library"}
-"""Options of clusters, beside those of gradients."""
-
-
-def on_cluster(asked: Mapping[str, Any]) -> bool:
-    """Return whether a cluster is among what follows ``--on``, or a chip is to train: a cluster of one. UsageError for
-    options of clusters on chips."""
-    from accelsim.spec.yaml.clusters import is_cluster, listed
-
-    if asked["train"] or any(is_cluster(name) for text in asked["on"] for name in listed(text)):
-        return True
-    wrong = [name for name, key in OWN.items() if asked[key]] + taken(dict(asked)).given
-    if wrong:
-        what = f"{' and '.join(wrong)} on {', '.join(asked['on'])}"
-        training = "" if wrong == ["--library"] else ", or --train"
-        raise UsageError(what, "--on", f"a cluster (see 'accelsim clusters'){training}")
-    return False
 
 
 def answer(gather: Gather, out: Path | None, no_advice: bool, **asked: Any) -> Answer:

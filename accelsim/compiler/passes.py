@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from accelsim.compiler.graph.absorb_batch_norm import absorb_batch_norm
-from accelsim.compiler.graph.attend import attend
-from accelsim.compiler.graph.fuse import fuse
-from accelsim.compiler.graph.join import join
-from accelsim.compiler.graph.legalise import legalise
-from accelsim.compiler.graph.merge import merge
-from accelsim.compiler.graph.place import place
-from accelsim.compiler.graph.turn import turn
 from accelsim.compiler.lower.capacity import check_capacity
 from accelsim.compiler.lower.lower import lower
-from accelsim.compiler.numbers.quantise import quantise
-from accelsim.compiler.numbers.sparsify import sparsify
 from accelsim.compiler.state import Options, Pass, State, check_choices, check_kinds
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
 from accelsim.program.commands import Program
 from accelsim.program.mapping import wrong_pins
-from accelsim.program.roles import multiplier
+from accelsim.program.roles import multiplier, units
 from accelsim.program.verify import verify
 from accelsim.spec.chip import Chip
 from accelsim.threads import one_blas_thread
@@ -33,26 +24,35 @@ from accelsim.workload.nodes import node_work
 from accelsim.workload.value_memory import check_values
 
 
-def _integerise(state: State) -> None:
-    """Call ``integerise`` where a graph has nodes for it."""
-    if any(node.op in ("Quantize", "Dequantize") for node in state.graph.nodes):
-        from accelsim.compiler.numbers.integerise import integerise
-
-        integerise(state)
+def _is_coded(state: State) -> bool:
+    return any(node.op in ("Quantize", "Dequantize") for node in state.graph.nodes)
 
 
-PASSES: tuple[Pass, ...] = (
-    Pass("integerise", "dequantise, float op, quantise of a quantised model become one integer op", _integerise),
-    Pass("legalise", "canonical ops become the ones that the compiler handles; dead nodes go", legalise),
-    Pass("absorb_batch_norm", "batch normalisation disappears into the weights before it", absorb_batch_norm),
-    Pass("place", "each node gets an engine: matrix, vector or host", place),
-    Pass("turn", "transpositions go into products that read an operand of either layout", turn),
-    Pass("merge", "for serving: products of one operand by several weights become one", merge),
-    Pass("fuse", "bias, sums, activations and pooling move behind the product that feeds them", fuse),
-    Pass("sparsify", "structured sparsity: the smallest weights of each group are pruned", sparsify),
-    Pass("quantise", "each tensor gets its number format; narrow ones get ranges and become codes", quantise),
-    Pass("attend", "scores, softmax and weighted sum become one kernel, where an engine has such", attend),
-    Pass("join", "for serving: moves and elementwise functions around each other become one kernel", join),
+def _is_pruned(state: State) -> bool:
+    return bool(state.options.sparsity or state.graph.sparsity)
+
+
+def _serves(state: State) -> bool:
+    return state.options.serves
+
+
+def _engine(trait: str) -> Callable[[State], bool]:
+    """Return what finds an engine whose type has a trait, such as 'attends'."""
+    return lambda state: any(getattr(ENGINES[unit.type], trait) for unit in units(state.chip).values())
+
+
+PASSES = (
+    Pass("numbers.integerise", "dequantise, float op, quantise of a quantised model become one integer op", _is_coded),
+    Pass("graph.legalise", "canonical ops become the ones that the compiler handles; dead nodes go"),
+    Pass("graph.absorb_batch_norm", "batch normalisation disappears into the weights before it"),
+    Pass("graph.place", "each node gets an engine: matrix, vector or host"),
+    Pass("graph.turn", "transpositions go into products that read either layout", _engine("reads_turned")),
+    Pass("graph.merge", "for serving: products of one operand by several weights become one", _serves),
+    Pass("graph.fuse", "bias, sums, activations and pooling move behind the product that feeds them"),
+    Pass("numbers.sparsify", "structured sparsity: the smallest weights of each group are pruned", _is_pruned),
+    Pass("numbers.quantise", "each tensor gets its number format; narrow ones get ranges and become codes"),
+    Pass("graph.attend", "scores, softmax and weighted sum become one kernel", _engine("attends")),
+    Pass("graph.join", "for serving: moves and elementwise functions around each other become one kernel", _serves),
 )
 """Passes over the graph. Behind them: ``lower`` (tile, map and write the commands, step by step) and ``verify``."""
 

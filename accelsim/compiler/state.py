@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from accelsim.engines.base import Tuner
@@ -109,11 +110,9 @@ def check_kinds(options: Options, chip: Chip) -> None:
 
 def check_choices(options: Options) -> None:
     """UsageError, all at once, for choices that do not exist."""
-    from accelsim.formats.ranges.methods import METHODS
-
     problems: list[Problem] = []
     for what, given, valid in (
-        ("range method", options.ranges, METHODS),
+        ("range method", options.ranges, _range_methods(options)),
         ("scheme", options.scheme, SCHEMES),
         ("edges", options.edges, EDGES),
         ("share", options.share, SHARES),
@@ -128,6 +127,14 @@ def check_choices(options: Options) -> None:
         problems += _of_caches(options)
     if problems:
         raise UsageError(problems)
+
+
+def _range_methods(options: Options) -> Collection[str]:
+    if options.ranges == Options.ranges:
+        return (options.ranges,)
+    from accelsim.formats.ranges.methods import METHODS
+
+    return METHODS
 
 
 KV_FORMATS = ("fp8_e4m3fn", "fp8_e5m2", "int8")
@@ -175,8 +182,21 @@ def copies(chip: Chip, options: Options) -> int:
 
 
 class Pass(NamedTuple):
-    """One entry of the visible list: its name, what it does in a few words, the function."""
+    """One entry of the visible list: a ``module`` of ``compiler`` with a function of its name, and what that does.
 
-    name: str
+    Elsewhere than where it ``works`` it would change nothing, and its module is not loaded.
+    """
+
+    module: str
     what: str
-    run: Callable[[State], None]
+    works: Callable[[State], bool] = lambda state: True
+
+    @property
+    def name(self) -> str:
+        """Return the name of the function."""
+        return self.module.rpartition(".")[2]
+
+    def run(self, state: State) -> None:
+        """Call the function."""
+        if self.works(state):
+            getattr(import_module(f"accelsim.compiler.{self.module}"), self.name)(state)

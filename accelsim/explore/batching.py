@@ -32,9 +32,8 @@ PARTS: dict[str, str] = {
 }
 """Part of the time -> what it says of an instant of the critical path."""
 
-COMPUTING = tuple(key for key, reason in KINDS.items() if reason.computing)
 MOVING = ("transfer", "latency", "requests")
-"""Kinds of ``critical_path.KINDS`` in which the chip computes, and in which a memory or link is waited for."""
+"""Kinds of ``critical_path.KINDS`` in which a memory or link is waited for."""
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -157,6 +156,6 @@ def split_fs(run: Run) -> dict[str, int]:
 def _part(blame: Blame, behind: Collection[str]) -> str:
     if blame.kind in MOVING:
         return "link" if blame.resource in behind else "memory"
-    if blame.kind in COMPUTING:
+    if KINDS[blame.kind].computing:
         return "compute"
     return "host" if blame.kind == "host" else "other"

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.formats import codec
 from accelsim.formats.table import ALIASES, FORMATS, get
 from accelsim.types import Array
 
@@ -116,6 +115,8 @@ def quantise(
     with np.errstate(over="ignore", invalid="ignore"):
         real = METHODS[method](values, scales, zero)
         if get(dtype).kind == "float":
+            from accelsim.formats import codec
+
             return codec.cast(real, dtype, overflow="saturate")
         whole = np.rint(real, out=real)
         if (source, dtype) == ("ort", "int2"):
@@ -190,6 +191,8 @@ def requantise(
     with np.errstate(over="ignore"):
         real = np.asarray(acc.astype(np.float32) * factors)
     if kind == "float":
+        from accelsim.formats import codec
+
         return codec.cast(real, dtype, overflow="saturate")
     return _to_codes(np.rint(real, out=real), dtype, along(np.asarray(zero_point, np.float64), acc.ndim, axis), False)
 

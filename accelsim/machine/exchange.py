@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
@@ -13,6 +14,9 @@ from accelsim.program.work import Meet, Message
 from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 from accelsim.types import Array
+
+if TYPE_CHECKING:
+    from accelsim.network.shared import Fabric
 
 Route = tuple[str, ...]
 
@@ -28,23 +32,26 @@ class Exchange:
     def __init__(
         self, env: simpy.Environment, links: Mapping[str, Link], routes: Mapping[tuple[str, str], Sequence[str]]
     ) -> None:
-        from accelsim.network.link import lane
-        from accelsim.network.shared import Fabric
-
         self._env, self._links = env, dict(links)
         self._routes: dict[tuple[str, str], Route] = {
             (end, start): tuple(_turned(name) for name in reversed(route)) for (start, end), route in routes.items()
         } | {ends: tuple(route) for ends, route in routes.items()}
         self._check(routes)
+        self._ready: dict[tuple[str, str, str], Delivery] = {}
+        self._met: dict[str, tuple[set[str], simpy.Event]] = {}
+        self.mail: dict[str, Array] = {}
+
+    @cached_property
+    def _fabric(self) -> Fabric:
+        from accelsim.network.link import lane
+        from accelsim.network.shared import Fabric
+
         capacities = {
             self._channel(way + name): lane(link, bool(way)).bandwidth_Bps
             for name, link in self._links.items()
             for way in ("", "-")
         }
-        self._fabric = Fabric(env, capacities)
-        self._ready: dict[tuple[str, str, str], Delivery] = {}
-        self._met: dict[str, tuple[set[str], simpy.Event]] = {}
-        self.mail: dict[str, Array] = {}
+        return Fabric(self._env, capacities)
 
     def _check(self, routes: Mapping[tuple[str, str], Sequence[str]]) -> None:
         known = ", ".join(self._links)

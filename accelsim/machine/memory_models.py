@@ -15,7 +15,6 @@ import simpy
 from accelsim.engines.device import Asked, Served, late
 from accelsim.errors import Problem, UsageError, known
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
-from accelsim.program.addresses import AddressMap
 from accelsim.program.commands import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from accelsim.dram.device import Device
     from accelsim.machine.addressed import Addressed, Dram
     from accelsim.machine.cached import Behind, Cached
+    from accelsim.program.addresses import AddressMap
 
 
 class Level(NamedTuple):
@@ -115,7 +115,7 @@ def memories(env: simpy.Environment, clock: Clock, program: Program, name: str, 
     behind it is shared; a DRAM is, so its controller has one queue, and a cache before it is.
     """
     chip, level, found = program.chip, MODELS[name], Memories({}, {}, {})
-    addresses = cache(lambda: AddressMap(program))
+    addresses = cache(lambda: _addresses(program))
     for memory, attached in chip.memories.items():
         if attached.cache is not None:  # it stands before the memory that feeds it
             continue
@@ -145,6 +145,12 @@ def memories(env: simpy.Environment, clock: Clock, program: Program, name: str, 
 def _by_bytes(name: str, attached: Attachment) -> Ideal | Bandwidth:
     """The model of a memory that is not followed burst by burst."""
     return Ideal() if name == "ideal" else Bandwidth(lane_of(attached))
+
+
+def _addresses(program: Program) -> AddressMap:
+    from accelsim.program.addresses import AddressMap
+
+    return AddressMap(program)
 
 
 def device_of(attached: Attachment) -> Device:

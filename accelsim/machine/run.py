@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from accelsim.engines.device import History, Mix
-from accelsim.engines.registry import ENGINES
+from accelsim.engines.registry import ENGINES, TypeTable
 from accelsim.errors import count_of
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program
@@ -63,11 +63,13 @@ class Segment(NamedTuple):
     why: str = ""
 
 
-PATH_KINDS: dict[str, str] = {
-    **{kind: text for entry in ENGINES.values() for kind, text in entry.pieces},
-    "buffer_port": "no port of a buffer is free",
-    "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
-}
+PATH_KINDS = TypeTable(
+    lambda types: {
+        **{kind: text for entry in types for kind, text in entry.pieces},
+        "buffer_port": "no port of a buffer is free",
+        "hand_over": "a token passes on, and the next clock edge comes; also the first edge of the run",
+    }
+)
 """Kinds of pieces of the critical path: those that engine types emit, and what happens between engines."""
 
 PATH_LINKS: dict[str, str] = {

@@ -18,13 +18,12 @@ Tensors are row-major, so most tiles are a nest of strides (``tile_nests``). Byt
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple, cast
 
 from accelsim.program.commands import Command, Program, Region, Tile
-from accelsim.program.repeated import written
+from accelsim.program.packed import roots_of, tiles_of
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
 from accelsim.program.work import Transfer
@@ -58,8 +57,8 @@ class AddressMap:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._roots = _shared(program)
-        self._tiled = _tiled(program, self._root, program.commands)
+        self._roots = roots_of(program)
+        self._tiled = tiles_of(program, self._root, program.commands)
         self.extent_B: dict[str, int] = dict.fromkeys(program.chip.memories, 0)
         """Memory -> bytes from address 0 to the end of the last region."""
         self._spans = {region.id: self._allocate(region) for region in program.regions if self._is_home(region)}
@@ -137,63 +136,6 @@ class AddressMap:
             found.append(_rows(tensor, self.span(region)[0], share))
             left -= share
         return tuple(found)
-
-
-def _shared(program: Program) -> dict[int, int]:
-    """Region of a constant -> region of the same constant of the first core."""
-    first: dict[tuple[str, str], int] = {}
-    roots = {}
-    for region, (tensor, _) in program.presets.items():
-        if program.graph.tensors[tensor].is_constant:
-            roots[region] = first.setdefault((program.regions[region].memory, tensor), region)
-    return roots
-
-
-def tiles_B(program: Program) -> dict[int, int]:
-    """Region of a stationary operand that lies in tiles -> bytes of all its tiles, with what pads them."""
-    roots, repeat = _shared(program), program.repeat
-    found = dict[int, int]()
-    tiled = _tiled(program, lambda region: roots.get(region, region), written(program.commands))
-    for (_, region), tiles in tiled.items():
-        found[region] = max(found.get(region, 0), tiles.size_B)
-    for copy in range(1, repeat.times + 1) if repeat else ():
-        assert repeat is not None
-        found |= {repeat.region_id(region, copy): found[region] for region in repeat.regions.unit if region in found}
-    return found
-
-
-class _Tiles:
-    """Stationary tiles side by side: where each begins, and bytes of all."""
-
-    def __init__(self) -> None:
-        self.offsets: dict[tuple[int, ...], int] = {}
-        self.size_B = 0
-
-    def add(self, key: tuple[int, ...], nbytes: int) -> None:
-        """A tile that is loaded; the second time it is there."""
-        if key not in self.offsets:
-            self.offsets[key] = self.size_B
-            self.size_B += nbytes
-
-
-def _tiled(program: Program, root: Callable[[int], int], commands: Iterable[Command]) -> dict[tuple[int, int], _Tiles]:
-    """(step, region) -> its stationary tiles, where they lie one after the other."""
-    found: dict[tuple[int, int], _Tiles] = defaultdict(_Tiles)
-    if not any(_lies_in_tiles(program, tensor) for tensor in program.graph.tensors.values()):
-        return {}
-    for command in commands:
-        if command.effect.what == "load_b" and command.effect.tile is not None:
-            tensor, region = command.effect.operands[0]
-            if _lies_in_tiles(program, program.graph.tensors[tensor]):
-                work = cast(Transfer, command.work)
-                found[command.op, root(region)].add(b_key(command.effect.tile), work.nbytes // work.times)
-    return dict(found)
-
-
-def _lies_in_tiles(program: Program, tensor: Tensor) -> bool:
-    unit = program.chip.matrix
-    padded = unit is not None and unit.tiled_weights
-    return padded or tensor.sparse is not None or not float(tensor.element_B).is_integer()
 
 
 def _rows(tensor: Tensor, base: int, share: int) -> Runs:

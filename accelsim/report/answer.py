@@ -21,7 +21,6 @@ from click import HelpFormatter, wrap_text
 
 from accelsim import files
 from accelsim.errors import AccelsimError, UsageError
-from accelsim.report.page.tables import Cell, table_html
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
 from accelsim.report.text import si
@@ -233,6 +232,8 @@ def _part_html(part: Part) -> str:
 
 
 def _drawn_html(drawn: RichTable) -> str:
+    from accelsim.report.page.tables import Cell, table_html
+
     heads = [Cell(str(column.header), right=column.justify == "right") for column in drawn.columns]
     rows = zip(*(column.cells for column in drawn.columns), strict=True)
     return table_html(

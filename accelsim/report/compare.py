@@ -7,15 +7,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.energy import STATIC
 from accelsim.account.energy_basis import Ground, caveats
 from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import UsageError
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
-from accelsim.report.intervals import of_what
-from accelsim.report.saved_summary import read_summaries
 from accelsim.report.text import percent, si
 from accelsim.request import OPTIONS
 
@@ -99,6 +97,8 @@ def load_summaries(sources: Sequence[Source]) -> list[Summary]:
         raise UsageError("nothing to compare", expected=what)
     folders = [Path(source) for source in sources if not isinstance(source, Run)]
     named = (dict(zip(NAMES, (folder.name, str(folder)), strict=True)) for folder in folders)
+    from accelsim.report.saved_summary import read_summaries
+
     read = iter(read_summaries(folders))
     return [summary(each) if isinstance(each, Run) else next(read) | next(named) for each in sources]
 
@@ -206,7 +206,7 @@ def basis(entries: Sequence[Summary]) -> str:
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
     """The common metrics, and the energy per inference of each category that any run has."""
     held = set[str]().union(*(entry["energy_by_category_J"] for entry in entries))
-    return [*common_metrics(entries), *(category_metric(name) for name in CATEGORY_NAMES if name in held)]
+    return [*common_metrics(entries), *(category_metric(name) for name in CATEGORIES if name in held)]
 
 
 def heading(entries: Sequence[Summary]) -> str:
@@ -240,6 +240,8 @@ def _ratio(value: float | None, first: float | None) -> float | None:
 
 def notes(entries: Sequence[Summary]) -> list[str]:
     """Sentences that a reader of the ratios must know."""
+    from accelsim.report.intervals import of_what
+
     names = labels(entries)
     found: dict[str, None] = {}
     if len(counted(entries)) > 1:

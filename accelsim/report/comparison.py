@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.latency import layers as layers_of
 from accelsim.account.titles import is_own
 from accelsim.errors import UsageError, count_of
@@ -217,7 +217,7 @@ def compare_figure(entries: Sequence[Summary]) -> Picture:
     texts = [text for text in (heading(entries), *notes(entries)) if text]
     lines = [part for text in texts for part in wrapped(text, NOTE)]
     heights = (max(0.4, 0.2 + LINE_IN * (1 + name.count("\n"))) for name in names)
-    parts = {name: category_metric(name) for name in CATEGORY_NAMES}
+    parts = {name: category_metric(name) for name in CATEGORIES}
     energy = {name: [part.value(entry) or 0.0 for entry in entries] for name, part in parts.items()}
     latency = {"": [entry["latency_s"] for entry in entries]}
     stars = [STAR * bool(row.get("unlike")) for row in records(entries)]

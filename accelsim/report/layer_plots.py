@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import STATIC, price_list
 from accelsim.account.latency import Layer, layers, lines, main_format
@@ -149,9 +149,9 @@ def energy(run: Run) -> Picture:
     """Draw energy of each layer by category: with its share of the static power, and without where that is worth it."""
     rows = lines(layers(run))
     total, static = (sum(parts) for parts in ([layer.energy_J for layer in rows], _joules(rows, STATIC)))
-    panels = [("Energy per layer: together", total, list(CATEGORY_NAMES))]
+    panels = [("Energy per layer: together", total, list(CATEGORIES))]
     if total > static >= STATIC_WORTH * total:
-        dynamic = [name for name in CATEGORY_NAMES if name != STATIC]
+        dynamic = [name for name in CATEGORIES if name != STATIC]
         panels.append(("Without static power:", total - static, dynamic))
     return _picture(rows, [
         _bars(rows, {name: _joules(rows, name) for name in names}, CATEGORY_LOOKS, {}, f"{title} {si(joules, 'J')}",

@@ -7,7 +7,7 @@ from accelsim.account.critical_path import HIDDEN, LISTED
 from accelsim.engines.registry import ENGINES
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, YELLOW, Look
 
-CATEGORY_LOOKS: dict[str, Look] = {entry.name: Look(entry.colour, entry.hatch) for entry in CATEGORIES}
+CATEGORY_LOOKS: dict[str, Look] = {name: Look(each.colour, each.hatch) for name, each in CATEGORIES.items()}
 """Energy category (``account.categories.CATEGORIES``) -> look."""
 
 REASON_LOOKS: dict[str, Look] = {

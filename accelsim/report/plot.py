@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import KEYS, by_blame
 from accelsim.account.energy import STATIC
 from accelsim.account.latency import summary
@@ -41,7 +41,7 @@ ROOM = 0.06
 def whole(run: Run) -> Picture:
     """Draw bars of 100 %: what the time went to, what the energy, and what the energy without static power."""
     spent = summary(run)["energy_by_category_J"]
-    joules = {name: spent.get(name, 0.0) for name in CATEGORY_NAMES}
+    joules = {name: spent.get(name, 0.0) for name in CATEGORIES}
     dynamic, static = {**joules, STATIC: 0.0}, joules[STATIC]
     title = f"Where the time went: {si(run.seconds, 's')}"
     time = _shares(title, {"time": _by_key(run)}, REASON_LOOKS, key_labels(run))

@@ -17,11 +17,10 @@ from accelsim.explore.what_ifs import NAMED as NAMED_CHANGES
 from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.program.roles import multiplier
-from accelsim.report.intervals import of_what
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, shorten, si, signed, times_as
 from accelsim.spec.constants import outdated
-from accelsim.spec.silicon import ESTIMATE, silicon
+from accelsim.spec.status import ESTIMATE
 from accelsim.time import FS
 
 MOST_PARTS, WORTH_A_PART = 3, 0.05
@@ -49,7 +48,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
         _cores(run),
         _layer(run, layers),
         _caches(summary),
-        of_what("the latency", found["basis"], found["family"]) if found else "",
+        _interval(found["basis"], found["family"]) if found else "",
         _energy(run, summary),
         _power_said(run),
         _trust(run),
@@ -100,6 +99,12 @@ def _at_its_peak(run: Run, share: str) -> str:
     title, unit = multiplier_title(run.chip), multiplier(run.chip)
     many = unit is not None and ENGINES[unit.type].title.endswith("s")
     return f"{title[0].upper()}{title[1:]} {'run' if many else 'runs'} at {share} of {'their' if many else 'its'} peak"
+
+
+def _interval(basis: str, family: str) -> str:
+    from accelsim.report.intervals import of_what
+
+    return of_what("the latency", basis, family)
 
 
 def _layer(run: Run, layers: Sequence[Layer]) -> str:
@@ -160,6 +165,8 @@ def _power_said(run: Run) -> str:
         return f"Its idle power is {chip.power.note}." if (chip.power.note or "").startswith(ESTIMATE) else ""
     if chip.matrix is None:
         return ""
+    from accelsim.spec.silicon import silicon
+
     guess = si(silicon(chip).idle_W, "W")
     whose = "of its memories, and of the host while that works" if _host_J(run) else "of its memories alone"
     return (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import keys_of
 from accelsim.account.energy import energy_table
 from accelsim.account.latency import layers, shape_text, summary, traffic_by_level, traffic_by_memory
@@ -107,7 +107,7 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
     keys = keys_of(run)
     header += [f"{key}_fs" for key in keys]
     header += [f"{name}_{way}_B" for name in memories for way in ("read", "write")]
-    header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORY_NAMES] + ["energy_J", "note"]
+    header += [f"energy_{category.replace(' ', '_')}_J" for category in CATEGORIES] + ["energy_J", "note"]
     records = []
     for layer in layers(run):
         gemm = layer.gemm
@@ -118,7 +118,7 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
         record += [layer.reasons.get(key, 0) for key in keys]
         moved = layer.traffic_B | layer.level_B
         record += [count for name in memories for count in moved.get(name, (0, 0))]
-        record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORY_NAMES]
+        record += [layer.energy_by_category_J.get(category, 0.0) for category in CATEGORIES]
         records.append([*record, layer.energy_J, layer.note])
     return header, records
 

@@ -143,12 +143,17 @@ def _joined(value: Any) -> str:
 
 def _files(request: Request) -> dict[str, str]:
     """Every file that the request names, and those that hold the tensors of an ONNX model -> SHA-256."""
-    from accelsim.workload.onnx.importing.external_files import external_files
-
     given = [getattr(request, name) for name, row in OPTIONS.items() if row.file]
     named = [Path(value) for value in given if isinstance(value, str | Path) and is_file(Path(value))]
-    beside = [data for path in named if path.suffix == ".onnx" for data in external_files(path)]
+    beside = [data for path in named if path.suffix == ".onnx" for data in _beside(path)]
     return {str(path): _digest_of_file(path) for path in sorted({*named, *beside})}
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the files that hold the tensors of an ONNX model."""
+    from accelsim.workload.onnx.importing.external_files import external_files
+
+    return external_files(path)
 
 
 def _digest_of_file(path: Path) -> str:

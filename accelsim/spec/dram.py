@@ -5,10 +5,10 @@ What must agree between the fields is in ``dram_laws``; ``dram_device`` makes th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from accelsim.dram.device import PAGE_POLICIES, SCHEDULERS
-from accelsim.dram.standards import STANDARDS
 from accelsim.spec.base import Model
 from accelsim.spec.counts import NonNegativeInt, PositiveInt, Words
 from accelsim.spec.declaring import Field
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     StandardName = str
     PagePolicy = str
     Scheduler = str
-else:
-    StandardName, PagePolicy, Scheduler = (Literal[tuple(each)] for each in (STANDARDS, PAGE_POLICIES, SCHEDULERS))
+
+
+def _named(module: str, table: str) -> Any:
+    """Return the type of the names of a table of ``dram``."""
+    return Literal[tuple(getattr(import_module(f"accelsim.dram.{module}"), table))]
 
 
 MOST_CHANNELS, MOST_PARTS, MOST_ROWS = 1024, 64, 2**24
@@ -138,6 +141,11 @@ slip of the pen."""
 class MemoryController(Model):
     """The memory controller."""
 
+    later: ClassVar = {
+        "PagePolicy": partial(_named, "device", "PAGE_POLICIES"),
+        "Scheduler": partial(_named, "device", "SCHEDULERS"),
+    }
+
     mapping: str = Field("rorabachcobg", description="[address mapping](add-a-dram.md#where-a-byte-lies)")
     page_policy: PagePolicy = Field("open", description="when a row is closed")
     cap: PositiveInt = Field(4, le=MOST, description="accesses after which a capped row gives way")
@@ -167,6 +175,8 @@ class MemoryController(Model):
 
 class Dram(Model):
     """A DRAM speed grade with its controller."""
+
+    later: ClassVar = {"StandardName": partial(_named, "standards", "STANDARDS")}
 
     title: Words = Field(description="name for tables")
     standard: StandardName = Field(description="table of constraints (accelsim.dram.standards)")

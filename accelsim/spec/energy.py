@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import log
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
 from accelsim.spec.declaring import Field, model_validator
-from accelsim.spec.derived_energy import Arithmetic, followed
 from accelsim.spec.quantity import Bytes, Joules, JoulesPerByte
 from accelsim.spec.status import UNSTATED, Status
 from accelsim.spec.yaml.tree import PathTo
+
+if TYPE_CHECKING:
+    from accelsim.spec.derived_energy import Arithmetic
+
+
+def _arithmetic() -> Any:
+    from accelsim.spec.derived_energy import Arithmetic
+
+    return Arithmetic
 
 
 class SramPoint(Model):
@@ -46,6 +54,7 @@ class EnergyTable(Model):
     """Energy of each action at one process node."""
 
     model_config: ClassVar = {"json_schema_extra": _rows_may_follow}
+    later: ClassVar = {"Arithmetic": _arithmetic}
     node: Words = Field(description="process, e.g. '45 nm'")
     arithmetic: Arithmetic | None = Field(
         None, description="a source's figures, from which rows missing in `mac` and `vector` follow"
@@ -67,7 +76,11 @@ class EnergyTable(Model):
     @classmethod
     def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
         """Return the table with rows in the place of ``arithmetic``."""
-        return followed(block, stated) if isinstance(block.get("arithmetic"), dict) else block
+        if not isinstance(block.get("arithmetic"), dict):
+            return block
+        from accelsim.spec.derived_energy import followed
+
+        return followed(block, stated)
 
     @model_validator(mode="after")
     def _rows_are_there(self) -> EnergyTable:

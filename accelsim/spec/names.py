@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from accelsim.errors import UsageError, nearest
@@ -17,31 +17,45 @@ NONE = "none"
 """The value of a key that a family brings, or the file underneath, and that is not to be there."""
 
 
-@dataclass(frozen=True, eq=False)
 class Families:
-    """Mark of a table, beside its declared type: what its keys name, ``members`` of each family, ``others`` of none.
+    """Mark of a table, beside its declared type: its keys name operators, or families of these.
 
-    The loader puts the members in the place of a family, so that models never see one.
+    The loader puts the members in the place of a family, so that models never see one. All operators are loaded when
+    one of these tables is read from a file.
     """
 
-    what: str
-    members: Mapping[str, tuple[str, ...]]
-    others: tuple[str, ...] = ()
+    @cached_property
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """Family -> its operators: every chip that lists the family can do them. The row of an operator names its
+        family."""
+        rows = ops.REGISTRY.values()
+        return {family: tuple(op.name for op in rows if op.family == family) for family in ops.FAMILIES}
+
+    @cached_property
+    def others(self) -> tuple[str, ...]:
+        """Operators that a chip has only where it names them."""
+        rows = ops.REGISTRY.values()
+        return tuple(op.name for op in rows if not op.family and op.kind not in ("matrix", "alias"))
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Canonical names of the operators that a vector unit may know."""
+        return (*itertools.chain.from_iterable(self.members.values()), *self.others)
 
     @property
     def names(self) -> list[str]:
         """Every name that may stand as a key."""
-        return [*self.members, *(key for keys in self.members.values() for key in keys), *self.others]
+        return [*self.members, *self.operators]
 
     def unknown(self, key: str) -> tuple[str, str]:
         """Return what is wrong with a key that no name is, and the name that was meant."""
-        what = self.what if key[:1].isupper() else f"{self.what} or family"
+        what = "operator" if key[:1].isupper() else "operator or family"
         return f"no {what} of this name", nearest(key, self.names)
 
     def in_vain(self, key: str) -> tuple[str, str, str]:
         """Return what is wrong with a key that leaves out nothing, what was expected, and the name that was meant."""
         if key in self.names:
-            return ("leaves out what is not there", f"{self.what}s of a family of this table or the file beneath", "")
+            return ("leaves out what is not there", "operators of a family of this table or the file beneath", "")
         what, near = self.unknown(key)
         return what, "", near
 
@@ -66,15 +80,7 @@ class Families:
         return families | {key: named[key] for key in sorted(named, key=lambda key: order.get(key, len(order)))}
 
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    family: tuple(op.name for op in ops.REGISTRY.values() if op.family == family) for family in ops.FAMILIES
-}
-"""Family -> its operators: every chip that lists the family can do them. The row of an operator says which it is in."""
-NO_FAMILY = tuple(op.name for op in ops.REGISTRY.values() if not op.family and op.kind not in ("matrix", "alias"))
-"""Operators that a chip has only where it names them."""
-VECTOR_FUNCTIONS = (*itertools.chain.from_iterable(FAMILIES.values()), *NO_FAMILY)
-"""Canonical names of the operators that a vector unit may know."""
-FUNCTIONS = Families("operator", FAMILIES, NO_FAMILY)
+FUNCTIONS = Families()
 """What the table of functions of a vector unit may have as keys."""
 LONGEST = 64
 """Characters of the longest name of a format or a pair: beyond, nothing is compared with it."""

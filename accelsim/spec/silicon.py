@@ -17,6 +17,7 @@ from typing import NamedTuple
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.spec.chip import Chip
 from accelsim.spec.scaling import AREA, interpolate_log
+from accelsim.spec.status import ESTIMATE
 
 DIE_m2, IDLE_W, NODE_nm = 331e-6, 28.0, 28.0
 """Die, idle power and node of TPU v1 (read)."""
@@ -27,8 +28,6 @@ PE_m2, BYTE_m2 = ARRAY_SHARE * DIE_m2 / ARRAY_PES, BUFFER_SHARE * DIE_m2 / BUFFE
 """Area of a PE and of a byte of a buffer at 28 nm."""
 LEAST_LEFT = 0.1
 """Share of a stated figure that stays, however much smaller a chip is made."""
-ESTIMATE = "an estimate"
-"""How the note of a power starts that was moved with the size of the chip."""
 SIZED = ("rows", "cols", "capacity", "count")
 """Fields that the size of a chip rests on."""
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, get_args
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Literal, get_args
 
 Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "recalled", "guess"]
 """Where a value is known from, the best first (see ``MEANING``)."""
@@ -31,6 +28,9 @@ MEANING: dict[Status, str] = {
 
 FORMER = {"memory": "recalled"}
 """Words of older spec files -> what they are called now, so that the error can name it."""
+
+ESTIMATE = "an estimate"
+"""How the note of a power starts that was moved with the size of the chip."""
 
 DOUBTFUL: frozenset[Status] = frozenset({"secondary", "recalled", "guess"})
 """Statuses that a result should not hang on without a warning."""

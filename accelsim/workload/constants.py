@@ -14,7 +14,6 @@ from accelsim.errors import ModelError, memory_text
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import check_memory
-from accelsim.workload.onnx.importing.refusing import refusing
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import CONTAINERS, contain
 
@@ -91,6 +90,8 @@ class Computed:
     def evaluated(self, made: Mapping[int, list[Array]]) -> list[Array]:
         """Return all results of the node. ``made`` holds results of its producers that are not kept."""
         values = [None if tensor is None else _value(tensor, made) for tensor in self.inputs]
+        from accelsim.workload.onnx.importing.refusing import refusing
+
         with refusing(self.node.op, self.node.name, self.inputs), np.errstate(all="ignore"):
             return base.get(self.node.op).kernel(self.node, values)
 

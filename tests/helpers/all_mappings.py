@@ -15,7 +15,7 @@ import numpy as np
 from accelsim.compiler.passes import transform
 from accelsim.compiler.state import Options
 from accelsim.engines.base import Lowering
-from accelsim.engines.registry import SEQUENTIAL
+from accelsim.engines.registry import sequential
 from accelsim.engines.systolic.mapping.decide import product_program
 from accelsim.engines.systolic.mapping.search import ProductSearch
 from accelsim.engines.systolic.mapping.space import Tilings
@@ -50,7 +50,7 @@ class Product:
         gemm, roles = gemm_view(graph, node), Roles(chip)
         assert gemm is not None and chip.matrix is not None
         self.gemm, self._clock = gemm, Fraction(chip.matrix.clock or chip.clock)
-        layout = Layout(graph, roles, Builder(roles.engines(), SEQUENTIAL))
+        layout = Layout(graph, roles, Builder(roles.engines(), sequential(roles.engines().values())))
         self.step = Lowering(layout, 0, node, units(chip)[node.engine], dtype, {}, {}, [], **options)
 
     def clocks(self, mapping: Mapping) -> float:

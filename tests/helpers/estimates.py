@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from accelsim.engines.base import Lowering
-from accelsim.engines.registry import SEQUENTIAL
+from accelsim.engines.registry import sequential
 from accelsim.engines.systolic.mapping.known import Choice
 from accelsim.engines.systolic.mapping.search import choose
 from accelsim.program.roles import Roles, units
@@ -25,7 +25,7 @@ def choice_of(case: Case) -> Choice:
     assert step.gemm is not None and step.mapping is not None
     pinned = vars(step.mapping)
     roles = Roles(program.chip)
-    layout = Layout(program.graph, roles, Builder(roles.engines(), SEQUENTIAL))
+    layout = Layout(program.graph, roles, Builder(roles.engines(), sequential(roles.engines().values())))
     unit = units(program.chip)[step.engine]
     return choose(Lowering(layout, 0, step.node, unit, program.dtype, pinned, {}, []), step.gemm)
 

@@ -17,7 +17,6 @@ from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_function, is_product
 from accelsim.workload.ops import base
-from accelsim.workload.ops.experts import spread
 
 
 def place(state: State) -> None:
@@ -43,6 +42,10 @@ def _tell_routing(state: State) -> None:
     """A note where time rests on how many tokens each expert takes, which only values could tell."""
     tensors = state.graph.tensors
     products = [node for node in state.graph.nodes if node.op == "ExpertMatMul"]
+    if not products:
+        return
+    from accelsim.workload.ops.experts import spread
+
     spreads = Counter(
         (spread(tensors[node.inputs[2]].elements, tensors[node.inputs[1]].shape[0]), tensors[node.inputs[1]].shape[0])
         for node in products

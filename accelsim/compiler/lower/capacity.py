@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from accelsim.errors import MemoryNeed, OverCapacity
-from accelsim.program.addresses import tiles_B
 from accelsim.program.commands import OUTSIDE, Command, Program, Step
+from accelsim.program.packed import tiles_B
 from accelsim.program.repeated import Commands, Repeat
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout

@@ -12,7 +12,7 @@ from accelsim.compiler.lower.capacity import check_permanent
 from accelsim.compiler.lower.streams import Streams
 from accelsim.compiler.state import EAGER, QUANTISERS, SERVING, State
 from accelsim.engines.base import Lowering
-from accelsim.engines.registry import ENGINES, SEQUENTIAL
+from accelsim.engines.registry import ENGINES, sequential
 from accelsim.errors import ModelError, Problem, count_of
 from accelsim.program.commands import OUTSIDE, Program, Step
 from accelsim.program.mapping import Mapping
@@ -51,7 +51,7 @@ def lower(state: State) -> Program:
     seen = [state.chip.seen_from(state.chip.kind_of(i)) for i in range(count)]
     cores = [Roles(chip, f"core{i}." if count > 1 else "") for i, chip in enumerate(seen)]
     kinds = {engine: kind for roles in cores for engine, kind in roles.engines().items()}
-    builder = Builder(kinds, SEQUENTIAL)
+    builder = Builder(kinds, sequential(kinds.values()))
     copy = range(count) if state.copies == count else (0,) * count
     all_ = [Layout(state.graph, roles, builder, core) for core, roles in zip(copy, cores, strict=True)]
     layouts, sharing = all_[: state.copies], tuple(all_) if state.copies < count else ()

@@ -9,7 +9,6 @@ import numpy as np
 
 from accelsim.compiler.state import Options
 from accelsim.errors import Problem, UsageError, nearest
-from accelsim.formats.scale_of_range import scale_zero_point
 from accelsim.seeds import generator
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Tensor
@@ -51,6 +50,8 @@ def union(spans: Iterable[Range]) -> Range:
 
 def affine(span: Range, dtype: str) -> tuple[Array, int]:
     """Scale (0-d float32) and zero point that spread the codes over a range."""
+    from accelsim.formats.scale_of_range import scale_zero_point
+
     scale, zero_point = scale_zero_point(span.low, span.high, dtype, symmetric=False)
     return np.asarray(scale, np.float32), int(zero_point)
 

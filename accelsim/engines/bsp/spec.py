@@ -11,7 +11,7 @@ from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Pace, Parts, Side
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
-from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.laws.finding import Finding, functions_are_known, only_one
 from accelsim.spec.multiplying import dot_rules_fit, formats_are_known
 from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.quantity import Bytes, JoulesPerByte, Width

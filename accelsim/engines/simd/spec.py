@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,12 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from accelsim.spec.counts import Clocks, Lanes, Pace
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
-from accelsim.spec.laws.finding import Finding
-from accelsim.spec.names import FUNCTIONS, VECTOR_FUNCTIONS
-from accelsim.spec.yaml.tree import PathTo
-
-if TYPE_CHECKING:
-    from accelsim.spec.chip import Chip
+from accelsim.spec.laws.finding import functions_are_known
+from accelsim.spec.names import FUNCTIONS
 
 
 class VectorUnit(EngineSpec):
@@ -50,14 +45,6 @@ class VectorUnit(EngineSpec):
             if buffer in chip.buffers
         ]
         return self.latency + max(1, compute, *moved)
-
-
-def functions_are_known(unit: VectorUnit, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """The functions are names of operators."""
-    for name in unit.functions:
-        if name not in VECTOR_FUNCTIONS:
-            what, near = FUNCTIONS.unknown(name)
-            yield Finding((*path, "functions", name), what, "", near)
 
 
 SPEC = VectorUnit

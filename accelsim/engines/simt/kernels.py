@@ -41,18 +41,11 @@ from accelsim.engines.simt.waves import Grid, Times, clocks
 from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.program.mapping import Pins, ProductMapping
 from accelsim.spec.multiplying import operands_B, storage_B
-from accelsim.spec.names import FAMILIES
-from accelsim.workload.ops.base import Conv
+from accelsim.workload.ops.base import Conv, find
 
-SPECIAL = frozenset(
-    {
-        *FAMILIES["powers"],
-        *FAMILIES["trigonometry"],
-        *FAMILIES["softmaxes"],
-        *("Sigmoid", "Tanh", "Gelu", "Silu", "Softplus", "Elu", "Selu", "Mish", "Div"),
-    }
-)
-"""Functions that need a special function for each element, at the least."""
+SPECIAL_FAMILIES = frozenset({"powers", "trigonometry", "softmaxes"})
+SPECIAL = frozenset({"Sigmoid", "Tanh", "Gelu", "Silu", "Softplus", "Elu", "Selu", "Mish", "Div"})
+"""Functions that need a special function for each element, at the least: families of operators, and other operators."""
 
 DIRECT = "direct"
 """The algorithm of convolutions whose groups have few channels: on the lanes, whatever the format."""
@@ -261,6 +254,11 @@ def _pinned(spec: Simt, product: Product, pinned: Pins, name: str) -> list[TileS
     return kept
 
 
+def _is_special(op: str) -> bool:
+    row = find(op)
+    return op in SPECIAL or (row is not None and row.family in SPECIAL_FAMILIES)
+
+
 def lanes_clocks(
     spec: Simt, rates: ChipRates, functions: Iterable[tuple[str, int]], moved_B: int, rows: int = 0
 ) -> int:
@@ -270,7 +268,7 @@ def lanes_clocks(
     """
     parts = list(functions)
     plain = sum(elements * spec.functions.get(op, 1) for op, elements in parts)
-    special = sum(elements for op, elements in parts if op in SPECIAL)
+    special = sum(elements for op, elements in parts if _is_special(op))
     computed = on_lanes(spec, plain, special, spec.multiprocessors)
     moved = ceil(moved_B / rates.l2_width_B)
     return spec.prologue + max(1, computed, moved) + ceil(rows / spec.multiprocessors) + spec.epilogue
@@ -284,4 +282,4 @@ def on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:
 def paces(spec: Simt, ops: Iterable[str]) -> tuple[int, int]:
     """Lane clocks and special functions per element of functions one after the other."""
     names = list(ops)
-    return sum(spec.functions.get(op, 1) for op in names), sum(op in SPECIAL for op in names)
+    return sum(spec.functions.get(op, 1) for op in names), sum(map(_is_special, names))

@@ -7,13 +7,12 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from accelsim.engines.simd.spec import functions_are_known
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Constant, Fitted, marked
 from accelsim.spec.counts import Clocks, Cores, Lanes, Pace, Parts, Share, Side, once
 from accelsim.spec.declaring import Field, field_validator
 from accelsim.spec.engine import EngineSpec
-from accelsim.spec.laws.finding import Finding, only_one
+from accelsim.spec.laws.finding import Finding, functions_are_known, only_one
 from accelsim.spec.multiplying import (
     DRAWS,
     Droop,

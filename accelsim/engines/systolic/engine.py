@@ -46,11 +46,14 @@ class Systolic(EngineType):
     def lower(self, lowering: Lowering) -> Mapped:
         """Lower in the tiles of the mapping that the search finds, on as many cores as that is faster with."""
         from accelsim.engines.systolic.mapping.search import lower_product
-        from accelsim.engines.systolic.sharing import lower_shared
 
         gemm = gemm_view(lowering.layout.graph, lowering.node)
         assert gemm is not None
-        return lower_shared(lowering, gemm) if lowering.cores else lower_product(lowering, gemm)
+        if not lowering.cores:
+            return lower_product(lowering, gemm)
+        from accelsim.engines.systolic.sharing import lower_shared
+
+        return lower_shared(lowering, gemm)
 
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Return whether the open sums of one image fit into half of the accumulators."""

@@ -104,7 +104,7 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
         ],
         "categories": [
             [each.name, each.colour, [layer.energy_by_category_J.get(each.name, 0.0) for layer in lines.shown]]
-            for each in CATEGORIES
+            for each in CATEGORIES.values()
             if each.name in categories
         ],
     }

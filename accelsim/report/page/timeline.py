@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.account.critical_path import KINDS, LISTED, parts
+from accelsim.account.critical_path import LISTED, parts
 from accelsim.engines.device import PORT, QUEUE
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import PATH_LINKS, Run
@@ -176,9 +176,7 @@ def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, in
 def _legend(pieces: Sequence[Any]) -> list[list[str]]:
     """(text, colour) of all that the path goes to."""
     keys = {piece.blame.key for piece in pieces}
-    return [
-        [reason.legend, reason.colour] for key, reason in LISTED.items() if key in keys and reason.key in KINDS | LISTED
-    ]
+    return [[reason.legend, reason.colour] for key, reason in LISTED.items() if key in keys]
 
 
 def _of_row(found: Spans, row: int) -> Spans:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from accelsim.spec.names import FUNCTIONS
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -35,3 +36,18 @@ def only_one(unit: EngineSpec, chip: Chip, path: PathTo) -> Iterator[Finding]:
     if path[-1] in alike[1:]:
         what = f"a second engine of type {unit.type}, beside {alike[0]!r}"
         yield Finding(path, what, f"one of type {unit.type} at the most")
+
+
+class _Computes(Protocol):
+    @property
+    def functions(self) -> Mapping[str, int]:
+        """Operator -> clocks per element and lane."""
+
+
+def functions_are_known(unit: _Computes, chip: Chip, path: PathTo) -> Iterator[Finding]:
+    """The functions are names of operators."""
+    known = FUNCTIONS.operators
+    for name in unit.functions:
+        if name not in known:
+            what, near = FUNCTIONS.unknown(name)
+            yield Finding((*path, "functions", name), what, "", near)

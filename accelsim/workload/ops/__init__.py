@@ -137,12 +137,7 @@ constants decide have no row: an importer writes the rows that they consist of (
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-
-from accelsim.workload.ops.base import FAMILIES, REGISTRY, Gemm, Op, Work, find, get
-
-for _module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")  # each file registers its ops, so a new one needs no line here
+from accelsim.workload.ops.base import Gemm, Op, Work, find, get
+from accelsim.workload.ops.rows import FAMILIES, REGISTRY
 
 __all__ = ["FAMILIES", "REGISTRY", "Gemm", "Op", "Work", "find", "get"]

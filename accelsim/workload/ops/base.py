@@ -9,6 +9,7 @@ from typing import Any
 from accelsim.errors import nearest
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.ops.rows import FAMILIES, REGISTRY
 
 Shape = tuple[int, ...]
 
@@ -96,22 +97,11 @@ class Op:
     gradient: Callable[[Any, Node, list[Any]], list[Any]] | str | None = None
 
 
-FAMILIES = (
-    "activations", "other_activations", "arithmetic", "powers", "trigonometry", "rounding", "comparisons", "logic",
-    "bits", "pooling", "normalisations", "softmaxes", "reductions", "ranking", "scans", "moves", "blocks", "indexing",
-    "sampling", "conversions", "quantisation", "training",
-)  # fmt: skip
-"""Families of operators, in the order in which they are listed."""
-REGISTRY: dict[str, Op] = {}
-
-
 def register(op: Op) -> Op:
     """Add a row to the registry; ValueError for a second one of the same name, and for a family that is none."""
-    if op.name in REGISTRY:
-        raise ValueError(f"op {op.name!r} is registered twice")
     if op.family not in ("", *FAMILIES):
         raise ValueError(f"op {op.name!r}: no family {op.family!r}; nearest {nearest(op.family, FAMILIES)!r}")
-    REGISTRY[op.name] = op
+    REGISTRY.add(op)
     return op
 
 

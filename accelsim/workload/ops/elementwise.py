@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
 from accelsim.workload.graph import Node
@@ -78,6 +77,8 @@ def _cast(node: Node, values: Values) -> list[Array]:
         if rounding == "up":
             x, rounding = _next_power(x), "rne"
         if overflow or rounding != "rne":
+            from accelsim.formats import codec
+
             return [codec.cast(x, to, rounding, overflow)]
         return [_wrapped(contain(x, to), to)]
 

@@ -9,7 +9,6 @@ import numpy as np
 from accelsim.types import Array
 from accelsim.workload.graph import FORMAT_BYTES, Node
 from accelsim.workload.ops.base import Op, Shape, register
-from accelsim.workload.ops.foreign import stored
 from accelsim.workload.ops.values import (
     CONTAINERS,
     Infer,
@@ -207,6 +206,8 @@ def _bit_cast_infer(node: Node, ins: Ins) -> Infers:
 
 def _bit_cast(node: Node, values: Values) -> list[Array]:
     """Read stored bits as another format."""
+    from accelsim.workload.ops.foreign import stored
+
     given = stored(array(values, 0), node.attrs["given"])
     kind = stored(np.zeros(1, CONTAINERS[node.attrs["to"]]), node.attrs["to"]).dtype
     return [given.view(kind).astype(CONTAINERS[node.attrs["to"]])]

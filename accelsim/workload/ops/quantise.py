@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.formats import fixed_point, integer
-from accelsim.formats.scale_of_range import dynamic_quantise
+from accelsim.formats import integer
 from accelsim.types import Array
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Op, register
@@ -40,6 +39,8 @@ def _dynamic_infer(node: Node, ins: Ins) -> Infers:
 
 
 def _dynamic(node: Node, values: Values) -> list[Array]:
+    from accelsim.formats.scale_of_range import dynamic_quantise
+
     codes, scale, zero = dynamic_quantise(array(values, 0))
     return [codes, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)]
 
@@ -47,6 +48,8 @@ def _dynamic(node: Node, values: Values) -> list[Array]:
 def _requantise(node: Node, values: Values) -> list[Array]:
     a = node.attrs
     if a.get("fixed_point"):
+        from accelsim.formats import fixed_point
+
         mantissa, shift = fixed_point.from_multiplier(a["multiplier"])
         x, zero = array(values, 0), a["zero_point"]
         return [fixed_point.requantise(x, mantissa, shift, a["dtype"], zero, a["axis"])]

@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 
 from accelsim.errors import ModelError
-from accelsim.formats import codec
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
@@ -66,6 +65,8 @@ def contain(value: Array, dtype: str) -> Array:
     Values that are already right are returned as they are, not copied.
     """
     if dtype in ROUNDED or dtype not in CONTAINERS:  # a float that is configured by its name
+        from accelsim.formats import codec
+
         return codec.cast(np.asarray(value), dtype)
     return np.asarray(value, CONTAINERS[dtype])
 

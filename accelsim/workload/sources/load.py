@@ -54,9 +54,6 @@ def load_model(
     weights whose values a file lacks are drawn, and ``Graph.notes`` say so. ``arrays``: tells the shapes of given
     inputs, for dimensions that an ONNX file leaves open. Raises ModelError and UsageError, all problems at once.
     """
-    from accelsim.workload.onnx.importing.refusing import located
-    from accelsim.workload.sources.other_tools import refuse_other_tools
-
     text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}
@@ -72,8 +69,11 @@ def load_model(
         raise UsageError(f"parameters {', '.join(given)} for {text!r}", expected="a model of the zoo")
     if path.suffix == ".csv":
         return _from_table(path, batch, shapes or {}, seed)
-    refuse_other_tools(path)
     from accelsim.workload.onnx.importing.importer import import_onnx
+    from accelsim.workload.onnx.importing.refusing import located
+    from accelsim.workload.sources.other_tools import refuse_other_tools
+
+    refuse_other_tools(path)
 
     graph = import_onnx(path, batch, shapes, DEFAULT_SEED if seed is None and not data else seed, arrays)
     with located(path):

@@ -101,11 +101,11 @@ def test_nothing_is_silently_free(row: LedgerRow) -> None:
 def test_every_category_is_one_of_the_list() -> None:
     run = make_run(layers=4)
     found = categories.by_category(run.chip, energy.energy_table(run))
-    assert list(found) == [name for name in categories.CATEGORY_NAMES if name in found]
+    assert list(found) == [name for name in categories.CATEGORIES if name in found]
     ours = {unit.type for unit in run.chip.engines.values()}
     of_types = {name: {entry.name for entry in kind.categories} for name, kind in ENGINES.items()}
     others = set().union(*(names for name, names in of_types.items() if name not in ours))
-    assert set(found) == set(categories.CATEGORY_NAMES) - (others - set().union(*(of_types[name] for name in ours)))
+    assert set(found) == set(categories.CATEGORIES) - (others - set().union(*(of_types[name] for name in ours)))
 
 
 def test_sram_energy_between_points_is_linear_in_log_capacity() -> None:

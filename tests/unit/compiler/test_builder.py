@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.engines.registry import SEQUENTIAL
+from accelsim.engines.registry import sequential
 from accelsim.program.commands import Effect, Wait
 from accelsim.program.work import Transfer
 from accelsim.program.writing.allocator import Space
@@ -18,7 +18,7 @@ class Writer:
     """A builder with short names: each method emits a command and returns its id."""
 
     def __init__(self) -> None:
-        self.builder = Builder(ENGINES, SEQUENTIAL)
+        self.builder = Builder(ENGINES, sequential(ENGINES.values()))
         self.space = Space("sram", 100)
         home = self.builder.region("dram", "home", 100)
         assert home is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.engines.registry import SEQUENTIAL
+from accelsim.engines.registry import sequential
 from accelsim.program.roles import Roles
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout
@@ -22,7 +22,7 @@ def layout(order: str) -> Layout:
     nodes = [Node(name, "Relu", [name], [f"{name}.out"]) for name in SHAPES]
     graph = Graph("by hand", nodes, tensors | made, list(tensors), list(made))
     roles = Roles(load_chip("edu-4x4", ["act_sram.capacity=172 B"]))
-    found = Layout(graph, roles, Builder({"dma_in": "dma", "dma_out": "dma"}, SEQUENTIAL))
+    found = Layout(graph, roles, Builder({"dma_in": "dma", "dma_out": "dma"}, sequential({"dma"})))
     for name in order:
         assert found.load_whole(0, name)
     assert not found.load_whole(0, "a.out")

@@ -20,7 +20,7 @@ from accelsim.machine.simulate import simulate
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph, Node, Tensor
-from accelsim.workload.ops import base
+from accelsim.workload.ops import REGISTRY, base
 from accelsim.workload.zoo.build import Builder
 
 Binary = Callable[[Array, Array], Array]
@@ -66,11 +66,7 @@ def takes_two(op: str) -> bool:
 
 OPS = (
     *REAL,
-    *(
-        op.name
-        for op in base.REGISTRY.values()
-        if op.kind == "elementwise" and op.name not in REAL and takes_two(op.name)
-    ),
+    *(op.name for op in REGISTRY.values() if op.kind == "elementwise" and op.name not in REAL and takes_two(op.name)),
 )
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from accelsim.account.categories import CATEGORY_NAMES
+from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import HIDDEN, KEYS
 from accelsim.account.latency import layers
 from accelsim.errors import UsageError
@@ -103,7 +103,7 @@ def test_bars_add_up_to_the_latency() -> None:
 
 def test_everything_has_a_look_of_its_own() -> None:
     assert sorted(REASON_LOOKS) == sorted([*KEYS, HIDDEN])
-    assert set(CATEGORY_LOOKS) == set(CATEGORY_NAMES)
+    assert set(CATEGORY_LOOKS) == set(CATEGORIES)
     for looks in (REASON_LOOKS, CATEGORY_LOOKS):
         assert len(set(looks.values())) == len(looks)
 

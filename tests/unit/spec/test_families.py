@@ -13,7 +13,7 @@ import pytest
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.chip import Chip
-from accelsim.spec.names import FAMILIES, FUNCTIONS, NO_FAMILY, NONE, VECTOR_FUNCTIONS
+from accelsim.spec.names import FUNCTIONS, NONE
 from accelsim.spec.yaml.load import list_chips, load_chip, override, resolved, show
 from accelsim.spec.yaml.schema import schema
 
@@ -57,7 +57,7 @@ def test_overrides_take_families_in_their_order() -> None:
                "vector.functions.quantisation=none"]  # fmt: skip
     made = functions(load_chip("tpu-v1", changes))
     assert {name: made.get(name) for name in ("Round", "Ceil", "Floor")} == {"Round": 2, "Ceil": 2, "Floor": 3}
-    assert not {"Relu", *FAMILIES["quantisation"]} & made.keys() and made["Tanh"] == 1
+    assert not {"Relu", *FUNCTIONS.members["quantisation"]} & made.keys() and made["Tanh"] == 1
     assert functions(override(load_chip("tpu-v1"), changes)) == made
     assert functions(load_chip("tpu-v1", ["vector.functions={logic: 1, Or: none}"])).keys() == {"And", "Not", "Xor"}
 
@@ -108,15 +108,15 @@ def test_what_is_wrong_with_an_override(value: str, what: str) -> None:
 
 
 def test_names_of_families_are_no_names_of_operators() -> None:
-    assert all(family == family.lower() and len(ops) > 1 for family, ops in FAMILIES.items())
-    known = [name.casefold() for name in (*FAMILIES, *VECTOR_FUNCTIONS)]
+    assert all(family == family.lower() and len(ops) > 1 for family, ops in FUNCTIONS.members.items())
+    known = [name.casefold() for name in (*FUNCTIONS.members, *FUNCTIONS.operators)]
     assert len(set(known)) == len(known)
-    assert not set(NO_FAMILY) & {op for ops in FAMILIES.values() for op in ops}
+    assert not set(FUNCTIONS.others) & {op for ops in FUNCTIONS.members.values() for op in ops}
 
 
 def test_a_new_operator_is_on_every_chip_that_lists_its_family(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(table("rounding: 2"))
-    monkeypatch.setitem(FAMILIES, "rounding", (*FAMILIES["rounding"], "Exp"))
+    monkeypatch.setitem(FUNCTIONS.members, "rounding", (*FUNCTIONS.members["rounding"], "Exp"))
     assert functions(load_chip(path))["Exp"] == 2
 
 
@@ -128,13 +128,15 @@ def test_a_shown_chip_has_families_and_reads_back_the_same(name: str, write: Wri
     units = {unit: spec for unit, spec in chip.engines.items() if isinstance(spec, VectorUnit)}
     for unit, spec in units.items():
         assert resolved(chip)["cores"][chip.core_kind]["engines"][unit]["functions"] == spec.functions
-    assert not units or any(set(FAMILIES) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values())
+    assert not units or any(
+        set(FUNCTIONS.members) & FUNCTIONS.shortened(spec.functions).keys() for spec in units.values()
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_any_table_is_the_same_shortened(seed: int, write: Write) -> None:
     draw = random.Random(seed)
-    ops = draw.sample(VECTOR_FUNCTIONS, draw.choice([10, 60, 100, len(VECTOR_FUNCTIONS)]))
+    ops = draw.sample(FUNCTIONS.operators, draw.choice([10, 60, 100, len(FUNCTIONS.operators)]))
     plain = {op: draw.choice([1, 1, 1, 1, 1, 2]) for op in ops}
     short = FUNCTIONS.shortened(plain)
     assert len(short) <= len(plain)
@@ -144,6 +146,6 @@ def test_any_table_is_the_same_shortened(seed: int, write: Write) -> None:
 
 def test_the_schema_takes_families_operators_and_none() -> None:
     made: dict[str, Any] = schema("chips")["$defs"]["VectorUnit"]["properties"]["functions"]
-    assert made["propertyNames"]["enum"] == [*FAMILIES, *VECTOR_FUNCTIONS]
+    assert made["propertyNames"]["enum"] == [*FUNCTIONS.members, *FUNCTIONS.operators]
     assert {"const": NONE} in made["additionalProperties"]["anyOf"]
     assert any(each.get("type") == "integer" for each in made["additionalProperties"]["anyOf"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accelsim.errors import UsageError
-from accelsim.workload.ops import base
+from accelsim.workload.ops import REGISTRY, base
 from accelsim.workload.sources.load import load_model
 from tests.validation import onnxruntime_check
 from tests.validation.base import CHECKS
@@ -26,7 +26,7 @@ def test_small_real_networks_agree_at_every_tensor() -> None:
 
 def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     relu = base.get("Relu")
-    monkeypatch.setitem(base.REGISTRY, "Relu", replace(relu, kernel=lambda node, values: [np.abs(values[0])]))
+    monkeypatch.setitem(REGISTRY, "Relu", replace(relu, kernel=lambda node, values: [np.abs(values[0])]))
     result = onnxruntime(["cnn"])
     assert 0 < result.equal < result.rows
     assert any("relu1" in line for line in result.details)

@@ -18,7 +18,7 @@ from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import MOST_NODES
 from accelsim.workload.onnx.importing.read import RawNode
-from accelsim.workload.ops import base
+from accelsim.workload.ops.rows import REGISTRY
 
 MOST_INTEGERS = 1 << 16
 """Axes, sizes, pads: numbers of an input that are part of an op's form."""
@@ -165,7 +165,7 @@ def has_subgraph(raw: RawNode) -> bool:
 
 def foreign_node(raw: RawNode) -> Node:
     """The node for the host: inputs and attributes as in the file, ``domain`` added when not the default."""
-    known = not raw.domain and raw.op in base.REGISTRY
+    known = not raw.domain and raw.op in REGISTRY
     attrs = {**raw.attrs, **({"domain": raw.domain} if raw.domain else {})}
     return Node(raw.name, f"onnx::{raw.op}" if known else raw.op, list(raw.inputs), list(raw.outputs), attrs)
 

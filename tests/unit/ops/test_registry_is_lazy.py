@@ -1,0 +1,31 @@
+"""Operators are imported when they are asked for; every one is in the table of modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from accelsim.workload.ops.base import find, get
+from accelsim.workload.ops.rows import MODULES, REGISTRY
+
+
+def test_the_table_of_modules_is_whole_and_in_order() -> None:
+    listed = [name for names in MODULES.values() for name in names.split()]
+    assert list(REGISTRY) == listed
+    for module, names in MODULES.items():
+        kernels = {REGISTRY[name].infer.__module__ for name in names.split()}
+        assert kernels <= {f"accelsim.workload.ops.{part}" for part in (module, "elementwise", "values")}
+
+
+def test_an_operator_loads_its_module_alone() -> None:
+    code = "import sys; from accelsim.workload.ops import get; get('Relu'); print('accelsim.workload.ops.index' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.strip() == "False"
+
+
+def test_an_unknown_operator_has_no_row_and_a_near_name() -> None:
+    assert find("Rleu") is None
+    with pytest.raises(KeyError, match="nearest 'Relu'"):
+        get("Rleu")
