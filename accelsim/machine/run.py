@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from accelsim.engines.device import History, Mix
-from accelsim.engines.registry import ENGINES, TypeTable
+from accelsim.engines.registry import TypeTable
 from accelsim.errors import count_of
 from accelsim.program.actions import ActionName
 from accelsim.program.commands import Program

@@ -1,4 +1,4 @@
-"""Operators are imported when they are asked for; every one is in the table of modules."""
+"""Operators are imported when they are asked for, and listed in the order of the table of modules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from accelsim.workload.ops.base import find, get
 from accelsim.workload.ops.rows import MODULES, REGISTRY
 
 
-def test_the_table_of_modules_is_whole_and_in_order() -> None:
+def test_the_table_of_modules_names_the_operators_of_each() -> None:
     listed = [name for names in MODULES.values() for name in names.split()]
-    assert list(REGISTRY) == listed
+    assert list(REGISTRY)[: len(listed)] == listed
     for module, names in MODULES.items():
-        kernels = {REGISTRY[name].infer.__module__ for name in names.split()}
-        assert kernels <= {f"accelsim.workload.ops.{part}" for part in (module, "elementwise", "values")}
+        rules = {
+            getattr(REGISTRY[name], rule).__module__ for name in names.split() for rule in ("infer", "kernel", "work")
+        }
+        assert rules <= {f"accelsim.workload.ops.{part}" for part in (module, "elementwise", "values")}
 
 
 def test_an_operator_loads_its_module_alone() -> None:
