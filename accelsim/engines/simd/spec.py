@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from accelsim.spec.counts import Clocks, Lanes, Pace
 from accelsim.spec.declaring import Field
