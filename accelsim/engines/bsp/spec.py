@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from accelsim.engines.simd.spec import functions_are_known
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Clocks, Pace, Parts, Side
 from accelsim.spec.declaring import Field

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from accelsim.spec.counts import Clocks, Lanes, Pace
 from accelsim.spec.declaring import Field
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws.finding import functions_are_known
 from accelsim.spec.names import FUNCTIONS
+
+if TYPE_CHECKING:
+    from accelsim.spec.chip import Chip
 
 
 class VectorUnit(EngineSpec):
