@@ -1,4 +1,4 @@
-"""A training on a cluster from beginning to end: what it learns under a plan, beside one device; what a step costs."""
+"""Whole training on a cluster: what a plan learns, compared with one device, and the cost of a step."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ HOST = "host"
 
 
 class Sort(NamedTuple):
-    """Key of rows of one sort: kind, ranks, how many of these are on one node, number format ('': not known), and
-    whether an eager host calls."""
+    """Key of rows of one sort: kind, ranks, ranks on one node, number format ('': not known), and whether an eager host
+    calls."""
 
     kind: str
     ranks: int
@@ -55,7 +55,7 @@ class Sort(NamedTuple):
 
     @property
     def nodes(self) -> int:
-        """Nodes that they are on."""
+        """Number of nodes."""
         return -(-self.ranks // self.per_node)
 
     def __str__(self) -> str:
@@ -73,13 +73,13 @@ class Measured(NamedTuple):
     seconds: Floats
 
     def only(self, rows: Sequence[int]) -> Measured:
-        """Some rows, in their order."""
+        """Return some rows, in their order."""
         chosen = list(rows)
         sorts, devices = ([column[row] for row in chosen] for column in (self.sorts, self.devices))
         return Measured(sorts, devices, self.nbytes[chosen], self.seconds[chosen])  # type: ignore[arg-type]
 
     def select(self, kinds: Sequence[str], nodes: int | None = None, ranks: Sequence[int] = ()) -> Measured:
-        """Rows of some kinds, on so many nodes, over so many ranks (any where not given)."""
+        """Return rows of some kinds, on ``nodes`` nodes, over ``ranks`` (any where not given)."""
         chosen = [
             sort.kind in kinds and nodes in (None, sort.nodes) and (not ranks or sort.ranks in ranks)
             for sort in self.sorts
@@ -88,7 +88,7 @@ class Measured(NamedTuple):
 
 
 def read_collectives(path: Path, device: str | None = None) -> Measured:
-    """A table of measured collectives, those of one device where it is named.
+    """Read a table of measured collectives, only those of ``device`` where it is given.
 
     Columns: ``op`` (a kind), ``bytes``, ``n_devices`` or ``ranks``, ``devices_per_node`` or ``nodes`` (absent: one
     node), ``device``, ``dtype``, ``caller`` ('eager' or 'graph', the default), and ``time_us_min``, ``time_us`` or
@@ -137,7 +137,8 @@ def _row(row: Mapping[str, str]) -> tuple[Sort, str, int, float]:
 
 
 def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
-    """Devices of a sort of rows: the first of each of the first nodes. UsageError where the cluster has fewer."""
+    """Return the devices for a sort of rows: the first of each of the first nodes. Raises UsageError if the cluster has
+    fewer."""
     nodes: dict[int, list[int]] = {}
     for rank, node in enumerate(topology.groups):
         nodes.setdefault(node, []).append(rank)
@@ -150,7 +151,7 @@ def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
 
 
 class Model:
-    """Times of measured rows on a topology, by constants of the software."""
+    """Times of measured rows on a topology, from the constants of a library."""
 
     def __init__(self, rows: Measured, topology: Topology, software: Collectives) -> None:
         self.rows, self.software = rows, software
@@ -191,7 +192,7 @@ class Model:
 
 
 def constants(software: Collectives) -> dict[str, float]:
-    """Constant ('launch', 'simple.share') -> its value, of those that the block states."""
+    """Return constant ('launch', 'simple.share') -> value, of those that the block states."""
     found = {"launch": software.launch} if "launch" in software.model_fields_set else {}
     blocks: dict[str, Protocol | Host] = {**software.protocols}
     if software.host is not None:
@@ -205,7 +206,7 @@ def constants(software: Collectives) -> dict[str, float]:
 
 
 def with_constants(software: Collectives, values: Mapping[str, float]) -> Collectives:
-    """Return the same with other constants."""
+    """Return the library with other constants."""
     changes: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         protocol, _, field = name.rpartition(".")
@@ -222,8 +223,8 @@ def with_constants(software: Collectives, values: Mapping[str, float]) -> Collec
 
 @dataclass(frozen=True)
 class Fitted:
-    """``software`` with fitted constants, their ``values``; times of all ``rows`` by it, and of each row by a fit to
-    four fifths of them that had not seen it."""
+    """A library with fitted constants, their ``values``; times of all ``rows`` by it, and of each row by a fit to the
+    other four fifths."""
 
     software: Collectives
     values: Mapping[str, float]
@@ -259,7 +260,7 @@ def _dependable(rows: Measured, software: Collectives) -> list[tuple[str, ...]]:
 
 
 def held_out(model: Model, names: Sequence[tuple[str, ...]], seed: int = 0) -> Floats:
-    """Time of each row, s, by constants that start as the model has them and were fitted to the other parts alone."""
+    """Return the time of each row, s, by constants fitted to the other parts alone, starting from the model's."""
     knobs = _knobs(model.software, names)
     return left_out(model.with_values, model.rows.seconds, knobs, PARTS, seed, ROBUST, near=True)
 

@@ -29,7 +29,7 @@ class Lane(NamedTuple):
     granule_B: int
 
     def wire_B(self, nbytes: int) -> int:
-        """Bytes on the wire of a transfer of ``nbytes``."""
+        """Return the bytes on the wire of a transfer of ``nbytes``."""
         if not self.packet_B:
             return nbytes
         whole, rest = divmod(nbytes, self.packet_B)
@@ -37,7 +37,7 @@ class Lane(NamedTuple):
         return whole * (self.packet_B + self.header_B) + tail
 
     def occupancy_fs(self, nbytes: int) -> int:
-        """Time for which a transfer of ``nbytes`` occupies the direction, fs; parts of one are dropped."""
+        """Return the time for which a transfer of ``nbytes`` occupies the direction, whole fs."""
         rate, per = float(self.bandwidth_Bps).as_integer_ratio()
         return self.wire_B(nbytes) * FS_PER_S * per // rate
 
@@ -63,14 +63,14 @@ class LinkTime:
 
 
 def framing(link: Link, write: bool) -> Framing:
-    """Packets of one direction; those without headers where the link only states a bandwidth."""
+    """Return the packets of one direction; without headers where the link only states a bandwidth."""
     if link.protocol is None:
         return Framing(Fraction(str(link.bandwidth)), 1, 0)
     return link.protocol.framing(write)
 
 
 def lane(link: Link, write: bool) -> Lane:
-    """Return what a port must know about one direction of ``link``; ``write``: towards the far memory."""
+    """Return one direction of ``link`` as a port sees it. ``write``: towards the far memory."""
     if link.protocol is None:
         return Lane(link.bandwidth, link.latency, 0, 0, 1)
     row = link.protocol.framing(write)
@@ -82,7 +82,8 @@ def lane(link: Link, write: bool) -> Lane:
 
 
 def transfer(link: Link, nbytes: int, write: bool) -> LinkTime:
-    """A transfer of ``nbytes`` (1 or more) over ``link``. UsageError for less than a byte."""
+    """Return the times of a transfer of ``nbytes`` (1 or more) over ``link``. Raises UsageError for less than a
+    byte."""
     if nbytes < 1:
         raise UsageError(f"a transfer of {nbytes} B", expected="1 B or more")
     way = lane(link, write)
@@ -90,14 +91,13 @@ def transfer(link: Link, nbytes: int, write: bool) -> LinkTime:
 
 
 def effective_Bps(link: Link, nbytes: int, write: bool, alone: bool = False) -> float:
-    """Payload per second of transfers of ``nbytes``, B/s: back to back, or ``alone``, each after the one before has
-    arrived, so that the latency counts.
-    """
+    """Return payload per second of transfers of ``nbytes``, B/s: back to back, or ``alone``, each after the one before
+    has arrived, so that the latency counts."""
     time = transfer(link, nbytes, write)
     return nbytes * FS_PER_S / max(1, time.total_fs if alone else time.occupancy_fs)
 
 
 def half_size_B(link: Link, write: bool) -> int:
-    """Size from which on a transfer alone reaches half of the link's best rate, B (n_1/2 of Hockney)."""
+    """Return the size from which a transfer alone reaches half of the link's best rate, B (n_1/2 of Hockney)."""
     row = framing(link, write)
     return int(Fraction(str(link.latency)) * row.payload_Bps)

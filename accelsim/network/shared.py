@@ -1,4 +1,4 @@
-"""Links that several transfers share at once: fair to all of them, in closed form between one change and the next.
+"""Links that transfers share fairly, in closed form between one change and the next.
 
 Switches and root ports serve the packets of the transfers in turn. Over many packets this is max-min fairness
 (Bertsekas, Gallager, "Data Networks", 1992, section 6.5.2): nobody can get more unless somebody who has no more gets
@@ -47,7 +47,7 @@ class _Flow:
 
 
 def max_min_fair(capacities: Mapping[str, int], paths: Sequence[Sequence[str]]) -> list[int]:
-    """Rate of each path in whole B/s: fair, and in sum within the capacity of everything that they cross.
+    """Return the rate of each path in whole B/s: fair, and in sum within the capacity of everything that they cross.
 
     ``capacities``: B/s by name. Rates are rounded down, so that less than one B/s per path is left unused. Raises
     KeyError for a name without a capacity.

@@ -1,4 +1,4 @@
-"""An algorithm of collectives: kinds that it does, with which numbers of devices, its rounds, and their messages."""
+"""Algorithms of collectives: the kinds that one does, for which devices, its rounds, and their messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from accelsim.types import Bools, Ints
 
 
 def bounds(program: Program, elements: int) -> Ints:
-    """First element of each cell of a rank's buffer, and its end: cells differ by one element at most."""
+    """Return the first element of each cell of a rank's buffer, and its end. Cells differ by at most one element."""
     inside = [number * elements // program.cells for number in range(program.cells)]
     areas = [area * elements + each for area in range(program.areas) for each in inside]
     return np.array([*areas, program.areas * elements], np.int64)
 
 
 def messages(program: Program, elements: int, itemsize: int = 1) -> MessageGraph:
-    """The messages of a program on buffers of so many elements per area, in order of their rounds."""
+    """Return the messages of a program on buffers of so many elements per area, in order of their rounds."""
     edges, writers, last = bounds(program, elements), _Writers(program), _Last(program.ranks)
     columns: list[tuple[Ints, ...]] = []
     counts: list[Ints] = []
@@ -176,7 +176,7 @@ class Members(NamedTuple):
 
     @property
     def per_node(self) -> int:
-        """Devices on the node of the first."""
+        """Number of devices on the node of the first."""
         return self.groups.count(self.groups[0])
 
 
@@ -185,12 +185,12 @@ Rule = Callable[[str, Members], str]
 
 
 def anybody(kind: str, members: Members) -> str:
-    """No rule: any number of devices."""
+    """Accept any number of devices."""
     return ""
 
 
 def power_of_two(kind: str, members: Members) -> str:
-    """A number of devices that is a power of two."""
+    """Accept a number of devices that is a power of two."""
     return "" if members.ranks & (members.ranks - 1) == 0 else "a number of devices that is a power of two"
 
 
@@ -200,7 +200,7 @@ Count = Callable[[Members, int], int]
 
 @dataclass(frozen=True)
 class Collective:
-    """One algorithm.
+    """An algorithm of collectives.
 
     ``program(kind, members, chunks)`` are its rounds. ``pipelined``: it makes its own use of chunks; others do all at
     once for each chunk, which has a share of the part of every device. ``rule`` says which devices it can do with;
@@ -220,7 +220,7 @@ class Collective:
         return self.rule(kind, members) if kind in self.kinds else f"one of {', '.join(self.kinds)}"
 
     def rounds(self, kind: str, members: Members, chunks: int = 1) -> Program:
-        """The rounds of a kind. UsageError where it cannot do that kind, or not among so many."""
+        """Return the rounds of a kind. Raises UsageError for a kind or a number of devices that it cannot do."""
         missing, gather = self.why_not(kind, members), Gather()
         gather.refuse(missing, f"{kind} among {members.ranks}", self.name, missing)
         gather.refuse(chunks < 1, f"{chunks} chunks", self.name, "1 or more")
@@ -235,11 +235,12 @@ class Collective:
     def build(
         self, kind: str, ranks: int, elements: int, chunks: int = 1, groups: Sequence[int] = (), itemsize: int = 1
     ) -> MessageGraph:
-        """The messages of a kind on buffers of so many elements. ``groups``: node of each device; one without."""
+        """Return the messages of a kind on buffers of ``elements``. ``groups``: node of each device; default: one
+        node."""
         members = Members(ranks, tuple(groups) or (0,) * ranks)
         return messages(self.rounds(kind, members, chunks), elements, itemsize)
 
 
 def areas(kind: str) -> int:
-    """Parts of a rank's buffer: input and output where they differ, else one."""
+    """Return the number of areas of a rank's buffer: two (input and output) where they differ, else one."""
     return 2 if kind in ("all_to_all", "send_recv") else 1

@@ -52,8 +52,8 @@ SIZES = ((2**20, "small"), (2**24, "medium"), (float("inf"), "large"))
 
 
 class Called(NamedTuple):
-    """Call of a library: number format that is added up ('': any), and whether a host calls each collective by
-    itself (eager) instead of a CUDA graph or after other kernels."""
+    """A call of the library: number format that is summed ('': any), and whether a host starts each collective by
+    itself (eager) instead of a CUDA graph or earlier kernels."""
 
     dtype: str = ""
     eager: bool = False
@@ -64,7 +64,7 @@ IN_GRAPH = Called()
 
 
 def regime(nbytes: int) -> str:
-    """Name of the size of a collective, by which its interval goes."""
+    """Return the size class of a collective ('small', 'medium', 'large'), which selects its interval."""
     return next(name for limit, name in SIZES if nbytes < limit)
 
 
@@ -78,7 +78,7 @@ def answer(
     chunks: int | None = None,
     called: Called = IN_GRAPH,
 ) -> CollectiveTime:
-    """A collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'.
+    """Time a collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'.
 
     ``called``: what a library is asked besides. UsageError for all that cannot be.
     """
@@ -106,8 +106,8 @@ def fastest_first(
     called: Called,
     most: int = MOST_TRIED,
 ) -> list[CollectiveTime]:
-    """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch where it does
-    not add up the format of the call."""
+    """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch if it does not
+    add up the number format of the call."""
     found = ranked(topology, kind, nbytes, group, chunks, most)
     return [each for each in found if each.algorithm != SWITCH or _switch_adds(software, called)]
 
@@ -123,8 +123,8 @@ def _switch_adds(software: Collectives, called: Called) -> bool:
 
 
 def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
-    """The library of a cluster of that name, its own for ''; on chips that were not measured with intervals for such.
-    UsageError with the nearest name."""
+    """Return the library ``name`` of a cluster, its own for ''. On chips where it was not measured, its intervals are
+    those for other chips. Raises UsageError with the nearest name."""
     if name and not cluster.libraries:
         what = f"{cluster.name} has no library {name!r}"
         raise UsageError(what, "", "a cluster with `libraries`, or without --library")
@@ -137,15 +137,15 @@ def library_of(cluster: ClusterSpec, name: str = "") -> Collectives:
 
 
 def stated(software: Collectives) -> bool:
-    """Return whether any constant of the library is stated: then it is one, and not the absence of software."""
+    """Return whether any constant of the library is stated, so that it can be modelled."""
     return software.model_copy(update={"title": "-"}) != Collectives.model_construct(title="-")
 
 
 def by_library(
     topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
 ) -> CollectiveTime:
-    """A collective as the library runs it. Time is ``software.estimate``; bytes are those of the algorithm that stands
-    for the library's, with which joules and the links that bind are worked out; none takes longer than the whole."""
+    """Time a collective as the library runs it, by ``software.estimate``. Joules and busiest links are those of the
+    algorithm that stands for the library's; no link is busy longer than the whole."""
     members = tuple(group)
     task = Task(topology, kind, nbytes, members)
     task.check(AUTO)
@@ -161,7 +161,8 @@ def by_library(
 def factor_of(
     topology: Topology, software: Collectives, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
 ) -> float | None:
-    """Return the factor of the interval of a library's collective; None where it is not known, as between nodes."""
+    """Return the factor of the 90 % interval of a library's collective; None where it is not known, as between
+    nodes."""
     inside = len({topology.groups[rank] for rank in group}) == 1
     known = software.intervals if inside else {}
     width = known.get(EAGER if called.eager else regime(nbytes), known.get(POOLED))
@@ -181,7 +182,7 @@ def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, .
 
 
 def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:
-    """Bytes per wire: of all messages of a program among ``ranks``, on buffers of so many bytes."""
+    """Return bytes per wire of all messages of a program among ``ranks``, on buffers of ``elements`` bytes."""
     names, edges = np.asarray(ranks, np.int64), bounds(program, elements)
     found = np.zeros(len(topology.wires), np.int64)
     for block in program.rounds:

@@ -40,8 +40,8 @@ class Reach(NamedTuple):
 
 
 class RingEdges(NamedTuple):
-    """Steps of the rings of a group from a device to the next: its members by node, steps inside nodes and between
-    them, and how many rings lie side by side."""
+    """Steps from a device to the next in the rings of a group: its members by node, steps inside nodes and between
+    them, and the number of rings side by side."""
 
     nodes: list[list[int]]
     inside: list[Edge]
@@ -74,7 +74,7 @@ def _circle(members: Sequence[int]) -> list[Edge]:
 
 @lru_cache(maxsize=4096)
 def reach(topology: Topology, group: tuple[int, ...]) -> Reach:
-    """The rings of a group (devices, none twice). UsageError where no way leads from one to another."""
+    """Return the rings of a group of devices, none twice. Raises UsageError where no route joins two of them."""
     nodes, inside, between, channels = ring_edges(topology, group)
     summing = set(topology.summing)
     for a, b in (*inside, *between):

@@ -1,4 +1,4 @@
-"""Rounds of a collective on cells (equal parts of a buffer, however large that is), and what collectives are made of.
+"""Rounds of messages on cells (equal parts of a buffer of any size), from which collectives are built.
 
 Patterns work for several groups of devices at once. ``members``: int64 ``[groups, n]``, the devices of each group in
 order. A group works on n blocks of one cell (around a ring: of ``width`` cells) from cell ``base`` on; member i ends a
@@ -17,7 +17,7 @@ from accelsim.types import Bools, Ints
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Rounds alike, ``times`` of them; in each, message i goes from ``source[i]`` to ``target[i]``.
+    """Equal rounds, ``times`` of them. In each, message i goes from ``source[i]`` to ``target[i]``.
 
     It carries ``width[i]`` cells, in the first round from ``first[i]`` on; from round to round that moves by ``step``,
     around within its block of ``period`` cells; where there are ``names``, these are the cells so numbered. They go to
@@ -36,7 +36,7 @@ class Rounds:
     names: Ints | None = None
 
     def cells(self, number: int) -> Ints:
-        """First cell of each message in the round of that number."""
+        """Return the first cell of each message in round ``number``."""
         cell = self.first
         if self.step:
             block = self.first // self.period * self.period
@@ -52,7 +52,7 @@ def rounds(
     reduces: Iterable[bool] | Bools | bool = False,
     into: Ints | None = None,
 ) -> Rounds:
-    """One round, of lists, arrays or (for all messages) one value each."""
+    """Make one round from lists, arrays, or one value for all messages."""
     sources = _ints(source)
     many = len(sources)
     flags = np.broadcast_to(np.array(reduces if isinstance(reduces, bool) else list(reduces), bool), many)
@@ -81,7 +81,7 @@ class Program:
 
 
 def chunked(program: Program, chunks: int) -> Program:
-    """Return the same ``chunks`` times at once, each on its share of the buffer; chunks share the wires."""
+    """Return the program run on ``chunks`` shares of the buffer at once. Chunks share the wires."""
     if chunks == 1:
         return program
     cells = program.cells
@@ -114,7 +114,7 @@ def _chunked(block: Rounds, cells: int, chunks: int) -> Rounds:
 
 
 def whole(ranks: int) -> Ints:
-    """All devices as one group."""
+    """Return all devices as one group: int64 ``[1, ranks]``."""
     return np.arange(ranks, dtype=np.int64)[None]
 
 
@@ -123,8 +123,8 @@ def _first(members: Ints, base: Ints | int, cells: Ints) -> Ints:
 
 
 def ring(members: Ints, base: Ints | int = 0, width: int = 1, *, reduces: bool = False) -> list[Rounds]:
-    """All-gather around a ring: in round j, member i sends block i - j to the next; or (``reduces``) reduce-scatter:
-    block i - 1 - j, to which the next adds its own."""
+    """Return an all-gather around a ring: in round j, member i sends block i - j to the next. With ``reduces``, return
+    a reduce-scatter: block i - 1 - j, to which the next adds its own."""
     many = members.shape[1]
     if many == 1:
         return []
@@ -134,8 +134,8 @@ def ring(members: Ints, base: Ints | int = 0, width: int = 1, *, reduces: bool =
 
 
 def direct(members: Ints, *, reduces: bool = False) -> list[Rounds]:
-    """All-gather in one round: each member sends its block to every other one; or (``reduces``) reduce-scatter: each
-    member sends every other one that one's block."""
+    """Return an all-gather in one round: each member sends its block to every other one. With ``reduces``, return a
+    reduce-scatter: each member sends every other one that one's block."""
     many = members.shape[1]
     if many == 1:
         return []
@@ -146,18 +146,19 @@ def direct(members: Ints, *, reduces: bool = False) -> list[Rounds]:
 
 
 def settled(members: Ints) -> Rounds:
-    """Each member waits until its block is complete: a message to itself, which takes no time. Those that wait for it
-    need not wait for each of many senders."""
+    """Return a round in which each member sends itself a message when its block is complete, which takes no time.
+    Others then wait for one message instead of many senders."""
     return rounds(members.ravel(), members.ravel(), _first(members, 0, np.arange(members.shape[1])))
 
 
 def halving(members: Ints) -> list[Rounds]:
-    """Reduce-scatter among 2^k: with the member half as far away each time, half of what is left is exchanged."""
+    """Return a reduce-scatter among 2^k members: each time, half of the rest is exchanged with the member half as far
+    away."""
     return [_exchange(members, distance, True) for distance in _distances(members)]
 
 
 def doubling(members: Ints) -> list[Rounds]:
-    """All-gather among 2^k, the mirror image of ``halving``."""
+    """Return an all-gather among 2^k members, the mirror image of ``halving``."""
     return [_exchange(members, distance, False) for distance in reversed(_distances(members))]
 
 
@@ -173,7 +174,8 @@ def _exchange(members: Ints, distance: int, reduces: bool) -> Rounds:
 
 
 def exchanges(members: Ints) -> list[Rounds]:
-    """All-reduce among 2^k: everything, with the member twice as far away each time."""
+    """Return an all-reduce among 2^k members: each time, whole buffers are exchanged with the member twice as far
+    away."""
     index = np.arange(members.shape[1])
     return [
         rounds(members.ravel(), members[:, index ^ distance].ravel(), 0, 1, True)
@@ -182,8 +184,8 @@ def exchanges(members: Ints) -> list[Rounds]:
 
 
 def folded(ranks: int, cells: int) -> tuple[list[Rounds], Ints, list[Rounds]]:
-    """Return, for algorithms among 2^k devices, how others fold in before, the devices that stay, how results come
-    back.
+    """Return, for algorithms among 2^k devices, the rounds in which the others add their buffers before, the devices
+    that stay, and the rounds in which results come back.
 
     Of the first 2(n - 2^k) devices each second one adds its whole buffer to that of the one before it.
     """

@@ -1,4 +1,4 @@
-"""Model of a communication library: time by algorithm and protocol, the least of which it takes.
+"""Model of a communication library: time by algorithm and protocol, of which the library takes the fastest.
 
 A protocol moves the bytes of a step with a share of a link's bandwidth and a latency of its own, inside a node and
 between nodes; these constants stand in the block ``collectives:`` of a cluster and are fitted to measurements. With n
@@ -34,7 +34,7 @@ Sizes = int | Ints
 
 @dataclass(frozen=True)
 class Estimate:
-    """One way of running a collective: ``time_s`` of which ``latency_s`` are launch and steps.
+    """Time of a collective by one algorithm and protocol: ``time_s``, of which ``latency_s`` are launch and steps.
 
     ``bus_Bps``: bytes that pass each link, per second of the whole time. ``energy_J``: of all links.
     """
@@ -51,8 +51,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Kind:
-    """A collective as a ring runs it: steps and steps between nodes, by ranks and nodes; share of its bytes that pass
-    through each link; share that one step moves."""
+    """A collective around a ring: its steps by ranks, its steps between nodes by nodes, the share of its bytes that
+    passes each link, the share that one step moves."""
 
     steps: Callable[[int], int]
     between: Callable[[int], int]
@@ -103,8 +103,8 @@ TREES = ("all_reduce",)
 
 
 def serving(software: Collectives, kind: str, nbytes: int, dtype: str = "") -> list[tuple[str, Protocol]]:
-    """Protocols that run a kind of so many bytes: those that name it, else those that name none; of these, where all
-    are for smaller ones, the one for the largest. ``dtype``: the number format, where it is known."""
+    """Return the protocols that run a kind of ``nbytes``: those that name it, else those that name none. If all are for
+    smaller messages, return the one for the largest. ``dtype``: number format, '' if unknown."""
     known = [item for item in software.protocols.items() if not dtype or dtype in (item[1].formats or (dtype,))]
     named = [item for item in known if kind in (item[1].kinds or ())]
     open_to = named or [item for item in known if item[1].kinds is None]
@@ -120,8 +120,8 @@ def estimates(
     group: Sequence[int] | None = None,
     dtype: str = "",
 ) -> list[Estimate]:
-    """Every algorithm and protocol for a collective of ``nbytes`` over ``group`` (all ranks where None): first what the
-    library takes, then the others of its algorithm, then the rest, each by time.
+    """Return every algorithm and protocol for a collective of ``nbytes`` over ``group`` (None: all ranks): first the
+    library's choice, then the others of its algorithm, then the rest, each by time.
 
     Raises UsageError for an unknown kind, a group of fewer than two, a member twice, devices that no way joins, and
     where no protocol of the library can do it.
@@ -150,8 +150,8 @@ def estimate(
     algorithm: str = "auto",
     dtype: str = "",
 ) -> Estimate:
-    """Return what the library takes ('auto'), or the fastest by one algorithm; UsageError as ``estimates``, and where
-    it has no such algorithm."""
+    """Return the library's choice ('auto'), or the fastest by one algorithm. Raises UsageError as ``estimates``, and
+    for an algorithm that the library lacks."""
     found = estimates(topology, software, kind, nbytes, group, dtype)
     names = list(dict.fromkeys(each.algorithm for each in found))
     if algorithm != "auto" and algorithm not in names:
@@ -161,7 +161,8 @@ def estimate(
 
 
 def called_eagerly(software: Collectives, seconds: float | Floats, nbytes: Sizes) -> Floats:
-    """Return the times of collectives, s, where a host calls each by itself. UsageError where that is not known."""
+    """Return the times of collectives, s, where a host calls each by itself. Raises UsageError where that is not
+    known."""
     host = software.host
     if host is None:
         what = f"what a host adds to a call of {software.title} is not known"
@@ -172,7 +173,8 @@ def called_eagerly(software: Collectives, seconds: float | Floats, nbytes: Sizes
 
 
 def planned(rings: Reach, software: Collectives, kind: str, nbytes: Sizes) -> Array:
-    """'ring' or 'tree' for each size, as the library expects them to take less; '' where it takes what is faster."""
+    """Return 'ring' or 'tree' for each size, whichever the library expects to be faster; '' where it has no such plan
+    and takes the fastest."""
     plan, sizes = software.plan, np.asarray(nbytes)
     if plan is None or kind not in TREES or rings.nodes == 1:
         return np.full(sizes.shape, "", dtype="<U4")
@@ -199,7 +201,7 @@ def _check(kind: str, members: Sequence[int]) -> None:
 def protocol_times(
     rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
 ) -> Iterator[tuple[str, float, Floats]]:
-    """(algorithm, latency in s, time in s of each size) of the ways of one protocol."""
+    """Yield (algorithm, latency in s, time in s of each size) for the algorithms of one protocol."""
     if protocol.algorithm != "ring":
         yield from _shots(rings, launch, kind, nbytes, protocol)
         return
@@ -258,7 +260,7 @@ def _by(rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol
 
 
 def rate_Bps(rings: Reach, protocol: Protocol, flow: float | None) -> float:
-    """Bytes per second that go round by a protocol, no more than ``flow`` of them from node to node."""
+    """Return bytes per second around the ring by a protocol; between nodes at most ``flow``."""
     between = rings.between_Bps * (protocol.share_between or protocol.share)
     most = flow if flow is not None and rings.nodes > 1 else float("inf")
     return min(rings.inside_Bps * protocol.share, between, most)

@@ -40,14 +40,14 @@ MOST_CHUNKS = 64
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth of a kind among so many devices, as nccl-tests defines them
+    """Return bus bandwidth over algorithm bandwidth of a kind among ``ranks`` devices, as nccl-tests defines them
     (doc/PERFORMANCE.md)."""
     return PASSED[kind].passes(ranks)
 
 
 @dataclass(frozen=True, eq=False)
 class CollectiveTime:
-    """One collective on an idle network. ``group``: the devices that take part, in order.
+    """A collective on an idle network. ``group``: the devices that take part, in order.
 
     ``finish_fs``: of each device of the topology; ``busy_fs``, ``wire_B``: of each wire. ``played``: 'events', 'ring'
     or 'switch' where no events were needed, 'library' where the time is that of a library, which uses a ``protocol``;
@@ -75,7 +75,7 @@ class CollectiveTime:
 
     @property
     def seconds(self) -> float:
-        """Its time, s."""
+        """Time of the collective, s."""
         return self.time_fs * FS
 
     @property
@@ -96,7 +96,7 @@ class CollectiveTime:
 
     @property
     def binding(self) -> list[int]:
-        """The wires that are busy longest."""
+        """Numbers of the wires that are busy longest."""
         most = int(self.busy_fs.max(initial=0))
         return [int(wire) for wire in np.flatnonzero(self.busy_fs == most)] if most else []
 
@@ -112,26 +112,26 @@ class Task(NamedTuple):
 
     @property
     def who(self) -> Members:
-        """The members as algorithms see them."""
+        """Members as algorithms see them."""
         return Members(len(self.members), tuple(self.topology.groups[rank] for rank in self.members))
 
     @property
     def among(self) -> str:
-        """'8 devices'."""
+        """Number of devices in words: 'among 8 devices'."""
         return f"among {count_of(len(self.members), 'device')}"
 
     def count(self, chosen: Collective) -> int:
-        """Chunks of an algorithm."""
+        """Return the number of chunks that an algorithm uses."""
         if self.chunks is not None or not chosen.pipelined or len(self.members) < 2:
             return self.chunks or 1
         return best_chunks(self.topology, self.nbytes, self.members)
 
     def rounds(self, chosen: Collective) -> Program:
-        """Rounds of an algorithm."""
+        """Return the rounds of an algorithm."""
         return chosen.rounds(self.kind, self.who, self.count(chosen))
 
     def affordable(self, chosen: Collective, most: int) -> bool:
-        """Return whether it takes at most so many messages, or is a ring that needs no events."""
+        """Return whether an algorithm takes at most ``most`` messages, or is a ring that needs no events."""
         if chosen.count(self.who, self.count(chosen)) <= most:
             return True
         if chosen.name != "ring":
@@ -139,7 +139,7 @@ class Task(NamedTuple):
         return by_rounds(self.topology, self.rounds(chosen), self.members, self.nbytes) is not None
 
     def check(self, algorithm: str) -> None:
-        """Raise UsageError with all that is wrong with it by an algorithm."""
+        """Raise UsageError with everything that keeps an algorithm from doing it."""
         topology, kind, members = self.topology, self.kind, self.members
         known("kind of collective", kind, KINDS)
         gather = Gather()
@@ -174,7 +174,7 @@ def collective(
     group: Sequence[int] | None = None,
     chunks: int | None = None,
 ) -> CollectiveTime:
-    """A collective of ``nbytes`` (a whole buffer) among ``group``, all devices where None; remembered.
+    """Time a collective of ``nbytes`` (a whole buffer) among ``group``, all devices where None. Results are remembered.
 
     ``chunks``: parts that follow each other; None: of pipelined algorithms as many as ``best_chunks`` says, else one.
     UsageError with all that is wrong: unknown kind or algorithm, one that cannot do it, devices that do not exist.
@@ -193,7 +193,7 @@ def ranked(
     chunks: int | None = None,
     most: int = MOST_TRIED,
 ) -> list[CollectiveTime]:
-    """All algorithms that can do it, in order of their times; those with more than ``most`` messages left out."""
+    """Return all algorithms that can do it, fastest first, without those of more than ``most`` messages."""
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
     task = Task(topology, kind, nbytes, members, chunks)
     task.check(AUTO)
@@ -231,7 +231,7 @@ def _switched(task: Task) -> CollectiveTime:
 
 
 def switched_B(topology: Topology, members: Sequence[int], nbytes: int) -> Ints:
-    """Bytes per wire of an all-reduce in the switch."""
+    """Return bytes per wire of an all-reduce in the switch."""
     found = np.zeros(len(topology.wires), np.int64)
     for a, b in zip(members, [*members[1:], members[0]], strict=True):
         found[list(topology.route(a, b))] += nbytes + -(-nbytes // len(members))
@@ -239,7 +239,7 @@ def switched_B(topology: Topology, members: Sequence[int], nbytes: int) -> Ints:
 
 
 def closed(task: Task, name: str, time_fs: int, wire_B: Ints, how: str) -> CollectiveTime:
-    """A collective of a known time, which all members end at once; no wire is busy longer than the whole."""
+    """Make a collective of a known time, which all members end at once. No wire is busy longer than the whole."""
     topology, kind, nbytes, members, _ = task
     busy = [topology.occupancy_fs(wire, count) for wire, count in enumerate(wire_B.tolist())]
     time_fs = max(time_fs, *busy)
@@ -253,8 +253,8 @@ def closed(task: Task, name: str, time_fs: int, wire_B: Ints, how: str) -> Colle
 
 
 def best_chunks(topology: Topology, nbytes: int, members: Sequence[int]) -> int:
-    """Chunks of a pipeline through all members: sqrt((N - 2) S / (alpha beta)), with alpha and S / beta of the slowest
-    step from each to the next; a power of two, at most ``MOST_CHUNKS``."""
+    """Return the number of chunks of a pipeline through all members: sqrt((N - 2) S / (alpha beta)), with alpha and S /
+    beta of the slowest step to the next; a power of two, at most ``MOST_CHUNKS``."""
     steps = list(zip(members, [*members[1:], members[0]], strict=True))
     alpha = max(1, max(topology.message_fs(a, b, 0) for a, b in steps))
     moving = max(topology.message_fs(a, b, nbytes) - topology.message_fs(a, b, 0) for a, b in steps)

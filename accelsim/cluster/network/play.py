@@ -1,4 +1,5 @@
-"""Messages between devices as columns: who sends how much to whom, after which others, and what it carries."""
+"""Messages between devices as columns (who sends how much to whom, after which others), and their times on a
+network."""
 
 from __future__ import annotations
 
@@ -45,13 +46,13 @@ class MessageGraph:
         return len(self.source)
 
     def on(self, ranks: Sequence[int]) -> MessageGraph:
-        """Return the same between other devices: device i becomes ``ranks[i]``."""
+        """Return the same messages between other devices: device i becomes ``ranks[i]``."""
         names = np.asarray(ranks, np.int64)
         return replace(self, source=names[self.source], target=names[self.target])
 
 
 def starts(counts: Ints) -> Ints:
-    """Return where each of the rows with so many entries begins, and the end of the last."""
+    """Return where each row of ``counts`` entries begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -70,7 +71,7 @@ class Totals:
 
     @property
     def time_fs(self) -> int:
-        """Return when all messages have arrived."""
+        """Time until all messages have arrived, fs."""
         return int(self.finish_fs.max(initial=0))
 
 
@@ -85,17 +86,17 @@ class Played(Totals):
 
     @cached_property
     def energy_J(self) -> float:
-        """Bytes of each wire times its energy per byte."""
+        """Energy of all wires: bytes of each times its energy per byte, J."""
         return wires_J(self.topology, self.wire_B)
 
     def utilisation(self) -> Floats:
-        """Share of the time that each wire is busy."""
+        """Return the share of the time that each wire is busy."""
         found: Floats = self.busy_fs / max(1, self.time_fs)
         return found
 
 
 def wires_J(topology: Topology, wire_B: Ints) -> float:
-    """Energy of so many bytes per wire, J."""
+    """Return the energy of ``wire_B`` bytes per wire, J."""
     prices = np.array([wire.energy_J_per_B for wire in topology.wires])
     return float(wire_B.astype(np.float64) @ prices) if len(prices) else 0.0
 
@@ -113,7 +114,8 @@ class Rules(NamedTuple):
 
 
 def rules(topology: Topology, sizes_B: Ints) -> Rules:
-    """The hops of messages of these sizes over the wires of a topology: exact, rounded down to whole femtoseconds."""
+    """Return the times of hops for messages of these sizes over the wires of a topology, rounded down to whole
+    femtoseconds."""
     kinds = list(dict.fromkeys((wire.latency_fs, wire.rate) for wire in topology.wires))
     number = {kind: index for index, kind in enumerate(kinds)}
     kind_of = np.array([number[wire.latency_fs, wire.rate] for wire in topology.wires], np.int64)
@@ -129,7 +131,8 @@ def rules(topology: Topology, sizes_B: Ints) -> Rules:
 
 
 class Paths(NamedTuple):
-    """The ways of messages: ``route_of`` each an index; wires of route r: ``wires[start[r]:start[r + 1]]``."""
+    """Routes of messages: ``route_of`` is an index for each message; route r has the wires ``wires[start[r]:start[r +
+    1]]``."""
 
     route_of: Ints
     start: Ints
@@ -137,7 +140,7 @@ class Paths(NamedTuple):
 
 
 def paths(topology: Topology, source: Ints, target: Ints) -> Paths:
-    """The routes of messages, each pair of devices looked up once. UsageError where there is none."""
+    """Return the routes of messages; each pair of devices is looked up once. Raises UsageError where there is none."""
     pairs, route_of = np.unique(source * topology.ranks + target, return_inverse=True)
     routes = [topology.route(*divmod(pair, topology.ranks)) for pair in pairs.tolist()]
     wires = [wire for route in routes for wire in route]
@@ -150,8 +153,8 @@ FEW = 200_000
 
 
 def kernel(messages: int, kind: str = "") -> Callable[..., int]:
-    """The event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster of those there
-    are; all give the same. ACCELSIM_KERNEL=python keeps numba out."""
+    """Return the event loop for so many messages: 'numba' (extra ``fast``), 'python', or '' for the faster available
+    one. All give the same. ACCELSIM_KERNEL=python disables numba."""
     kept_out = os.environ.get("ACCELSIM_KERNEL", "") == "python" or (
         messages <= FEW and not _compiled.cache_info().currsize
     )

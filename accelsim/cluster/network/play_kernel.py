@@ -21,7 +21,8 @@ def run(
     onward: Column, latency: Column, route_of: Column, waits: Column, after_start: Column, after: Column,
     ready: Column, overhead: int, free: Column, start: Column, end: Column,
 ) -> int:  # fmt: skip
-    """Fill ``free``, ``start`` and ``end``; the messages that arrived, or -1 where time ran over ``NEVER``.
+    """Fill ``free``, ``start`` and ``end``. Return the number of messages that arrived, or -1 where time ran over
+    ``NEVER``.
 
     ``way[way_start[r]:way_start[r + 1]]``: wires of route r. ``kind_of``: of each wire; ``size_of``: of each message;
     the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies a wire,

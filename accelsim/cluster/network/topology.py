@@ -1,4 +1,4 @@
-"""Routes through a network: fewest hops, then the fastest wire, ties spread over wires by a rule without chance."""
+"""Networks as graphs of wires, and their routes: fewest hops, then the fastest wire, ties spread by a fixed rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Neighbours = Sequence[set[int]]
 
 
 class Routes:
-    """Routes with the fewest hops through a directed graph, each searched from both of its ends.
+    """Routes with the fewest hops through a directed graph, searched from both ends.
 
     A table of distances per target would have as many entries as there are pairs of vertices. ``ties``: wires that
     competed for a route so far.
@@ -146,7 +146,7 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True)
 class Topology:
-    """Devices and what lies between them, as a directed graph of wires.
+    """Devices and the switches between them, as a directed graph of wires.
 
     ``labels``: one per vertex ('node0.gpu3', 'leaf1'), devices first. ``groups``: number of the node of each device.
     ``forwarding``: with 'cut-through' the head of a message moves on after the latency of a hop, with
@@ -166,7 +166,7 @@ class Topology:
     summing: frozenset[int] = frozenset()
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
-        """Numbers of the wires from device ``a`` to device ``b``; none where they are the same.
+        """Return the numbers of the wires from device ``a`` to device ``b``; () where they are the same.
 
         UsageError, with both labels, where no way leads there.
         """
@@ -198,8 +198,8 @@ class Topology:
         return nbytes * FS_PER_S * rate.denominator // rate.numerator
 
     def message_fs(self, a: int, b: int, nbytes: int) -> int:
-        """Time of a message that meets no other, fs: overhead, latencies, and the slowest wire or (store and forward)
-        all of them; 0 from a device to itself."""
+        """Return the time of a message that meets no other, fs: overhead, latencies, and the slowest wire or (store and
+        forward) all of them; 0 from a device to itself."""
         path = self.route(a, b)
         if not path:
             return 0

@@ -29,8 +29,8 @@ MOST_MACHINES = 256
 
 @dataclass(frozen=True)
 class Assigned:
-    """A request and its partition. ``machines``, ``rates_Bps``: of each level, the innermost first;
-    ``samples`` of a minibatch of one device (0: a profile, which does not say)."""
+    """A request and its partition. ``machines``, ``rates_Bps``: of each level, the innermost first; ``samples``: in a
+    minibatch of one device (0: a profile, which does not say)."""
 
     model: str
     cluster: str
@@ -40,7 +40,7 @@ class Assigned:
     partition: Partition
 
     def rows(self) -> Iterator[dict[str, float]]:
-        """Return the stages in order: first and last layer, replicas of each, seconds of a minibatch on one device."""
+        """Yield the stages in order: first and last layer, replicas of each, seconds of a minibatch on one device."""
         levels = self.partition.levels
         for number, stage in enumerate(self.partition.stages):
             of_levels = ([each for each in level.stages if each.start <= stage.start < each.end] for level in levels)

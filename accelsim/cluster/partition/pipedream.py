@@ -23,7 +23,8 @@ from accelsim.types import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class StagePart:
-    """States ``start`` to ``end`` - 1 on ``replicas`` machines of its level; compute of one minibatch on one device."""
+    """A stage: states ``start`` to ``end`` - 1 on ``replicas`` machines of its level, with the compute of one minibatch
+    on one device."""
 
     start: int
     end: int
@@ -33,7 +34,7 @@ class StagePart:
 
 @dataclass(frozen=True)
 class LevelPartition:
-    """The stages of one level, of each stage of the level above one after the other, and machines left over in each."""
+    """Stages of one level, grouped by the stage of the level above, and the machines left over in each group."""
 
     level: int
     stages: tuple[StagePart, ...]
@@ -54,12 +55,12 @@ class Partition:
 
     @property
     def stages(self) -> tuple[StagePart, ...]:
-        """Return those of the innermost level."""
+        """Stages of the innermost level."""
         return self.levels[-1].stages
 
     @property
     def speedup(self) -> float:
-        """Over one device."""
+        """Speedup over one device."""
         return self.single_s / self.time_s
 
     @property
@@ -70,9 +71,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Rules:
-    """``straight``: no replicas; ``memory_B``: of a machine, for weights and stashes of all minibatches in flight;
-    ``least``: minibatches in flight that each stage has room for at least (PipeDream asks for none in the last one);
-    ``fewer``: leave machines unused where they do not help; ``transfers``: boundaries take time."""
+    """Rules of the optimiser. ``straight``: no replicas; ``memory_B``: of a machine, for weights and stashes of all
+    minibatches in flight; ``least``: minibatches in flight for which each stage has room (PipeDream asks for none in
+    the last one); ``fewer``: leave machines unused where they do not help; ``transfers``: boundaries take time."""
 
     straight: bool = False
     memory_B: float | None = None
@@ -84,7 +85,7 @@ class Rules:
 def optimise(
     states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float], rules: Rules | None = None
 ) -> Partition:
-    """The best partition; ``machines`` and bandwidths by level, the innermost first.
+    """Return the best partition. ``machines`` and bandwidths are by level, the innermost first.
 
     UsageError: levels that do not fit together, numbers below 1, or a model that fits in no way into the memory.
     """
@@ -93,7 +94,7 @@ def optimise(
 
 
 def read_off(levels: Sequence[Level]) -> Partition:
-    """The best partition of solved levels. UsageError: the model fits in no way into the memory."""
+    """Return the best partition of solved levels. Raises UsageError if the model does not fit into the memory."""
     outermost, states = levels[-1], levels[-1].states
     time_s = float(outermost.best[0, -1, -1])
     if not np.isfinite(time_s):
@@ -125,7 +126,7 @@ def _check(machines: Sequence[int], bandwidths_Bps: Sequence[float]) -> None:
 
 
 def data_parallel_s(states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float]) -> float:
-    """Seconds per minibatch with the whole model on every device."""
+    """Return the seconds per minibatch with the whole model on every device."""
     time_s, within = float(states.compute_s[-1]), 1
     for count, rate in zip(machines, bandwidths_Bps, strict=True):
         shared = 4 * (count - 1) * float(states.parameter_B[-1]) / (rate * count) / within
@@ -134,7 +135,7 @@ def data_parallel_s(states: States, machines: Sequence[int], bandwidths_Bps: Seq
 
 
 def solve_levels(states: States, machines: Sequence[int], bandwidths_Bps: Sequence[float], rules: Rules) -> list[Level]:
-    """The tables of each level: all starts below the outermost level, there the start of the model alone."""
+    """Solve the tables of each level: for every first state, but in the outermost level for the first alone."""
     compute_s, within, levels = states.between(states.compute_s, np.inf), 1, []
     for number, (count, rate) in enumerate(zip(machines, bandwidths_Bps, strict=True), 1):
         starts = np.arange(1 if number == len(machines) else len(states))
@@ -176,7 +177,7 @@ class Level:
         return time_s
 
     def last_stage(self, j: int, ks: Ints) -> Floats:
-        """[k, pair]: the slowest of the stage behind state k up to j and of the boundaries at its ends."""
+        """Return [k, pair]: the slowest of the stage after state k up to j, and of the boundaries at its ends."""
         counts = self.counts
         shared = 4 * (counts - 1) * self.parameter_B[ks + 1, j][:, None] / (self.rate * counts)
         time_s = (self.compute_s[ks + 1, j][:, None] + shared) / counts
@@ -220,7 +221,7 @@ class Level:
         return best
 
     def backtrack(self, start: int, end: int) -> list[StagePart]:
-        """The stages that make the best time of states ``start`` to ``end`` - 1 on all machines of the level."""
+        """Return the stages with the best time of states ``start`` to ``end`` - 1 on all machines of the level."""
         found, last, m = [], end - 1, self.machines - 1
         while True:
             if (

@@ -1,4 +1,4 @@
-"""Cuts of a model: prefixes of its graph, with what lies in each and what crosses behind it."""
+"""Cuts of a model: prefixes of its graph, what lies in each, and what crosses the cut after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class States:
         return len(self.compute_s)
 
     def between(self, sums: Floats, fill: float) -> Floats:
-        """[i, j]: of what lies in prefix j and not in prefix i - 1, by ``sums`` of the prefixes; ``fill`` for j < i."""
+        """Return [i, j]: the sum over the layers in prefix j and not in prefix i - 1, by ``sums`` of the prefixes;
+        ``fill`` for j < i."""
         earlier = np.concatenate([[0.0], sums[:-1]])
         found: Floats = sums[None, :] - earlier[:, None]
         found[np.tril_indices(len(sums), -1)] = fill

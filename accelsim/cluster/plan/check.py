@@ -23,7 +23,7 @@ WHERE = "--plan"
 
 
 def sizes_of(model: str | Path) -> dict[str, int]:
-    """The parameters of a model of the zoo that tensor parallelism divides; nothing for a file."""
+    """Return the parameters of a zoo model that tensor parallelism divides; {} for a file."""
     name, given = split_parameters(str(model))
     if name not in ZOO:
         return {}
@@ -39,7 +39,7 @@ def check(
     sizes: Mapping[str, int] | None = None,
     precision: str = "fp32",
 ) -> None:
-    """Raises UsageError with all that makes ``plan`` impossible.
+    """Raise UsageError with everything that makes ``plan`` impossible.
 
     ``graph``: the model with a batch of 1; ``batch``: samples of a step, of all replicas; ``devices``: how many the
     cluster has; ``sizes``: see ``sizes_of``.

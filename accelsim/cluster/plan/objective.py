@@ -1,4 +1,4 @@
-"""GPipe's partition: contiguous blocks of layers, the largest as small as it can be."""
+"""Loss and gradients of one microbatch as a graph, and its cut into stages of equal work (GPipe)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accelsim.workload.training.step import LABELS, LOSS
 
 
 def balanced_blocks(times: Sequence[int] | Sequence[float], stages: int) -> tuple[tuple[int, int], ...]:
-    """``stages`` blocks (start, end) of layers one after the other, none empty, whose largest sum is least.
+    """Return ``stages`` contiguous blocks (start, end) of layers, none empty, whose largest sum is least.
 
     Of all such blocks those with the least sum of squares, so that the smaller ones are even too; of these the ones
     that begin earliest. What GPipe asks of a partition (Huang et al., NeurIPS 2019, section 2.2), and torchgpipe's
@@ -96,7 +96,7 @@ class Objective:
 
     @property
     def stage(self) -> dict[str, int]:
-        """Node of the forward pass -> stage."""
+        """Map of the nodes of the forward pass to their stages."""
         return {name: self.place[block] for name, block in self.block.items()}
 
     @property
@@ -106,7 +106,7 @@ class Objective:
 
     @property
     def shared(self) -> dict[str, tuple[str, ...]]:
-        """Name in the model -> the weights that are copies of it, where there are several."""
+        """Map of names in the model to the weights that are their copies, where there are several."""
         copies: dict[str, list[str]] = {}
         for weight, name in self.weights.items():
             copies.setdefault(name, []).append(weight)
@@ -120,7 +120,7 @@ Cut = Callable[[Sequence[float], int], Sequence[int]]
 def objective(
     model: Graph, replicas: int = 1, stages: int = 1, precision: str = "fp32", cut: Cut | None = None
 ) -> Objective:
-    """The loss of ``model`` (its batch is one microbatch) and all gradients, cut into ``stages`` at the most.
+    """Return the loss of ``model`` (its batch is one microbatch) and all gradients, cut into at most ``stages``.
 
     ``replicas``: how many microbatches there are in a step, of all replicas. ``precision``: a key of ``PRECISIONS``
     without loss scaling, or 'fp64'. ``cut`` decides which blocks lie on which stage (default: ``balanced``). Raises
@@ -196,7 +196,7 @@ WEIGHTED = ("Conv", "MatMul", "Gemm", "ExpertMatMul")
 
 
 def blocks_of(graph: Graph, constant: Container[str]) -> dict[str, int]:
-    """Node -> block, from 0 in order, of a forward pass: what a pipeline may cut between.
+    """Return node -> block (from 0, in order) of a forward pass. A pipeline may cut between blocks.
 
     Where nodes are called after layers (l0.q, l1.q, ...), these are the blocks, with what stands before the first and
     behind the last; elsewhere a block begins at each product with a weight (a name in ``constant``). A node that reads
@@ -225,7 +225,7 @@ def blocks_of(graph: Graph, constant: Container[str]) -> dict[str, int]:
 
 
 def placed(graph: Graph, blocks: Mapping[str, int], stages: int, cut: Cut | None = None) -> tuple[int, ...]:
-    """Block -> stage of a forward pass. ModelError when there are fewer blocks than stages."""
+    """Return block -> stage of a forward pass. Raises ModelError if there are fewer blocks than stages."""
     count = 1 + max(blocks.values(), default=0)
     if count < stages:
         what = f"{count_of(count, 'layer')} on {count_of(stages, 'pipeline stage')}"
@@ -239,20 +239,21 @@ def placed(graph: Graph, blocks: Mapping[str, int], stages: int, cut: Cut | None
 
 
 def balanced(costs: Sequence[float], stages: int) -> list[int]:
-    """Stage of each block, contiguous and none empty, so that the largest sum of a stage is smallest (GPipe)."""
+    """Return the stage of each block, contiguous and none empty, so that the largest sum of a stage is smallest
+    (GPipe)."""
     blocks = balanced_blocks(costs, stages)
     return [stage for stage, (start, end) in enumerate(blocks) for _ in range(start, end)]
 
 
 def in_double(made: Objective) -> Objective:
-    """Return the same in double precision: every fp32 tensor becomes fp64."""
+    """Return the objective in double precision: every fp32 tensor becomes fp64."""
     what = "everything in fp64"
     precision = replace(made.precision, name=DOUBLE, master=DOUBLE, compute=DOUBLE, what=what)
     return replace(made, graph=double(made.graph), precision=precision)
 
 
 def double(graph: Graph) -> Graph:
-    """A copy of ``graph`` whose fp32 tensors are fp64."""
+    """Return a copy of ``graph`` whose fp32 tensors are fp64."""
     wide = graph.copy()
     for tensor in wide.tensors.values():
         if tensor.dtype == "fp32":

@@ -1,4 +1,4 @@
-"""Placements of the elements of a tensor among the ranks of a group, and what each operator makes of that.
+"""Placements of a tensor among the ranks of a group, and the placements that each operator allows.
 
 Products are split by columns, or by rows, whose results are partial sums (Shoeybi et al., Megatron-LM,
 arXiv:1909.08053, section 3). What an operator does is registered with ``@rule``, or stands in ``BESIDE``.
@@ -37,12 +37,12 @@ WHOLE = Place("whole")
 
 
 def split(axis: int) -> Place:
-    """Equal parts along ``axis``."""
+    """Return the placement in equal parts along ``axis``."""
     return Place("split", axis)
 
 
 def partial(reduce: str = "sum") -> Place:
-    """Terms of a sum (or candidates for a maximum)."""
+    """Return the placement as terms of a sum (or candidates for a maximum)."""
     return Place("partial", -1, reduce)
 
 
@@ -60,11 +60,11 @@ class Ask:
         return size % self.ranks == 0 and size > 0
 
     def axes(self, shape: Shape) -> list[int]:
-        """Axes of more than one element that have equal parts."""
+        """Return the axes of more than one element that have equal parts."""
         return [axis for axis, size in enumerate(shape) if self.fits(size) and size > 1]
 
     def shape(self, index: int = 0) -> Shape:
-        """Shape of an input that is not absent."""
+        """Return the shape of an input that is not absent."""
         found = self.ins[index]
         assert found is not None
         return found
@@ -100,7 +100,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def choices(ask: Ask) -> list[Choice]:
-    """All choices of a node; the first: everything whole, the only one of an op that no rule knows."""
+    """Return all choices of a node. In the first everything is whole; an op without a rule has no other."""
     op = find(ask.node.op)
     whole = Choice((WHOLE,) * len(ask.ins), (WHOLE,) * len(ask.outs))
     for name in (ask.node.op, op.kind if op is not None else ""):
@@ -121,7 +121,8 @@ def along(shape: Shape | None, out: Shape, axis: int) -> Place:
 
 
 def beside(ask: Ask, busy: Sequence[int], others: int = 0) -> Iterator[Choice]:
-    """Any axis that the op does not work along; all inputs split alike, but for the last ``others``, whole."""
+    """Yield a split along each axis that the op does not work along. All inputs are split alike, but the last
+    ``others`` stay whole."""
     for axis in ask.axes(ask.shape()):
         if axis not in busy:
             alike = len(ask.ins) - others
@@ -170,7 +171,7 @@ BESIDE: dict[str, Busy] = {
 
 @rule("elementwise")
 def elementwise(ask: Ask) -> Iterator[Choice]:
-    """Any axis."""
+    """Yield a split along each axis."""
     for out in ask.outs[:1]:
         for axis in ask.axes(out):
             ins = tuple(along(shape, out, axis) for shape in ask.ins)
@@ -180,21 +181,21 @@ def elementwise(ask: Ask) -> Iterator[Choice]:
 
 @rule("Add", "Sub", "Sum", "Neg")
 def linear(ask: Ask) -> Iterator[Choice]:
-    """Any axis; and sums of partial sums are partial sums."""
+    """Yield a split along each axis; sums of partial sums are partial sums."""
     yield Choice((partial(),) * len(ask.ins), (partial(),))
     yield from elementwise(ask)
 
 
 @rule("Bias")
 def bias(ask: Ask) -> Iterator[Choice]:
-    """Any axis; the vector is split with the axis that it lies along."""
+    """Yield a split along each axis; the vector is split with the axis that it lies along."""
     for axis in ask.axes(ask.outs[0]):
         yield Choice((split(axis), split(0) if axis == ask.node.attrs["axis"] else WHOLE), (split(axis),))
 
 
 @rule("MatMul")
 def matmul(ask: Ask) -> Iterator[Choice]:
-    """Columns of B, the reduction, axes of the batch, rows of A."""
+    """Yield splits of the columns of B, the reduction, axes of the batch, and the rows of A."""
     a, b, out = ask.shape(0), ask.shape(1), ask.outs[0]
     if min(len(a), len(b)) < 2:
         return
@@ -212,7 +213,7 @@ def matmul(ask: Ask) -> Iterator[Choice]:
 
 @rule("Gemm")
 def gemm(ask: Ask) -> Iterator[Choice]:
-    """Columns, the reduction (the bias is added behind the sum), rows."""
+    """Yield splits of columns, of the reduction (the bias is added after the sum), and of rows."""
     attrs, out, bias = ask.node.attrs, ask.outs[0], ask.ins[2] if len(ask.ins) > 2 else None
     rows, inner_a = (1, 0) if attrs["transA"] else (0, 1)
     inner_b, columns = (1, 0) if attrs["transB"] else (0, 1)
@@ -227,7 +228,7 @@ def gemm(ask: Ask) -> Iterator[Choice]:
 
 @rule("Conv")
 def conv(ask: Ask) -> Iterator[Choice]:
-    """Channels of the output, of the input (partial sums), groups, images."""
+    """Yield splits of channels of the output, of the input (partial sums), of groups and of images."""
     group, x, out, count = ask.node.attrs["group"], ask.shape(), ask.outs[0], len(ask.ins)
     biased = count > 2 and ask.ins[2] is not None
     own = split(0) if biased else WHOLE
@@ -243,7 +244,7 @@ def conv(ask: Ask) -> Iterator[Choice]:
 
 @rule("ExpertMatMul")
 def expert(ask: Ask) -> Iterator[Choice]:
-    """Columns of every expert, or rows."""
+    """Yield splits of the columns of every expert, or of the rows."""
     w = ask.shape(1)
     if ask.fits(w[2]):
         yield Choice((WHOLE, split(2), WHOLE), (split(1),))
@@ -253,7 +254,7 @@ def expert(ask: Ask) -> Iterator[Choice]:
 
 @rule("alias")
 def rename(ask: Ask) -> Iterator[Choice]:
-    """Parts of an axis stay parts where it is the first of what is joined or divided."""
+    """Yield splits that a reshape keeps: axes that come first in what is joined or divided; partial sums too."""
     yield Choice((partial(),), (partial(),))
     for before, after in same_elements(ask.shape(), ask.outs[0]):
         if ask.fits(ask.shape()[before]) and ask.fits(ask.outs[0][after]):
@@ -261,7 +262,7 @@ def rename(ask: Ask) -> Iterator[Choice]:
 
 
 def same_elements(before: Shape, after: Shape) -> Iterator[tuple[int, int]]:
-    """Pairs (axis before, axis behind a reshape) whose first elements are the same slices.
+    """Yield pairs (axis before, axis after a reshape) whose parts hold the same elements.
 
     Axes are grouped into runs of equal products; the first axis above 1 of each run matches.
     """
@@ -292,7 +293,7 @@ def transpose(ask: Ask) -> Iterator[Choice]:
 
 @rule("Expand")
 def expand(ask: Ask) -> Iterator[Choice]:
-    """Axes that are there already."""
+    """Yield splits of axes that the input has."""
     for axis in ask.axes(ask.outs[0]):
         place = along(ask.ins[0], ask.outs[0], axis)
         if place != WHOLE:
@@ -301,14 +302,14 @@ def expand(ask: Ask) -> Iterator[Choice]:
 
 @rule("Concat")
 def joined(ask: Ask) -> Iterator[Choice]:
-    """All axes but that of the op; partial sums that are joined are partial sums."""
+    """Yield splits of all axes but the op's own; joined partial sums are partial sums."""
     yield Choice((partial(),) * len(ask.ins), (partial(),))
     yield from beside(ask, *_along_axis(ask))
 
 
 @rule("Gather")
 def gather(ask: Ask) -> Iterator[Choice]:
-    """Rows of the table (what another rank has counts as 0), the other axes of the table, the indices."""
+    """Yield splits of the rows of the table (rows of other ranks count as 0), of its other axes, and of the indices."""
     axis, table, indices = ask.node.attrs["axis"], ask.shape(0), ask.shape(1)
     if ask.fits(table[axis]):
         yield Choice((split(axis), WHOLE), (partial(),), "GatherPart")
@@ -321,7 +322,8 @@ def gather(ask: Ask) -> Iterator[Choice]:
 
 @rule("GatherGrad")
 def gather_grad(ask: Ask) -> Iterator[Choice]:
-    """A rank's rows of the table, other axes of the table; indices with their gradients give partial sums."""
+    """Yield splits of the rows of the table and its other axes; split indices with their gradients give partial
+    sums."""
     axis, indices, out = ask.node.attrs["axis"], ask.shape(1), ask.outs[0]
     if ask.fits(out[axis]):
         yield Choice((WHOLE, WHOLE), (split(axis),), "GatherGradPart")
@@ -334,7 +336,8 @@ def gather_grad(ask: Ask) -> Iterator[Choice]:
 
 @rule("LogSoftmax")
 def log_softmax(ask: Ask) -> Iterator[Choice]:
-    """Its own axis too: maximum and sum are those of all ranks (vocabulary-parallel cross-entropy, Megatron-LM)."""
+    """Yield splits of other axes, and of its own: maximum and sum are then those of all ranks (vocabulary-parallel
+    cross-entropy, Megatron-LM)."""
     if "axis" in ask.node.attrs and ask.ins[0] is not None:
         axis = ask.node.attrs["axis"]
         yield from beside(ask, [axis])
@@ -344,7 +347,7 @@ def log_softmax(ask: Ask) -> Iterator[Choice]:
 
 @rule("BatchNormalization")
 def batch_norm(ask: Ask) -> Iterator[Choice]:
-    """Channels, with what belongs to them; images (its statistics are stored ones)."""
+    """Yield splits of channels, with their parameters, and of images (its statistics are stored ones)."""
     x = ask.shape()
     if ask.fits(x[1]):
         yield Choice((split(1),) + (split(0),) * 4, (split(1),))
@@ -358,7 +361,7 @@ REDUCED = {"ReduceSum": "sum", "ReduceMax": "max"}
 
 @rule(*REDUCTIONS)
 def reduce(ask: Ask) -> Iterator[Choice]:
-    """Axes that stay; along others a sum or a maximum is partial."""
+    """Yield splits of axes that stay; along others a sum or a maximum is partial."""
     axes = list(ask.node.attrs["axes"])
     for axis in ask.axes(ask.shape()):
         if axis not in axes:

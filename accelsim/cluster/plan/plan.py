@@ -1,4 +1,4 @@
-"""A parallel plan: how many ways data, tensors and layers are split, and which device holds which part."""
+"""A parallel plan: the split of data, tensors and layers, and the part of the model that each device holds."""
 
 from __future__ import annotations
 
@@ -59,33 +59,34 @@ class Plan:
         return self.pp * self.chunks
 
     def rank(self, p: int, d: int, t: int) -> int:
-        """Device of pipeline rank ``p``, replica ``d``, part ``t`` of the tensors; t is fastest, then d, then p."""
+        """Return the device of pipeline rank ``p``, replica ``d``, part ``t`` of the tensors; t is fastest, then d,
+        then p."""
         return (p * self.dp + d) * self.tp + t
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """(pipeline rank, replica, tensor part) of a device."""
+        """Return (pipeline rank, replica, tensor part) of a device."""
         rest, t = divmod(rank, self.tp)
         p, d = divmod(rest, self.dp)
         return p, d, t
 
     def stage_ranks(self, p: int) -> list[int]:
-        """Devices of pipeline rank ``p`` in all replicas."""
+        """Return the devices of pipeline rank ``p`` in all replicas."""
         return [self.rank(p, d, t) for d in range(self.dp) for t in range(self.tp)]
 
     def to_next(self, p: int) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
-        """Pairs of devices between pipeline rank ``p`` and the next (after the last the first), and the tensor-parallel
-        groups of the next."""
+        """Return pairs of devices between pipeline rank ``p`` and the next (after the last the first), and the
+        tensor-parallel groups of the next."""
         to = (p + 1) % self.pp
         pairs = zip(self.stage_ranks(p), self.stage_ranks(to), strict=True)
         return [*pairs], [self.tp_group(self.rank(to, d, 0)) for d in range(self.dp)]
 
     def tp_group(self, rank: int) -> tuple[int, ...]:
-        """Devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
+        """Return the devices that share the tensors of ``rank``'s stage and replica, in the order of their parts."""
         p, d, _ = self.place(rank)
         return tuple(self.rank(p, d, t) for t in range(self.tp))
 
     def dp_group(self, rank: int) -> tuple[int, ...]:
-        """Devices that hold the same part of the model as ``rank``, one per replica."""
+        """Return the devices that hold the same part of the model as ``rank``, one per replica."""
         p, _, t = self.place(rank)
         return tuple(self.rank(p, d, t) for d in range(self.dp))
 
@@ -129,7 +130,7 @@ layers are gathered one ahead (prefetch)."""
 
 
 def parse_plan(text: str) -> Plan:
-    """The plan that a text such as 'tp=8,pp=8,dp=16,sp,zero=1' describes; what it leaves out is that of ``Plan()``.
+    """Read a plan from a text such as 'tp=8,pp=8,dp=16,sp,zero=1'. Fields that it leaves out are those of ``Plan()``.
 
     Raises UsageError with everything that is wrong: unknown names (with the nearest), a name given twice, values.
     """

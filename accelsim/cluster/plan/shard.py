@@ -31,11 +31,10 @@ SPLIT_WEIGHTS = ("MatMul", "Gemm", "Conv", "ExpertMatMul", "Gather")
 
 @dataclass(frozen=True)
 class Sharded:
-    """``graph``: that of one rank (constants that are split hold the part of rank 0); ``collectives``: those of it in
-    order; ``split``: tensor -> the axis that is shared out, of inputs, constants and outputs (absent: every rank has
-    it whole); ``block``: nodes of the forward pass -> block (see ``Objective``; empty for other graphs); ``notes``:
-    weights that every rank has whole although a product reads them, and why.
-    """
+    """A graph as one rank runs it. ``graph``: that of one rank (split constants hold the part of rank 0);
+    ``collectives``: its collectives in order; ``split``: tensor -> axis that is shared out, of inputs, constants and
+    outputs (absent: whole on every rank); ``block``: nodes of the forward pass -> block (see ``Objective``; empty for
+    other graphs); ``notes``: weights that stay whole although a product reads them, and why."""
 
     graph: Graph
     collectives: list[Collective]
@@ -45,18 +44,18 @@ class Sharded:
     notes: list[str] = field(default_factory=list)
 
     def part(self, name: str, value: Array, rank: int) -> Array:
-        """Return what ``rank`` has of the whole ``value`` of a tensor."""
+        """Return the part of ``rank`` of the whole ``value`` of a tensor."""
         axis = self.split.get(name)
         return value if axis is None else np.split(value, self.ranks, axis)[rank].copy()
 
     def whole(self, name: str, parts: Sequence[Array]) -> Array:
-        """A tensor from what each rank has of it."""
+        """Join a tensor from the parts of all ranks."""
         axis = self.split.get(name)
         return parts[0] if axis is None else np.concatenate(parts, axis)
 
 
 def shard_objective(made: Objective, tp: int, sp: bool = False) -> Sharded:
-    """The objective as each of ``tp`` ranks computes it; gradients lie as their weights."""
+    """Shard an objective among ``tp`` ranks; gradients lie as their weights."""
     same = {grad: weight for weight, grad in made.grads.items()}
     if tp == 1:
         return Sharded(made.graph, [], {}, 1, dict(made.block))
@@ -350,9 +349,8 @@ class _Pass:
 
 
 def without_collectives(sharded: Sharded) -> Graph:
-    """The graph of one rank with nothing sent, to learn what its device computes: a sum over ranks is the rank's own
-    term, a gathered tensor the rank's part several times, a scattered one its first part. The values mean nothing.
-    """
+    """Return the graph of one rank with nothing sent, for the work of its device: a sum over ranks is the rank's own
+    term, a gathered tensor the rank's part several times, a scattered one its first part. Its values mean nothing."""
     graph, ranks = sharded.graph.copy(), sharded.ranks
     for node in graph.nodes:
         if node.op == "AllReduce":

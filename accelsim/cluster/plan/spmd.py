@@ -1,4 +1,4 @@
-"""The nodes that only a graph of several ranks has: collectives, a rank's own part, tables that are split by rows.
+"""Nodes of graphs for several ranks: collectives, a rank's own part, and tables that are split by rows.
 
 All ranks of a group run the same graph. ``attrs['group']`` says between which ranks: 'tp' or 'dp'.
 """
@@ -88,7 +88,7 @@ class Collective:
 
 
 def collectives(graph: Graph, ranks: int) -> list[Collective]:
-    """The collectives of ``graph`` in order; ``ranks``: of their group."""
+    """Return the collectives of ``graph`` in order. ``ranks``: size of their group."""
     found = []
     for node in graph.nodes:
         row = SPMD.get(node.op)

@@ -1,4 +1,4 @@
-"""Cutting a training problem into the stages of a pipeline: graphs of the forward, the backward, and the weights."""
+"""Cut of a training problem into the stages of a pipeline: graphs of the forward, the backward, and the weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accelsim.workload.ops import find
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage. All three graphs read weights by name.
+    """A stage of a pipeline. All three graphs read weights by name.
 
     ``forward`` reads data and ``receives`` (activation -> the stage that makes it); what others read are its outputs.
     ``backward`` reads ``stash`` (tensors of the forward pass, made here or received, that are kept), data, and
@@ -49,9 +49,8 @@ def cut(
     recompute: Recompute = "none",
     split: bool = False,
 ) -> list[Stage]:
-    """The stages of ``made``. ``graph`` and ``block``: a rank's form of its graph (``shard``) and the blocks of its
-    nodes, by default its own. ``recompute``: what is not kept; ``split``: gradients of weights apart.
-    """
+    """Cut an objective into stages. ``graph`` and ``block``: a rank's form of its graph (``shard``) and the blocks of
+    its nodes, by default its own. ``recompute``: what is not kept; ``split``: gradients of weights apart."""
     return _Cut(made, graph or made.graph, block or made.block, recompute, split).stages()
 
 
@@ -201,7 +200,7 @@ def _ordered(nodes: Iterable[Node]) -> list[str]:
 
 
 def piece(graph: Graph, nodes: Sequence[Node], name: str, outputs: Sequence[str]) -> Graph:
-    """A graph of some nodes of another: what they read and do not make are its inputs."""
+    """Make a graph of some nodes of another. Its inputs are what they read and do not make."""
     made = _outputs(nodes)
     read = dict.fromkeys(given for node in nodes for given in node.inputs if given)
     tensors = {given: graph.tensors[given] for given in (*read, *_ordered(nodes))}

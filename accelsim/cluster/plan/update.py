@@ -33,10 +33,10 @@ GROUP = "dp"
 
 @dataclass(frozen=True)
 class Update:
-    """``graph``: inputs are weights (with ZeRO 3: the part ``flat``), ``{weight}.sum``, ``lr`` and the states that
-    begin at 0; ``graph.states`` says what becomes of each. ``gather``: from ``flat`` to the weights (ZeRO 3 only, else
-    empty); ``padded``: elements of the vector, a multiple of the replicas. ``zero``: 0 without replicas.
-    """
+    """Graphs of the end of a step. ``graph``: inputs are weights (with ZeRO 3: the part ``flat``), ``{weight}.sum``,
+    ``lr`` and the states that begin at 0; ``graph.states`` maps each to its new value. ``gather``: from ``flat`` to the
+    weights (ZeRO 3 only, else empty); ``padded``: elements of the vector, a multiple of the replicas. ``zero``: 0
+    without replicas."""
 
     graph: Graph
     gather: Graph
@@ -57,7 +57,7 @@ STATE = "state."
 def update_graph(
     weights: Mapping[str, Shape], rule: Optimiser, precision: Precision, replicas: int = 1, zero: int = 0
 ) -> Update:
-    """The update of ``weights`` (a rank's shapes) by ``rule``, with gradients summed over ``replicas``.
+    """Write the update of ``weights`` (a rank's shapes) by ``rule``, with gradients summed over ``replicas``.
 
     ``zero``: as in ``Plan``; without replicas there is nothing to share out. The arithmetic is fp32, or fp64 in double
     precision, and element by element, so that what lies on which replica changes no bit of it.

@@ -1,4 +1,4 @@
-"""The check of a sharded graph: shapes, and where the elements of every tensor lie, node by node.
+"""Check of a sharded graph: shapes, and where the elements of every tensor lie, node by node.
 
 It knows nothing of how the graph was made. From the placements of inputs and constants it follows what each node makes
 of them by the same table of operators (``placing``); sums that are not added up yet must not be read as values. The
@@ -33,7 +33,7 @@ def verify(
     group: str = "tp",
     alike: Collection[str] = (),
 ) -> dict[str, tuple[Place, ...]]:
-    """The placement of every tensor of the graph of one rank, in ``group`` of ``ranks``: nearly always one.
+    """Return the placements of every tensor in the graph of one rank, in ``group`` of ``ranks``: nearly always one.
 
     ``placed``: inputs and constants that are not whole on every rank; ``wanted``: outputs, by default whole; ``alike``:
     what is there once for each sample, always the same, and so may count as split along its first axis too. Raises
@@ -51,7 +51,7 @@ def verify(
 
 
 def verify_sharded(sharded: Sharded) -> dict[str, tuple[Place, ...]]:
-    """``verify`` of what ``shard`` made; it says itself where inputs, constants and outputs lie."""
+    """Verify a result of ``shard``, which states where inputs, constants and outputs lie."""
     graph = sharded.graph
     places = {name: split(axis) for name, axis in sharded.split.items()}
     given = {*graph.inputs, *(tensor.name for tensor in graph.constants())}
@@ -64,8 +64,8 @@ def verify_sharded(sharded: Sharded) -> dict[str, tuple[Place, ...]]:
 
 
 def verify_update(update: Update, replicas: int) -> dict[str, tuple[Place, ...]]:
-    """``verify`` of the end of a step among the replicas: gradients come as partial sums, weights must lie as before;
-    with ZeRO each replica has its part of the states of the optimiser (and, in stage 3, of the weights)."""
+    """Verify the end of a step among the replicas: gradients come as partial sums, weights must lie as before. With
+    ZeRO each replica has its part of the states of the optimiser (and, in stage 3, of the weights)."""
     graph = update.graph
     part = update.padded // replicas
     placed: dict[str, Place] = {}

@@ -51,7 +51,7 @@ class WeightRule:
 
 
 def of_batch(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """All microbatches of a batch use the weights that the batches before it left (R5)."""
+    """Return the version that earlier batches left: all microbatches of a batch use it (R5)."""
     return microbatch // per_update
 
 
@@ -97,7 +97,7 @@ class Schedule:
     splits: bool = False
 
     def check(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> list[Problem]:
-        """All that is wrong with a shape, as data; of PipeDream-2BW ``microbatches`` are those of one update."""
+        """Return all problems of a shape. For PipeDream-2BW, ``microbatches`` are those of one update."""
         shape = Shape(stages, microbatches, chunks, tuple(replicas))
         problems = _positive(shape)
         if chunks > 1 and not self.chunked:
@@ -111,7 +111,7 @@ class Schedule:
         return problems or _too_many(shape, self.splits) or [found for law in self.laws if (found := law(shape))]
 
     def orders(self, stages: int, microbatches: int, chunks: int = 1, replicas: Sequence[int] = ()) -> Orders:
-        """The ops of each device; devices are stages, or their replicas one after the other.
+        """Return the ops of each device. Devices are stages, or their replicas one after the other.
 
         An asynchronous schedule does not end with a batch: ``microbatches`` are all that are ever given to it.
         UsageError tells everything that is wrong.
@@ -140,7 +140,7 @@ def _too_many(shape: Shape, splits: bool) -> list[Problem]:
 
 
 def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> list[Op]:
-    """``warm_up`` forwards, then one forward and one backward in turn, then the rest of the backwards (1F1B)."""
+    """Return ``warm_up`` forwards, then one forward and one backward in turn, then the other backwards (1F1B)."""
     warm_up = min(warm_up, len(forwards))
     ops = list(forwards[:warm_up])
     for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
@@ -149,5 +149,5 @@ def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> 
 
 
 def ops_of(kind: Kind, microbatches: Sequence[int] | range, chunk: int = 0) -> list[Op]:
-    """One op per microbatch."""
+    """Return one op per microbatch."""
     return [Op(kind, microbatch, chunk) for microbatch in microbatches]

@@ -1,4 +1,4 @@
-"""Plays the op lists of devices in time, by four rules.
+"""Play the op lists of devices in time, by four rules.
 
 R1: a device does its ops in order; one starts when the device is free and its inputs have arrived. R2: a link
 direction between two devices is a FIFO queue; a message takes ``transfer_fs`` and keeps the link for

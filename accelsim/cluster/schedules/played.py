@@ -21,7 +21,7 @@ LEVELS = ("stage", "chunk", "microbatch")
 
 
 def spread(name: str, cost: Cost, sizes: Sequence[int], problems: list[Problem]) -> Any:
-    """Return a cost as nested lists of ``sizes``; what is wrong with it goes to ``problems``."""
+    """Return a cost as nested lists of ``sizes``; add its problems to ``problems``."""
     if isinstance(cost, Sequence):
         level = name.count("[")
         if not sizes:
@@ -74,12 +74,12 @@ class PlayedSchedule:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """Return what devices sent to each other; of one link in the order in which it took them."""
+        """Messages between devices; those of one link in the order in which it took them."""
         return tuple(map(Message._make, self.sent))
 
     @cached_property
     def makespan_fs(self) -> Number:
-        """Return when the last op ends."""
+        """Time at which the last op ends."""
         return max(ends[-1] for ends in self.end_fs if ends)
 
     @cached_property
@@ -109,13 +109,14 @@ class PlayedSchedule:
         return tuple(max(stash_counts(ops), default=0) for ops in self.orders)
 
     def when(self, device: int) -> dict[Op, tuple[Number, Number]]:
-        """Start and end of each op of a device."""
+        """Return the start and end of each op of a device."""
         spans = zip(self.start_fs[device], self.end_fs[device], strict=True)
         return dict(zip(self.orders[device], spans, strict=True))
 
 
 def stash_counts(ops: Sequence[Op]) -> list[int]:
-    """Stashes that a device holds during each of its ops: one more from the start of F, one less after B (R4)."""
+    """Return the stashes that a device holds during each of its ops: one more from the start of F, one less after B
+    (R4)."""
     held, counts = 0, []
     for op in ops:
         held += op.kind == "F"
@@ -143,12 +144,12 @@ class MemoryTrace:
         return sum(self.static_B.values()) + self.peak_stash_B
 
     def parts_B(self) -> dict[str, int]:
-        """Bytes by kind at that time."""
+        """Return bytes by kind at the time of most stashes."""
         return {**self.static_B, "stash": self.peak_stash_B}
 
 
 def memory_traces(played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, Sequence[int]]) -> list[MemoryTrace]:
-    """Memory of each device over time.
+    """Return the memory of each device over time.
 
     ``stash_B``: what a forward of one microbatch leaves for its backward (by stage and chunk), freed at the end of B.
     ``static_B``: kind ("weights", "gradients", "optimiser", ...) -> bytes of each stage, which stay. UsageError for

@@ -18,7 +18,7 @@ GPIPE = Schedule(
 
 
 def one_f_one_b(shape: Shape) -> Orders:
-    """A stage begins backwards as soon as it can, so it holds few activations.
+    """Return 1F1B orders: a stage begins backwards as soon as it can, so it holds few activations.
 
     Stage s: p - 1 - s forwards, then a forward and a backward in turn, then the backwards that are left.
     """
@@ -94,7 +94,7 @@ ZB_H1 = Schedule(
 
 
 def asynchronous(shape: Shape) -> Orders:
-    """1F1B over all minibatches; replicas of a stage take them in turn (1F1B-RR).
+    """Return 1F1B orders over all minibatches; replicas of a stage take them in turn (1F1B-RR).
 
     A replica has (workers of this stage and of all behind it - 1) // (replicas of this stage) forwards ahead, so
     that the first stage admits ceil(workers / its replicas) minibatches (NOAM, section 3.2).

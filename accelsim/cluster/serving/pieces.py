@@ -1,4 +1,4 @@
-"""Pieces of a call of a decoder: work of one device of a tensor-parallel group between two collectives.
+"""Pieces of a decoder call: the work of one device of a tensor-parallel group between two collectives.
 
 The layers of the zoo by Megatron's splits (Shoeybi et al., arXiv 1909.08053), the sum with what goes past a block after
 its collective. Keys and values are kept by head, each device those of its heads. One device alone has whole layers.
@@ -38,7 +38,7 @@ EMBEDDING, HEAD = "embedding", "head"
 
 @dataclass(frozen=True)
 class Call:
-    """One call: ``seq`` new tokens of each of ``batch`` sequences behind ``past`` earlier ones, on ``tp`` devices."""
+    """One call on ``tp`` devices: ``seq`` new tokens of each of ``batch`` sequences, after ``past`` earlier ones."""
 
     model: Transformer
     batch: int
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def rows(self) -> int:
-        """Tokens that it computes."""
+        """Tokens that the call computes."""
         return self.batch * self.seq
 
     @property
@@ -64,8 +64,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Piece:
-    """A graph of one result. ``kind``, ``elements``: the collective behind it and the elements of its message ('': no
-    collective)."""
+    """A graph of one result. ``kind``, ``elements``: the collective after it ('': none), and the elements of its
+    message."""
 
     name: str
     graph: Graph = field(compare=False)
@@ -74,7 +74,7 @@ class Piece:
 
     @property
     def learnt(self) -> int:
-        """Elements of its weights: constants that are no mask, no rotation and no factor."""
+        """Elements of its weights: constants except masks, rotations and factors."""
         return sum(tensor.elements for tensor in self.graph.constants() if not tensor.fixed and tensor.shape)
 
 
@@ -110,7 +110,7 @@ def _entry(call: Call, b: Builder) -> str:
 
 
 def embedding(call: Call) -> Piece:
-    """Rows of the own part of the vocabulary, with learnt positions where the model has them."""
+    """Build the embedding for one device's part of the vocabulary, with learnt positions where the model has them."""
     b, model = Builder(EMBEDDING), call.model
     table = b.weight("table", (ceil(model.vocab / call.tp), model.hidden))
     x = b.op("Gather", [table, b.input("tokens", (call.batch, call.seq), "int64")], "embedded", axis=0)
@@ -120,7 +120,7 @@ def embedding(call: Call) -> Piece:
 
 
 def attention(call: Call) -> Piece:
-    """Build the graph from the norm to the product that leads back, for the own heads."""
+    """Build attention for one device's heads, from the norm to the output projection."""
     b, decoder = _builder(call, ATTENTION)
     decoder.shared_constants()
     results = decoder.attention(decoder.norm(_entry(call, b), "norm"), "own")
@@ -128,21 +128,21 @@ def attention(call: Call) -> Piece:
 
 
 def feed_forward(call: Call) -> Piece:
-    """Build the feed-forward graph, norm to down projection, for one device's part of the inner width."""
+    """Build the feed-forward part, from the norm to the down projection, for one device's part of the inner width."""
     b, decoder = _builder(call, FEED_FORWARD)
     y = decoder.fed(decoder.norm(_entry(call, b), "norm"), "own")
     return Piece(FEED_FORWARD, _resident(b.finish(y)), "all_reduce", call.rows * call.model.hidden)
 
 
 def block(call: Call) -> Piece:
-    """Build the graph of a whole layer, where one device has it: no collective is in it."""
+    """Build a whole layer for one device alone; it has no collective."""
     b, decoder = _builder(call, BLOCK)
     decoder.shared_constants()
     return Piece(BLOCK, _resident(b.finish(*decoder.block(_entry(call, b), "own"))), "", 0)
 
 
 def head(call: Call) -> Piece:
-    """Logits of the last token by the own part of the vocabulary, gathered on all devices."""
+    """Build the logits of the last token for one device's part of the vocabulary, gathered on all devices."""
     (b, decoder), model = _builder(call, HEAD), call.model
     x = _entry(call, b)
     if call.seq > 1:
@@ -153,7 +153,7 @@ def head(call: Call) -> Piece:
 
 
 def pieces(call: Call, layers: int, first: bool, last: bool) -> Iterator[tuple[Piece, int]]:
-    """Yield each piece of a pipeline stage of ``layers`` layers and its count; the ``first`` stage has the embedding,
+    """Yield each piece of a pipeline stage of ``layers`` layers, with its count. The ``first`` stage has the embedding,
     the ``last`` the head."""
     if first:
         yield embedding(call), 1
@@ -181,8 +181,8 @@ VLLM = "vllm"
 
 
 def serving_library(cluster: ClusterSpec, library: str, setting: Setting) -> str:
-    """Return the library that runs the collectives of a generation: the one that is asked for, else vLLM's where
-    kernels are those of vLLM and the cluster knows it ('': its own)."""
+    """Return the library that runs the collectives of a generation: ``library``, else vLLM's where kernels are those of
+    vLLM and the cluster has it; '': the cluster's own."""
     served = (setting.fusion or SERVING) == SERVING and setting.stack in ("", VLLM)
     return library or (VLLM if served and VLLM in cluster.libraries else "")
 
@@ -196,8 +196,8 @@ class Widths(NamedTuple):
 
 
 def widths(chip: Chip, setting: Setting) -> Widths:
-    """Return the bytes of elements of a decoder on a chip: beside narrow layers of a serving stack activations have 16
-    bits. Scales of groups are left out: 1/128 of 16 bits for each weight of 4."""
+    """Return the bytes of a decoder's elements on a chip. Beside narrow layers of a serving stack, activations have 16
+    bits. Scales of groups are left out: 1/128 of 16 bits per weight of 4."""
     dtype = setting.dtype or format_of(chip)
     weights, activations = (dtype, dtype) if dtype in FP4_BLOCKS else pair(dtype)
     if serves_narrow(chip, setting.fusion or SERVING, dtype):
@@ -208,7 +208,7 @@ def widths(chip: Chip, setting: Setting) -> Widths:
 
 @dataclass
 class Devices:
-    """The devices of a fleet as serving asks them."""
+    """Devices of a fleet for serving; each piece is simulated once and remembered."""
 
     fleet: Fleet
     setting: Setting = PLAIN
@@ -241,11 +241,11 @@ class Devices:
         return self._kernels[id(self.fleet.chips[0])][1]
 
     def message_B(self, elements: int) -> int:
-        """Bytes of so many activations."""
+        """Return the bytes of so many activations."""
         return ceil(elements * self.widths.activation)
 
     def piece(self, call: Call, piece: Piece, rank: int) -> PieceCost:
-        """A piece on the chip of a rank, at the pace of the chip."""
+        """Return the cost of a piece on the chip of a rank, at the pace of the chip."""
         chip = self.chips[rank]
         shapes = tuple((name, tensor.shape) for name, tensor in piece.graph.tensors.items())
         key = (chip.name, id(chip), piece.name, shapes)
@@ -273,7 +273,7 @@ def _cost(run: Run, call: Call, piece: Piece, widths: Widths) -> PieceCost:
 
 
 def products_s(run: Run) -> float:
-    """Time that products with weights add, s."""
+    """Return the time that products with weights add to a run, s."""
     from accelsim.account import critical_path
 
     steps, tensors = run.program.steps, run.program.graph.tensors

@@ -1,4 +1,4 @@
-"""A prompt and what a decoder writes behind it on a cluster: time to the first token, tokens per second, J per token.
+"""Generation by a decoder on a cluster: time to the first token, tokens per second, joules per token.
 
 All sequences begin together. The prefill is one call on their prompts and gives the first tokens; each further token is
 a call on those before it, with the keys and values of all earlier ones in the memories of the devices. Calls depend on
@@ -28,7 +28,8 @@ Told = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """``sequences`` in all, each a prompt of ``prompt`` tokens and ``new`` behind it."""
+    """Request for a generation: ``sequences`` in all, each a prompt of ``prompt`` tokens and ``new`` tokens after
+    it."""
 
     sequences: int
     prompt: int
@@ -38,9 +39,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Served:
-    """A generation as simulated. ``prefill``: the call on the prompts; ``decode``: the calls behind it that were
-    simulated, with lines between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are
-    there; ``room_B`` of the device of each stage that has least. ``static_W``: of all devices, all the time."""
+    """A simulated generation. ``prefill``: the call on the prompts; ``decode``: simulated decode steps, with lines
+    between them. ``memory_B``: kind -> bytes of one device of each stage when all tokens are there; ``room_B``: of the
+    device of each stage with the least memory. ``static_W``: of all devices, all the time."""
 
     model: Transformer
     fleet: Fleet
@@ -55,17 +56,17 @@ class Served:
 
     @property
     def fusion(self) -> str:
-        """Return how functions are fused into kernels."""
+        """How functions are fused into kernels."""
         return self.fleet.setting.fusion or SERVING
 
     @property
     def time_to_first_token_s(self) -> float:
-        """Until all sequences have their first token, s."""
+        """Time until all sequences have their first token, s."""
         return self.prefill.first_s
 
     @property
     def decode_s(self) -> float:
-        """Time of all calls behind the prefill, s."""
+        """Time of all decode steps, s."""
         return sum(self.decode.along(lambda each: each.period_s))
 
     @property
@@ -95,7 +96,7 @@ class Served:
 
     @property
     def decode_J(self) -> dict[str, float]:
-        """Return the same of decoding."""
+        """Joules of decoding, by the same parts as ``prefill_J``."""
         devices = sum(self.decode.along(lambda each: each.energy_J))
         links = sum(self.decode.along(lambda each: each.links_J))
         return self._parts_J(devices, links, self.decode_s)
@@ -125,7 +126,8 @@ class Served:
         return wall.joules(sum(self.decode_J.values()), self.fleet.size, self.decode_s) / self.decoded
 
     def ends_J(self, joules: float | None, key: str = JOULES) -> tuple[float, float] | None:
-        """Interval of one of these energies, at the wall by its ``key``; None for None, or where times have none."""
+        """Return the interval of an energy, J; ``key``: its kind of measurements. None for None, or where times have no
+        interval."""
         return None if joules is None or self.first_interval is None else joules_ends(joules, key)
 
     @property
@@ -135,19 +137,19 @@ class Served:
 
     @property
     def token_interval(self) -> Interval | None:
-        """Return the same of ``token_s``, by the kernels of the last decode step or by measured tokens."""
+        """Interval of ``token_s``, by the kernels of the last decode step or by measured tokens."""
         last, seconds = self.decode.last, self.token_s
         return None if last is None or seconds is None else widened(interval(last, seconds), seconds, TOKEN)
 
     @property
     def tokens_interval_per_s(self) -> tuple[float, float] | None:
-        """Interval of ``tokens_per_s``: that of ``token_s``, turned over; None where it has none."""
+        """Interval of ``tokens_per_s``, the inverse of that of ``token_s``; None where that has none."""
         found = self.token_interval
         return None if found is None else found.rates(self.asked.sequences)
 
     @property
     def total_interval(self) -> Interval | None:
-        """Return the same of the whole generation, by the prompts and the last decode step."""
+        """Interval of ``total_s``, by the prefill and the last decode step."""
         last = None if self.decode.last is None else interval(self.decode.last, self.decode_s)
         parts = (interval(self.prefill, self.time_to_first_token_s), last)
         ends = [each for each in parts if each is not None]
@@ -158,7 +160,7 @@ class Served:
 
 
 def interval(call: ServedCall, seconds: float) -> Interval | None:
-    """The interval of a time of a call: its kernels are as far off as alone; everything else is exact."""
+    """Return the interval of a call's time: its kernels are as far off as alone, everything else is exact."""
     if any(stage.parts is None for stage in call.stages):
         return None
     parts = [part for stage in call.stages for part in stage.parts or ()]
@@ -176,7 +178,7 @@ def serve(
     progress: Told = lambda share: None,
     devices: Devices | None = None,
 ) -> Served:
-    """Simulate a prompt and the tokens after it on a cluster under a plan; ``progress`` hears the share that is done.
+    """Simulate a prompt and the tokens after it on a cluster under a plan. ``progress`` gets the share that is done.
 
     ``devices``: those of ``fleet``, where some of what they do is known already. Raises UsageError with all that is
     wrong of the plan, OutOfMemory where devices hold more than they can.
@@ -205,7 +207,7 @@ TRAINING = ("chunks", "microbatches", "sp", "zero", "recompute", "period")
 
 
 def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iterator[Problem]:
-    """Each thing that does not fit: devices, widths, layers, sequences, fields that only a training has, tokens."""
+    """Yield each problem: devices, widths, layers, sequences, fields of a plan that only a training has, tokens."""
     where = "--plan"
     divided = {"heads": model.heads, "ffn": model.ffn}
     yield from size_problems(plan, fleet.size, divided, fleet.resized(plan.devices))
@@ -226,8 +228,8 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
 
 
 def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> list[dict[str, int]]:
-    """Kind -> bytes of one device of each stage, when all tokens are there. ``permanent``: only what stays, for which
-    nothing need be simulated."""
+    """Return kind -> bytes of one device of each stage, when all tokens are there. ``permanent``: only weights and
+    caches, which need no simulation."""
     plan, call = layout.plan, layout.call(prompt, 0)
     found = []
     for stage in range(plan.pp):
@@ -243,7 +245,7 @@ def needs(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bo
 
 
 def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
-    """Bytes of the keys and values of so many tokens of all sequences of a replica, on one device of a stage.
+    """Return the bytes of keys and values of ``tokens`` tokens of all sequences of a replica, on one device of a stage.
 
     2 x layers x own heads x depth x tokens x sequences x bytes of an element.
     """
@@ -253,7 +255,7 @@ def cache_B(devices: Devices, layout: Layout, tokens: int, stage: int) -> int:
 
 
 def check_memory(devices: Devices, layout: Layout, prompt: int, new: int, permanent: bool = False) -> None:
-    """Raises OutOfMemory, all stages at once, where devices hold more than they have room for; see ``needs``."""
+    """Raise OutOfMemory, for all stages at once, where devices hold more than they have room for; see ``needs``."""
     short = []
     for stage, parts in enumerate(needs(devices, layout, prompt, new, permanent)):
         ranks, room = _room_B(devices, layout, stage)

@@ -1,4 +1,4 @@
-"""Something that is simulated at a few places, and lies on straight lines between them."""
+"""One call of a decoder on a cluster, and lines through calls that were simulated at a few places."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CLOSE = 0.002
 
 @dataclass(frozen=True)
 class Line(Generic[T]):
-    """Values simulated at ``places``, in order, of the ``count`` places from the first on. ``error``: how far off the
-    line was at the middles that were looked at last, as a share."""
+    """Values simulated at ``places``, in order, of ``count`` places from the first on. ``error``: largest relative
+    distance of a checked middle from its line."""
 
     places: tuple[int, ...]
     found: tuple[T, ...]
@@ -39,17 +39,17 @@ class Line(Generic[T]):
 
     @property
     def last(self) -> T | None:
-        """Return the value at the last place; None where there is none."""
+        """Value at the last place; None where there is none."""
         return self.found[-1] if self.found else None
 
     def along(self, figure: Figure[T]) -> list[float]:
-        """A figure at every place."""
+        """Return a figure at every place."""
         if not self.found:
             return []
         return [self.at(place, figure) for place in range(self.places[0], self.places[0] + self.count)]
 
     def at(self, place: int, figure: Figure[T]) -> float:
-        """A figure at a place: simulated, or on the line between its neighbours that were."""
+        """Return a figure at a place: simulated, or on the line between its simulated neighbours."""
         index = bisect_left(self.places, place)
         right = figure(self.found[index])
         if self.places[index] == place:
@@ -65,7 +65,8 @@ def along(
     figures: Sequence[Figure[T]],
     progress: Callable[[float], None] = lambda share: None,
 ) -> Line[T]:
-    """``count`` places from ``first`` on: both ends, then middles, the worst first, until lines are ``CLOSE``."""
+    """Simulate ``count`` places from ``first`` on: both ends, then middles, the worst first, until lines are
+    ``CLOSE``."""
     known: dict[int, T] = {}
 
     def at(place: int) -> T:
@@ -98,7 +99,7 @@ def along(
 
 
 class Layout(NamedTuple):
-    """A model and its layout on devices: ``sequences`` of each replica in ``groups`` that follow each other."""
+    """A model on devices: ``sequences`` of each replica, in ``groups`` that follow each other through the pipeline."""
 
     model: Transformer
     plan: Plan
@@ -115,25 +116,25 @@ class Layout(NamedTuple):
         return -(-self.sequences // self.groups)
 
     def layers(self, stage: int) -> int:
-        """Layers of a stage: equal numbers, where they do not divide the later ones have one more."""
+        """Return the layers of a stage: equal numbers; if they do not divide, later stages have one more."""
         base, more = divmod(self.model.layers, self.plan.pp)
         return base + (stage >= self.plan.pp - more)
 
     def call(self, seq: int, past: int) -> Call:
-        """The call of one group on ``seq`` tokens behind ``past``."""
+        """Return the call of one group on ``seq`` tokens after ``past``."""
         return Call(self.model, self.batch, seq, past, self.plan.tp)
 
     def stage(self, call: Call, stage: int) -> Iterator[tuple[Piece, int]]:
-        """The pieces of a stage, with how often each."""
+        """Yield the pieces of a stage, each with its count."""
         return pieces(call, self.layers(stage), stage == 0, stage == self.plan.pp - 1)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage with one group of sequences, in s: what its devices compute, their collectives, the transfer to the
-    next stage; what they compute includes waiting for a host that asks for each kernel and each collective.
-    ``products_s``: products with weights, of what they compute. ``energy_J``: of all its devices in all
-    replicas, ``links_J`` of the collectives and the transfer. ``moved_B``: by the memories of one device."""
+    """One stage with one group of sequences, s: compute of its devices (with waiting for a host that starts each kernel
+    and collective), their collectives, the transfer to the next stage. ``products_s``: part of compute for products
+    with weights. ``energy_J``: of all its devices in all replicas, ``links_J``: of collectives and transfer.
+    ``moved_B``: by the memories of one device."""
 
     compute_s: float
     collectives_s: float
@@ -153,7 +154,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class ServedCall:
-    """One call for all sequences: ``seq`` tokens of each behind ``past``. ``groups`` of them pass the ``stages``."""
+    """One call for all sequences: ``seq`` tokens of each, after ``past``. ``groups`` of them pass the ``stages``."""
 
     seq: int
     past: int
@@ -162,17 +163,17 @@ class ServedCall:
 
     @property
     def through_s(self) -> float:
-        """One group through all stages, s."""
+        """Time of one group through all stages, s."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
     def slowest_s(self) -> float:
-        """The stage that takes longest, s."""
+        """Time of the slowest stage, s."""
         return max(stage.seconds for stage in self.stages)
 
     @property
     def first_s(self) -> float:
-        """All groups through an empty pipeline, s: the last one follows behind the others at the pace of the slowest
+        """Time of all groups through an empty pipeline, s: the groups after the first come at the pace of the slowest
         stage."""
         return self.through_s + (self.groups - 1) * self.slowest_s
 
@@ -193,12 +194,12 @@ class ServedCall:
         return self.groups * sum(stage.links_J for stage in self.stages)
 
     def total(self, name: str) -> float:
-        """A time of all stages together ('compute_s', 'collectives_s', 'transfer_s', 'products_s')."""
+        """Return a time of all stages together ('compute_s', 'collectives_s', 'transfer_s', 'products_s')."""
         return float(sum(getattr(stage, name) for stage in self.stages))
 
 
 def step(devices: Devices, layout: Layout, seq: int, past: int) -> ServedCall:
-    """The call on ``seq`` tokens behind ``past``; the slowest device of each stage sets its pace."""
+    """Simulate the call on ``seq`` tokens after ``past``. The slowest device of each stage sets its pace."""
     call = layout.call(seq, past)
     stages = tuple(_stage(devices, layout, call, index) for index in range(layout.plan.pp))
     return ServedCall(seq, past, layout.groups, stages)

@@ -16,8 +16,8 @@ LATENCIES = ("base", "inside", "between", "tree_base", "tree_inside", "tree_betw
 
 
 class Change(NamedTuple):
-    """A change in words, and by how much the time to the first token and that of further tokens shrink, as
-    shares of them (None: there are no further ones)."""
+    """A change in words, and the shares by which the time to the first token and the time per token shrink (None: no
+    further tokens)."""
 
     words: str
     first: float
@@ -25,18 +25,18 @@ class Change(NamedTuple):
 
 
 def faster_links(fleet: Fleet) -> Fleet:
-    """Every wire carries twice as much."""
+    """Return the fleet with wires of twice the rate."""
     wires = tuple(wire._replace(rate=2 * wire.rate) for wire in fleet.topology.wires)
     return replace(fleet, topology=replace(fleet.topology, wires=wires))
 
 
 def quicker_library(fleet: Fleet) -> Fleet:
-    """Collectives start, and go from step to step, in half the time."""
+    """Return the fleet with a library of half the latency."""
     return replace(fleet, software=halved(fleet.software))
 
 
 def halved(software: Collectives) -> Collectives:
-    """Half of every time that the library takes whatever the bytes."""
+    """Return the library with half of every time that does not depend on bytes."""
     protocols = {}
     for name, protocol in software.protocols.items():
         known = {key: value for key in LATENCIES if (value := getattr(protocol, key)) is not None}
@@ -53,7 +53,7 @@ CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
 
 
 def what_ifs(found: Served, devices: Devices) -> list[Change]:
-    """Every change, simulated; ``devices``: those of ``found``, whose kernels stay as they are."""
+    """Simulate every change. ``devices``: those of ``found``, whose kernels stay as they are."""
     found_changes = []
     for words, change in CHANGES.items():
         fleet = change(found.fleet)

@@ -1,4 +1,4 @@
-"""Ways through a cluster that the rule of the fewest hops single would not find.
+"""Topology and devices of a cluster, and routes that the rule of the fewest hops alone would not find.
 
 Between two devices of one torus the way follows the dimensions. A card that several devices share is the end of each of
 them, so no way leads through it from one to another where there is any other way.
@@ -26,7 +26,7 @@ class Torus:
         self.places = {rank: place for place, rank in enumerate(ranks)}
 
     def path(self, a: int, b: int) -> tuple[int, ...]:
-        """Wires from rank ``a`` to rank ``b``."""
+        """Return the wires from rank ``a`` to rank ``b``."""
         return tuple(self.wires[step] for step in steps(self.dims, self.places[a], self.places[b]))
 
 
@@ -68,7 +68,7 @@ class ClusterRouter:
 
 
 def tori_of(router: object) -> tuple[Torus, ...]:
-    """The tori whose dimensions a router follows, () of any other."""
+    """Return the tori whose dimensions a router follows; () for other routers."""
     return router.tori if isinstance(router, ClusterRouter) else ()
 
 
@@ -77,7 +77,7 @@ WIDE_AREA = "wide-area"
 
 
 def build(cluster: ClusterSpec) -> Topology:
-    """The topology of a cluster whose laws hold. Devices come first, in the order of ranks, then what joins them."""
+    """Build the topology of a valid cluster. Devices come first, in the order of ranks, then switches."""
     draft, tori, cards, groups = Draft(), list[Torus](), list[int](), list[int]()
     for number, (label, node) in enumerate(cluster.each_node()):
         draft.labels += device_labels(node, label)
@@ -156,7 +156,8 @@ def _topology(
 
 
 def devices(cluster: ClusterSpec) -> tuple[Chip, ...]:
-    """The chip of each rank, equal ones the same object. SpecError with the problems of all chips at once."""
+    """Return the chip of each rank, equal ones as one object. Raises SpecError with the problems of all chips at
+    once."""
     loaded: dict[tuple[str, ...], Chip] = {}
     problems: list[Problem] = []
     for node in cluster.nodes.values():
@@ -177,14 +178,14 @@ def devices(cluster: ClusterSpec) -> tuple[Chip, ...]:
 
 
 class Share(NamedTuple):
-    """Share of a device in the memory of its host: bytes per second, bytes."""
+    """A device's share of the memory of its host: bytes per second, bytes."""
 
     rate_Bps: float
     capacity_B: int
 
 
 def hosts(cluster: ClusterSpec) -> tuple[Share | None, ...]:
-    """The share of each rank in the memory of its host, None where the cluster does not say."""
+    """Return each rank's share of the memory of its host, None where the cluster does not say."""
     found: list[Share | None] = []
     for _, node in cluster.each_node():
         host, size = node.host, node.size
@@ -194,7 +195,7 @@ def hosts(cluster: ClusterSpec) -> tuple[Share | None, ...]:
 
 
 def speeds(cluster: ClusterSpec) -> tuple[float, ...]:
-    """Pace of each rank as a share of that of its chip: of its kind of device times its own."""
+    """Return the pace of each rank as a share of its chip's: of its kind of device times its own."""
     return tuple(
         each.speed * cluster.speeds.get(f"{label}.{name}{index}", 1.0)
         for label, node in cluster.each_node()

@@ -1,4 +1,4 @@
-"""Facts about a cluster: how many devices, their bandwidth in a node, between nodes, across the cut."""
+"""Facts about a cluster: devices, and bandwidth in a node, between nodes, across the middle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Facts(NamedTuple):
 
 
 def facts(cluster: ClusterSpec) -> Facts:
-    """The row of a cluster whose laws hold."""
+    """Return the row of a valid cluster."""
     chips: dict[str, int] = {}
     for node in cluster.nodes.values():
         for each in node.devices.values():
@@ -49,7 +49,7 @@ def facts(cluster: ClusterSpec) -> Facts:
 
 
 def inside_Bps(node: Node) -> Fraction:
-    """Return what the first device of a node can send to others of it over its fabrics, bytes per second."""
+    """Return the bandwidth of a node's first device to others over its fabrics, bytes per second."""
     return sum((_first_Bps(fabric, node) for fabric in node.fabrics.values()), Fraction(0))
 
 
@@ -64,7 +64,8 @@ def _first_Bps(fabric: Fabric, node: Node) -> Fraction:
 
 
 def between_Bps(cluster: ClusterSpec, node: Node) -> Fraction:
-    """The share of a device in what its node can send to its network, over the oversubscription, bytes per second."""
+    """Return a device's share of the bandwidth of its node to the network, over the oversubscription, bytes per
+    second."""
     network = cluster.networks.get(cluster.network_of(node))
     if network is None:
         return Fraction(0)
@@ -77,7 +78,8 @@ def between_Bps(cluster: ClusterSpec, node: Node) -> Fraction:
 
 
 def bisection_Bps(topology: Topology) -> Fraction:
-    """Most that the first half of the ranks can send to the second half at once, bytes per second: the least cut."""
+    """Return the most that the first half of the ranks can send to the second half at once, bytes per second (least
+    cut)."""
     half = topology.ranks // 2
     if len(topology.labels) == topology.ranks:
         return sum((wire.rate for wire in topology.wires if wire.source < half <= wire.target), Fraction(0))

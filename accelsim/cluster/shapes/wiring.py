@@ -1,4 +1,4 @@
-"""Shapes of fabrics: a topology in the making, and how each shape wires the ends of a fabric."""
+"""Shapes of fabrics: how each wires its ends, into a draft of a topology."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from accelsim.time import FS_PER_S
 
 
 class End(NamedTuple):
-    """An end that a fabric wires: a vertex, its label, how many ports stand for one wire, and a link of its own or
-    None."""
+    """An end that a fabric wires: a vertex, its label, the ports that stand for one wire, and its own link or None."""
 
     vertex: int
     label: str
@@ -27,8 +26,8 @@ class End(NamedTuple):
 
 
 class Built(NamedTuple):
-    """Results of a shape besides wires: ``hubs``, the switches that a wide-area link may be joined to;
-    ``torus``, the wires of a grid by (end, dimension, direction), {} of other shapes."""
+    """Results of a shape besides wires. ``hubs``: switches that a wide-area link may join; ``torus``: wires of a grid
+    by (end, dimension, direction), {} for other shapes."""
 
     hubs: tuple[int, ...] = ()
     torus: dict[tuple[int, int, int], int] = {}  # noqa: RUF012 (a default that nobody writes to)
@@ -36,7 +35,7 @@ class Built(NamedTuple):
 
 @dataclass
 class Draft:
-    """Labels of vertices, devices first, wires so far, and the switches that add up."""
+    """A topology in the making: labels of vertices, devices first, wires so far, and the switches that add up."""
 
     labels: list[str] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
@@ -45,14 +44,15 @@ class Draft:
     _links: list[Link] = field(default_factory=list)
 
     def vertex(self, label: str) -> int:
-        """A new vertex."""
+        """Add a vertex; return its number."""
         self.labels.append(label)
         return len(self.labels) - 1
 
     def join(
         self, a: int, b: int, name: str, link: Link, *, rate: Fraction | None = None, latency_fs: int | None = None
     ) -> tuple[int, int]:
-        """A wire in each direction; ``rate`` and ``latency_fs`` where they are not those of the link. Their numbers."""
+        """Add a wire in each direction; return their numbers. ``rate`` and ``latency_fs`` default to those of the
+        link."""
         Bps = self.rate(link) if rate is None else rate
         delay_fs = latency_of(link) if latency_fs is None else latency_fs
         first = len(self.wires)
@@ -61,7 +61,7 @@ class Draft:
         return first, first + 1
 
     def rate(self, link: Link, links: int | None = None) -> Fraction:
-        """Payload bytes per second of ``links`` of those that a link bundles, of all of them by default."""
+        """Return payload bytes per second of ``links`` of the links that a link bundles, by default of all."""
         key = id(link), bundled(link) if links is None else links
         if key not in self._rates:
             self._links.append(link)  # an id is that of the link only while it lives
@@ -70,7 +70,7 @@ class Draft:
 
 
 def exact_Bps(link: Link) -> Fraction:
-    """Payload bytes per second of one direction: that of the packets, exactly, or as it is stated."""
+    """Return the payload bytes per second of one direction: that of its packets, exactly, or the stated bandwidth."""
     protocol = link.protocol
     if protocol is not None and link.bandwidth == payload_Bps(protocol):
         return max(protocol.framing(write).payload_Bps for write in (False, True))
@@ -79,12 +79,12 @@ def exact_Bps(link: Link) -> Fraction:
 
 @cache
 def fs_of(seconds: float) -> int:
-    """A time of a spec, fs, rounded down."""
+    """Return a time of a spec, fs, rounded down."""
     return int(Fraction(str(seconds)) * FS_PER_S)
 
 
 def latency_of(link: Link) -> int:
-    """Latency of a link, fs."""
+    """Return the latency of a link, fs."""
     return fs_of(link.latency)
 
 
@@ -132,7 +132,8 @@ DOUBLED = {(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)}
 
 
 def hybrid_cube_mesh(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """One link per pair where a GPU has four (P100); of six, two each between the pairs of ``DOUBLED``."""
+    """Wire a hybrid cube mesh: one link per pair where a GPU has four (P100); with six, two between the pairs of
+    ``DOUBLED``."""
     more = bundled(fabric.link) > 4
     for a, b in MESH:
         rate = draft.rate(fabric.link, 1 + (more and (a, b) in DOUBLED))
@@ -141,7 +142,7 @@ def hybrid_cube_mesh(draft: Draft, fabric: Fabric, ends: Sequence[End], name: st
 
 
 def single(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """All ends at one switch that never blocks: NVSwitch, a small Ethernet switch.
+    """Join all ends to one switch that never blocks: NVSwitch, a small Ethernet switch.
 
     Each end has a wire up and one down, with half of the latency of its link, and the switch adds its own on the
     way down and up evenly.
@@ -162,7 +163,7 @@ def at_switch(draft: Draft, fabric: Fabric, end: End, hub: int, name: str, more_
 
 
 def leaf_spine(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """Leaf switches that hold some ends each, and spine switches that join the leaves.
+    """Join ends to leaf switches, and these to spine switches.
 
     The uplinks of a leaf carry what ``members`` ends can send, divided by the oversubscription, spread evenly over
     the spines. One leaf needs no spine.
@@ -184,7 +185,7 @@ def leaf_spine(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> 
 
 
 def pcie_tree(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """Devices below PCIe switches, these below the root complexes of the processors, which a link joins.
+    """Join devices to PCIe switches, these to the root complexes of the processors, which a link joins.
 
     ``members`` per switch and switches evenly over ``roots``; without members the ends are at the roots.
     """
@@ -210,7 +211,7 @@ FORTH, BACK = 1, -1
 
 
 def torus(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built:
-    """A link to each neighbour; along a dimension of two there is one neighbour, and one link to it.
+    """Join each end to its neighbours; along a dimension of two there is one neighbour, and one link to it.
 
     Ends count along the first dimension quickest.
     """
@@ -231,12 +232,12 @@ def torus(draft: Draft, fabric: Fabric, ends: Sequence[End], name: str) -> Built
 
 
 def strides(dims: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(dimension, ends along it, how far apart neighbours are counted) of each dimension."""
+    """Yield (dimension, ends along it, distance of neighbours in numbers) of each dimension."""
     return ((dimension, size, prod(dims[:dimension])) for dimension, size in enumerate(dims))
 
 
 def steps(dims: Sequence[int], a: int, b: int) -> Iterator[tuple[int, int, int]]:
-    """The way of dimension-order routing from end ``a`` to ``b``: (end, dimension, direction) of each wire.
+    """Yield the dimension-order route from end ``a`` to ``b``: (end, dimension, direction) of each wire.
 
     Along each dimension the shorter way round; of two of the same length, forth from even places and back from odd
     ones.

@@ -1,4 +1,4 @@
-"""A training step as it is asked for: texts of a model, a cluster and a plan become what ``train_step`` takes."""
+"""A requested training step: texts of a model, a cluster and a plan become the arguments of ``train_step``."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Ready(NamedTuple):
     options: Options
 
     def step(self, **changes: object) -> StepResult:
-        """The step, with other fields of the plan."""
+        """Simulate the step, with other fields of the plan."""
         plan = replace(self.plan, **changes) if changes else self.plan  # type: ignore[arg-type]
         return train_step(self.work, self.fleet, plan, self.batch, self.options)
 
     def fitted(self) -> tuple[Ready, StepResult]:
-        """The step, with as little computed again as fits where that is open, and then with the fastest microbatches;
-        what says so is in the result.
+        """Simulate the step with the least recomputation that fits, where the plan leaves that open, and then with the
+        fastest microbatches; the result says so.
 
         Raises OutOfMemory where nothing fits, with what it takes to compute nothing again.
         """
@@ -115,7 +115,7 @@ class Ready(NamedTuple):
 
 
 def ready(asked: Asked) -> Ready:
-    """Model, cluster and plan, read. Raises UsageError, SpecError and ModelError, all problems at once."""
+    """Read model, cluster and plan. Raises UsageError, SpecError and ModelError, all problems at once."""
     gather, setting = Gather(), asked.setting
     work = fleet = None
     plan = Plan()
@@ -166,12 +166,13 @@ def _check_attention(gather: Gather, attention: str, work: Work | None, fleet: F
 
 
 def step(asked: Asked) -> StepResult:
-    """The training step that is asked for. Raises as ``ready`` and ``train_step``."""
+    """Simulate the requested training step. Raises as ``ready`` and ``train_step``."""
     return ready(asked).fitted()[1]
 
 
 def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
-    """A decoder of the zoo by its sizes, another model by its graph. Raises UsageError and ModelError."""
+    """Return the work of a decoder of the zoo by its sizes, of another model by its graph. Raises UsageError and
+    ModelError."""
     decoder = transformer_of(model, params)
     if decoder is not None:
         return DecoderWork(decoder)
@@ -186,7 +187,7 @@ def work_of(model: str, params: Mapping[str, int] | None = None) -> Work:
 
 
 def default_batch(work: Work, plan: Plan) -> int:
-    """Full microbatches for all replicas: of a pipeline ``FILL`` for each stage."""
+    """Return the default batch: full microbatches for all replicas, ``FILL`` per stage of a pipeline."""
     count = plan.microbatches if plan.pp == 1 or _updates_each(plan) else FILL * plan.pp
     return plan.dp * count * (1 if work.sample_tokens else SAMPLES)
 
@@ -197,8 +198,8 @@ def _updates_each(plan: Plan) -> bool:
 
 
 def default_microbatches(work: Work, plan: Plan, batch: int) -> int:
-    """Return the default: for a decoder one sequence each; for others one in all, or with a pipeline as many as
-    divide the batch, up to ``FILL`` for each stage."""
+    """Return the default number of microbatches: for a decoder one sequence each; for other models one, or with a
+    pipeline as many as divide the batch, up to ``FILL`` per stage."""
     each = batch // plan.dp
     kind = SCHEDULES.get(plan.schedule)
     if _updates_each(plan):

@@ -27,7 +27,7 @@ SIMULATED = 2
 
 
 class Bound(NamedTuple):
-    """About what a plan takes: parts of its time, s; joules; bytes of the fullest device, and what that has."""
+    """Estimate of a plan: parts of its time, s; joules; bytes of the fullest device, and its capacity."""
 
     parts_s: Mapping[str, float]
     energy_J: float
@@ -36,23 +36,23 @@ class Bound(NamedTuple):
 
     @property
     def time_s(self) -> float:
-        """All parts together."""
+        """Sum of all parts, s."""
         return sum(self.parts_s.values())
 
     @property
     def fits(self) -> bool:
-        """Return whether it has room."""
+        """Whether the fullest device has room."""
         return self.peak_B <= self.capacity_B
 
     def value(self, objective: str) -> float:
-        """Return what a search for the least time or energy compares."""
+        """Return the figure that a search compares: joules for 'energy', else seconds."""
         return self.energy_J if objective == "energy" else self.time_s
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Work whose larger microbatches are not simulated: costs on the line through one and two sequences. Of other
-    models than decoders every microbatch is."""
+    """Work whose larger microbatches are not simulated: costs lie on the line through one and two sequences. For models
+    other than decoders every microbatch is simulated."""
 
     work: Work
     known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
@@ -61,7 +61,7 @@ class Lines:
         return getattr(self.work, name)
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
-        """Return the same as ``Work.piece``."""
+        """Return the piece as ``Work.piece`` does."""
         plain = replace(plan, schedule="1f1b")
         if samples <= SIMULATED or not self.work.sample_tokens:
             return self.work.piece(index, plain, samples, costs)
@@ -105,7 +105,7 @@ class _Ops(NamedTuple):
 
 @dataclass
 class Bounds:
-    """Bounds of plans for one model, cluster and batch; what plans have in common is worked out once."""
+    """Estimates of plans for one model, cluster and batch; what plans share is computed once."""
 
     work: Work
     fleet: Fleet
@@ -119,7 +119,7 @@ class Bounds:
         self.static_W = sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips)
 
     def estimate(self, plan: Plan) -> Bound:
-        """About what a plan takes."""
+        """Estimate a plan."""
         ops = self._ops(plan)
         parts = self._pipeline(plan, ops) | self._end(plan, ops)
         seconds = {name: fs * FS for name, fs in parts.items()}

@@ -37,9 +37,9 @@ FIGURES: Final = 5
 
 
 class Cost(NamedTuple):
-    """Cost of one pass of a piece on a device: time, joules beside static power, kernels that a host asks for,
-    multiply-accumulates, bytes that off-chip memories move; what its kernels add, with the width of their intervals
-    (nothing on chips without kernels)."""
+    """Cost of one pass of a piece on a device: time, joules without static power, kernels that a host starts,
+    multiply-accumulates, bytes moved by off-chip memories, and its kernels with the width of their intervals (empty on
+    chips without kernels)."""
 
     time_fs: int = 0
     energy_J: float = 0.0
@@ -59,24 +59,24 @@ class Cost(NamedTuple):
         return Cost._make((*(each * times for each in self[:FIGURES]), scaled(self.parts, times)))
 
     def slower(self, times: float) -> Cost:
-        """Return the same work by kernels that take so many times as long."""
+        """Return the cost of the same work by kernels that take ``times`` as long."""
         return self._replace(time_fs=round(self.time_fs * times), parts=scaled(self.parts, times))
 
     def without(self, other: Cost) -> Cost:
-        """Return what it takes longer than another, never less than nothing."""
+        """Return the cost beyond that of another, at least 0 in each figure."""
         pairs = zip(Cost()[:FIGURES], self[:FIGURES], other[:FIGURES], strict=True)
         rest = Cost._make((*(max(nothing, mine - its) for nothing, mine, its in pairs), ()))
         return rest._replace(parts=scaled(self.parts, rest.time_fs / self.time_fs if self.time_fs else 0))
 
 
 def scaled(parts: tuple[KernelSeconds, ...], times: float) -> tuple[KernelSeconds, ...]:
-    """Kernels that take so many times as long."""
+    """Return kernels that take ``times`` as long."""
     return tuple(part._replace(seconds=part.seconds * times) for part in parts)
 
 
 class PassCosts(NamedTuple):
-    """Costs of a piece: its forward pass, that of its attention (what selective recomputation does again), the
-    gradients of its activations and of its weights, and what recomputation does again."""
+    """Costs of a piece: forward pass, its attention (which selective recomputation repeats), gradients of activations,
+    gradients of weights, and recomputation."""
 
     forward: Cost = Cost()
     core: Cost = Cost()
@@ -131,7 +131,8 @@ PLAIN = Setting()
 
 @dataclass(eq=False)
 class Costs:
-    """Costs of pieces on a chip by a setting, each simulated at the first question. Each is equal to itself alone."""
+    """Costs of pieces on a chip by a setting, each simulated when it is first asked for. Two objects are never
+    equal."""
 
     chip: Chip
     setting: Setting = PLAIN
@@ -141,12 +142,12 @@ class Costs:
 
     @property
     def dtype(self) -> str:
-        """The format of activations, gradients and weights as products read them."""
+        """Format of activations, gradients and weights as products read them."""
         return self.setting.dtype or format_of(self.chip)
 
     @cached_property
     def by_kernels(self) -> bool:
-        """Return whether the chip has the kernels of GPUs for gradients."""
+        """Whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
 
@@ -157,8 +158,8 @@ class Costs:
 
     @property
     def flash(self) -> bool:
-        """Return whether attention is one kernel in training: where asked for, else on multiprocessors that multiply
-        BF16, for which FlashAttention 2 exists (Ampere and later), in a format of 16 bits."""
+        """Whether attention is one kernel in training: where requested, else on multiprocessors that multiply BF16, for
+        which FlashAttention 2 exists (Ampere and later), in a format of 16 bits."""
         if self.setting.attention == PLAIN_ATTENTION or self.dtype not in SHORT_FLOATS:
             return False
         found = [unit.spec for unit in units(self.chip).values() if ENGINES[unit.type].attends]
@@ -166,18 +167,18 @@ class Costs:
 
     @cached_property
     def working(self) -> Chip:
-        """The chip with the cores that work on a piece: all of them, of several kinds those of the first."""
+        """Chip with the cores that work on a piece: all of them; of several kinds, those of the first."""
         return self.chip if len(self.chip.cores) == 1 else self.chip.with_cores(self.chip.core.count)
 
     @property
     def tiles(self) -> bool:
-        """Return whether all that a piece reads and leaves lies in the memories of tiles, which have no other in
-        reach."""
+        """Whether everything that a piece reads and leaves lies in the memories of tiles, which reach no other
+        memory."""
         return any(ENGINES[unit.type].keeps for unit in units(self.working).values())
 
     @cached_property
     def at_site(self) -> Chip:
-        """The chip with the clock and the host of its site, under the load of hours."""
+        """Chip with the clock and the host of its site, under the load of hours."""
         chip = self.chip if self.setting.site is None else with_site(self.chip, load_site(self.setting.site))
         loaded = {
             f"{name}.droop": value
@@ -187,11 +188,11 @@ class Costs:
         return with_values(chip, loaded) if loaded else chip
 
     def block(self, split: Split, apart: bool = False) -> PassCosts:
-        """A transformer block; ``apart``: with the gradients of weights apart from those of activations."""
+        """Return the costs of a transformer block. ``apart``: gradients of weights apart from those of activations."""
         return self._together(block(split), apart)
 
     def edge(self, split: Split, name: str, apart: bool = False) -> PassCosts:
-        """'embedding' or 'head'."""
+        """Return the costs of the 'embedding' or the 'head'."""
         return self._together(edge(split, name), apart)
 
     def piece(self, segment: Segment, apart: bool = False) -> PassCosts:
@@ -205,7 +206,7 @@ class Costs:
         return self.pieces[key]
 
     def update(self, parameters: int) -> Cost:
-        """Adam on so many parameters."""
+        """Return the cost of Adam on so many parameters."""
         if parameters not in self.updates:
             made = self.adam(parameters)
             self.updates[parameters] = Cost() if made is None else self.cost(made)
@@ -230,7 +231,7 @@ class Costs:
         return PassCosts(forward, core, inputs, whole.without(inputs))
 
     def passes(self, segment: Segment) -> Passes:
-        """The graphs of a piece as this chip runs them."""
+        """Return the graphs of a piece as this chip runs them."""
         if segment.back is not None:
             forward, back = (in_format(each, self.dtype) for each in (segment.graph, segment.back))
             return Passes(forward, back, back)
@@ -242,11 +243,12 @@ class Costs:
         return passes(segment.graph, segment.activations, dtype, segment.residual, self.by_kernels)
 
     def adam(self, parameters: int) -> Graph | None:
-        """The update of so many parameters, None for none."""
+        """Return the update of so many parameters as a graph, None for none."""
         return update(parameters, self.by_kernels, self.tiles) if parameters else None
 
     def cost(self, graph: Graph) -> Cost:
-        """One run of a graph whose inputs and outputs stay in the memory of the device; one of each kind."""
+        """Return the cost of a graph whose inputs and outputs stay in the memory of the device; equal graphs are
+        simulated once."""
         key = _kind(graph)
         if key not in self.graphs:
             self.graphs[key] = cost_of(simulate(self.compiled(graph), None, "off"), not self.tiles)
@@ -284,7 +286,7 @@ FORMATS = ("bf16", "fp16", "fp32")
 
 
 def format_of(chip: Chip) -> str:
-    """The format in which a chip trains: its preferred one if that is a float of 16 or 32 bits."""
+    """Return the format in which a chip trains: its preferred one if that is a float of 16 or 32 bits."""
     for name in (preferred_format(chip), *FORMATS):
         if name in FORMATS:
             with suppress(AccelsimError):
@@ -294,7 +296,7 @@ def format_of(chip: Chip) -> str:
 
 
 def cost_of(run: Run, loads: bool = True, limited: bool = True) -> Cost:
-    """Return what a run took, without static power, which goes on whatever a device does.
+    """Return the cost of a run, without static power.
 
     ``loads``: with what it loads from memories off the chip and stores into them; else its engines work one after the
     other on what is there. ``limited``: energy is limited by the design power of the board.

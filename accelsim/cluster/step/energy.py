@@ -1,4 +1,4 @@
-"""Joules of a step and its bytes: ledgers of the devices, links, what is drawn all the time; bytes of every wire."""
+"""Energy of a step (devices, links, static power), and the bytes that each wire carries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from accelsim.types import Floats
 def energies(
     planned: Planned, replicas: Sequence[Sequence[int]], transfers: Sequence[Comm], sync: Sequence[Synced], time_fs: int
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """(joules of devices and links by what draws them, bytes over all wires by link) of a whole step."""
+    """Return (joules of devices and links by part, bytes over all wires by link) of a whole step."""
     plan, m = planned.plan, planned.plan.microbatches
     found = dict.fromkeys(("forward", "backward", "recompute", "optimiser", "links"), 0.0)
     links = Counter[str]()
@@ -111,8 +111,8 @@ Sent = tuple[str, float, Sequence[Group]]
 
 
 def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> Floats:
-    """Bytes of a step over every wire, by its number. Collectives go round rings, as ``Fleet.collective`` counts them:
-    summed over the wires of a link they are ``StepResult.by_link_B`` but for the rounding of each."""
+    """Return the bytes of a step over every wire, by its number. Collectives go round rings, as in
+    ``Fleet.collective``. Summed over the wires of a link they equal ``StepResult.by_link_B``, except for rounding."""
     planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
     found, shared = np.zeros(len(fleet.topology.wires)), work.shared_B(plan)
     sent: list[Sent] = [("all_reduce", shared / plan.period, planned.tied_pairs())] if shared else []

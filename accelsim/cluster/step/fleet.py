@@ -1,4 +1,4 @@
-"""The devices of a cluster and the network between them, as a training step asks them: costs of pieces, collectives."""
+"""Devices of a cluster and the network between them, for training and serving: costs of pieces, collectives."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ SILENT = Collectives.model_construct(title="none: software costs nothing")
 
 
 class Wall(NamedTuple):
-    """Power of servers beside their devices: ``each_W`` of host, fans, switches and cards for each device that takes
-    part, and the share of what is drawn at the wall that supplies pass on."""
+    """Power of servers beside their devices: ``each_W`` of host, fans, switches and cards per device that takes part,
+    and the share of power at the wall that supplies pass on."""
 
     each_W: float
     supply: float
 
     def joules(self, boards_J: float, devices: int, seconds: float) -> float:
-        """Return what devices that draw ``boards_J`` together draw at the wall, with their share of the rest."""
+        """Return the energy at the wall of devices that draw ``boards_J`` together, with their share of the servers."""
         return (boards_J + self.each_W * devices * seconds) / self.supply
 
 
 class Comm(NamedTuple):
-    """A collective of several groups at once: time of the slowest, how long of it wires are taken, joules of all, bytes
-    over all wires by the name of their link; widest factor of an interval (infinity: one is not known)."""
+    """A collective of several groups at once: time of the slowest, time that wires are taken, joules of all, bytes over
+    all wires by the name of their link, and the widest factor of an interval (infinity: one is not known)."""
 
     time_fs: int = 0
     taken_fs: int = 0
@@ -65,15 +65,15 @@ class Comm(NamedTuple):
         return Comm(time, taken, joules, tuple(links), factor)
 
     def repeated(self, times: int) -> Comm:
-        """Return so many of it, one after the other."""
+        """Return the collective ``times`` times, one after the other."""
         links = tuple((name, nbytes * times) for name, nbytes in self.by_link_B)
         return Comm(self.time_fs * times, self.taken_fs * times, self.energy_J * times, links, self.factor)
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Devices by rank, what joins them, and how they compute. ``speeds``: pace of each as a share of its chip's;
-    ``wall``: what servers draw beside them, None where a node does not say; ``hosts``: by rank the share in the memory
+    """Devices by rank, their network, and how they compute. ``speeds``: pace of each as a share of its chip's;
+    ``wall``: power of servers beside them, None where a node does not say; ``hosts``: by rank the share in the memory
     of its host, () or None where that is the chip's."""
 
     name: str
@@ -88,7 +88,7 @@ class Fleet:
 
     @property
     def size(self) -> int:
-        """Devices."""
+        """Number of devices."""
         return len(self.chips)
 
     def extent(self, devices: int) -> str:
@@ -108,7 +108,7 @@ class Fleet:
         return "" if devices % each else f"; or --on '{name}?nodes={devices // each}'"
 
     def first(self, count: int) -> Fleet:
-        """Its first devices, on the same network; they know what is known of all."""
+        """Return its first devices, on the same network; known results are kept."""
         return self._changed("_known", "_alike", chips=self.chips[:count], speeds=self.speeds[:count])
 
     def with_speeds(self, speeds: tuple[float, ...]) -> Fleet:
@@ -133,17 +133,17 @@ class Fleet:
         return {id(chip): Costs(chip, self.setting) for chip in self.chips}
 
     def costs(self, rank: int) -> Costs:
-        """Return what pieces cost on the chip of a rank, without its pace."""
+        """Return the costs of pieces on the chip of a rank, without its pace."""
         return self._costs[id(self.chips[rank])]
 
     @property
     def kinds(self) -> list[Costs]:
-        """Return what pieces cost, once for each kind of chip."""
+        """Costs of pieces, once for each kind of chip."""
         return list(self._costs.values())
 
     @property
     def flash(self) -> bool:
-        """Return whether attention is one kernel on all chips."""
+        """Whether attention is one kernel on all chips."""
         return all(costs.flash for costs in self.kinds)
 
     @cached_property
@@ -155,8 +155,8 @@ class Fleet:
         return {}
 
     def collective(self, kind: str, nbytes: int, groups: Sequence[Group]) -> Comm:
-        """A collective of ``nbytes`` in each of several groups at once, which share the wires that they have in common.
-        Nothing for groups of one. ``kind``: see ``accelsim.cluster.collectives.software.KINDS``."""
+        """Return a collective of ``nbytes`` in each of several groups at once, which share common wires. Groups of one
+        send nothing. ``kind``: see ``accelsim.cluster.collectives.software.KINDS``."""
         groups = [group for group in groups if len(group) > 1]
         if not groups or not nbytes:
             return Comm()
@@ -205,8 +205,8 @@ class Fleet:
         return max((share / rates[wire] for wire, share in load.items()), default=0.0)
 
     def loads(self, kind: str, group: Group) -> dict[int, float]:
-        """Wire -> share of the bytes that each rank passes on which go over it, by rings as the library lays them; a
-        single message goes one way."""
+        """Return wire -> share of the bytes that each rank passes on which cross it, by rings as the library lays them;
+        a single message takes one route."""
         found: dict[int, float] = {}
         edges = [(group[0], group[1], 1.0)] if kind == "send_recv" else self._edges(group)
         for a, b, share in edges:
@@ -222,7 +222,7 @@ class Fleet:
         return inside + [(a, b, 1 / rings.channels) for a, b in rings.between]
 
     def likeness(self, group: Group) -> int:
-        """A number, equal for groups whose members are joined by equal wires in equal order."""
+        """Return a number that is equal for groups whose members are joined by equal wires in equal order."""
         found = self._alike.get(group)
         if found is None:
             route_kind = self.topology.route_kind
@@ -237,8 +237,8 @@ def _fs(seconds: float) -> int:
 
 
 def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN, library: str = "") -> Fleet:
-    """The devices of a cluster; ``library``: what runs their collectives ('': the cluster's own). Raises SpecError for
-    chips that cannot be read, UsageError for a library that it does not have."""
+    """Return the devices of a cluster. ``library``: runs their collectives ('': the cluster's own). Raises SpecError
+    for chips that cannot be read, UsageError for an unknown library."""
     return Fleet(
         cluster.name, cluster.title, build(cluster), devices(cluster), speeds(cluster),
         library_of(cluster, library), wall_of(cluster), setting, hosts(cluster),
@@ -246,8 +246,8 @@ def fleet_of(cluster: ClusterSpec, setting: Setting = PLAIN, library: str = "") 
 
 
 def wall_of(cluster: ClusterSpec) -> Wall | None:
-    """Return what the nodes of a cluster draw beside their devices, the mean of kinds that differ; None where one of
-    them does not say."""
+    """Return the power of a cluster's nodes beside their devices, the mean of kinds that differ; None where one does
+    not say."""
     watts = lost = 0.0
     for node in cluster.nodes.values():
         if node.power is None:

@@ -23,7 +23,7 @@ from accelsim.time import FS
 
 
 class FlushedStep:
-    """A step whose pipelines are played, one for all replicas that are alike; then what follows them.
+    """A step whose pipelines are played, once for all replicas that are alike, and everything that follows them.
 
     ``played``: by replica; ``even``: without stragglers; ``ideal``: without stragglers and transfers.
     """
@@ -55,8 +55,8 @@ class FlushedStep:
         return play_schedule(self.orders, forward, backward, weight, times, taken)
 
     def timed(self) -> tuple[dict[str, int], list[Synced], list[Device]]:
-        """Return where the time goes, the end of each stage, what devices did and held. Raises OutOfMemory for devices
-        that hold more than they can."""
+        """Return the parts of the time, the end of each stage, and what devices did and held. Raises OutOfMemory for
+        devices that hold more than they can."""
         sync = self._synced()
         parts = self._parts(sync)
         devices = self._devices(sync, sum(parts.values()))
@@ -64,7 +64,7 @@ class FlushedStep:
         return parts, sync, devices
 
     def result(self) -> StepResult:
-        """Everything about the step."""
+        """Return everything about the step."""
         parts, sync, devices = self.timed()
         time_fs = sum(parts.values())
         joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
@@ -197,7 +197,7 @@ class FlushedStep:
 def slices(
     planned: Planned, ops: ReplicaOps, pipe: PlayedSchedule, stage: int, rank: int, sync: Synced, done_fs: int
 ) -> tuple[Slice, ...]:
-    """The timeline of a device: ops of the pipeline, collectives after them, the update, and waits between."""
+    """Return the timeline of a device: ops of the pipeline, collectives after them, the update, and waits between."""
     found: list[Slice] = []
     now = 0
     for piece in _worked(planned, ops[stage], pipe, stage, rank, sync):

@@ -1,4 +1,4 @@
-"""Search for the best threshold and cycle time: neither small buckets (latency) nor large ones (nothing overlaps).
+"""Search for the best threshold and cycle time: small buckets cost latency, large ones overlap with nothing.
 
 A grid needs nothing more; ``search`` asks Optuna (extra ``sweep``); ``best`` takes what is there.
 """
@@ -30,7 +30,7 @@ CYCLES_FS = tuple(MILLISECOND_FS * 2**power // 8 for power in range(11))
 
 
 class Trial(NamedTuple):
-    """One choice and what comes of it."""
+    """A tried fusion, the time it leaves exposed, and its buckets."""
 
     fusion: Fusion
     exposed_fs: int
@@ -38,7 +38,7 @@ class Trial(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """All that was tried, in order; ``best`` has the least exposed time, of equals the fewest buckets."""
+    """All trials in order; ``best`` has the least exposed time, and among equals the fewest buckets."""
 
     trials: tuple[Trial, ...]
     best: Trial
@@ -49,7 +49,7 @@ Attempt = Callable[[int | None, int], Trial]
 
 
 def grid(attempt: Attempt, thresholds_B: Sequence[int] = THRESHOLDS_B, cycles_fs: Sequence[int] = CYCLES_FS) -> Tuned:
-    """All pairs, thresholds outermost. UsageError: nothing to try."""
+    """Try all pairs, thresholds outermost. Raises UsageError if there is nothing to try."""
     if not thresholds_B or not cycles_fs:
         raise UsageError("nothing to try", "tune", "at least one threshold and one cycle time")
     return _tuned([attempt(*pair) for pair in product(thresholds_B, cycles_fs)])
@@ -82,7 +82,7 @@ def search(attempt: Attempt, trials: int = 60, seed: int = 0, cycles_fs: Sequenc
 
 
 def best(attempt: Attempt, cycles_fs: Sequence[int] = CYCLES_FS) -> tuple[Tuned, str]:
-    """Return what ``search`` finds where Optuna is installed, else ``grid``; and by what it was found, in words."""
+    """Return the outcome of ``search`` where Optuna is installed, else of ``grid``; and the method in words."""
     if find_spec("optuna") is not None:
         return search(attempt, cycles_fs=cycles_fs), "Optuna"
     return grid(attempt, cycles_fs=cycles_fs), "a grid (Optuna, of the extra 'sweep', is not installed)"
@@ -103,9 +103,9 @@ SENT = ("all_reduce", "reduce_scatter")
 
 
 class TunedStep(NamedTuple):
-    """A search as done. ``by``: the method, in words; ``asked``: the step as it was asked for;
-    ``around``: at the best cycle time all thresholds, at the best threshold all cycle times (of policies that have
-    none: nothing), and a grid for the picture; ``bare_fs``: the step if nothing had to be sent after its passes."""
+    """A finished search. ``by``: the method, in words; ``asked``: the step as requested; ``thresholds``: all of them at
+    the best cycle time; ``cycles``: all cycle times at the best threshold (empty for policies without one); ``grid``:
+    for the picture; ``bare_fs``: the step with nothing to send after its passes."""
 
     by: str
     tried: int
@@ -117,13 +117,13 @@ class TunedStep(NamedTuple):
     bare_fs: int
 
     def time_fs(self, trial: Trial) -> int:
-        """Time of the step with a choice."""
+        """Return the time of the step with a choice."""
         return self.bare_fs + trial.exposed_fs
 
 
 def tuned(made: Ready) -> TunedStep:
-    """The best threshold and cycle time of the policy that was asked for. UsageError for one replica, for policies that
-    have nothing to choose, and for gradients that are sent after everything."""
+    """Find the best threshold and cycle time of the requested policy. Raises UsageError for one replica, for policies
+    with nothing to choose, and for gradients that are sent after everything."""
     _check(made)
     plan, options, fusion = made.plan, made.options, made.options.gradients
     planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, options)

@@ -16,7 +16,7 @@ from accelsim.cluster.step.work import units_of
 
 
 def synced(planned: Planned, played: Sequence[PlayedSchedule], options: Options) -> list[Synced]:
-    """The end of each stage. The tied embedding is added up when both its stages have their gradients."""
+    """Return the end of each stage. The tied embedding is summed when both its stages have their gradients."""
     plan, shared = planned.plan, planned.work.shared_B(planned.plan)
     stages = [_Stage(planned, played, options, p) for p in range(plan.pp)]
     if shared:

@@ -21,9 +21,9 @@ OPTIMISER_B = 3 * LONG_B
 
 
 def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> dict[str, list[int]]:
-    """Kind -> bytes of each stage that stay, in the order of ``pieces`` [stage][chunk]: with ZeRO the replicas share
-    out first the states of the optimiser, then gradients, then weights (Rajbhandari et al., SC20, section 5), and hold
-    ``UNITS`` units of layers whole: one at work, one on its way."""
+    """Return kind -> bytes of each stage that stay, in the order of ``pieces`` [stage][chunk]. With ZeRO the replicas
+    share out first the states of the optimiser, then gradients, then weights (Rajbhandari et al., SC20, section 5), and
+    hold ``UNITS`` units of layers whole: one at work, one on its way."""
     counts = [sum(sum(piece.parameters) for piece in stage) for stage in pieces]
     shares = [plan.dp if plan.zero > level else 1 for level in range(3)]
     units = [max((max(units_of(piece.parameters), default=0) for piece in stage), default=0) for stage in pieces]
@@ -42,14 +42,14 @@ HELD = frozenset({"weights", "activations"})
 
 
 def capacity_B(chip: Chip) -> int:
-    """Return what the memories of a chip hold that keep weights and activations; of tiles that have no other in reach,
-    what they do not keep for code."""
+    """Return the capacity of a chip's memories for weights and activations; of tiles that reach no other memory,
+    without what they keep for code."""
     attached = _attached(chip)
     return sum(int(each.capacity) for each in attached) if attached else sum(map(_on_chip_B, chip.views()))
 
 
 def bandwidth_Bps(chip: Chip) -> int:
-    """Rate of the slowest of these memories, one way."""
+    """Return the rate of the slowest of these memories, one way."""
     rates = [float(each.bandwidth) for each in _attached(chip)]
     if not rates:
         widths = ((view, min(each.read_width, each.write_width)) for view in chip.views() for each in _buffers(view))
@@ -98,7 +98,7 @@ class OutOfMemory(Infeasible):
 
 
 def need_text(ranks: Sequence[int], parts: Mapping[str, int], room_B: int) -> str:
-    """'device 0 and 15 more: 20 GiB of weights, ... are 90 GiB of 80 GiB'."""
+    """Return a text such as 'device 0 and 15 more: 20 GiB of weights, ... are 90 GiB of 80 GiB'."""
     more = f" and {len(ranks) - 1:,} more" if len(ranks) > 1 else ""
     terms = ", ".join(f"{memory_text(size)} of {kind}" for kind, size in parts.items() if size)
     return f"device {ranks[0]}{more}: {terms} are {memory_text(sum(parts.values()))} of {memory_text(room_B)}"
@@ -109,7 +109,7 @@ HOST = "host"
 
 
 class ToHost(NamedTuple):
-    """Way of a device to the memory of its host: the link, bytes per second in one direction, bytes of it."""
+    """Route of a device to the memory of its host: the link, bytes per second in one direction, bytes of its memory."""
 
     link: Link
     rate_Bps: float
@@ -126,8 +126,8 @@ class ToHost(NamedTuple):
 
 
 def to_host(fleet: Fleet, rank: int) -> ToHost | None:
-    """Return how a device reaches its host, None where its chip has no link to one. The host's memory is what the
-    cluster says of the node, shared by its devices, else what the chip says."""
+    """Return the route of a device to its host, None where its chip has no link to one. The host's memory is that of
+    the cluster's node, shared by its devices, else that of the chip."""
     for attached in fleet.chips[rank].memories.values():
         if attached.link is not None and HOST in attached.holds:
             own = Share(float(attached.memory.rate_Bps), attached.memory.capacity)
@@ -137,7 +137,7 @@ def to_host(fleet: Fleet, rank: int) -> ToHost | None:
 
 
 def offload_problems(fleet: Fleet, tokens: int, name: str) -> Iterator[Problem]:
-    """Yield what is wrong with offloading for a model whose samples have ``tokens``, and for a cluster."""
+    """Yield the problems of offloading for a model with ``tokens`` per sample, and for a cluster."""
     option = "--offload-activations"
     if not tokens:
         yield Problem(f"activations of {name} in the memory of a host", option, "a decoder")

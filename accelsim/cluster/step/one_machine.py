@@ -38,13 +38,14 @@ STEPS = {"F": 1, "B": -1, "W": 0}
 
 
 def name_of(rank: int) -> str:
-    """Return what the machine calls a device."""
+    """Return the machine's name of a device."""
     return f"device{rank}"
 
 
 class Parts:
-    """``devices[rank]``: the ops of a device in the order of its schedule; rounds of rings that add up the gradients of
-    its replicas, and of an embedding that is the output projection too; the update. Adding costs nothing.
+    """Programs and messages of all devices. ``devices[rank]``: the ops of a device in the order of its schedule; rounds
+    of rings that add up the gradients of its replicas, and of an embedding that is the output projection too; the
+    update. Adding costs nothing.
 
     Each graph is compiled once for all devices that run it.
     """
@@ -128,7 +129,8 @@ def _tag(op: Op, index: int) -> str:
 
 
 def ring(group: list[int], rank: int, nbytes: int, what: str) -> list[SequencePart]:
-    """Return what ``rank`` does in an all-reduce of ``nbytes``: once around to add up, once around to pass on the sums.
+    """Return the part of ``rank`` in an all-reduce of ``nbytes``: once around to add up, once around to pass on the
+    sums.
 
     In each of 2 (n - 1) rounds every member sends a part to the next and gets one from the member before.
     """
@@ -156,7 +158,7 @@ MOST_COMMANDS = 400_000
 
 @dataclass(frozen=True)
 class OneMachine:
-    """A step as one machine and as ``train_step`` plays it with software that costs nothing.
+    """A step as one machine, and as ``train_step`` plays it with software that costs nothing.
 
     ``ends_fs``: when each device was done, by rank; ``played_fs``: the time of the step by durations of whole passes;
     ``copies``: whether messages are read from and written to the memories of devices; ``commands``, ``messages``: of
@@ -172,12 +174,12 @@ class OneMachine:
 
     @property
     def time_fs(self) -> int:
-        """Until the last device is done."""
+        """Time until the last device is done, fs."""
         return max(self.ends_fs)
 
     @property
     def difference(self) -> float:
-        """Return how much longer the machine takes than the step that is played, as a share of that."""
+        """Time by which the machine takes longer than the played step, as a share of that."""
         return self.time_fs / self.played_fs - 1
 
     def as_dict(self) -> dict[str, object]:
@@ -201,7 +203,7 @@ def machines(
     options: Options | None = None,
     ways: Sequence[bool] = (False, True),
 ) -> list[OneMachine]:
-    """Return the same for several ways to treat copies, compiled once."""
+    """Simulate a step as one machine, once for each way to treat copies; programs are compiled once."""
     found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)), *_beyond(work, fleet, plan)]
     if found:
         raise UsageError(found)

@@ -1,4 +1,4 @@
-"""Times of the ops of a pipeline on the devices of a plan: passes by their pieces, collectives, transfers."""
+"""Times of the ops of a pipeline on the devices of a plan: passes, collectives, transfers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FUSED = Fusion("ddp")
 
 @dataclass(frozen=True)
 class Options:
-    """Choices of a training step beside its plan. ``overlap``: gradients are sent while the backward pass of the last
-    microbatch goes on, in buckets by ``gradients`` (copies at the bandwidth of the device's memory where it says none),
-    else in one after it; ``gradient_B``: bytes of a gradient (2, or 4 where they are added up in 32 bits);
-    ``overlap_gather``: with ZeRO 1 and 2 the forward pass of the next step goes on while new weights come together;
-    ``ignore_capacity``: what does not fit is reported and not refused; ``open_recompute``, ``open_microbatches``: the
-    plan leaves open what is computed again, and how many microbatches there are (``Ready.fitted`` finds both)."""
+    """Choices of a training step beside its plan. ``overlap``: gradients are sent during the backward pass of the last
+    microbatch, in buckets by ``gradients`` (copies at the bandwidth of the device's memory where it says none), else in
+    one after it; ``gradient_B``: bytes of a gradient (2, or 4 where they are summed in 32 bits); ``overlap_gather``:
+    with ZeRO 1 and 2 the next forward pass goes on while new weights are gathered; ``ignore_capacity``: devices may
+    hold more than they have room for; ``open_recompute``, ``open_microbatches``: the plan leaves recomputation and the
+    number of microbatches open (``Ready.fitted`` finds both)."""
 
     overlap: bool = True
     gradients: Fusion = FUSED
@@ -51,10 +51,9 @@ DEFAULTS = Options()
 
 
 class Op(NamedTuple):
-    """Parts of the time of one op: computing; computing again; collectives of its tensor-parallel group and of its
-    replicas (weights that ZeRO gathers, gradients of a pipeline that never empties) that nothing hides; waiting for its
-    host to ask for it; the update, where one follows each; activations on their way to the host or back that the op
-    does not hide."""
+    """Parts of the time of one op: computing; recomputation; exposed collectives of its tensor-parallel group; exposed
+    collectives of its replicas (weights that ZeRO gathers, gradients of a pipeline that never empties); waiting for its
+    host; the update, where one follows each op; exposed transfers of activations to the host or back."""
 
     compute_fs: int = 0
     again_fs: int = 0
@@ -66,12 +65,12 @@ class Op(NamedTuple):
 
     @property
     def time_fs(self) -> int:
-        """All of it."""
+        """Sum of all parts, fs."""
         return sum(self)
 
 
 def total(ops: Iterable[Op], times: int = 1) -> Op:
-    """Return what ops take together, each so many times, part by part."""
+    """Return the sum of ops, each ``times`` times, part by part."""
     return Op(*(times * sum(parts) for parts in zip(*ops, strict=True)))
 
 
@@ -101,19 +100,19 @@ EXACT = 10**6
 
 
 def awaited(asked_fs: int, own_fs: int) -> int:
-    """Return the time that a pass waits for a host that needs ``asked_fs`` to launch its kernels, which
-    take ``own_fs``."""
+    """Return the time that a pass waits for a host that needs ``asked_fs`` to launch its kernels, which take
+    ``own_fs``."""
     return max(asked_fs - own_fs, round(EXPOSED * asked_fs))
 
 
 def beside(collectives_fs: int, hidden_fs: int, share: float) -> int:
-    """Return by how much collectives make a pass longer that hides at most ``hidden_fs`` of them, each second of these
-    for ``share`` of a second."""
+    """Return by how much collectives make a pass longer: all beyond ``hidden_fs``, and ``share`` of those that it
+    hides."""
     return max(0, collectives_fs - hidden_fs) + round(share * min(collectives_fs, hidden_fs))
 
 
 class Planned:
-    """A model on a fleet by a plan: pieces, collectives, replicas that differ.
+    """A model on a fleet by a plan: pieces, collectives, and the replicas that differ.
 
     ``pieces`` [stage][chunk] are those of the first replica; chips that differ have their own.
     """
@@ -125,16 +124,16 @@ class Planned:
         self.pieces = [[self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)]
 
     def piece(self, stage: int, chunk: int, rank: int) -> Piece:
-        """The piece of a stage as a device computes it."""
+        """Return the piece of a stage as a device computes it."""
         index = chunk * self.plan.pp + stage
         return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
 
     def parameters(self, stage: int) -> list[int]:
-        """Parameters of a stage by layer, of all chunks."""
+        """Return the parameters of a stage by layer, of all chunks."""
         return [count for piece in self.pieces[stage] for count in piece.parameters]
 
     def kind(self, rank: int) -> tuple[int, float]:
-        """Chip and pace of a device."""
+        """Return chip and pace of a device, equal for devices that do the same."""
         return id(self.fleet.chips[rank]), self.fleet.speeds[rank]
 
     def replicas(self) -> list[tuple[int, ...]]:
@@ -146,7 +145,7 @@ class Planned:
         return [tuple(same) for same in found.values()]
 
     def ops(self, d: int, even: bool = False) -> ReplicaOps:
-        """Return the ops of one replica; ``even``: as if all devices kept the pace of their chips."""
+        """Return the ops of one replica. ``even``: as if all devices kept the pace of their chips."""
         plan = self.plan
         return tuple(
             tuple(self._once(p, chunk, plan.tp_group(plan.rank(p, d, 0)), even) for chunk in range(plan.chunks))
@@ -162,7 +161,7 @@ class Planned:
         return self._known[key]
 
     def compute(self, stage: int, chunk: int, ranks: Sequence[int], even: bool = False) -> Ops:
-        """Return what the slowest of some devices computes of a chunk in a microbatch, without collectives."""
+        """Return the ops of a chunk without collectives, by the slowest of some devices, for one microbatch."""
         costs = {rank: self.piece(stage, chunk, rank).costs for rank in ranks}
         forward, again, inputs, weights = (
             max(self.own_fs(rank, getattr(each, part), even) for rank, each in costs.items())
@@ -222,7 +221,7 @@ class Planned:
         return taken_fs
 
     def own_fs(self, rank: int, cost: Cost, even: bool = False) -> int:
-        """Return how long a device takes, longer at a slower pace."""
+        """Return the time of a pass on a device, longer at a slower pace."""
         time = cost.time_fs
         if even or self.fleet.speeds[rank] == 1.0:
             return time
@@ -230,20 +229,20 @@ class Planned:
         return -(-time * pace.denominator // pace.numerator)
 
     def taken(self, rank: int) -> float:
-        """Return the share of a device's multiprocessors that a collective keeps from kernels beside it: one for each
-        channel of the library. 0 for devices without multiprocessors."""
+        """Return the share of a device's multiprocessors that a collective takes from kernels beside it, one per
+        channel of the library; 0 without multiprocessors."""
         have = self.fleet.costs(rank).multiprocessors
         return min(1.0, self.fleet.software.channels / have) if have else 0.0
 
     def comm(self, calls: Calls, group: Group) -> Comm:
-        """Collectives of a tensor-parallel group, one after the other."""
+        """Return collectives of a tensor-parallel group, one after the other."""
         return Comm.joined(
             self.fleet.collective(call.kind, call.nbytes, [group]).repeated(call.times) for call in calls
         )
 
     def tensor(self, calls: Calls, group: Group, hide: bool) -> tuple[int, int]:
-        """Return by how much such collectives make a pass longer, and how long of them products hide where they
-        ``hide`` any."""
+        """Return by how much such collectives make a pass longer, and how much of them products hide if they ``hide``
+        any."""
         time_fs = hidden_fs = 0
         for call in calls:
             alone_fs = self.fleet.collective(call.kind, call.nbytes, [group]).time_fs
@@ -263,7 +262,7 @@ class Planned:
         return Comm.joined(each(stage, piece) for piece in self.pieces[stage] for each in made)
 
     def data_groups(self, stage: int) -> list[Group]:
-        """The groups of replicas of a stage, one for each part of its tensors."""
+        """Return the groups of replicas of a stage, one for each part of its tensors."""
         return [self.plan.dp_group(self.plan.rank(stage, 0, t)) for t in range(self.plan.tp)]
 
     def gathers(self, stage: int, piece: Piece) -> Comm:
@@ -308,7 +307,7 @@ class Planned:
         return self.plan.pp > 1 and (stage < self.plan.pp - 1 or self.plan.chunks > 1)
 
     def tied_pairs(self) -> list[Group]:
-        """Pairs of devices of the first and the last stage, which may share an embedding."""
+        """Return pairs of devices of the first and the last stage, which may share an embedding."""
         return [*zip(self.plan.stage_ranks(0), self.plan.stage_ranks(self.plan.pp - 1), strict=True)]
 
     def transfer(self, stage: int) -> Comm:

@@ -1,4 +1,4 @@
-"""Forward and backward pass of a piece as graphs of their own, as a device runs them one microbatch after the other.
+"""Forward and backward pass of a piece as separate graphs, as a device runs them one microbatch after the other.
 
 The backward pass reads what the forward pass has kept (``stash``). Gradients of weights are added to what earlier
 microbatches left. Everything stays in the memory of the device. Gradients of norms and softmax are single kernels in
@@ -18,8 +18,8 @@ from accelsim.workload.zoo.build import Builder
 
 
 class Passes(NamedTuple):
-    """``forward`` keeps what ``backward`` reads; ``again``: forward without keeping anything but its result, what is
-    computed again runs so; ``inputs_only``: of the backward pass the gradients of the activations, None without any."""
+    """Graphs of a piece. ``forward`` keeps what ``backward`` reads; ``inputs_only``: the gradients of the activations
+    alone, None without any."""
 
     forward: Graph
     backward: Graph
@@ -29,7 +29,7 @@ class Passes(NamedTuple):
 def passes(
     graph: Graph, activations: tuple[str, ...], dtype: str, residual: bool = False, library: bool = False
 ) -> Passes:
-    """The passes of a graph of one result with the ``activations`` among its inputs, in the format ``dtype``.
+    """Return the passes of a graph of one result with the ``activations`` among its inputs, in the format ``dtype``.
 
     ``residual``: the gradient of its first activation is added to one that went past it. ``library``: with the kernels
     of GPUs for gradients. Raises ModelError for ops without a gradient.
@@ -43,7 +43,7 @@ def passes(
 
 
 def in_format(graph: Graph, dtype: str) -> Graph:
-    """Return the same with every float in one format, as a training step keeps it. Without values."""
+    """Put every float of a graph into one format, as a training step keeps it. Without values."""
     for tensor in graph.tensors.values():
         if tensor.dtype == "fp32":
             tensor.dtype = dtype
@@ -59,7 +59,7 @@ def _forward(graph: Graph, stash: list[str]) -> Graph:
 
 
 def local(graph: Graph) -> Graph:
-    """Return the same with inputs and outputs in the memory of the device."""
+    """Mark inputs and outputs of a graph as kept in the memory of the device."""
     graph.states = {name: name for name in graph.inputs}
     graph.kept = list(graph.outputs)
     return graph
@@ -121,8 +121,8 @@ MERGED: Mapping[str, bool] = {
 
 
 def merged(graph: Graph, forward: Mapping[str, Node], wanted: set[str]) -> None:
-    """Put such kernels in the place of what the rules wrote for them, as far as they move and compute: a product of
-    both operands, sums over their rows. Values are not those of the gradient: for runs without values."""
+    """Replace what the rules wrote for ``MERGED`` ops by such kernels, with their traffic and work: a product of both
+    operands, sums over their rows. Values are not those of the gradient: for runs without values."""
     groups: dict[str, list[Node]] = {}
     for node in graph.nodes:
         groups.setdefault(node.part_of, []).append(node)
@@ -164,10 +164,10 @@ ROW = 4096
 
 
 def update(parameters: int, library: bool = False, tiles: bool = False) -> Graph:
-    """Adam (Kingma and Ba, 2015) on gradients, moments and weights in FP32, behind the norm of the gradients and its
-    clipping. With ``library`` what one fused kernel for all tensors moves: 16 bytes of a parameter read, 12 written,
-    and 2 of the weight that products read. ``tiles``: rows are added up for the norm each where it lies, then their
-    sums, as one tile has no room for all."""
+    """Write Adam (Kingma and Ba, 2015) on gradients, moments and weights in FP32, after the norm of the gradients and
+    its clipping. ``library``: one fused kernel for all tensors, which reads 16 bytes per parameter and writes 12, and 2
+    of the weight that products read. ``tiles``: rows are summed for the norm where they lie, then their sums, as no
+    tile has room for all."""
     b = Builder("adam")
     shape = (max(1, parameters // ROW), min(ROW, parameters))
     inputs = [b.input(name, shape) for name in ("weight", "grad", "first", "second")]

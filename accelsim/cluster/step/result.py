@@ -1,4 +1,4 @@
-"""A training step: when it was done, what the time went to, what devices held, what it drew."""
+"""Result of a training step: its timeline, the parts of its time, memory of devices, energy."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ NOT_CALIBRATED = "not calibrated"
 
 @dataclass(frozen=True)
 class Device:
-    """One device for all that do the same: ``ranks``. ``memory``: by kind over time, ``capacity_B`` what it has.
-    ``made`` gives the timeline; ``host_B``: activations in the memory of its host at one time, at the most."""
+    """One device for all that do the same: ``ranks``. ``memory``: by kind over time, ``capacity_B``: its room. ``made``
+    gives the timeline; ``host_B``: most activations in the memory of its host at one time."""
 
     ranks: tuple[int, ...]
     stage: int
@@ -77,12 +77,12 @@ class Device:
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """All that it did, in order, without gaps."""
+        """Everything that the device did, in order, without gaps."""
         return self.made()
 
     @property
     def spent_fs(self) -> dict[str, int]:
-        """Kind of slice -> time, fs; adds up to the step."""
+        """Kind of slice -> time, fs; the times add up to the step."""
         found: dict[str, int] = {}
         for piece in self.slices:
             found[piece.kind] = found.get(piece.kind, 0) + piece.end_fs - piece.start_fs
@@ -90,12 +90,12 @@ class Device:
 
     @property
     def fits(self) -> bool:
-        """Return whether all that it holds at one time has room."""
+        """Whether the device has room for everything that it holds at one time."""
         return self.memory.peak_B <= self.capacity_B
 
 
 class Refused(NamedTuple):
-    """Bytes that a device would hold if nothing were computed again, and what it has room for."""
+    """Bytes that a device would hold without recomputation, and its room."""
 
     rank: int
     needed_B: int
@@ -104,7 +104,7 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class StepResult:
-    """One training step of a plan on a cluster.
+    """Result of one training step of a plan on a cluster.
 
     ``parts_fs``: see ``PARTS``. ``devices``: those that differ. ``flops``: of the model, nothing twice;
     ``flops_done``: what is computed again too; ``peak_flops``: of all devices together in the format of the products.
@@ -148,12 +148,12 @@ class StepResult:
 
     @property
     def mfu(self) -> float:
-        """Share of the peak of all devices that goes to what the model asks for; nothing that is computed again."""
+        """Share of the peak of all devices that the model's operations use; recomputation does not count."""
         return self.flops / (self.time_s * self.peak_flops)
 
     @property
     def hfu(self) -> float:
-        """Return the same with what is computed again."""
+        """Share of the peak of all devices that is used, with recomputation."""
         return self.flops_done / (self.time_s * self.peak_flops)
 
     @property
@@ -168,12 +168,12 @@ class StepResult:
 
     @property
     def samples_ends_per_s(self) -> tuple[float, float] | None:
-        """Interval of ``samples_per_s``: that of the time, turned over."""
+        """Interval of ``samples_per_s``, the inverse of that of the time."""
         return self.interval and self.interval.rates(self.batch)
 
     @property
     def tokens_ends_per_s(self) -> tuple[float, float] | None:
-        """Return the interval of ``tokens_per_s``."""
+        """Interval of ``tokens_per_s``."""
         return self.interval and self.interval.rates(self.batch * self.sample_tokens)
 
     @property
@@ -183,7 +183,7 @@ class StepResult:
 
     @property
     def ends_J(self) -> tuple[float, float] | None:
-        """Interval of that energy; None where the time has none."""
+        """Interval of ``total_J``; None where the time has none."""
         return None if self.interval is None else joules_ends(self.total_J)
 
     @property
@@ -198,11 +198,11 @@ class StepResult:
 
     @property
     def fullest(self) -> Device:
-        """The device that has the least room left."""
+        """Device with the least room left."""
         return max(self.devices, key=lambda each: each.memory.peak_B / each.capacity_B)
 
     def check(self) -> list[str]:
-        """Return what contradicts itself, in words; nothing where all holds."""
+        """Return contradictions in words; [] where everything holds."""
         wrong = []
         if sum(self.parts_fs.values()) != self.time_fs:
             wrong.append(f"parts add up to {sum(self.parts_fs.values())} fs of {self.time_fs}")
@@ -260,9 +260,8 @@ KWH = 3.6e6
 
 
 class Lasting(NamedTuple):
-    """A training: its tokens, steps, seconds (with what nine of ten take no less and no more than, where that is known)
-    and joules of devices and links, and at the wall where that is known. Nothing but steps: no evaluation, no
-    checkpoints, no failures."""
+    """A whole training: tokens, steps, seconds (with the ends of their 90 % interval, where known), joules of devices
+    and links, and joules at the wall where known. It has steps only: no evaluation, checkpoints or failures."""
 
     tokens: int
     steps: int
@@ -288,8 +287,8 @@ class Lasting(NamedTuple):
 
 
 def lasting(step: StepResult, tokens: int) -> Lasting:
-    """Return a training on so many tokens by steps like this one, the last of them whole. Raises UsageError for a
-    model whose samples have no tokens."""
+    """Return a training on ``tokens`` by steps like this one, the last of them whole. Raises UsageError for a model
+    whose samples have no tokens."""
     each = step.batch * step.sample_tokens
     if not each:
         raise UsageError(f"samples of {step.model} have no tokens", "tokens", "a language model")

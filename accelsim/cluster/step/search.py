@@ -1,4 +1,4 @@
-"""Search for plans: all that are legal on a cluster, what they need and at least take, the best of them simulated.
+"""Search for plans: all legal ones on a cluster are estimated, the best of them simulated.
 
 What a block costs is simulated for each tensor-parallel size, for microbatches of one and two samples; larger ones lie
 on the line through both until one of their plans is among the best. Time by closed form: filling and draining of
@@ -48,8 +48,8 @@ OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
 
 
 class Looked(NamedTuple):
-    """A plan that was looked at: what it takes at about, and what it loses by: 'memory', or a part of a step (see
-    ``result.PARTS``) that takes longer than that of the best plan; '' for one of the best."""
+    """A plan that was looked at, its estimate, and why it loses: 'memory', or the part of a step (see ``result.PARTS``)
+    that takes longer than that of the best plan; '' for one of the best."""
 
     plan: Plan
     bound: Bound
@@ -58,9 +58,9 @@ class Looked(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome of a search: ``best`` simulated, best first; all plans that were looked at, and ``why`` the others
-    lose (reason -> number of plans). ``order``: key of the measured pairs of plans that tell whether the order of their
-    times is certain, '' where none do."""
+    """Outcome of a search: ``best`` simulated, best first; all plans that were looked at, and ``why`` the others lose
+    (reason -> number of plans). ``order``: key of the measured pairs of plans by which the order of their times is
+    certain or not, '' without any."""
 
     best: tuple[StepResult, ...]
     looked: tuple[Looked, ...]
@@ -69,8 +69,8 @@ class Found:
 
     @property
     def alike(self) -> tuple[int, float]:
-        """Number of the first plans that cannot be told apart, and the factor within which their times are: that of the
-        errors of measured pairs of plans, relative to each other. (1, 1) where none is known."""
+        """Number of the first plans that cannot be told apart, and the factor within which their times lie, by the
+        errors of measured pairs of plans relative to each other. (1, 1) where none is known."""
         near = ends(self.order, 1.0)
         if near is None or not self.best:
             return 1, 1.0
@@ -79,7 +79,7 @@ class Found:
 
 
 def legal_plans(work: Work, devices: int, batch: int, widest: int, flash: bool = False) -> Iterator[Plan]:
-    """All plans for so many devices with the schedules that flush, and tensor parallelism of ``widest`` at most;
+    """Yield all plans for ``devices`` with schedules that flush, and tensor parallelism of at most ``widest``.
     ``flash``: attention is one kernel."""
     for tp in (each for each in _divisors(devices) if each <= widest):
         for pp in _divisors(devices // tp):
@@ -92,7 +92,7 @@ def legal_plans(work: Work, devices: int, batch: int, widest: int, flash: bool =
 
 
 def widest(fleet: Fleet) -> int:
-    """Devices of the largest node: tensor parallelism that leaves nodes sends every activation over the network."""
+    """Return the devices of the largest node: tensor parallelism beyond it sends every activation over the network."""
     return max(Counter(fleet.topology.groups[: fleet.size]).values())
 
 
@@ -140,7 +140,8 @@ def search(
     objective: str = "time",
     progress: Callable[[float], None] = lambda share: None,
 ) -> Found:
-    """The best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none fits."""
+    """Find the best plans for a model on a cluster. Raises UsageError where no plan is legal, Infeasible where none
+    fits."""
     plans = list(legal_plans(work, fleet.size, batch, widest(fleet), fleet.flash))
     if not plans:
         what = f"{work.name} with a batch of {batch:,} on {count_of(fleet.size, 'device')}: no plan is legal"
@@ -193,7 +194,7 @@ def _climbed(bounds: Bounds, objective: str, best: StepResult) -> list[StepResul
 
 
 def neighbours(work: Work, fleet: Fleet, plan: Plan, batch: int) -> Iterator[Plan]:
-    """Legal plans that differ from ``plan`` by one move: another schedule, sequence parallelism, stage of ZeRO or
+    """Yield legal plans that differ from ``plan`` by one move: another schedule, sequence parallelism, stage of ZeRO or
     recomputation; the next smaller or larger microbatch or number of chunks; a factor of two from one kind of
     parallelism to another."""
     fields: list[tuple[str, Iterable[object]]] = [
@@ -248,7 +249,8 @@ def _why(bound: Bound, best: Bound | None) -> str:
 
 
 class WhatIf(NamedTuple):
-    """A change in words, what of the command line makes it ('' for hardware that is not there), the step with it."""
+    """A change in words, its option ('' for hardware that does not exist), the time of the step with it, and the share
+    it saves."""
 
     change: str
     option: str
@@ -257,8 +259,8 @@ class WhatIf(NamedTuple):
 
 
 def changes(asked: Ready, found: StepResult) -> Iterator[tuple[str, str, Ready]]:
-    """Changes that could help, each with its option and what is run for it: links and devices twice as fast, and other
-    fields of the plan."""
+    """Yield changes that could help, each with its option and the step to simulate: links and devices twice as fast,
+    other fields of the plan."""
     fleet, plan, each = asked.fleet, asked.plan, asked.batch // asked.plan.dp
     wired = {wire.link for wire in fleet.topology.wires}
     for link in filter(wired.__contains__, found.by_link_B):
@@ -289,7 +291,7 @@ def changes(asked: Ready, found: StepResult) -> Iterator[tuple[str, str, Ready]]
 
 
 def what_ifs(asked: Ready, found: StepResult, progress: Callable[[float], None] = lambda share: None) -> list[WhatIf]:
-    """Return those that can be done and fit, the one that saves most first."""
+    """Return the changes that are possible and fit, the one that saves most first."""
     made, tried = [], list(changes(asked, found))
     for number, (text, option, ready) in enumerate(tried):
         progress(number / len(tried))
@@ -300,5 +302,5 @@ def what_ifs(asked: Ready, found: StepResult, progress: Callable[[float], None] 
 
 
 def faster(fleet: Fleet, link: str, times: int = 2) -> Fleet:
-    """The fleet with the wires of a link so many times as fast."""
+    """Return the fleet with the wires of a link ``times`` as fast."""
     return fleet.with_topology(fleet.topology.with_faster(link, times))

@@ -1,4 +1,4 @@
-"""The pieces of a decoder that one device of a tensor-parallel group computes between two collectives.
+"""Pieces of a decoder that one device of a tensor-parallel group computes between two collectives.
 
 Megatron's splits (Shoeybi et al., arXiv 1909.08053): projections into heads and the first of the feed-forward part by
 columns, those back by rows, the embedding and the output projection by the vocabulary. With sequence parallelism
@@ -24,7 +24,7 @@ from accelsim.workload.zoo.build import Builder
 
 @dataclass(frozen=True)
 class Segment:
-    """A graph of one result between collectives. ``activations``: those among its inputs, whose gradients go on.
+    """A graph of one result between collectives. ``activations``: the inputs whose gradients go on.
 
     ``wide``: what it makes is of FP32, and only what ``SHORT`` says of the format of products.
     ``back``: its backward pass, where no rules of differentiation make it. ``core``: attention whose scores are kept,
@@ -44,9 +44,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Split:
-    """A decoder as one device sees it: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer,
-    ``sp``: what lies between the products is shared as well; ``flash``: attention is one kernel; ``part``: products of
-    that part of the tokens, for those that overlap with their collectives in chunks."""
+    """A decoder as one device sees it: ``batch`` sequences of a microbatch, ``tp`` devices that share each layer.
+    ``sp``: they also share the work between products; ``flash``: attention is one kernel; ``part``: products work on
+    that part of the tokens, where they overlap with their collectives in chunks."""
 
     model: Transformer
     batch: int
@@ -67,7 +67,7 @@ class Split:
 
     @property
     def rows(self) -> int:
-        """Tokens of a sequence that what lies between the products works at."""
+        """Tokens of a sequence that operators between products work on."""
         return ceil(self.model.seq / self.tp) if self.sp else self.model.seq
 
 
@@ -225,10 +225,10 @@ EDGES: Mapping[str, tuple[Maker, ...]] = {"embedding": (_embedding,), "head": (_
 
 
 def block(split: Split) -> tuple[Segment, ...]:
-    """The pieces of a block."""
+    """Return the pieces of a block."""
     return tuple(make(split) for make in BLOCK)
 
 
 def edge(split: Split, name: str) -> tuple[Segment, ...]:
-    """The pieces of 'embedding' or 'head', each once."""
+    """Return the pieces of the 'embedding' or the 'head', each once."""
     return tuple(replace(make(split), times=1) for make in EDGES[name])

@@ -1,4 +1,4 @@
-"""One training step of a plan on a cluster, by the kind of its schedule; the problems of a plan that cannot be."""
+"""One training step of a plan on a cluster, by the kind of its schedule; the problems of an impossible plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accelsim.time import FS
 
 
 def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> StepResult:
-    """One step on ``batch`` samples of all replicas together. ``plan`` has the microbatches of a replica.
+    """Simulate one step on ``batch`` samples of all replicas together. ``plan`` has the microbatches of a replica.
 
     Raises UsageError with all that is wrong of the plan, OutOfMemory for devices that hold more than they can.
     """
@@ -28,7 +28,7 @@ def train_step(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Option
 
 
 def step_s(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> float:
-    """Return the seconds of such a step, without what else ``train_step`` works out. Raises as that does."""
+    """Return the seconds of such a step without the other results of ``train_step``. Raises as that does."""
     return sum(_played(work, fleet, plan, batch, options).timed()[0].values()) * FS
 
 
@@ -48,8 +48,8 @@ def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) 
 
 
 def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:
-    """Yield each thing that does not fit: devices, widths, layers, microbatches, the schedule's own laws. ``other``:
-    see ``size_problems``."""
+    """Yield each problem of a plan: devices, widths, layers, microbatches, the laws of its schedule. ``other``: see
+    ``size_problems``."""
     widths = work.widths()
     yield from size_problems(plan, devices, widths, other)
     if plan.tp > 1 and not widths:
@@ -84,18 +84,18 @@ FILLS = 2
 
 
 class Window(NamedTuple):
-    """The step that is shown: when it starts and ends in the run."""
+    """The step that is shown: its start and end in the run."""
 
     start_fs: int
     end_fs: int
 
     @property
     def took_fs(self) -> int:
-        """Return how long it takes."""
+        """Duration of the step, fs."""
         return self.end_fs - self.start_fs
 
     def slices(self, whole: Sequence[Slice], time_fs: int) -> tuple[Slice, ...]:
-        """Return what of a timeline lies in it, from 0, and a wait until ``time_fs``."""
+        """Return the part of a timeline inside the window, from 0, and a wait until ``time_fs``."""
         found = tuple(
             each._replace(
                 start_fs=max(each.start_fs, self.start_fs) - self.start_fs,
@@ -108,7 +108,7 @@ class Window(NamedTuple):
         return (*found, *rest)
 
     def memory(self, trace: MemoryTrace) -> MemoryTrace:
-        """Return the same of what a device holds; what it holds at the start is there at 0."""
+        """Return the part of a memory trace inside the window; what a device holds at its start is there at 0."""
         times = [max(0, int(time) - self.start_fs) for time in trace.times_fs]
         first = max(index for index, time in enumerate(times) if time == 0)
         inside = [index for index in range(first, len(times)) if times[index] < self.took_fs]

@@ -1,4 +1,4 @@
-"""Collectives of a tensor-parallel group in the passes of a decoder, and the products that they may overlap with.
+"""Collectives of a tensor-parallel group in the passes of a decoder, and the products that may hide them.
 
 With sequence parallelism each product of a block has a collective before or after it (Korthikanti et al., arXiv
 2205.05198). Megatron-LM's ``--tp-comm-overlap`` (Transformer Engine's userbuffers) overlaps them in two manners:
@@ -38,8 +38,8 @@ class Call(NamedTuple):
     chunk_fs: int = 0
 
     def exposed_fs(self, alone_fs: int) -> int:
-        """Return by how much a collective of ``alone_fs`` makes its product longer: at most by its own time, which is
-        what it takes where overlapping does not pay.
+        """Return by how much a collective of ``alone_fs`` makes its product longer: at most its own time, which it
+        takes where overlapping does not pay.
 
         In chunks it is a pipeline of two stages: chunk k needs transfer k, and the first none (or the last transfer
         follows the last chunk).

@@ -1,4 +1,4 @@
-"""Shape of a decoder of the zoo for parallel training: sizes, and the bytes that follow."""
+"""Sizes of a decoder of the zoo for parallel training and serving, and the numbers that follow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Transformer:
 
     @property
     def head_parameters(self) -> int:
-        """Learnt numbers of what follows the last block: a norm, and the output projection where it is its own."""
+        """Learnt numbers after the last block: a norm, and the output projection unless it is the embedding."""
         norm = self.hidden * (1 if self.gated else 2)
         return norm + (0 if self.tied else self.vocab * self.hidden)
 
@@ -79,7 +79,7 @@ class Transformer:
 
 
 def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Transformer | None:
-    """The decoder that a text such as 'gpt3?layers=96' names, None for another model.
+    """Return the decoder that a text such as 'gpt3?layers=96' names, None for another model.
 
     Without ``seq`` large ones have sequences of ``TOKENS``, small ones the default of the zoo. Raises UsageError, all
     problems at once, for parameters that it does not have, a cache, and experts.

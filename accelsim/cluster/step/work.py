@@ -1,4 +1,4 @@
-"""A training cut by a plan: for each piece of the model what a device computes, sends, keeps and learns."""
+"""Training cut by a plan: what a device computes, sends, keeps and learns of each piece of the model."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Piece:
 
 
 class Graphs(NamedTuple):
-    """Graphs that a device runs of a piece for one microbatch, each graph in its turn: the forward pass, what of it is
-    done again, the backward pass, and gradients of weights where they are apart."""
+    """Graphs that a device runs of a piece for one microbatch, in order: forward pass, recomputation, backward pass,
+    and gradients of weights where they are apart."""
 
     forward: tuple[Graph, ...]
     again: tuple[Graph, ...] = ()
@@ -53,29 +53,30 @@ class Work(Protocol):
 
     @property
     def unit(self) -> str:
-        """Return what a sample is called."""
+        """Name of a sample, such as 'sequences'."""
 
     @property
     def sample_tokens(self) -> int:
         """Tokens of a sample, 0 where it has none."""
 
     def sample_flops(self) -> int:
-        """Floating-point operations of a forward and a backward pass of one sample, nothing twice."""
+        """Return the floating-point operations of a forward and a backward pass of one sample, without
+        recomputation."""
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
-        """A piece of the model for microbatches of so many samples."""
+        """Return a piece of the model for microbatches of ``samples``."""
 
     def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
-        """Return what the costs of that piece are those of, without tensor parallelism."""
+        """Return the graphs whose cost ``piece`` reports, for one device without tensor parallelism."""
 
     def shared_B(self, plan: Plan) -> int:
-        """Gradients that the first and the last piece have in common, bytes on each device; 0 for none."""
+        """Return the bytes of gradients that the first and the last piece share, on each device; 0 for none."""
 
     def widths(self) -> dict[str, int]:
-        """Return what tensor parallelism divides: name -> its size; empty where it cannot."""
+        """Return the sizes that tensor parallelism divides, by name; {} where it cannot."""
 
     def depth(self) -> int:
-        """Layers that a pipeline may be cut between."""
+        """Return the number of layers that a pipeline may cut between."""
 
 
 UNITS = 2
@@ -98,15 +99,15 @@ def units_of(parameters: Sequence[int]) -> list[int]:
 
 
 def recomputes(work: Work, flash: bool) -> tuple[Recompute, ...]:
-    """Return what may be computed again, least first; only decoders have an attention of which a part is, and
-    ``flash`` attention computes that part again in any case."""
+    """Return the kinds of recomputation, least first. Only decoders have selective recomputation, and ``flash``
+    attention repeats that part in any case."""
     return RECOMPUTE if work.sample_tokens and not flash else (RECOMPUTE[0], RECOMPUTE[-1])
 
 
 @dataclass(frozen=True)
 class DecoderWork:
-    """A decoder. Pieces have equal numbers of blocks (where the layers do not divide, the later ones one more), the
-    first the embedding, the last the output projection and the loss too."""
+    """A decoder as work. Pieces have equal numbers of blocks (if the layers do not divide, later ones have one more);
+    the first has the embedding, the last the output projection and the loss too."""
 
     model: Transformer
     known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
@@ -127,15 +128,15 @@ class DecoderWork:
         return self.model.sequence_flops
 
     def widths(self) -> dict[str, int]:
-        """Heads and the feed-forward width."""
+        """Return heads and the feed-forward width."""
         return {"heads": self.model.heads, "ffn": self.model.ffn}
 
     def depth(self) -> int:
-        """Blocks."""
+        """Return the number of blocks."""
         return self.model.layers
 
     def shared_B(self, plan: Plan) -> int:
-        """The embedding, where it is the output projection of another device as well."""
+        """Return the bytes of the embedding, if it is also the output projection of another device."""
         return SHORT_B * self.model.vocab * self.model.hidden // plan.tp if self.model.tied and plan.pp > 1 else 0
 
     def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
@@ -153,7 +154,7 @@ class DecoderWork:
         return layers * (index + 1) // plan.stages - layers * index // plan.stages
 
     def graphs(self, index: int, plan: Plan, samples: int, costs: Costs) -> Graphs:
-        """See ``Work``. Gradients of weights are never apart: their costs are a difference."""
+        """Return graphs as ``Work`` says. Gradients of weights are never apart: their costs are a difference."""
         split = Split(self.model, samples, flash=costs.flash)
         middle = block(split) * self._blocks(index, plan)
         first = edge(split, "embedding") if index == 0 else ()
@@ -196,7 +197,7 @@ class DecoderWork:
 
 
 def stash_B(split: Split, recompute: Recompute) -> int:
-    """Return what a block keeps of a microbatch for its backward pass, bytes on each device, in formats of 16 bits
+    """Return the bytes that a block keeps of a microbatch for its backward pass, on each device, in formats of 16 bits
     (Korthikanti et al., arXiv 2205.05198, section 4.1, with the sizes of this block).
 
     Inputs of both norms and of the products behind them, and masks of dropout, lie whole on all devices unless ``sp``
@@ -220,8 +221,8 @@ def stash_B(split: Split, recompute: Recompute) -> int:
 
 
 def working_B(split: Split, recompute: Recompute, last: bool) -> int:
-    """Beside stashes: what one block keeps while it is computed again, and the scores of the vocabulary in FP32 with
-    their gradient on the last piece."""
+    """Return the bytes needed beside stashes: a recomputed block, and on the last piece the scores of the vocabulary in
+    FP32 with their gradient."""
     again = 0 if recompute == "none" else stash_B(split, "none") - stash_B(split, recompute)
     logits = split.batch * split.model.seq * split.model.vocab // split.tp
     return again + (logits * (LONG_B + SHORT_B) if last else 0)

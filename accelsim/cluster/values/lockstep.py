@@ -1,4 +1,4 @@
-"""One graph on all ranks of a group, node by node; collectives move and add arrays as a ring does."""
+"""One graph on all ranks of a group, node by node. Collectives move and add arrays as a ring does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _run(kind: str, arrays: Sequence[Array]) -> Arrays:
 
 
 def all_reduce(arrays: Sequence[Array], reduce: str = "sum") -> Arrays:
-    """The sum, or the maximum ('max', the same in every order): the same bits on every rank."""
+    """Return the sum, or the maximum ('max', the same in every order), on every rank: the same bits on each."""
     if len(arrays) == 1:
         return list(arrays)
     if reduce == "max":
@@ -45,7 +45,7 @@ def all_reduce(arrays: Sequence[Array], reduce: str = "sum") -> Arrays:
 
 
 def all_gather(arrays: Sequence[Array], axis: int) -> Arrays:
-    """All parts along ``axis``, in the order of their ranks."""
+    """Return all parts along ``axis``, in the order of their ranks, on every rank."""
     first = [np.moveaxis(array, axis, 0) for array in arrays]
     ranks, size = len(arrays), arrays[0].size
     buffers = []
@@ -58,7 +58,7 @@ def all_gather(arrays: Sequence[Array], axis: int) -> Arrays:
 
 
 def reduce_scatter(arrays: Sequence[Array], axis: int) -> Arrays:
-    """Give each rank its part along ``axis`` of the sum."""
+    """Return for each rank its part along ``axis`` of the sum."""
     first = [np.moveaxis(array, axis, 0) for array in arrays]
     ranks, size = len(arrays), arrays[0].size // len(arrays)
     shape = (first[0].shape[0] // ranks, *first[0].shape[1:])
@@ -71,7 +71,8 @@ def _back(array: Array, axis: int) -> Array:
 
 
 def run_data(graph: MessageGraph, arrays: Sequence[Array]) -> list[Array]:
-    """The buffers of all devices after the messages of a graph; ``arrays``: one flat buffer per device, left as it is.
+    """Return the buffers of all devices after the messages of a graph. ``arrays``: one flat buffer per device, left
+    unchanged.
 
     Round by round: all messages of a round read, then each writes, in order of their numbers. An addition is ``what is
     there + what comes``, in the type of the buffers. So the order of every sum is fixed by the graph, whatever the
@@ -154,7 +155,7 @@ class _NodeRun(NamedTuple):
 
 
 class Lockstep:
-    """``graph`` made ready to run many times. Raises ModelError for an op without a kernel.
+    """A graph made ready to run many times. Raises ModelError for an op without a kernel.
 
     Every tensor is rounded to its format when it is written, as in ``training.Session``.
     """
@@ -165,8 +166,8 @@ class Lockstep:
         self._steps = [_step(graph, node) for node in graph.nodes]
 
     def run(self, ranks: Sequence[Mapping[str, Array]], keep: bool = False) -> list[Values]:
-        """The outputs on each rank (``keep``: all tensors); ``ranks``: for each a value of every input, and of the
-        constants that are not alike on all ranks."""
+        """Return the outputs on each rank (``keep``: all tensors). ``ranks``: for each a value of every input, and of
+        the constants that differ between ranks."""
         scopes = [self._scope(given) for given in ranks]
         with np.errstate(all="ignore"):  # infinities and NaN are values
             for step in self._steps:

@@ -1,4 +1,4 @@
-"""Training under a plan, with values: every device does its op list, and weights carry version numbers."""
+"""Training under a plan, with values: every device follows its op list, and weights carry version numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Devices = list[list[Values]]
 
 
 class VersionError(AccelsimError):
-    """A backward pass used other weights than its forward pass (rule R6), or weights that there are not."""
+    """A backward pass used other weights than its forward pass (rule R6), or a version that does not exist."""
 
 
 @dataclass
@@ -106,7 +106,8 @@ class Parallel:
         return found
 
     def run(self, batches: Sequence[Batch]) -> list[float]:
-        """A step for each batch; their losses, which ``history`` has too. VersionError as rule R6 says.
+        """Run a step for each batch; return their losses, which ``history`` keeps too. Raises VersionError as rule R6
+        says.
 
         A schedule that does not flush sees all of them as one row of minibatches: it runs once.
         """
@@ -131,8 +132,8 @@ class Parallel:
         return loss / self.plan.dp if self.plan.period > 1 else loss
 
     def weights(self) -> dict[str, Array]:
-        """The newest weights by their name in the model, whole; of copies that are the first, of replicas that train
-        apart the mean."""
+        """Return the newest weights by their name in the model, whole: the first of several copies, the mean of
+        replicas that train apart."""
         found: dict[str, Array] = {}
         for k, held in enumerate(self.held):
             own = (self._mean(held) if self.plan.period > 1 else self._weights(k, held.newest))[0]
@@ -142,7 +143,7 @@ class Parallel:
         return {name: found[name] for name in self.made.start if name in found}
 
     def newest(self) -> list[Devices]:
-        """The newest weights of each stage, by replica and tensor part."""
+        """Return the newest weights of each stage, by replica and tensor part."""
         return [self._weights(k, held.newest) for k, held in enumerate(self.held)]
 
     def _play(self, orders: Orders, batches: Sequence[Batch]) -> None:

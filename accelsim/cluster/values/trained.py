@@ -33,23 +33,22 @@ class Curve:
 
     @property
     def scales(self) -> Array:
-        """No loss scale: 1 in each step."""
+        """Loss scale of each step: 1, as there is none."""
         return np.ones(len(self.losses))
 
     @property
     def skipped(self) -> Array:
-        """No step is skipped."""
+        """Whether each step was skipped: none was."""
         return np.zeros(len(self.losses), bool)
 
 
 @dataclass(frozen=True)
 class ClusterTraining:
     """A training under a plan. ``trained``: its losses and weights; ``alone``: those of one device that adds up as many
-    microbatches of the same size; ``others``: what else was asked for, by name. ``graph``: the model with the learnt
+    microbatches of the same size; ``others``: requested comparisons, by name. ``graph``: the model with the learnt
     weights. ``step``: time, memory and energy of a step. ``notes``: weights that tensor parallelism leaves whole.
-    ``in_fp64``: the largest difference of a weight where both are computed in FP64, where it is larger than another
-    order of sums explains; None otherwise.
-    """
+    ``in_fp64``: the largest difference of a weight where both are computed in FP64, if another order of sums does not
+    explain the difference in FP32; None otherwise."""
 
     model: str
     cluster: str
@@ -72,18 +71,18 @@ class ClusterTraining:
 
     @property
     def same_bits(self) -> bool:
-        """Return whether all weights are those of one device to the last bit."""
+        """Whether all weights are those of one device to the last bit."""
         trained, alone = self.trained.weights, self.alone.weights
         return all(np.array_equal(trained[name], alone[name]) for name in alone)
 
     @property
     def synchronous(self) -> bool:
-        """Return whether it must have the weights of one device: no schedule that does not flush, no replicas apart."""
+        """Whether it must have the weights of one device: the schedule flushes, and replicas stay together."""
         return synchronous(self.plan)
 
     @property
     def curves(self) -> dict[str, Curve]:
-        """All trainings by what they are called in pictures."""
+        """All trainings by their names in pictures."""
         return {str(self.plan): self.trained, "one device": self.alone, **self.others}
 
 
@@ -93,7 +92,7 @@ def synchronous(plan: Plan) -> bool:
 
 
 def differing(one: Curve, other: Curve) -> tuple[str, float]:
-    """The weight that differs most, and by how much; NaN where one of them is no number."""
+    """Return the weight that differs most, and by how much; NaN where one of them is no number."""
     found = {
         name: float(np.max(np.abs(one.weights[name].astype(np.float64) - other.weights[name])))
         for name in other.weights

@@ -1,4 +1,4 @@
-"""Costs of a stage of any network on a device: its graphs, as the plan cuts them, simulated on the chip once."""
+"""Costs of the stages of any network on a device: its graphs, cut by the plan, are simulated once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from accelsim.workload.zoo.build import Builder
 
 @dataclass(frozen=True)
 class GraphWork:
-    """Any network as ``accelsim.cluster.step.work.Work``: what a plan makes of its graph decides what it costs.
+    """Any network as ``accelsim.cluster.step.work.Work``: the plan cuts its graph, which decides its costs.
 
     ``model(samples)`` gives the network with a batch of one microbatch; ``sizes``: see ``check.sizes_of``. Each piece
     is three graphs (forward, gradients of activations, gradients of weights, these added to what earlier microbatches
@@ -44,11 +44,11 @@ class GraphWork:
 
     @property
     def sample_tokens(self) -> int:
-        """None: a sample is a sample."""
+        """Tokens of a sample: 0, it has none."""
         return 0
 
     def sample_flops(self) -> int:
-        """Two per multiply-accumulate of the forward and the backward pass of one sample."""
+        """Return two operations per multiply-accumulate of the forward and the backward pass of one sample."""
         graph, total = objective(self.model(1)).graph, 0
         for node in graph.nodes:
             ins = [graph.tensors[name] if name else None for name in node.inputs]
@@ -56,15 +56,15 @@ class GraphWork:
         return 2 * total
 
     def widths(self) -> dict[str, int]:
-        """Return what tensor parallelism divides."""
+        """Return the sizes that tensor parallelism divides."""
         return self.sizes
 
     def depth(self) -> int:
-        """Blocks that a pipeline may be cut between."""
+        """Return the number of blocks that a pipeline may cut between."""
         return 1 + max(objective(self.model(1)).block.values())
 
     def shared_B(self, plan: Plan) -> int:
-        """Gradients of weights that the first and the last piece have in common."""
+        """Return the bytes of gradients of weights that the first and the last piece share."""
         made, sharded = self._made(plan, 1)
         return sum(sharded.graph.tensors[copies[0]].nbytes for copies in made.shared.values())
 

@@ -1,4 +1,4 @@
-"""Joules of a packet on its way: routers that it crosses, and wires by their length."""
+"""Energy of packets: routers that they cross, and wires by their length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NocEnergy:
 
 
 def link_sides(network: Network) -> Floats:
-    """Length of each link in sides of a node.
+    """Return the length of each link in sides of a node.
 
     Mesh: 1. Ring and torus: 2, because they are folded so that no link spans the chip (Dally, Towles, 2004, section
     5.3). Bus: all nodes. Tree and fat tree: half the side of the square that the subtree of the upper end covers.
@@ -62,14 +62,13 @@ LENGTHS: dict[str, Callable[[Network], Floats]] = {
 
 
 def end_sides(network: Network) -> float:
-    """Wire from a node to its router and from the last router to a node, together, in sides of a node: half the chip
-    each way where one crossbar serves all, else nothing that counts.
-    """
+    """Return the wire from a node to its router and from the last router to a node, together, in sides of a node: half
+    the chip each way where one crossbar serves all, else 0."""
     return network.nodes**0.5 if network.name == "crossbar" else 0.0
 
 
 def multicast_energy(noc: Noc, network: Network, source: int, destinations: Sequence[int], nbytes: int) -> NocEnergy:
-    """Energy of ``nbytes`` from one node to one or many: each link and router of the tree once."""
+    """Return the energy of ``nbytes`` from one node to one or many: each link and router of the tree once."""
     tree = multicast(network, source, destinations)
     flits_B = -(-nbytes // noc.flit) * noc.flit
     ends = {int(network.home[node]) for node in (source, *destinations)}
@@ -81,12 +80,12 @@ def multicast_energy(noc: Noc, network: Network, source: int, destinations: Sequ
 
 
 def transfer_energy(noc: Noc, network: Network, source: int, destination: int, nbytes: int) -> NocEnergy:
-    """Energy of ``nbytes`` from one node to another."""
+    """Return the energy of ``nbytes`` from one node to another."""
     return multicast_energy(noc, network, source, [destination], nbytes)
 
 
 def traffic_J_per_bit(noc: Noc, network: Network, traffic: Floats) -> float:
-    """Mean energy of a bit under ``traffic`` [nodes, nodes], J."""
+    """Return the mean energy of a bit under ``traffic`` [nodes, nodes], J."""
     source, destination = np.nonzero(traffic)
     total = sum(
         float(traffic[i, j]) * transfer_energy(noc, network, i, j, noc.flit).per_bit_J

@@ -39,7 +39,7 @@ def routes(network: Network, source: Ints, destination: Ints, coin: Ints | None 
 
 
 def hops(network: Network) -> Ints:
-    """Links between each pair of nodes, [nodes, nodes]; 0 for nodes of one router."""
+    """Return the links between each pair of nodes, [nodes, nodes]; 0 for nodes of one router."""
     source, destination = _pairs(network)
     counts = np.zeros(len(source), np.int64)
     for index, _ in _steps(network, source, destination, np.zeros_like(source)):
@@ -48,12 +48,13 @@ def hops(network: Network) -> Ints:
 
 
 def mean_hops(network: Network, traffic: Floats) -> float:
-    """Mean links of a packet under ``traffic`` [nodes, nodes], self traffic included."""
+    """Return the mean links of a packet under ``traffic`` [nodes, nodes], self traffic included."""
     return float((hops(network) * traffic).sum() / traffic.sum())
 
 
 def channel_load(network: Network, traffic: Floats) -> Floats:
-    """Flits per clock of each channel (injections, ejections, links) when node i sends traffic[i, j] to j per clock.
+    """Return flits per clock of each channel (injections, ejections, links) when node i sends traffic[i, j] to j per
+    clock.
 
     UsageError when ``traffic`` is not [nodes, nodes] of numbers from 0.
     """
@@ -74,9 +75,8 @@ def channel_load(network: Network, traffic: Floats) -> Floats:
 
 
 def rivals(network: Network, traffic: Floats) -> Floats:
-    """Return for each channel the chance that two of its packets came from different channels: only such ones wait
-    for each other there, the others were put in a row before. 0 for the ways in, which have no channel before them.
-    """
+    """Return for each channel the chance that two of its packets came from different channels. Only those wait for each
+    other; packets of one channel come one after the other anyway. 0 for injections."""
     source, destination = np.nonzero(traffic)
     weight, first_link = traffic[source, destination] / network.coins, 2 * network.nodes
     codes, weights = [], []
@@ -97,7 +97,8 @@ def rivals(network: Network, traffic: Floats) -> Floats:
 
 
 def bound(network: Network, traffic: Floats) -> float:
-    """Most flits per clock and node that the network can carry of ``traffic`` (rows add up to 1): 1 / largest load.
+    """Return the most flits per clock and node that the network can carry of ``traffic`` (rows add up to 1): 1 /
+    largest load.
 
     Dally, Towles, "Principles and Practices of Interconnection Networks", 2004, section 3.3: no channel carries more
     than a flit per clock.
@@ -107,7 +108,7 @@ def bound(network: Network, traffic: Floats) -> float:
 
 
 def multicast(network: Network, source: int, destinations: Sequence[int]) -> Ints:
-    """Links of the tree that one packet to many nodes crosses: those of all routes, each once, sorted."""
+    """Return the links of the tree that one packet to many nodes crosses: those of all routes, each once, sorted."""
     to = np.array(sorted(set(destinations)), np.int64)
     table = routes(network, np.full(len(to), source), to)
     return np.unique(table[table >= 0])
@@ -119,8 +120,8 @@ def _pairs(network: Network) -> tuple[Ints, Ints]:
 
 
 def zero_load(router: Router, links: float | Ints, packet_flits: int) -> Floats:
-    """Clocks of a packet of ``packet_flits`` that crosses so many links of an empty network, from its creation to the
-    arrival of its last flit.
+    """Return the clocks of a packet of ``packet_flits`` that crosses so many links of an empty network, from its
+    creation to the arrival of its last flit.
 
     Head: in, one router more than links, the wires, out; then one clock for each further flit (Dally, Towles, 2004,
     equation 3.11, with the stages of an input-queued router).
@@ -132,23 +133,22 @@ def zero_load(router: Router, links: float | Ints, packet_flits: int) -> Floats:
 
 
 def zero_load_mean(network: Network, router: Router, traffic: Floats, packet_flits: int) -> float:
-    """Mean of ``zero_load`` over the packets of ``traffic`` [nodes, nodes]."""
+    """Return the mean of ``zero_load`` over the packets of ``traffic`` [nodes, nodes]."""
     latency = zero_load(router, hops(network), packet_flits)
     return float((latency * traffic).sum() / traffic.sum())
 
 
 def waits(load: Floats, packet_flits: int) -> Floats:
-    """Mean clocks that a packet waits for a channel of that load (flits per clock), as in an M/D/1 queue:
-    load x packet / (2 (1 - load)); infinite from a load of 1 on.
-    """
+    """Return the mean clocks that a packet waits for a channel of that load (flits per clock), as in an M/D/1 queue:
+    load x packet / (2 (1 - load)); infinite from a load of 1 on."""
     with np.errstate(divide="ignore", invalid="ignore"):
         waiting = load * packet_flits / (2 * (1 - load))
     return np.asarray(np.where(load < 1, waiting, np.inf))
 
 
 def estimate(network: Network, router: Router, traffic: Floats, load: float, packet_flits: int) -> float:
-    """Mean latency in clocks at ``load`` flits per clock and node: empty network plus the waiting at each channel on
-    the way; infinite from the bound on.
+    """Return the mean latency in clocks at ``load`` flits per clock and node: empty network plus the waiting at each
+    channel on the route; infinite from the bound on.
 
     A channel is an M/D/1 queue, of whose waiting only the share counts that is for packets from another channel
     (``rivals``); at the way in a node waits for its own packet before, one clock less than the packet is long. Full

@@ -54,9 +54,8 @@ class Outcome:
 
 
 def draw(traffic: Floats, load: float, packet_flits: int, clocks: int, seed: int) -> Traffic:
-    """Random packets: each node starts one with probability ``load`` / ``packet_flits`` per clock, to a destination
-    drawn from its row of ``traffic``. The same seed gives the same packets.
-    """
+    """Draw random packets: each node starts one with probability ``load`` / ``packet_flits`` per clock, to a
+    destination drawn from its row of ``traffic``. The same seed gives the same packets."""
     rng = generator(seed)
     nodes = len(traffic)
     started = rng.random((clocks, nodes)) < load / packet_flits
@@ -95,7 +94,7 @@ def simulate(
 
 
 def replay(network: Network, router: Router, packets: Traffic, load: float, packet_flits: int, clocks: int) -> Outcome:
-    """Run given packets, until those that are measured are through or it is clear that they cannot be."""
+    """Run given packets, until the measured ones have arrived or clearly cannot."""
     run = _Run(network, router, packets, packet_flits)
     warm = clocks // 4
     measured = packets.created >= warm

@@ -93,7 +93,8 @@ HOT_SHARE = 0.2
 
 
 def named(name: str, network: Network) -> Floats:
-    """Matrix [nodes, nodes] of the pattern ``name``: row i says where node i sends; rows add up to 1.
+    """Return the matrix [nodes, nodes] of the pattern ``name``: row i gives the shares of node i's packets by
+    destination.
 
     Raises UsageError when there is no such pattern, or the nodes form no square for a transpose.
     """

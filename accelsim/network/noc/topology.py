@@ -1,4 +1,4 @@
-"""Topologies as a table: what is connected with what, and which way a packet goes next.
+"""Topologies as a table: connections, and the next link of a packet.
 
 Routing is minimal and fixed by source, destination and the coin of a packet (see ``COINS``). Channels are numbered: one
 into the network for each node (its injection), one out of it (its ejection), then the links between routers; each
@@ -65,7 +65,7 @@ class Network:
 
     @property
     def coins(self) -> int:
-        """Return how many different coins matter: 1 where routes do not depend on them."""
+        """Number of different coins that matter: 1 where routes do not depend on them."""
         return COINS if self.wraps.any() else 1
 
     @cached_property
@@ -83,12 +83,12 @@ class Network:
 
 
 def build(noc: Noc) -> Network:
-    """The network of a spec."""
+    """Return the network of a spec."""
     return named(noc.topology, *noc.shape)
 
 
 def named(topology: str, *shape: int) -> Network:
-    """The network of a topology (a key of ``TOPOLOGIES``) and its shape. UsageError for either."""
+    """Return the network of a topology (a key of ``TOPOLOGIES``) and a shape. Raises UsageError for either."""
     if topology not in TOPOLOGIES:
         raise UsageError(
             f"no topology {topology!r}", "", "one of " + ", ".join(TOPOLOGIES), nearest(topology, TOPOLOGIES)

@@ -1,4 +1,4 @@
-"""Algorithms of collectives: a ``Collective`` in a module of this package is found by its being here."""
+"""Algorithms of collectives. Each ``Collective`` in a module of this package is registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLLECTIVES = {each.name: each for each in sorted(_found, key=lambda each: each.
 
 
 def algorithm(name: str, kind: str) -> Collective:
-    """The algorithm of that name. UsageError with the nearest name, for both."""
+    """Return the algorithm of a name. Raises UsageError with the nearest name, and for a kind that it does not do."""
     known("kind of collective", kind, KINDS)
     found = COLLECTIVES[known("algorithm", name, COLLECTIVES)]
     if kind not in found.kinds:
@@ -25,6 +25,6 @@ def algorithm(name: str, kind: str) -> Collective:
 
 
 def able(kind: str, members: Members) -> list[Collective]:
-    """The algorithms that can do a kind among these devices, in order of their names."""
+    """Return the algorithms that can do a kind among these devices, in order of their names."""
     known("kind of collective", kind, KINDS)
     return [each for each in COLLECTIVES.values() if not each.why_not(kind, members)]

@@ -33,7 +33,8 @@ def _direct(kind: str, members: Members, chunks: int) -> Program:
 
 
 def partners(members: Members) -> Ints:
-    """Partner of each device in each round of an exchange, itself in the first: ``[rounds, devices]``."""
+    """Return the partner of each device in each round of an exchange, itself in the first: int64 ``[rounds,
+    devices]``."""
     many, each = members.ranks, members.per_node
     index = np.arange(many)
     if any(members.groups.count(node) != each for node in set(members.groups)):
@@ -48,8 +49,8 @@ def partners(members: Members) -> Ints:
 
 
 def exchange(index: Ints, other: Ints) -> Rounds:
-    """The part of each device for each ``other`` one to that one's output, in one round; ``index``: the devices, once
-    for each round of partners."""
+    """Return one round in which each device sends each ``other`` one its part. ``index``: the devices, once for each
+    round of partners."""
     many = len(index)
     source = np.tile(index, len(other) // many)
     return rounds(source, other, other, into=many + source)

@@ -33,13 +33,13 @@ def _both(kind: str, scatter: Sequence[Rounds], gather: Sequence[Rounds]) -> tup
 
 
 def nodes(members: Members) -> Ints:
-    """Devices by node: int64 ``[nodes, devices per node]``."""
+    """Return devices by node: int64 ``[nodes, devices per node]``."""
     names, groups = dict.fromkeys(members.groups), np.array(members.groups)
     return np.array([np.flatnonzero(groups == name) for name in names], np.int64)
 
 
 def several_nodes(kind: str, members: Members) -> str:
-    """Several nodes, as many devices in each as in the others, and more than one."""
+    """Return '' for several nodes with several devices each, equally many in each; else what is missing."""
     counts = {members.groups.count(name) for name in members.groups}
     fits = len(counts) == 1 and 1 < max(counts) < members.ranks
     return "" if fits else "several nodes with several devices each, as many in each"

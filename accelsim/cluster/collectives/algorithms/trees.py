@@ -26,7 +26,7 @@ from accelsim.cluster.collectives.rounds import Program, rounds
 def along_trees(
     ranks: int, forest: Sequence[Sequence[int | None]], chunks: int, up: bool = True, down: bool = True
 ) -> Program:
-    """Sums go up and results down each tree of ``forest`` (the parent of each device), each on a part of the buffer.
+    """Send sums up and results down each tree of ``forest`` (the parent of each device), each on a part of the buffer.
 
     ``up``, ``down``: both for an all-reduce, one for a reduction to the root or a broadcast from it.
     """
@@ -49,7 +49,7 @@ def along_trees(
 
 
 def trees(ranks: int) -> tuple[list[int | None], list[int | None]]:
-    """The parents of all devices in both trees; None for the root.
+    """Return the parents of all devices in both trees; None for the root.
 
     The first tree: a device's depth follows its lowest set bit, odd ones are leaves. The second is its mirror image, or
     among an odd number the first one moved on by one device.
