@@ -56,7 +56,7 @@ class Served:
 
     @property
     def fusion(self) -> str:
-        """How functions are fused into kernels."""
+        """Fusion of functions into kernels."""
         return self.fleet.setting.fusion or SERVING
 
     @property

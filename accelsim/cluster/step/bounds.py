@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the fullest device has room."""
+        """Return whether the fullest device has room."""
         return self.peak_B <= self.capacity_B
 
     def value(self, objective: str) -> float:

@@ -147,7 +147,7 @@ class Costs:
 
     @cached_property
     def by_kernels(self) -> bool:
-        """Whether the chip has the kernels of GPUs for gradients."""
+        """Return whether the chip has the kernels of GPUs for gradients."""
         found = units(self.chip).values()
         return any(ENGINES[unit.type].kernels(self.chip, unit) is not None for unit in found)
 
@@ -158,7 +158,7 @@ class Costs:
 
     @property
     def flash(self) -> bool:
-        """Whether attention is one kernel in training: where requested, else on multiprocessors that multiply BF16, for
+        """Return whether attention is one kernel in training: where requested, else on multiprocessors that multiply BF16, for
         which FlashAttention 2 exists (Ampere and later), in a format of 16 bits."""
         if self.setting.attention == PLAIN_ATTENTION or self.dtype not in SHORT_FLOATS:
             return False
@@ -172,7 +172,7 @@ class Costs:
 
     @property
     def tiles(self) -> bool:
-        """Whether everything that a piece reads and leaves lies in the memories of tiles, which reach no other
+        """Return whether everything that a piece reads and leaves lies in the memories of tiles, which reach no other
         memory."""
         return any(ENGINES[unit.type].keeps for unit in units(self.working).values())
 

@@ -90,7 +90,7 @@ class Device:
 
     @property
     def fits(self) -> bool:
-        """Whether the device has room for everything that it holds at one time."""
+        """Return whether the device has room for everything that it holds at one time."""
         return self.memory.peak_B <= self.capacity_B
 
 

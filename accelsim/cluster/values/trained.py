@@ -38,7 +38,7 @@ class Curve:
 
     @property
     def skipped(self) -> Array:
-        """Whether each step was skipped: none was."""
+        """Return whether each step was skipped: none was."""
         return np.zeros(len(self.losses), bool)
 
 
@@ -71,13 +71,13 @@ class ClusterTraining:
 
     @property
     def same_bits(self) -> bool:
-        """Whether all weights are those of one device to the last bit."""
+        """Return whether all weights are those of one device to the last bit."""
         trained, alone = self.trained.weights, self.alone.weights
         return all(np.array_equal(trained[name], alone[name]) for name in alone)
 
     @property
     def synchronous(self) -> bool:
-        """Whether it must have the weights of one device: the schedule flushes, and replicas stay together."""
+        """Return whether it must have the weights of one device: the schedule flushes, and replicas stay together."""
         return synchronous(self.plan)
 
     @property
