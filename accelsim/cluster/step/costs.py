@@ -158,8 +158,8 @@ class Costs:
 
     @property
     def flash(self) -> bool:
-        """Return whether attention is one kernel in training: where requested, else on multiprocessors that multiply BF16, for
-        which FlashAttention 2 exists (Ampere and later), in a format of 16 bits."""
+        """Return whether attention is one kernel in training: where requested, else in 16 bits on multiprocessors that
+        multiply BF16, for which FlashAttention 2 exists (Ampere and later)."""
         if self.setting.attention == PLAIN_ATTENTION or self.dtype not in SHORT_FLOATS:
             return False
         found = [unit.spec for unit in units(self.chip).values() if ENGINES[unit.type].attends]

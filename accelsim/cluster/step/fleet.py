@@ -143,7 +143,7 @@ class Fleet:
 
     @property
     def flash(self) -> bool:
-        """Whether attention is one kernel on all chips."""
+        """Return whether attention is one kernel on all chips."""
         return all(costs.flash for costs in self.kinds)
 
     @cached_property

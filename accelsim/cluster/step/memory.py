@@ -67,7 +67,7 @@ def _buffers(view: Chip) -> list[Buffer]:
 
 
 def _on_chip_B(view: Chip) -> int:
-    """In the memories of the tiles of all cores of that kind."""
+    """Return the bytes in the memories of tiles of all cores of that kind."""
     pairs = ((spec, buffer) for spec in view.engines.values() for buffer in _buffers(view))
     return view.core.count * sum(spec.kept_B(buffer) for spec, buffer in pairs)
 

@@ -175,7 +175,7 @@ class SteadyStep(FlushedStep):
         return self._parted((ideal.took_fs, even.took_fs, whole.took_fs), 0, 0)
 
     def _shown(self, pipe: PlayedSchedule, devices: list[Device], time_fs: int) -> list[Device]:
-        """In their own step; replicas that are done with it wait for the slowest, whose gradients they need."""
+        """Return devices in their own step; replicas that are done wait for the slowest, whose gradients they need."""
         window = self._window([pipe])
         return [
             replace(
