@@ -92,7 +92,7 @@ def collective(
     defines them. A picture always shows a sweep.
     """
     from accelsim.cluster.collectives.base import KINDS
-    from accelsim.cluster.collectives.choice import LIBRARY, Called, library_of
+    from accelsim.cluster.collectives.choice import LIBRARY, Asked, Called, library_of
     from accelsim.cluster.shapes.building import build
     from accelsim.errors import known
     from accelsim.formats.table import get
@@ -119,7 +119,7 @@ def collective(
     gather.refuse(many > 1 and not swept, f"{many} sizes", "--size", "one, or --sweep")
     gather.done()
     topology, size = build(spec), (sizes or (DEFAULT_B,))[0]
-    wanted = said.Asked(topology, software, kind, algorithm, group, chunks, Called(dtype, caller == "eager"))
+    wanted = Asked(topology, software, kind, algorithm, group, chunks, Called(dtype, caller == "eager"))
     rows: list[dict[str, Any]] = []
     if swept or click.get_current_context().params["plot"] is not None:
         swept_B = counted(sizes if swept and sizes else said.SWEPT_B, lambda size: spelled(size, "B", 4, binary=True))

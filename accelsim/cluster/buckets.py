@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple
@@ -266,15 +265,6 @@ class Overlapped:
     def busy_fs(self) -> int:
         """Time that the stream is at work."""
         return sum(bucket.end_fs - bucket.start_fs for bucket in self.buckets)
-
-    @property
-    def sent_B(self) -> int:
-        """Bytes given to all-reduces."""
-        return sum(bucket.sent_B for bucket in self.buckets)
-
-    def efficiency(self, step_fs: int) -> Fraction:
-        """T_1 / (T_1 + exposed): of weak scaling, where one device takes ``step_fs`` for its step."""
-        return Fraction(step_fs, step_fs + self.exposed_fs)
 
 
 def overlap(gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None) -> Overlapped:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Called, answer, fastest_first, stated
-from accelsim.cluster.collectives.timing import MOST_TRIED, SWITCH, SWITCHED, CollectiveTime
+from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Asked, Called, stated
+from accelsim.cluster.collectives.timing import SWITCH, SWITCHED, CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
@@ -54,34 +54,6 @@ ROUTES = (
     Field("latency_s", "latency", in_unit("s")),
     Field("rate_Bps", "slowest wire", in_unit("B/s")),
 )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A collective on a cluster: who takes part and how it is called; without an algorithm all are compared."""
-
-    topology: Topology
-    software: Collectives
-    kind: str
-    algorithm: str = ""
-    group: Sequence[int] | None = None
-    chunks: int | None = None
-    called: Called = IN_GRAPH
-
-    @property
-    def members(self) -> Sequence[int]:
-        """Devices that take part, in order."""
-        return range(self.topology.ranks) if self.group is None else self.group
-
-    def timed(self, nbytes: int) -> CollectiveTime:
-        """Return the collective of a buffer of so many bytes, by the algorithm."""
-        one, how = (self.topology, self.software, self.kind, nbytes), (self.group, self.chunks, self.called)
-        return answer(*one, self.algorithm, *how)
-
-    def others(self, nbytes: int, most: int = MOST_TRIED) -> list[CollectiveTime]:
-        """Return it by every algorithm on the wires alone, fastest first; ``most``: see ``fastest_first``."""
-        one, how = (self.topology, self.software, self.kind, nbytes), (self.group, self.chunks, self.called)
-        return fastest_first(*one, *how, most)
 
 
 def report(

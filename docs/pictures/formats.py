@@ -33,15 +33,9 @@ def _row(axes: Axes, row: Format, place: int) -> None:
     small = values < row.min_normal
     heights = np.where(small, 0.32, 0.62)
     color = GREEN if row.kind == "int" else BLUE
-    axes.vlines(
-        np.log2(values), place, place + heights, colors=np.where(small, ORANGE, color).tolist(), linewidth=0.9
-    )
+    axes.vlines(np.log2(values), place, place + heights, colors=np.where(small, ORANGE, color).tolist(), linewidth=0.9)
     axes.hlines(
-        place,
-        max(np.log2(row.min_subnormal), LOW),
-        min(np.log2(row.max), HIGH),
-        color="#666666",
-        linewidth=0.8,
+        place, max(np.log2(row.min_subnormal), LOW), min(np.log2(row.max), HIGH), color="#666666", linewidth=0.8
     )
     if np.log2(row.max) > HIGH:
         for end, side in ((LOW, "<"), (HIGH, ">")):

@@ -19,9 +19,7 @@ THRESHOLDS_B = [2**20, 2**23, 2**27]
 
 def draw(path: Path) -> None:
     """Write the picture: 160 gradients of 640 kB on 16 devices at 25 Gbit/s."""
-    gradients = [
-        Gradient(f"layer{index}", (index + 1) * BACKWARD_FS // LAYERS, LAYER_B) for index in range(LAYERS)
-    ]
+    gradients = [Gradient(f"layer{index}", (index + 1) * BACKWARD_FS // LAYERS, LAYER_B) for index in range(LAYERS)]
     attempt = attempts(gradients, BACKWARD_FS, ring_cost(RANKS, LATENCY_FS, BANDWIDTH_BPS))
     title = "160 gradients of 640 kB, 16 devices, 3 GB/s, 20 us a message"
     tuning_plot(grid(attempt, THRESHOLDS_B, CYCLES_FS), title).save(path)

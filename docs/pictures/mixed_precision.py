@@ -35,9 +35,7 @@ def errors() -> dict[str, list[float]]:
     rng = np.random.default_rng(0)
     found: dict[str, list[float]] = {rule: [] for rule in RULES}
     for K in LENGTHS:
-        a, b = (
-            rng.standard_normal(s).astype(np.float16).astype(np.float32) for s in ((ROWS, K), (K, COLUMNS))
-        )
+        a, b = (rng.standard_normal(s).astype(np.float16).astype(np.float32) for s in ((ROWS, K), (K, COLUMNS)))
         exact = a.astype(np.float64) @ b
         for rule, line in found.items():
             wrong = product(a, b, rule, "fp16") - exact

@@ -13,12 +13,7 @@ from accelsim.report.style import BLUE, GREEN, ORANGE, VERMILLION, figure, log_a
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METHODS = {
-    "absmax": (BLUE, "-"),
-    "percentile": (GREEN, "--"),
-    "mse": (ORANGE, "-."),
-    "entropy": (VERMILLION, ":"),
-}
+METHODS = {"absmax": (BLUE, "-"), "percentile": (GREEN, "--"), "mse": (ORANGE, "-."), "entropy": (VERMILLION, ":")}
 """Method -> colour and line."""
 
 SIZE = 20_000
@@ -33,10 +28,7 @@ def tensors() -> dict[str, tuple[str, np.ndarray]]:
     return {
         "heavy tail": ("Entropy keeps the many small values fine, MSE the few large ones right.", tail),
         "two humps": ("Entropy cuts below the hump: almost every value saturates.", humps),
-        "five outliers": (
-            "Entropy gives up 5 values of 20,000; the others spend nearly all codes on them.",
-            outliers,
-        ),
+        "five outliers": ("Entropy gives up 5 values of 20,000; the others spend nearly all codes on them.", outliers),
     }
 
 

@@ -43,9 +43,7 @@ def _storage(axes: Axes) -> None:
     chosen = sparsity.mask(w)
     packed = sparsity.compress(w, chosen)
     positions = [[f"{position:02b}" for position in row] for row in packed.positions.reshape(ROWS, -1)]
-    sparse = [
-        [str(x) if keep else "" for x, keep in zip(*row, strict=True)] for row in zip(w, chosen, strict=True)
-    ]
+    sparse = [[str(x) if keep else "" for x, keep in zip(*row, strict=True)] for row in zip(w, chosen, strict=True)]
     _cells(axes, 0, "dense: 32 B in int8", w.astype(str), M)
     _cells(axes, 9, "2:4: largest two of four", sparse, M)
     _cells(axes, 18, "values: 16 B", packed.values.astype(str), 2)
@@ -67,15 +65,7 @@ def _kept(axes: Axes) -> None:
         best.append(sparsity.kept_mass(w, sparsity.unstructured(w, n / m)))
     places, heights = np.arange(len(labels)), 100 * np.array(bars)
     axes.bar(places - 0.2, heights[:, 0], 0.38, color=GREY, label="groups as they stand")
-    axes.bar(
-        places + 0.2,
-        heights[:, 1],
-        0.38,
-        color=BLUE,
-        hatch="////",
-        edgecolor="white",
-        label="columns permuted",
-    )
+    axes.bar(places + 0.2, heights[:, 1], 0.38, color=BLUE, hatch="////", edgecolor="white", label="columns permuted")
     axes.hlines(100 * np.array(best), places - 0.45, places + 0.45, color=ORANGE, linewidth=2.5,
                 label="as many, anywhere")  # fmt: skip
     for place, (plain, permuted) in zip(places, heights, strict=True):

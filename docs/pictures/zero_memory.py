@@ -14,12 +14,7 @@ from tests.helpers.zero_sizes import zero_B
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STAGES = (
-    "all kept by each",
-    "1: states of the\noptimiser cut up",
-    "2: gradients too",
-    "3: weights too",
-)
+STAGES = ("all kept by each", "1: states of the\noptimiser cut up", "2: gradients too", "3: weights too")
 GIGA = 1e-9
 
 
@@ -29,11 +24,7 @@ def zero_figure(parameters: int, devices: Sequence[int]) -> Figure:
         fig, (kinds, sums) = figure(3.4, 1, 2)
         for stage, _ in enumerate(STAGES):
             found, left = zero_B(parameters, devices[-1], stage), 0.0
-            sizes = (
-                ("weights", found.weights_B),
-                ("gradients", found.gradients_B),
-                ("optimiser", found.optimiser_B),
-            )
+            sizes = (("weights", found.weights_B), ("gradients", found.gradients_B), ("optimiser", found.optimiser_B))
             for name, size in sizes:
                 look, wide = HELD[name], float(size) * GIGA
                 kinds.barh(stage, wide, 0.65, left=left, color=look.color, hatch=look.hatch, edgecolor="white",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cluster.collectives.choice import Called, answer, library_of, regime
+from accelsim.cluster.collectives.choice import Asked, Called, library_of, regime
 from accelsim.cluster.fit import Measured, group_of
 from accelsim.cluster.shapes.building import build
 from accelsim.fit.validation import residuals
@@ -105,7 +105,7 @@ def _answers(machine: Machine, case: Case, found: Measured, more: tuple[str, ...
     times, inside = [], []
     for sort, nbytes, measured in zip(found.sorts, found.nbytes.tolist(), found.seconds.tolist(), strict=True):
         called = Called(sort.dtype, sort.eager)
-        one = answer(topology, library, sort.kind, nbytes, "", group_of(topology, sort), None, called)
+        one = Asked(topology, library, sort.kind, "", group_of(topology, sort), None, called).timed(nbytes)
         assert one.interval_s is not None
         times.append(one.seconds)
         inside.append(one.interval_s[0] <= measured <= one.interval_s[1])

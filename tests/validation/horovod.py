@@ -87,7 +87,8 @@ def efficiency(step_fs: int, gradients: list[Gradient], fleet: Fleet) -> float:
         found = estimate(fleet.topology, fleet.software, "all_reduce", nbytes, everybody, "ring")
         return round(found.time_s * FS_PER_S)
 
-    return float(overlap(gradients, gradients[-1].ready_fs, cost, fusion).efficiency(step_fs))
+    exposed_fs = overlap(gradients, gradients[-1].ready_fs, cost, fusion).exposed_fs
+    return step_fs / (step_fs + exposed_fs)
 
 
 def backward(graph: Graph, images_per_s: float) -> tuple[int, list[Gradient]]:

@@ -8,7 +8,7 @@ where software costs no more than its overhead per message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ from accelsim.types import Ints
 
 LIBRARY = "library"
 ALGORITHMS = (LIBRARY, AUTO, *COLLECTIVES, SWITCH)
-"""Algorithms of ``answer``."""
+"""Algorithms of ``Asked``."""
 STANDS_FOR = {
     "ring": ("rings", "chains", "ring", "chain", "pairwise", "direct"),
     "tree": ("node_trees", "tree"),
@@ -68,48 +68,47 @@ def regime(nbytes: int) -> str:
     return next(name for limit, name in SIZES if nbytes < limit)
 
 
-def answer(
-    topology: Topology,
-    software: Collectives,
-    kind: str,
-    nbytes: int,
-    algorithm: str = "",
-    group: Sequence[int] | None = None,
-    chunks: int | None = None,
-    called: Called = IN_GRAPH,
-) -> CollectiveTime:
-    """Time a collective by an algorithm of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'.
+@dataclass(frozen=True)
+class Asked:
+    """A collective on a cluster: who takes part and how it is called.
 
-    ``called``: what a library is asked besides. UsageError for all that cannot be.
+    ``algorithm``: of ``ALGORITHMS``; '': the library where its constants are stated, else 'auto'. ``group``: devices in
+    order, all where None. Methods raise UsageError for everything that is impossible.
     """
-    if algorithm:
-        known("algorithm", algorithm, ALGORITHMS)
-    members = tuple(range(topology.ranks)) if group is None else tuple(group)
-    chosen = algorithm or (LIBRARY if stated(software) else AUTO)
-    if chosen == LIBRARY and len(set(members)) > 1:
-        return by_library(topology, software, kind, nbytes, members, called)
-    if chosen in (LIBRARY, AUTO):
-        return fastest_first(topology, software, kind, nbytes, members, chunks, called)[0]
-    if chosen == SWITCH and not _switch_adds(software, called):
-        expected = f"{', '.join(_switch_formats(software))}, or another --algorithm"
-        raise UsageError(f"the switch of {topology.name} does not add up {called.dtype}", "", expected)
-    return collective(topology, kind, nbytes, chosen, members, chunks)
 
+    topology: Topology
+    software: Collectives
+    kind: str
+    algorithm: str = ""
+    group: Sequence[int] | None = None
+    chunks: int | None = None
+    called: Called = IN_GRAPH
 
-def fastest_first(
-    topology: Topology,
-    software: Collectives,
-    kind: str,
-    nbytes: int,
-    group: Sequence[int] | None,
-    chunks: int | None,
-    called: Called,
-    most: int = MOST_TRIED,
-) -> list[CollectiveTime]:
-    """Return every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch if it does not
-    add up the number format of the call."""
-    found = ranked(topology, kind, nbytes, group, chunks, most)
-    return [each for each in found if each.algorithm != SWITCH or _switch_adds(software, called)]
+    @property
+    def members(self) -> Sequence[int]:
+        """Devices that take part, in order."""
+        return range(self.topology.ranks) if self.group is None else self.group
+
+    def timed(self, nbytes: int) -> CollectiveTime:
+        """Time the collective on a buffer of ``nbytes``."""
+        if self.algorithm:
+            known("algorithm", self.algorithm, ALGORITHMS)
+        chosen, members, called = self.algorithm, tuple(self.members), self.called
+        chosen = chosen or (LIBRARY if stated(self.software) else AUTO)
+        if chosen == LIBRARY and len(set(members)) > 1:
+            return by_library(self.topology, self.software, self.kind, nbytes, members, called)
+        if chosen in (LIBRARY, AUTO):
+            return self.others(nbytes)[0]
+        if chosen == SWITCH and not _switch_adds(self.software, called):
+            expected = f"{', '.join(_switch_formats(self.software))}, or another --algorithm"
+            raise UsageError(f"the switch of {self.topology.name} does not add up {called.dtype}", "", expected)
+        return collective(self.topology, self.kind, nbytes, chosen, members, self.chunks)
+
+    def others(self, nbytes: int, most: int = MOST_TRIED) -> list[CollectiveTime]:
+        """Time it by every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch if it
+        does not add up the number format of the call."""
+        found = ranked(self.topology, self.kind, nbytes, tuple(self.members), self.chunks, most)
+        return [each for each in found if each.algorithm != SWITCH or _switch_adds(self.software, self.called)]
 
 
 def _switch_formats(software: Collectives) -> Sequence[str]:

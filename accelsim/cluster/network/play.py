@@ -16,7 +16,7 @@ from accelsim.cluster.network import play_kernel
 from accelsim.cluster.network.topology import Topology
 from accelsim.errors import UsageError
 from accelsim.time import FS_PER_S
-from accelsim.types import Bools, Floats, Ints
+from accelsim.types import Bools, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +88,6 @@ class Played(Totals):
     def energy_J(self) -> float:
         """Energy of all wires: bytes of each times its energy per byte, J."""
         return wires_J(self.topology, self.wire_B)
-
-    def utilisation(self) -> Floats:
-        """Return the share of the time that each wire is busy."""
-        found: Floats = self.busy_fs / max(1, self.time_fs)
-        return found
 
 
 def wires_J(topology: Topology, wire_B: Ints) -> float:

@@ -88,11 +88,6 @@ class PlayedSchedule:
         return tuple(sum(ends) - sum(starts) for starts, ends in zip(self.start_fs, self.end_fs, strict=True))
 
     @property
-    def ideal_fs(self) -> Number:
-        """Time of the device that computes most: no schedule is shorter."""
-        return max(self.busy_fs)
-
-    @property
     def bubble_fs(self) -> tuple[Number, ...]:
         """Time that each device does not compute, until the last one is done."""
         return tuple(self.makespan_fs - busy for busy in self.busy_fs)

@@ -90,7 +90,7 @@ def test_every_gradient_is_sent_once_and_not_before_it_is_ready(entry: Policy) -
     assert all(bucket.start_fs >= end for bucket, end in zip(found.buckets, ends, strict=False))
     costs = [bucket.end_fs - bucket.start_fs for bucket in found.buckets]
     assert found.finish_fs == finish_fs([bucket.ready_fs for bucket in found.buckets], costs)
-    assert found.sent_B == sum(gradient.nbytes for gradient in shuffled)
+    assert sum(bucket.sent_B for bucket in found.buckets) == sum(gradient.nbytes for gradient in shuffled)
     assert found.busy_fs == sum(RING(bucket.nbytes) for bucket in found.buckets)
 
 
@@ -106,9 +106,6 @@ def test_full_fusion_exposes_all_of_its_cost() -> None:
     total_B = sum(gradient.nbytes for gradient in GRADIENTS)
     assert exposed_fs(policy="whole") == RING(total_B)
     assert exposed_fs(threshold_B=2**40, cycle_fs=BACKWARD_FS) == RING(total_B)
-    found = overlap(GRADIENTS, BACKWARD_FS, RING, Fusion("whole"))
-    step_fs = 90 * MS
-    assert found.efficiency(step_fs) == Fraction(step_fs, step_fs + RING(total_B))
 
 
 def test_the_best_threshold_of_fixed_buckets_is_neither_small_nor_large() -> None:
@@ -178,7 +175,7 @@ def test_the_cost_is_asked_once_per_size() -> None:
 def test_nothing_is_exposed_where_everything_is_sent_in_time() -> None:
     assert Overlapped((), 5).exposed_fs == 0
     found = overlap([Gradient("a", 0, 1)], 10, lambda nbytes: 3, Fusion("each"))
-    assert (found.finish_fs, found.exposed_fs, found.efficiency(7)) == (3, 0, 1)
+    assert (found.finish_fs, found.exposed_fs) == (3, 0)
 
 
 def test_bad_input_is_refused_all_at_once() -> None:

@@ -14,8 +14,8 @@ from accelsim.cluster.collectives.base import Members, messages
 from accelsim.cluster.collectives.choice import (
     ALGORITHMS,
     LIBRARY,
+    Asked,
     Called,
-    answer,
     by_library,
     carried_B,
     library_of,
@@ -141,12 +141,12 @@ def test_the_graph_that_is_played_can_be_had() -> None:
 def test_the_library_where_it_states_constants() -> None:
     net = nodes(2, 4)
     assert [stated(each) for each in (NONE, SOME)] == [False, True]
-    assert answer(net, NONE, "all_reduce", 1 << 20).played != LIBRARY
-    found = answer(net, SOME, "all_reduce", 1 << 20)
+    assert Asked(net, NONE, "all_reduce").timed(1 << 20).played != LIBRARY
+    found = Asked(net, SOME, "all_reduce").timed(1 << 20)
     assert (found.played, found.protocol) == (LIBRARY, "simple")
     assert found.time_fs == round(estimate(net, SOME, "all_reduce", 1 << 20).time_s * FS_PER_S)
-    assert answer(net, SOME, "all_reduce", 1 << 20, "auto").played != LIBRARY
-    assert answer(net, SOME, "all_reduce", 100, group=(3,)).time_fs == 0
+    assert Asked(net, SOME, "all_reduce", "auto").timed(1 << 20).played != LIBRARY
+    assert Asked(net, SOME, "all_reduce", group=(3,)).timed(100).time_fs == 0
 
 
 @pytest.mark.parametrize("kind", PASSED)
@@ -225,7 +225,7 @@ def test_bad_requests() -> None:
     with pytest.raises(UsageError, match="all_reduce by hierarchical among 4 devices; expected several nodes"):
         collective(net, "all_reduce", 1, "hierarchical")
     with pytest.raises(UsageError, match="did you mean 'library'"):
-        answer(net, NONE, "all_reduce", 1, "libary")
+        Asked(net, NONE, "all_reduce", "libary").timed(1)
     assert ALGORITHMS[:2] == (LIBRARY, "auto")
 
 
@@ -233,4 +233,4 @@ def test_bad_requests() -> None:
 def test_more_bytes_than_a_run_has_time_for(nbytes: int) -> None:
     for algorithm in (LIBRARY, "ring", "auto"):
         with pytest.raises(UsageError, match=r"0 B to 1 EiB|longer than|takes longer"):
-            answer(nodes(2, 4), SOME, "all_reduce", nbytes, algorithm)
+            Asked(nodes(2, 4), SOME, "all_reduce", algorithm).timed(nbytes)
