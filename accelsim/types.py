@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,3 +15,5 @@ Index = tuple[int | slice | EllipsisType, ...]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Int = TypeVar("Int", int, Ints)
+"""A whole number, or an array of them."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from accelsim.engines.base import Tuner
 from accelsim.errors import Problem, UsageError, known, nearest
+from accelsim.program.mapping import Pin
 from accelsim.spec.chip import Chip
 from accelsim.types import Array
 from accelsim.workload.graph import Graph
@@ -73,7 +74,7 @@ class Options:
     values: str = "exact"
     cores: int | None = None
     share: str = "batch"
-    pinned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    pinned: Mapping[str, Mapping[str, Pin]] = field(default_factory=dict)
     layers: Mapping[str, str] = field(default_factory=dict)
     emulate: bool = False
     ranges: str = "absmax"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accelsim.errors import Problem, nearest
 
@@ -23,6 +23,8 @@ Split = Literal["none", "m", "n", "k"]
 SPLITS: tuple[Split, ...] = ("none", "m", "n", "k")
 Share = Literal["none", "g", "m", "n", "k"]
 SHARES: tuple[Share, ...] = ("none", "g", "m", "n", "k")
+Pin = int | str
+"""Value of a field of a mapping: a whole number, a flag or a word."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ProductMapping:
     @classmethod
     def types(cls) -> dict[str, type[str] | type[bool] | type[int]]:
         """Field -> its type."""
-        plain: dict[Any, type[bool] | type[int]] = {"int": int, "bool": bool}
+        plain: dict[object, type[bool] | type[int]] = {"int": int, "bool": bool}
         return {field.name: plain.get(field.type, str) for field in fields(cls)}
 
     @property
@@ -47,12 +49,12 @@ class ProductMapping:
         """K of a tile, None for all of it."""
         return None
 
-    def written(self, chip: Chip) -> dict[str, Any]:
+    def written(self, chip: Chip) -> dict[str, Pin]:
         """The fields, without those of which this chip has no choice."""
         return asdict(self)
 
 
-def wrong_pins(kind: type[ProductMapping], pinned: Table[str, Any], where: str) -> list[Problem]:
+def wrong_pins(kind: type[ProductMapping], pinned: Table[str, object], where: str) -> list[Problem]:
     """Return the problems of the mapping fields that a user pinned for a product."""
     types, problems = kind.types(), list[Problem]()
     for name, value in pinned.items():
@@ -64,7 +66,7 @@ def wrong_pins(kind: type[ProductMapping], pinned: Table[str, Any], where: str) 
     return problems
 
 
-def _may_be(kind: type[ProductMapping], name: str, value: Any) -> bool:
+def _may_be(kind: type[ProductMapping], name: str, value: object) -> bool:
     if name in kind.words:
         return value in kind.words[name]
     if kind.types()[name] is bool:
@@ -132,7 +134,7 @@ class Mapping(ProductMapping):
         """K of a tile."""
         return self.tk
 
-    def written(self, chip: Chip) -> dict[str, Any]:
+    def written(self, chip: Chip) -> dict[str, Pin]:
         """The fields, without what a chip with one array or one core has no choice of, or whole rows do not need."""
         found = asdict(self)
         if chip.core_count == 1:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -14,7 +13,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
 from accelsim.program.commands import Program
-from accelsim.program.mapping import MOST, Mapping, ProductMapping, expected, least
+from accelsim.program.mapping import MOST, Mapping, Pin, ProductMapping, expected, least
 from accelsim.spec.yaml.marks import compose
 
 MOST_FILE_B = 2**24
@@ -53,7 +52,7 @@ def save_mappings(program: Program, path: Path) -> None:
     write_file(path, text(mapping_text(program)))
 
 
-def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)) -> dict[str, dict[str, Any]]:
+def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)) -> dict[str, dict[str, Pin | None]]:
     """Layer name -> the fields that are pinned; a field is one of any of ``kinds``.
 
     Raises UsageError with file and line of all that is wrong.
@@ -68,11 +67,11 @@ def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)
     except ValueError as error:
         raise UsageError(f"cannot read the mapping: {error}", str(path)) from None
     problems: list[Problem] = []
-    pinned: dict[str, dict[str, Any]] = {}
+    pinned: dict[str, dict[str, Pin | None]] = {}
     for layer, block in _pairs(path, tree, problems) if tree else ():
         name = _key(path, layer, pinned, problems)
         if isinstance(block, yaml.MappingNode):
-            fields: dict[str, Any] = {}
+            fields: dict[str, Pin | None] = {}
             for key, value in block.value:
                 field_name = _key(path, key, fields, problems)
                 fields[field_name] = _field(path, owners, field_name, key, value, problems)
@@ -86,7 +85,7 @@ def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)
     return pinned
 
 
-def _key(path: Path, node: yaml.Node, before: dict[str, Any], problems: list[Problem]) -> str:
+def _key(path: Path, node: yaml.Node, before: Container[str], problems: list[Problem]) -> str:
     """The text of a key; a problem where it is none, or stands there twice."""
     if not isinstance(node, yaml.ScalarNode):
         problems.append(Problem("a list or block as a name", _at(path, node), "a text"))
@@ -114,7 +113,7 @@ def _field(
     key: yaml.Node,
     value: yaml.Node,
     problems: list[Problem],
-) -> Any:
+) -> Pin | None:
     if name not in owners:
         if name:
             what = f"unknown field {name!r}"
@@ -128,7 +127,7 @@ def _field(
     return result
 
 
-def _read(kind: type[ProductMapping], name: str, text: str) -> Any:
+def _read(kind: type[ProductMapping], name: str, text: str) -> Pin | None:
     """The value of a field, None when the text is not one."""
     if name in kind.words:
         return text if text in kind.words[name] else None

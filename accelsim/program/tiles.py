@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.program.commands import Tile
 from accelsim.program.mapping import Mapping, Split
-from accelsim.types import Ints
+from accelsim.types import Int, Ints
 from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Conv, Gemm
 
@@ -84,7 +84,7 @@ def sparsity(node: Node) -> tuple[int, int]:
     return found
 
 
-def kept(sparse: tuple[int, int], k: Any) -> Any:
+def kept(sparse: tuple[int, int], k: Int) -> Int:
     """Multiplications along a reduction of ``k`` that the unit carries out; integers or int64 arrays."""
     n, m = sparse
     return -(-k * n // m)

@@ -7,7 +7,8 @@ from typing import Any, Generic
 
 from accelsim.engines.systolic.counts import counts
 from accelsim.engines.systolic.dataflow import DATAFLOWS
-from accelsim.engines.systolic.timing import Int, cycles, folds, spatial
+from accelsim.engines.systolic.timing import cycles, folds, spatial
+from accelsim.types import Int
 
 
 @dataclass(frozen=True)

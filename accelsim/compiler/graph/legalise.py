@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -182,7 +182,7 @@ def _scaled_view(tensor: Tensor, factor: float, transposed: bool) -> Array:
 
 
 def _behind(
-    graph: Graph, node: Node, slot: int, op: str, others: list[str], attrs: dict[str, Any], shape: tuple[int, ...]
+    graph: Graph, node: Node, slot: int, op: str, others: list[str], attrs: dict[str, object], shape: tuple[int, ...]
 ) -> Node:
     """A new node between input ``slot`` of ``node`` and what it reads now."""
     source = node.inputs[slot]

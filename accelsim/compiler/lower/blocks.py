@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Blocks(NamedTuple):
         return self.first + self.size * self.number
 
 
-def alike_blocks(graph: Graph, pinned: Mapping[str, Any]) -> Blocks | None:
+def alike_blocks(graph: Graph, pinned: Mapping[str, object]) -> Blocks | None:
     """Return the longest row of alike blocks, None without ``LEAST`` of them.
 
     Copies of what is written again later would have to be told apart: such rows are left out. ``pinned``: node name ->
@@ -104,7 +104,7 @@ def _names(node: Node) -> list[str]:
     return list(dict.fromkeys([node.name, *(name for part in parts for name in (*part.inputs, *part.outputs) if name)]))
 
 
-def _kinds(graph: Graph, pinned: Mapping[str, Any]) -> Ints:
+def _kinds(graph: Graph, pinned: Mapping[str, object]) -> Ints:
     """A number for each node; those of one number differ in nothing but names and values."""
     ends = [frozenset(names) for names in (graph.inputs, graph.outputs, graph.states, graph.staying)]
     roles = {name: tuple(name in names for names in ends) for name in graph.tensors}
@@ -134,7 +134,7 @@ def _tensor(tensor: Tensor) -> Hashable:
     return tensor.shape, tensor.dtype, tensor.stored, tensor.sparse, tensor.is_constant, quant
 
 
-def _frozen(value: Any) -> Hashable:
+def _frozen(value: object) -> Hashable:
     """A value of an attribute as something that can be compared and hashed."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(key), _frozen(entry)) for key, entry in value.items()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.program.repeated import Chains
 from accelsim.program.writing.builder import Builder
@@ -41,7 +41,7 @@ class Snapshot:
     counts: Counts
     block: int
     spills: int
-    shape: list[Any] = field(default_factory=list)
+    shape: list[object] = field(default_factory=list)
     regions: list[int] = field(default_factory=list)
     commands: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -40,15 +39,15 @@ class Codes:
         return self.plain and other.plain and self.key == other.key
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """The parameters, hashable."""
         return (self.dtype, self.scale.tobytes(), np.asarray(self.zero).tobytes(), self.axis)
 
-    def attrs(self) -> dict[str, Any]:
+    def attrs(self) -> dict[str, object]:
         """Attributes of the Dequantize of these codes."""
         return {"scale": self.scale, "zero_point": self.zero, "axis": self.axis}
 
-    def rounded(self) -> dict[str, Any]:
+    def rounded(self) -> dict[str, object]:
         """Attributes of the Quantize that gives such codes."""
         return {"dtype": self.dtype, **self.attrs()}
 
@@ -106,7 +105,7 @@ class Moves:
 
     def merge(self) -> None:
         """One Quantize or Dequantize where several with the same parameters read the same tensor."""
-        seen: dict[tuple[Any, ...], str] = {}
+        seen: dict[tuple[object, ...], str] = {}
         links, gone = edit.Links(self.graph), list[Node]()
         for node in self.graph.nodes:
             codes = read_by(self.graph, node) or made_by(node)

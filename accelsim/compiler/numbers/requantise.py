@@ -84,7 +84,7 @@ class Rewriter:
         attrs = {**to_real(self.codes[codes]), **self._edge(name), "edge": "output"}
         return Node(f"{name}.dequantize", "Dequantize", [codes], [name], attrs, [], "host")
 
-    def _edge(self, name: str) -> dict[str, Any]:
+    def _edge(self, name: str) -> dict[str, object]:
         """Attribute of conversions that are not part of the run."""
         return {OUTSIDE: True} if name in self._staying or self.state.options.edges == "outside" else {}
 
@@ -174,7 +174,7 @@ class Rewriter:
                 renamed[name] = self._converted[key]
         return found
 
-    def _convert(self, label: str, op: str, source: str, target: str, attrs: dict[str, Any]) -> Node:
+    def _convert(self, label: str, op: str, source: str, target: str, attrs: dict[str, object]) -> Node:
         return Node(label, op, [source], [target], attrs, [], self._functions)
 
     def _real_twin(self, name: str) -> str:
@@ -270,7 +270,9 @@ class Rewriter:
             return self._requantised(node, total, rest, final, {"multiplier": multiplier, "axis": axis})
         return self._dequantised(node, total, rest, {"scale": scale, "zero_point": 0, "axis": axis})
 
-    def _requantised(self, node: Node, total: str, rest: list[Node], final: Codes, attrs: dict[str, Any]) -> list[Node]:
+    def _requantised(
+        self, node: Node, total: str, rest: list[Node], final: Codes, attrs: dict[str, object]
+    ) -> list[Node]:
         """Requantize, then the rest on codes."""
         out = node.writes[0]
         if rest:
@@ -285,7 +287,7 @@ class Rewriter:
             attrs["fixed_point"] = True
         return [Node(f"{node.name}.requantize", "Requantize", [total], [out], attrs), *rest]
 
-    def _dequantised(self, node: Node, total: str, rest: list[Node], attrs: dict[str, Any]) -> list[Node]:
+    def _dequantised(self, node: Node, total: str, rest: list[Node], attrs: dict[str, object]) -> list[Node]:
         """Dequantize, the rest in fp32, Quantize if the result is codes."""
         final, held = node.writes[0], self.codes.get(node.writes[0])
         shape = self.graph.tensors[total].shape
@@ -301,18 +303,18 @@ class Rewriter:
         return [first, *parts, last]
 
 
-BOUNDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+BOUNDS: dict[str, Callable[[dict[str, Any]], dict[str, float | None]]] = {
     "Relu": lambda attrs: {"min": 0.0, "max": None},
     "Clip": lambda attrs: {"min": attrs["min"], "max": attrs["max"]},
 }
 """Ops that bound their input -> the bounds, as real numbers."""
 
 
-def to_codes(codes: Codes) -> dict[str, Any]:
+def to_codes(codes: Codes) -> dict[str, object]:
     """Attributes of a Quantize."""
     return {"dtype": codes.dtype, "scale": codes.scale, "zero_point": codes.zero_point, "axis": None}
 
 
-def to_real(codes: Codes) -> dict[str, Any]:
+def to_real(codes: Codes) -> dict[str, object]:
     """Attributes of a Dequantize."""
     return {"scale": codes.scale, "zero_point": codes.zero_point, "axis": None}

@@ -12,8 +12,9 @@ from typing import Any, Generic, NamedTuple
 
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
-from accelsim.engines.systolic.timing import Int, folds, spatial
+from accelsim.engines.systolic.timing import folds, spatial
 from accelsim.errors import known
+from accelsim.types import Int
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def counts(
     Sr, Sc, T = spatial(dataflow, M, N, K)
     Fr, Fc = folds(rows, cols, dataflow, M, N, K)
     F = Fr * Fc
-    common: dict[str, Any] = {
+    common: dict[str, Int] = {
         "macs": M * N * K,
         "mac_padding": F * R * C * T - M * N * K,
         "row_words": Fc * Sr * T,
@@ -106,8 +107,8 @@ def counts(
 
 
 def _with_stationary(
-    R: Any, C: Any, Sr: Any, Sc: Any, T: Any, Fr: Any, F: Any, chain: Any, *, overlapped: bool
-) -> dict[str, Any]:
+    R: Int | int, C: Int | int, Sr: Int, Sc: Int, T: Int, Fr: Int, F: Int, chain: Int, *, overlapped: bool
+) -> dict[str, Int]:
     slots, weights, outputs = F * R * C * T, F * R * C, Fr * Sc * T
     shifted = chain - weights  # chain writes that read another register, not the port
     return {
@@ -128,7 +129,9 @@ def _with_stationary(
     }
 
 
-def _without_stationary(R: Any, C: Any, Sr: Any, Sc: Any, T: Any, Fr: Any, F: Any) -> dict[str, Any]:
+def _without_stationary(
+    R: Int | int, C: Int | int, Sr: Int, Sc: Int, T: Int, Fr: Int, F: Int
+) -> dict[str, Int]:
     slots = F * R * C * T
     sums = slots + F * C * (R * (R - 1) // 2)  # shifting out moves the sum of row i through R - 1 - i rows
     return {
@@ -165,7 +168,7 @@ class Hops(NamedTuple):
     sums: Any
 
 
-def hops(dataflow: str, found: Counts[Any]) -> Hops:
+def hops(dataflow: str, found: Counts[Int]) -> Hops:
     """The hops that are part of the register accesses in ``found``, the counts of the same dataflow.
 
     Every one of them is the read of a register by a neighbour, so what a PE reads of itself (its stationary

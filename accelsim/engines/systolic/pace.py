@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.program.roles import Roles
 from accelsim.program.work import Folds
 from accelsim.program.writing.entries import nbytes
+from accelsim.types import Int, Ints
 
+Count = Ints | int
+"""A number, or one of each of many candidates."""
 ADDING = "Bias"
 """The function at whose pace a vector unit adds what several arrays have of a sum."""
 
@@ -63,12 +66,12 @@ def _whole(pace: Fraction) -> int | Fraction:
     return int(pace) if pace.denominator == 1 else pace
 
 
-def clocks(rows: Any, pace: Pace) -> Any:
+def clocks(rows: Int, pace: Pace) -> Int:
     """Clocks in which so many rows enter, whole; integers or int64 arrays."""
     return -(-rows * pace.row.numerator // pace.row.denominator)
 
 
-def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
+def packs(unit: MatrixUnit, groups: Count, tn: Count, tk: Count) -> Count:
     """Stationary tiles that so many small groups need: side by side on the diagonal of one, zeros elsewhere.
 
     Only weights that stay in place can be packed; a group that fills more than half of the rows or columns has a
@@ -77,7 +80,8 @@ def packs(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     if unit.flow.still != "b":
         return groups
     together = np.maximum(1, np.minimum(unit.rows // np.asarray(tk), unit.cols // np.asarray(tn)))
-    return -(-groups // together)
+    packed: Count = -(-groups // together)
+    return packed
 
 
 def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, pace: Pace) -> Folds:
@@ -92,7 +96,7 @@ def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, pace: Pace) 
     return Folds(passes, rows, cycles_per_row, held, pace.port if held else "", pace.leave, pace.sums)
 
 
-def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
+def b_elements(unit: MatrixUnit, groups: Count, tn: Count, tk: Count) -> Count:
     """Elements of a weight tile as it lies in memory: whole stationary tiles where the unit wants them padded."""
     if unit.tiled_weights:
         groups = packs(unit, groups, tn, tk)
@@ -100,7 +104,7 @@ def b_elements(unit: MatrixUnit, groups: Any, tn: Any, tk: Any) -> Any:
     return groups * tn * tk
 
 
-def b_extent(unit: MatrixUnit, tn: Any, tk: Any) -> tuple[Any, Any]:
+def b_extent(unit: MatrixUnit, tn: Count, tk: Count) -> tuple[Count, Count]:
     """Columns and rows that a weight tile takes in memory."""
     if unit.tiled_weights:
         return -(-tn // unit.cols) * unit.cols, -(-tk // unit.rows) * unit.rows

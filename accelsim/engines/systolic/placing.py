@@ -130,7 +130,7 @@ class PlacedStep:
         )
         self.shape = f"{tg}x{tm}x{tn}x{tk}"
         self.runs = self._merge()
-        self._take_slots(roles.matrix, tg * tm * tn, b_elements(roles.matrix, tg, tn, tk))
+        self._take_slots(roles.matrix, tg * tm * tn, int(b_elements(roles.matrix, tg, tn, tk)))
 
     def _take_slots(self, unit: MatrixUnit, sums: int, weights: int) -> None:
         """Slots for what is in flight: weight tiles, activation tiles, sums, side operands, results on their way out.

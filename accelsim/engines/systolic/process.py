@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import simpy
 
@@ -61,7 +61,7 @@ class Handoff(Generic[T]):
             self._waiter.succeed()
             self._waiter = None
 
-    def take(self) -> Generator[simpy.Event, Any, T]:
+    def take(self) -> Generator[simpy.Event, object, T]:
         """The next value, waited for if need be."""
         if not self._values:
             self._waiter = self._env.event()
@@ -101,7 +101,7 @@ class MatrixEngine:
             self._timed[work] = Timed(self._unit, self._clock, self._resource, work)
         return self._timed[command.work]
 
-    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, Any, tuple[int, Wait | None]]:
+    def _edge_when(self, command: Command, why: str) -> Generator[simpy.Event, object, tuple[int, Wait | None]]:
         available, wait = yield from self._context.available(command.waits, why)
         return self._clock.edge(available) if available else 0, wait
 
@@ -142,7 +142,7 @@ class MatrixEngine:
             before = (command.id, STREAM, QUEUE)
             self._streamed.give(last + timed.timing.reload)
 
-    def _port(self, command: Command, timed: Timed, first: int) -> Generator[simpy.Event, Any, int]:
+    def _port(self, command: Command, timed: Timed, first: int) -> Generator[simpy.Event, object, int]:
         """First edge at which the buffers have ports free for this command, 0 where they always have."""
         if not self._context.narrow_buffer(command):
             return 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
@@ -140,7 +140,7 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[CoreShare], kep
         yield Shared(axis, parts, choice, choice.clocks + _through_memory(step, [*kept, *summed]))
 
 
-def _pins(step: Lowering, cores: int) -> Iterator[dict[str, Any]]:
+def _pins(step: Lowering, cores: int) -> Iterator[dict[str, object]]:
     """Return what a mapping needs whose reduction cores share: room for the sums of all of them when a tile is
     complete."""
     roles, unit = step.layout.roles, step.layout.roles.matrix

@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,10 @@ from accelsim.files import table as csv_file
 from accelsim.files import write_file
 from accelsim.files.reading import read_text
 from accelsim.types import Array, Ints
+
+Cell = str | int | float | None
+Row = dict[str, Cell]
+_Parsed = tuple[tuple[str, ...], list[int]]
 
 NAMES: dict[str, Iterable[str]] = {"dataflow": DATAFLOWS, "schedule": SCHEDULES, "shadow_load": SHADOW_LOADS}
 """Input columns that hold a name -> valid names."""
@@ -39,7 +42,7 @@ LARGEST_SLOTS = float(2**61)
 
 def one(
     rows: int, cols: int, dataflow: str, schedule: str, M: int, N: int, K: int, shadow_load: str = "column"
-) -> dict[str, Any]:
+) -> dict[str, float]:
     """Result of one GEMM on one array alone: the columns :data:`RESULTS`.
 
     ``utilisation_pct`` is 100 x MACs / (cycles x PEs), ``mapping_efficiency_pct`` the share of the PEs of all
@@ -47,11 +50,13 @@ def one(
     """
     row = {"dataflow": dataflow, "schedule": schedule, "shadow_load": shadow_load}
     sizes = dict(zip(SIZES, (rows, cols, M, N, K), strict=True))
-    result = table([row | sizes], [""])[0]
-    return {name: result[name] for name in RESULTS}
+    names, numbers = _checked([{**row, **sizes}], [""])[0]
+    return {
+        name: column.item() for name, column in zip(RESULTS, _results(names, np.array([numbers])), strict=True)
+    }
 
 
-def table(rows: Sequence[Mapping[str, Any]], where: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def table(rows: Sequence[Mapping[str, Cell]], where: Sequence[str] | None = None) -> list[Row]:
     """Each row's input columns, then :data:`RESULTS`; a result replaces an input column of its name.
 
     ``where`` names the rows in error texts. Raises ModelError for bad cells, all at once.
@@ -59,11 +64,11 @@ def table(rows: Sequence[Mapping[str, Any]], where: Sequence[str] | None = None)
     places = where if where is not None else [f"row {index + 1}" for index in range(len(rows))]
     parsed = _checked(rows, places)
     groups: dict[tuple[str, ...], list[int]] = {}
-    for index, values in enumerate(parsed):
-        groups.setdefault(tuple(values[: len(NAMES)]), []).append(index)
-    out: list[dict[str, Any]] = [{} for _ in rows]
+    for index, (names, _) in enumerate(parsed):
+        groups.setdefault(names, []).append(index)
+    out: list[Row] = [{} for _ in rows]
     for names, members in groups.items():
-        sizes = np.array([parsed[index][len(NAMES) :] for index in members], np.int64)
+        sizes = np.array([parsed[index][1] for index in members], np.int64)
         figures = zip(*(column.tolist() for column in _results(names, sizes)), strict=True)
         for index, figure in zip(members, figures, strict=True):
             kept = {name: cell for name, cell in rows[index].items() if name not in _RESULT_NAMES}
@@ -88,7 +93,7 @@ def _results(names: tuple[str, ...], sizes: Ints) -> list[Array]:
     return [total, along_rows * along_cols, used, mapped, *operands, *count.as_dict().values()]
 
 
-def _checked(rows: Sequence[Mapping[str, Any]], where: Sequence[str]) -> list[list[Any]]:
+def _checked(rows: Sequence[Mapping[str, Cell]], where: Sequence[str]) -> list[_Parsed]:
     """Names and sizes of each row in a fixed order; ModelError with every bad cell."""
     problems: list[Problem] = []
     parsed = [_parse(row, place, problems) for row, place in zip(rows, where, strict=True)]
@@ -97,13 +102,13 @@ def _checked(rows: Sequence[Mapping[str, Any]], where: Sequence[str]) -> list[li
     return parsed
 
 
-def _parse(row: Mapping[str, Any], where: str, problems: list[Problem]) -> list[Any]:
+def _parse(row: Mapping[str, Cell], where: str, problems: list[Problem]) -> _Parsed:
     before = len(problems)
-    names = [_name(column, row.get(column), where, problems) for column in NAMES]
+    names = tuple([_name(column, row.get(column), where, problems) for column in NAMES])
     sizes = [_size(column, row.get(column), where, problems) for column in SIZES]
     if len(problems) == before and _slots(names[0], *sizes) > LARGEST_SLOTS:
         problems.append(Problem("the GEMM is too large to count in 64 bits", where, "at most 2^61 PE cycles"))
-    return [*names, *sizes]
+    return names, sizes
 
 
 def _slots(dataflow: str, R: int, C: int, M: int, N: int, K: int) -> float:
@@ -112,7 +117,7 @@ def _slots(dataflow: str, R: int, C: int, M: int, N: int, K: int) -> float:
     return float(along_rows) * along_cols * R * C * (T + 2.0 * R + C)
 
 
-def _name(column: str, cell: Any, where: str, problems: list[Problem]) -> str:
+def _name(column: str, cell: Cell, where: str, problems: list[Problem]) -> str:
     text = str(cell if cell is not None else "").strip() or DEFAULTS.get(column, "")
     valid = NAMES[column]
     if text not in valid:
@@ -121,7 +126,7 @@ def _name(column: str, cell: Any, where: str, problems: list[Problem]) -> str:
     return text
 
 
-def _size(column: str, cell: Any, where: str, problems: list[Problem]) -> int:
+def _size(column: str, cell: Cell, where: str, problems: list[Problem]) -> int:
     text = str(cell if cell is not None else "").strip()
     size = whole(text)
     if size and size < 2**40:
@@ -130,7 +135,7 @@ def _size(column: str, cell: Any, where: str, problems: list[Problem]) -> int:
     return 1
 
 
-def read_rows(path: str | Path) -> list[dict[str, Any]]:
+def read_rows(path: str | Path) -> list[Row]:
     """Rows of a CSV file with the input columns (``shadow_load`` may be missing) and any others.
 
     Raises ModelError with ``file:line`` for what cannot be read, a missing column or a bad cell, all at once.
@@ -166,11 +171,11 @@ def _check_header(header: list[str], where: str, has_rows: bool) -> None:
         raise ModelError(problems)
 
 
-def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_rows(path: str | Path, rows: Sequence[Mapping[str, Cell]]) -> None:
     """Write rows with one set of columns as CSV. Floats get six decimals. UsageError where it cannot be written."""
     header = list(rows[0]) if rows else [*NAMES, *SIZES, *RESULTS]
     write_file(path, csv_file(header, ([_cell(row[column]) for column in header] for row in rows)))
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Cell) -> Cell:
     return f"{value:.6f}" if isinstance(value, float) else value

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
 from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.engines.systolic.spec import SHADOW_LOADS
 from accelsim.errors import known
-from accelsim.types import Ints
-
-Int = TypeVar("Int", int, Ints)
+from accelsim.types import Int
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def cycles(
     return last_start + T - 1 + fold.drain - (1 if schedule == "scalesim" else 0)
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _larger(a: Int, b: Int | int) -> Int:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.maximum(a, b)
     return max(a, b)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -98,10 +97,13 @@ def _cells(machine: Fabric) -> list[list[str]]:
 
 def fields(machine: Fabric, case: int = 0) -> list[Field]:
     """The registers of every PE of one array of the batch: those that move to the right come first, sums last."""
-    return next(read for kind, read in FIELDS.items() if isinstance(machine, kind))(machine, case)
+    if isinstance(machine, StationaryArray):
+        return _stationary_fields(machine, case)
+    assert isinstance(machine, AccumulatingArray)
+    return _accumulating_fields(machine, case)
 
 
-def _stationary_fields(machine: Any, case: int) -> list[Field]:
+def _stationary_fields(machine: StationaryArray, case: int) -> list[Field]:
     moving, still = machine.batch.flow.at_rows, machine.batch.flow.still
     on = (machine.token[case] & VALID).astype(bool)
     swapped, path = (machine.token[case] & FIRST).astype(bool), machine.path
@@ -115,7 +117,7 @@ def _stationary_fields(machine: Any, case: int) -> list[Field]:
     return [*fields, ("y", machine.psum[case], on, none)]
 
 
-def _accumulating_fields(machine: Any, case: int) -> list[Field]:
+def _accumulating_fields(machine: AccumulatingArray, case: int) -> list[Field]:
     on = (machine.token[case] & VALID).astype(bool)
     none, first = np.zeros_like(on), (machine.token[case] & FIRST).astype(bool)
     return [
@@ -125,16 +127,9 @@ def _accumulating_fields(machine: Any, case: int) -> list[Field]:
     ]
 
 
-FIELDS: dict[type[Fabric], Callable[[Any, int], list[Field]]] = {
-    StationaryArray: _stationary_fields,
-    AccumulatingArray: _accumulating_fields,
-}
-"""Kind of array -> what its PEs show."""
-
-
 def _lanes(words: Array, on: Array) -> str:
     return ",".join(_text(word, shown) for word, shown in zip(words, on, strict=True))
 
 
-def _text(word: Any, shown: Any) -> str:
+def _text(word: float, shown: bool) -> str:
     return f"{word:g}" if shown else "."

@@ -108,8 +108,8 @@ def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
 
 
 def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
-    ahead = rehearsed(found.program, roles, described, True) if described.ahead else found.clocks
-    return float(steps(ahead)), found.traffic_B, found.tiles, found.clocks
+    ahead = rehearsed(found.program, roles, described, True) if described.ahead else None
+    return float(steps(ahead or found.clocks)), found.traffic_B, found.tiles, found.clocks
 
 
 def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from accelsim.engines.simd.spec import VectorUnit
 from accelsim.engines.systolic.mapping.folds import ArrayClocks, FoldClocks
@@ -284,7 +285,7 @@ class Estimator:
         whole = sum((n1 * n2 * n3 * clocks(t1 * t2 * t3) for (n1, t1), (n2, t2), (n3, t3) in product(*axes)), none)
         return whole * self._vector_clock, (none + clocks(self._last_tile(gemm, c))) * self._vector_clock
 
-    def _vector_clocks(self, shape: Shape, partial: Ints | int) -> Callable[[Any], Any]:
+    def _vector_clocks(self, shape: Shape, partial: Ints | int) -> Callable[[Ints], Floats]:
         """Clocks of the vector unit for a tile of so many sums, as ``VectorUnit.command_clocks`` has them.
 
         ``partial``: parts that each sum comes in.
@@ -301,14 +302,15 @@ class Estimator:
             (shape.y_B * shape.results_share, roles.buffer(roles.activations).write_width),
         )
 
-        def clocks(sums: Any) -> Any:
+        def clocks(sums: Ints) -> Floats:
             moved = [np.ceil(np.ceil(np.floor(sums * size_B) / width) * ratio) for size_B, width in widths]
-            return vector.latency + np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
+            each: Floats = np.maximum.reduce([1 + 0 * sums, -(-sums // vector.lanes) * pace, *moved])
+            return vector.latency + each
 
         return clocks
 
 
-def _floats(values: Any) -> Floats:
+def _floats(values: ArrayLike) -> Floats:
     return np.asarray(values, np.float64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Fields
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from accelsim.engines.systolic.mapping.shape import Buffers, Shape
 from accelsim.engines.systolic.mapping.tilings import Candidates, a_words, lanes, open_sums
 from accelsim.engines.systolic.pace import b_elements
 from accelsim.errors import Infeasible
+from accelsim.program.mapping import Pin
 from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.types import Bools, Ints
@@ -73,7 +74,7 @@ class Fitting:
     """The buffers of one step. ``b_streamed``: the stationary operand comes tile by tile; ``pinned``: fields of the
     mapping that the user gave."""
 
-    def __init__(self, roles: Roles, buffers: Buffers, shape: Shape, pinned: Fields[str, Any]) -> None:
+    def __init__(self, roles: Roles, buffers: Buffers, shape: Shape, pinned: Fields[str, Pin]) -> None:
         self._roles, self._gemm, self._b_streamed, self._pinned = roles, shape.gemm, shape.b_streamed, pinned
         self._free_B, self._shapes = dict(buffers.free_B), dict(buffers.slots)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Work(NamedTuple):
     tile: Ints
     last: Ints
 
-    def over(self, f: Callable[[Any], Any]) -> Ints:
+    def over(self, f: Callable[[Ints], Ints]) -> Ints:
         """Sum of ``f`` over the tiles."""
         total: Ints = self.full * f(self.tile) + f(self.last)
         return total
@@ -121,23 +121,24 @@ class FoldClocks:
         size = {"m": (gemm.M, c.tm), "n": (gemm.N, c.tn), "k": (kept(shape.sparse, gemm.K), kept(shape.sparse, c.tk))}
         along, units = unit.flow.time, {unit.flow.rows: unit.rows, unit.flow.cols: unit.cols}
 
-        def step(t: Ints) -> Any:
+        def step(t: Ints) -> Ints:
             return self.timing(t, pace).step
 
-        def behind(t: Ints) -> Any:
+        def behind(t: Ints) -> Ints:
             """Clocks from the start of the fold after the last one of a tile to its last sum."""
             fold = self.timing(t, pace)
             return clocks(t, pace) + fold.drain + unit.accumulator_latency - fold.step
 
-        def folds(axis: str) -> Callable[[Ints], Any]:
+        def folds(axis: str) -> Callable[[Ints], Ints]:
             """Return what an extent along an axis multiplies the steps by."""
             return step if axis == along else lambda t: -(-t // units[axis])
 
-        def ends(f: Callable[[Ints], Any], axes: str) -> Any:
+        def ends(f: Callable[[Ints], Ints], axes: str) -> Ints:
             """Sum of ``f`` of the streamed extent over the tiles of these axes and all groups."""
             others = np.prod([count(*size[axis]) for axis in axes if axis != along], axis=0, dtype=np.int64)
             whole = over_tiles(*size[along], f) if along in axes else f(last(*size[along]))
-            return count(gemm.groups, c.tg) * others * whole
+            all_: Ints = count(gemm.groups, c.tg) * others * whole
+            return all_
 
         groups = over_tiles(gemm.groups, c.tg, lambda tg: packs(unit, tg, c.tn, size["k"][1]))
         round_ = groups * over_tiles(*size["m"], folds("m")) * over_tiles(*size["n"], folds("n"))

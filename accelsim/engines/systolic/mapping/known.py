@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping.shape import Step
@@ -91,7 +91,7 @@ def product_key(lowering: Lowering, step: Step, *more: object) -> str:
     return sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
-def _geometry(value: Any) -> Any:
+def _geometry(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_geometry(each) for each in value]
     return value if isinstance(value, int | str | None) else type(value).__name__
@@ -114,12 +114,12 @@ def _hardware(lowering: Lowering, step: Step) -> list[str]:
     return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", chip.core), *memories]
 
 
-def _encoded(searched: Searched) -> list[Any]:
+def _encoded(searched: Searched) -> list[object]:
     mapping, *rest = searched.choice
     return [list(astuple(mapping)), rest, searched.rooms, searched.needs, searched.rehearsed]
 
 
-def _decoded(kept: Any) -> Iterator[Searched]:
+def _decoded(kept: object) -> Iterator[Searched]:
     """Yield the searches of a value of the user's cache; none of what is no such value."""
     for entry in kept if isinstance(kept, list) else ():
         try:

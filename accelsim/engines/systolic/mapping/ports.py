@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from accelsim.program.roles import Roles
 from accelsim.types import Floats
+
+Size = TypeVar("Size", float, Floats)
 
 
 class Ports:
@@ -30,17 +32,18 @@ class Ports:
         attached = self._roles.memory(memory)
         return (attached.memory.latency + (attached.link.latency if attached.link else 0.0)) * self._array_Hz
 
-    def clocks(self, memory: str, size_B: Any) -> Any:
+    def clocks(self, memory: str, size_B: Size) -> Size:
         """Data clocks of so many bytes, parts of a beat counted as such: a lower bound for any cut into transfers."""
         return size_B / self._roles.memory(memory).rate_Bps * self._sharing * self._array_Hz
 
-    def transfer(self, memory: str, size_B: Any) -> Any:
+    def transfer(self, memory: str, size_B: Size) -> Size:
         """Data clocks of one transfer, in whole beats."""
         return self.clocks(memory, self.whole_B(memory, size_B))
 
-    def whole_B(self, memory: str, size_B: Any) -> Any:
+    def whole_B(self, memory: str, size_B: Size) -> Size:
         """Round bytes up to whole beats: the size of one transfer, and a lower bound for several."""
-        return np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory)
+        whole_B: Size = np.ceil(size_B / self._beat_B(memory)) * self._beat_B(memory)
+        return whole_B
 
     def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:
         """Return when each of the first loads has arrived: (memory, bytes) in order of issue, from edge 1 on."""

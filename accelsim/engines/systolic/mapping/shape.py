@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from accelsim.engines.systolic.pace import ONE_ROW, Pace
 from accelsim.engines.systolic.spec import MatrixUnit
+from accelsim.program.mapping import Pin
 from accelsim.program.tiles import DENSE
 from accelsim.types import Floats
 from accelsim.workload.ops.base import Gemm
@@ -90,7 +91,7 @@ class Step:
     rows: tuple[int, int]
     buffers: Buffers
     sharing: int
-    pinned: tuple[tuple[str, Any], ...]
+    pinned: tuple[tuple[str, Pin], ...]
     ahead: bool = False
 
     @property

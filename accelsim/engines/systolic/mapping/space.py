@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Fields
 from dataclasses import dataclass, replace
 from math import inf, isqrt, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room
 from accelsim.engines.systolic.mapping.shape import Bounds, Step
 from accelsim.engines.systolic.mapping.tilings import Candidates
 from accelsim.engines.systolic.pace import packs
-from accelsim.program.mapping import ORDERS, Mapping, Split
+from accelsim.program.mapping import ORDERS, Mapping, Pin, Split
 from accelsim.types import Bools, Floats, Ints
 
 MOST_ROW_TILES = 1 << 20
@@ -188,9 +188,10 @@ class Tilings:
         return rows[fitted.fits], fitted.kept
 
 
-def steps(clocks: Any) -> Any:
+def steps(clocks: Floats | float) -> Floats:
     """Clocks as whole numbers of steps of ``RESOLUTION``."""
-    return np.floor(np.log(np.maximum(clocks, 1.0)) / np.log1p(RESOLUTION))
+    found: Floats = np.floor(np.log(np.maximum(clocks, 1.0)) / np.log1p(RESOLUTION))
+    return found
 
 
 def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
@@ -205,7 +206,7 @@ def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
 
 
 def axes(
-    step: Step, rows: set[Rows], pinned: Fields[str, Any], plans: int, thorough: bool, least: bool = False
+    step: Step, rows: set[Rows], pinned: Fields[str, Pin], plans: int, thorough: bool, least: bool = False
 ) -> Axes:
     """Tile extents of a step: even cuts and powers of two, in units of the array; ``thorough``: all of them where
     that makes few candidates, else all even cuts; ``least``: powers of two from a single row, column and word on."""
@@ -223,7 +224,7 @@ def axes(
 
 
 def _axes(
-    step: Step, rows: set[Rows], pinned: Fields[str, Any], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
+    step: Step, rows: set[Rows], pinned: Fields[str, Pin], cuts: Cuts, units: tuple[int, int, int] = (1, 1, 1)
 ) -> Axes:
     gemm = step.shape.gemm
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +94,7 @@ def lanes(gemm: Gemm, c: Candidates) -> Ints:
     return np.minimum(c.arrays, count(extent, tile))
 
 
-def over_tiles(extent: int, tile: Ints, f: Callable[[Any], Any]) -> Ints:
+def over_tiles(extent: int, tile: Ints, f: Callable[[Ints], Ints | int]) -> Ints:
     """Sum of ``f`` over the tiles of one dimension, the last one smaller."""
     full = count(extent, tile) - 1
     total: Ints = full * f(tile) + f(extent - full * tile)
