@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.engines.base import Tuner
 from accelsim.errors import Problem, UsageError, known, nearest

@@ -129,9 +129,7 @@ def _with_stationary(
     }
 
 
-def _without_stationary(
-    R: Int | int, C: Int | int, Sr: Int, Sc: Int, T: Int, Fr: Int, F: Int
-) -> dict[str, Int]:
+def _without_stationary(R: Int | int, C: Int | int, Sr: Int, Sc: Int, T: Int, Fr: Int, F: Int) -> dict[str, Int]:
     slots = F * R * C * T
     sums = slots + F * C * (R * (R - 1) // 2)  # shifting out moves the sum of row i through R - 1 - i rows
     return {

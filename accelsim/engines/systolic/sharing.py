@@ -21,7 +21,7 @@ from accelsim.engines.systolic.mapping.search import choose, choose_with_room, l
 from accelsim.engines.systolic.placing import CoreShare, Result
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Effect, Tile
-from accelsim.program.mapping import SHARES, Share
+from accelsim.program.mapping import SHARES, Pin, Share
 from accelsim.program.tiles import in_strips, sparsity, whole
 from accelsim.program.writing.entries import nbytes
 from accelsim.program.writing.layout import Place
@@ -140,14 +140,15 @@ def _shared(step: Lowering, gemm: Gemm, axis: Share, parts: list[CoreShare], kep
         yield Shared(axis, parts, choice, choice.clocks + _through_memory(step, [*kept, *summed]))
 
 
-def _pins(step: Lowering, cores: int) -> Iterator[dict[str, object]]:
+def _pins(step: Lowering, cores: int) -> Iterator[dict[str, Pin]]:
     """Return what a mapping needs whose reduction cores share: room for the sums of all of them when a tile is
     complete."""
     roles, unit = step.layout.roles, step.layout.roles.matrix
     fixed, needed = roles.fixed_slots(roles.sums), unit.count * cores
     if unit.epilogue and (fixed is None or fixed >= needed):
+        slots: dict[str, Pin] = {"y_slots": needed + 1} if fixed is None else {}
         for order in CLOSED:
-            yield {"order": order, "a_whole_k": False} | ({"y_slots": needed + 1} if fixed is None else {})
+            yield {"order": order, "a_whole_k": False, **slots}
 
 
 def _kept(step: Lowering, alone: Choice | None) -> list[int]:

@@ -51,9 +51,7 @@ def one(
     row = {"dataflow": dataflow, "schedule": schedule, "shadow_load": shadow_load}
     sizes = dict(zip(SIZES, (rows, cols, M, N, K), strict=True))
     names, numbers = _checked([{**row, **sizes}], [""])[0]
-    return {
-        name: column.item() for name, column in zip(RESULTS, _results(names, np.array([numbers])), strict=True)
-    }
+    return {name: column.item() for name, column in zip(RESULTS, _results(names, np.array([numbers])), strict=True)}
 
 
 def table(rows: Sequence[Mapping[str, Cell]], where: Sequence[str] | None = None) -> list[Row]:
