@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from accelsim.account.categories import CATEGORIES
 from accelsim.account.critical_path import KEYS, OPERANDS, by_blame
 from accelsim.account.energy import STATIC, price_list
-from accelsim.account.latency import Layer, layers, lines, main_format
+from accelsim.account.latency import Layer, layers, main_format
+from accelsim.account.latency import lines as lines_of
 from accelsim.machine.run import Run
 from accelsim.program.actions import mac
 from accelsim.program.roles import multiplier
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 MOST_NAMES = 40
 """Up to so many layers, each has its name and a horizontal bar; beyond, numbers along a horizontal axis."""
 NAME_WIDTH = 30
+LEAST_SHOWN = 4
+"""Layers to which a page can stretch a plot."""
+NOTHING: Mapping[str, object] = {}
 MOST_STAGES = 16
 """Names of stages that fit beside each other."""
 STATIC_WORTH = 0.05
@@ -54,7 +58,13 @@ def _picture(rows: Sequence[Layer], panels: Sequence[Panel]) -> Picture:
 
 
 def _panel(
-    rows: Sequence[Layer], title: str, caption: str, marks: Sequence[Mark], quantity: Axis, last: bool = True
+    rows: Sequence[Layer],
+    title: str,
+    caption: str,
+    marks: Sequence[Mark],
+    quantity: Axis,
+    last: bool = True,
+    page: Mapping[str, object] = NOTHING,
 ) -> Panel:
     """Return a panel over the layers: their names downwards where they fit, else their numbers to the right."""
     if len(rows) <= MOST_NAMES:
@@ -62,12 +72,12 @@ def _panel(
             place: f"{shorten(name, NAME_WIDTH)}  {layer.number or ''}".rstrip()
             for place, (layer, name) in enumerate(zip(rows, layer_names(rows), strict=True), 1)
         }
-        return Panel(title, marks, quantity, Axis(low=len(rows) + 0.6, high=0.4, names=names), caption, "x")
+        return Panel(title, marks, quantity, Axis(low=len(rows) + 0.6, high=0.4, names=names), caption, "x", page=page)
     shown = set(ticks(len(rows), 20))
     numbers = {place: str(layer.number) for place, layer in enumerate(rows, 1) if layer.number in shown}
     x = Axis("layer (number in the table)" if last else "", low=0.2, high=len(rows) + 0.8, names=numbers)
     finish = partial(_name_stages, rows) if last else None
-    return Panel(title, marks, x, quantity, caption, "y", finish=finish)
+    return Panel(title, marks, x, quantity, caption, "y", finish=finish, page={**page, "zoom": LEAST_SHOWN})
 
 
 def _name_stages(rows: Sequence[Layer], _: Figure, axes: Axes) -> None:
@@ -112,17 +122,20 @@ def _bars(
     """Return stacked bars per layer; ``series``: key -> values in SI units of ``unit``."""
     totals = [sum(values) for values in zip(*series.values(), strict=True)] or [0.0] * len(rows)
     places, largest = range(1, len(rows) + 1), max(totals, default=0.0) or None
-    if len(rows) <= MOST_NAMES:
-        marks = stacked(places, series, looks, labels, flat=True)
+    named, lines = len(rows) <= MOST_NAMES, {"columns": {"line": range(len(rows))}}
+    parts = {"first": 1, "count": len(rows), "flat": named, "unit": unit, "heading": f"{label}:"}
+    if named:
+        marks = stacked(places, series, looks, labels, flat=True, page=lines)
         marks += [note(end, at, si(end, unit), (3, 0)) for at, end in zip(places, totals, strict=True)]
-        return _panel(rows, title, "", marks, Axis(label, unit, low=0, high=largest and 1.18 * largest))
+        axis = Axis(label, unit, low=0, high=largest and 1.18 * largest)
+        return _panel(rows, title, "", marks, axis, page={"parts": parts})
     names = layer_names(rows)
     top = sorted(range(len(rows)), key=lambda i: -totals[i])[:2]
     called = [f"layer {rows[i].number}, " * bool(rows[i].number) + shorten(names[i], NAME_WIDTH) for i in top]
     caption = "; ".join(f"{name} ({si(totals[i], unit)})" for name, i in zip(called, top, strict=True))
-    marks = stacked(places, series, looks, labels, wide=0.85)
+    marks = stacked(places, series, looks, labels, wide=0.85, page=lines)
     axis = Axis(label, unit, low=0, high=largest and 1.05 * largest)
-    return _panel(rows, title, f"largest: {caption}", marks, axis, last)
+    return _panel(rows, title, f"largest: {caption}", marks, axis, last, {"parts": parts})
 
 
 def key_labels(run: Run) -> dict[str, str]:
@@ -139,7 +152,7 @@ def key_labels(run: Run) -> dict[str, str]:
 
 def latency(run: Run) -> Picture:
     """Draw what each layer adds to the latency, its time on the critical path, split by what it went to."""
-    rows = lines(layers(run))
+    rows = lines_of(layers(run))
     series = {key: [layer.reasons.get(key, 0) * FS for layer in rows] for key in KEYS}
     title, label = (f"Latency per layer: together {si(run.seconds, 's')}", "time that the layer adds to the run")
     return _picture(rows, [_bars(rows, series, REASON_LOOKS, key_labels(run), title, label, "s")])
@@ -147,7 +160,7 @@ def latency(run: Run) -> Picture:
 
 def energy(run: Run) -> Picture:
     """Draw energy of each layer by category: with its share of the static power, and without where that is worth it."""
-    rows = lines(layers(run))
+    rows = lines_of(layers(run))
     total, static = (sum(parts) for parts in ([layer.energy_J for layer in rows], _joules(rows, STATIC)))
     panels = [("Energy per layer: together", total, list(CATEGORIES))]
     if total > static >= STATIC_WORTH * total:
@@ -173,7 +186,7 @@ MARKS = (
 
 def moving_data(run: Run) -> Picture | None:
     """Draw energy of computing, of on-chip and of off-chip data movement per layer, on a logarithmic axis."""
-    rows = lines(layers(run))
+    rows = lines_of(layers(run))
     named, sums, marks = len(rows) <= MOST_NAMES, [_joules(rows, *kinds) for kinds, *_ in MARKS], []
     if not any(map(any, sums)):
         return None
@@ -185,7 +198,8 @@ def moving_data(run: Run) -> Picture | None:
     for (_, marker, color, label), joules in zip(MARKS, sums, strict=True):
         where = [place for place, value in enumerate(joules, 1) if value]
         x, y = ([value for value in joules if value], where)[:: 1 if named else -1]
-        marks.append(points(x, y, label, color, marker, ms=6 if named else 4))
+        page = {"columns": {"line": [place - 1 for place in where]}}
+        marks.append(points(x, y, label, color, marker, ms=6 if named else 4)._replace(page=page))
     quantity = Axis("energy of the layer, logarithmic", "J", "log")
     title = "Energy of moving data against computing"
     return _picture(rows, [_panel(rows, title, access_note(run), marks, quantity)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -36,7 +36,8 @@ UNDER_PT = 19
 
 
 class Axis(NamedTuple):
-    """An axis. ``unit``: SI unit of its values, which get the prefix that suits the largest; '' leaves them alone.
+    """An axis. ``unit``: SI unit of its values, which get the prefix that suits the largest; '' leaves them alone;
+    ``factor``: from a value to that unit.
 
     ``names``: texts at 0, 1, 2, ... (an axis upwards then runs down), or at these places. ``text``: text of a tick.
     ``whole``: ticks at whole numbers.
@@ -50,6 +51,7 @@ class Axis(NamedTuple):
     names: Names | None = None
     text: Callable[[float], str] | None = None
     whole: bool = False
+    factor: float = 1.0
 
 
 PLAIN = Axis()
@@ -57,7 +59,8 @@ PLAIN = Axis()
 
 class Mark(NamedTuple):
     """A series. ``kind``: a case of ``_paint``. ``base``: where bars begin, or the lower edge of an area. ``look``:
-    further arguments of matplotlib."""
+    further arguments of matplotlib. ``page``: what only pages know, by the names that ``assets/chart.js`` reads;
+    'columns' has values of each item, 'line' among them its line in the table of layers."""
 
     kind: str
     x: Values
@@ -65,6 +68,7 @@ class Mark(NamedTuple):
     label: str = ""
     base: Values = ()
     look: Mapping[str, Any] = {}
+    page: Mapping[str, Any] = {}
 
 
 def line(x: Values, y: Values, label: str = "", color: str = INK, dash: str = "-", **look: Any) -> Mark:
@@ -101,6 +105,7 @@ def bars(
     base: Values = (),
     wide: float = 0.75,
     flat: bool = False,
+    page: Mapping[str, Any] = {},
     **more: Any,
 ) -> Mark:
     """Return bars at ``places`` which begin at ``base``; ``flat``: they run to the right."""
@@ -108,8 +113,8 @@ def bars(
     shown = {"color": own.color, "hatch": own.hatch, "edgecolor": "white", "linewidth": 0.3, **more}
     start = base if len(base) else np.zeros(len(values))
     if flat:
-        return Mark("flat bars", values, places, label, start, shown | {"height": wide})
-    return Mark("bars", places, values, label, start, shown | {"width": wide})
+        return Mark("flat bars", values, places, label, start, shown | {"height": wide}, page)
+    return Mark("bars", places, values, label, start, shown | {"width": wide}, page)
 
 
 def spans(row: float, spans: Iterable[tuple[float, float]], label: str = "", size: float = 0.72, **look: Any) -> Mark:
@@ -139,7 +144,7 @@ def beside(index: int, count: int, room: float = 0.8) -> float:
 class Panel:
     """Marks over two axes. ``note``: a line in small print under the title. ``legend``: columns of a legend of its own
     under its axis; ``inside``: it is in the upper left corner. ``bare``: without axes. ``equal``: one scale for both.
-    ``finish``: draws what no mark can say."""
+    ``finish``: draws what no mark can say. ``page``: what only pages know."""
 
     title: str
     marks: Sequence[Mark]
@@ -152,6 +157,7 @@ class Panel:
     bare: bool = False
     equal: bool = False
     finish: Finish | None = None
+    page: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -205,9 +211,9 @@ def nothing(title: str, why: str) -> Panel:
 def _draw(axes: Axes, panel: Panel, alone: bool) -> None:
     """Draw a panel; ``alone``: the picture has no title but the panel's own."""
     factors, units = [], []
-    for axis, values in ((panel.x, _ends(panel.marks, 0)), (panel.y, _ends(panel.marks, 1))):
-        factor, unit = prefixed(values, axis.unit) if axis.unit else (1.0, "")
-        factors.append(factor)
+    for axis, values in ((panel.x, ends(panel.marks, 0)), (panel.y, ends(panel.marks, 1))):
+        factor, unit = prefixed((value * axis.factor for value in values), axis.unit) if axis.unit else (1.0, "")
+        factors.append(factor * axis.factor)
         units.append(unit)
     if panel.bare:
         axes.set_axis_off()
@@ -238,7 +244,7 @@ def _finish(fig: Figure, axes: Axes, panel: Panel) -> None:
         panel.finish(fig, axes)
 
 
-def _ends(marks: Sequence[Mark], which: int) -> Iterator[float]:
+def ends(marks: Sequence[Mark], which: int) -> Iterator[float]:
     """Yield values along an axis, those of bars at their ends; no rules and texts, which may lie far away."""
     for mark in marks:
         if mark.kind in ("rule", "note"):

@@ -34,6 +34,8 @@ SUFFIXES = ("png", "svg")
 _ALSO_PNG: ContextVar[bool] = ContextVar("pictures of reports as PNG too", default=False)
 
 
+PERCENT: Mapping[str, object] = {"told": ["{share}"]}
+"""Words of a page beside a part of a bar of 100 %."""
 ROOM = 0.06
 """Share of a bar from which on a part has room for its percentage."""
 
@@ -66,6 +68,7 @@ def _shares(
     parts = dict.fromkeys(key for row in rows.values() for key in row)
     series = {key: [row[key] / (sum(row.values()) or 1.0) for row in rows.values()] for key in parts}
     marks = stacked(range(len(rows)), series, looks, labels, flat=True, wide=0.7)
+    marks = [mark._replace(page={**PERCENT, "columns": {"share": list(map(percent, mark.x))}}) for mark in marks]
     box = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "boxstyle": "round,pad=0.15"}
     marks += [
         note(start + share / 2, row, percent(share), side="center", bbox=box)
@@ -103,13 +106,15 @@ def draw(name: str, run: Run) -> Figure:
     return drawn.figure()
 
 
-def all_bytes(run: Run) -> dict[str, bytes]:
-    """Return every plot that has something to show: 'latency.svg' and so on. Same run, same bytes."""
-    found: dict[str, bytes] = {}
-    for name, entry in PLOTS.items():
-        if drawn := entry.function(run):
-            found |= pictures(name, drawn)
-    return found
+def declared(run: Run) -> dict[str, Picture]:
+    """Return every plot of the registry that has something to show, by name."""
+    drawn = {name: entry.function(run) for name, entry in PLOTS.items()}
+    return {name: picture for name, picture in drawn.items() if picture}
+
+
+def all_bytes(plots: Mapping[str, Picture]) -> dict[str, bytes]:
+    """Return the files of plots: 'latency.svg' and so on. Same run, same bytes."""
+    return {file: content for name, drawn in plots.items() for file, content in pictures(name, drawn).items()}
 
 
 def pictures(name: str, drawn: Picture) -> dict[str, bytes]:

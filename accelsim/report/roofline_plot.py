@@ -16,9 +16,10 @@ from accelsim.errors import count_of
 from accelsim.machine.run import Run
 from accelsim.report.layer_plots import Plot
 from accelsim.report.looks import REASON_LOOKS
+from accelsim.report.page.layers import lines_of
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
 from accelsim.report.style import FAINT, INK, lay_out, renderer
-from accelsim.report.text import si, wrapped
+from accelsim.report.text import percent, si, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 TITLE = 104
 """Characters of titles that fit beside each other."""
+TOLD = ("{rate} at {intensity} operations per byte", "{share} of the roof there, {roof}")
+"""Words of a page beside the mark of a layer."""
 POINTS_PER_IN = 72
 NEAR_PT, STEP_PT, STEPS = 9.0, 11.0, 6
 """From the middle of a mark to its label, points: at least, and how much farther in each of so many steps."""
@@ -64,10 +67,20 @@ def _panel(roof: Roofline, rows: Mapping[int, Layer], run: Run, y: Axis, width: 
         "zorder": 3,
     }
     achieved = [p.achieved_ops_per_s for p in shown]
+    lines = lines_of(run)
+    columns = {
+        "line": [lines.line_of(p.layer) for p in shown],
+        "name": [str(rows[p.layer].number or "") for p in shown],
+        "rate": [si(rate, "OPS") for rate in achieved],
+        "intensity": list(map(si, (p.intensity_ops_per_B for p in shown))),
+        "share": [percent(p.achieved_ops_per_s / roof.roof(p.intensity_ops_per_B)) for p in shown],
+        "roof": [si(roof.roof(p.intensity_ops_per_B), "OPS") for p in shown],
+    }
+    page = {"columns": columns, "told": TOLD}
     marks = [
         line([low, knee, high], [roof.roof(low), peak, peak], linewidth=1.5),
         line([knee, knee], [y.low or 0.0, peak], "", FAINT, ":", linewidth=1),
-        Mark("dots", [p.intensity_ops_per_B for p in shown], achieved, look=dots),
+        Mark("dots", [p.intensity_ops_per_B for p in shown], achieved, look=dots, page=page),
     ]
     for key in dict.fromkeys(rows[p.layer].bound_key for p in shown):
         label = "adds no time" if key == HIDDEN else f"bound by {KEYS[key]}"

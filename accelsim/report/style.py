@@ -163,11 +163,11 @@ def log_axis(axis: Axis, factor: float = 1.0) -> None:
     low, high = axis.get_view_interval()
     few = high / low < 300
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=20))
-    axis.set_major_formatter(lambda value, _: _tick(value * factor))
+    axis.set_major_formatter(lambda value, _: tick_text(value * factor))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _tick(value: float) -> str:
+def tick_text(value: float) -> str:
     """'0.001', '5', '20k': a prefix only where the number is large, since 100m reads like 100 million."""
     return f"{value:.3g}" if value < 1 else show(value, "", 3).replace(" ", "")
 

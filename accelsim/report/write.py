@@ -79,8 +79,8 @@ def report_files(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str
     from accelsim.report.page.document import Entry, html
 
     rows, facts = layers(run), facts_of(run, what_ifs)
-    plots = plot.all_bytes(run)
-    data = page_data(run, rows, facts, [name for name in plot.PLOTS if f"{name}.svg" in plots])
+    plots = plot.declared(run)
+    data = page_data(run, rows, facts, plots)
     shown = packed(data)
     makers = (
         text(json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"),
@@ -90,7 +90,7 @@ def report_files(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str
         as_bytes(shown),
         text(html([Entry(data, shown)])),
     )
-    drawn = {f"plots/{name}": as_bytes(content) for name, content in plots.items()}
+    drawn = {f"plots/{name}": as_bytes(content) for name, content in plot.all_bytes(plots).items()}
     return dict.fromkeys(file_names()) | dict(zip(FILES, makers, strict=True)) | drawn
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,8 +58,7 @@ def step_files(made: Ready, report: StepReport) -> dict[str, Make | None]:
     facts = json.dumps(report.facts(), indent=2, ensure_ascii=False, allow_nan=False)
     figures = _figures(made, result, fused)
     told = [*report.sentences(), *(words for name, (_, words, _) in figures.items() if name == "scaling")]
-    shown = [{"title": title, "caption": words, "svg": _svg(figure)} for title, words, figure in figures.values()]
-    data = page_data(result, told, shown, [] if fused is None else [_tuned(fused)])
+    data = page_data(result, told, figures, [] if fused is None else [_tuned(fused)])
     makers: dict[str, Make | None] = dict.fromkeys(NAMES)
     makers |= {PAGE: text(html([Entry(data, packed(data))])), FACTS: text(facts + "\n")}
     makers |= {DEVICES: text(_lines(result)), TIMELINE: partial(write_trace, result)}
@@ -87,12 +86,6 @@ def _tuned(fused: TunedStep) -> Section:
     return section(
         f"Fused gradients by {' and '.join(names[::3])} ({fusing.BEST}: the best)", names, rows, (1, 2, 4, 5)
     )
-
-
-def _svg(drawn: Picture) -> str:
-    file = BytesIO()
-    drawn.file(".svg")(file)
-    return file.getvalue().decode()
 
 
 def _lines(result: StepResult) -> str:

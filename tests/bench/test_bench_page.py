@@ -21,18 +21,24 @@ def crowded() -> dict[str, Any]:
     """The data of a small run whose engines have that many slices in all."""
     run = accelsim.run("cnn", "edu-4x4", values="off")
     data = page_data(run, layers(run), facts_of(run, None))
-    timeline = data["timeline"]
-    rows = timeline["rows"][1:]
+    (timeline,) = (
+        panel for picture in data["pictures"] if picture["name"] == "timeline" for panel in picture["panels"]
+    )
+    rows = [mark for mark in timeline["marks"] if "lead" in mark["columns"]]
     each, count = SLICES // len(rows), len(data["layers"]["names"])
-    step = timeline["end"] // each
+    step = int(timeline["x"]["high"]) // each
     for row in rows:
         row |= {
-            "start": [0, *[step] * (each - 1)],
+            "steps": [0, *[step] * (each - 1)],
             "span": [step - 1 - number % 7 for number in range(each)],
-            "layer": [number * count // each for number in range(each)],
-            "request": [0] * each,
-            "label": [number % 3 for number in range(each)],
-            "wait": [number % 2 for number in range(each)],
+            "columns": {
+                "line": [number * count // each for number in range(each)],
+                "tint": [number % 2 for number in range(each)],
+                "count": [0] * each,
+                "lead": [0] * each,
+                "label": [number % 3 for number in range(each)],
+                "wait": [number % 2 for number in range(each)],
+            },
         }
     return data
 
@@ -53,7 +59,7 @@ def test_a_page_with_many_slices(benchmark: Any, figure: Any, tmp_path: Path) ->
 
 
 ZOOM = """() => {
-  const chart = VIEWS.get("0").drawings.find((each) => each.box.ariaLabel.startsWith("Timeline")).chart;
+  const chart = VIEWS.get("0").charts.find((each) => each.box.ariaLabel.startsWith("Timeline")).chart;
   const begun = performance.now();
   for (let turn = 0; turn < 10; turn += 1) {
     chart.dispatchAction({ type: "dataZoom", start: 2 * turn, end: 100 - 2 * turn });

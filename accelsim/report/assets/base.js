@@ -1,8 +1,6 @@
 "use strict";
 // What all parts of the page share: unpacking, numbers as text, colours, and which layer is pointed at.
 
-const PARTS = {}; // name of a part -> function (view, mount) that builds it
-
 async function unpacked(id) {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -50,22 +48,14 @@ function bytes(value) {
 
 const seconds = (fs) => si(fs * 1e-15, "s");
 const percent = (share) => (share > 0 && share < 5e-4 ? "<0.1%" : `${(100 * share).toFixed(1)}%`);
-const sum = (values) => values.reduce((total, value) => total + value, 0);
-
-// Starts that are kept as differences, as they are.
-function running(differences) {
-  const found = new Float64Array(differences.length);
-  let total = 0;
-  differences.forEach((step, index) => { found[index] = total += step; });
-  return found;
-}
+const shortened = (name, most) => (name.length <= most ? name : `${name.slice(0, most - 1)}…`);
 
 // Marks on an axis from low to high: as many digits as tell neighbours apart.
-function axisText(low, high, unit, scale = 1) {
-  const [factor, prefix] = prefixOf(Math.max(Math.abs(low), Math.abs(high)) * scale || 1);
-  const step = ((high - low) * scale) / factor / 8;
+function axisText(low, high, unit, scale) {
+  const [factor, prefix] = unit ? prefixOf(Math.max(Math.abs(low), Math.abs(high)) * scale || 1) : [1, ""];
+  const step = (Math.abs(high - low) * scale) / factor / 8;
   const digits = Math.max(0, Math.min(12, Math.ceil(1 - Math.log10(step || 1))));
-  return (value) => `${Number(((value * scale) / factor).toFixed(digits))} ${prefix}${unit}`;
+  return (value) => `${Number(((value * scale) / factor).toFixed(digits))} ${prefix}${unit}`.trim();
 }
 
 const DEEP = 70; // colours that are darker are made lighter on a dark page
@@ -81,27 +71,23 @@ function mixed(colour, other, share) {
   return `#${[1, 3, 5].map((at) => Math.round(share * part(colour, at) + (1 - share) * part(other, at)).toString(16).padStart(2, "0")).join("")}`;
 }
 
-// A colour that stands out from the page, be it light or dark.
-function visible(colour, colours) {
-  return brightness(colours.paper) < 128 && brightness(colour) < DEEP ? mixed(colour, "#ffffff", 0.55) : colour;
+// A colour #rrggbb or #rrggbbaa as it is on the page: aa is the share that is not paper; it stands out, be that light or dark.
+function visible(colour, { paper }) {
+  const plain = colour.slice(0, 7), share = colour.length > 7 ? parseInt(colour.slice(7), 16) / 255 : 1;
+  const seen = brightness(paper) < 128 && brightness(plain) < DEEP ? mixed(plain, "#ffffff", 0.55) : plain;
+  return share < 1 ? mixed(seen, paper, share) : seen;
 }
 
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
-  return { ink: of("ink"), soft: of("soft"), line: of("line"), paper: of("paper"), lit: of("lit"), font: style.fontFamily || "sans-serif" };
+  return { ink: of("ink"), soft: of("soft"), line: of("line"), paper: of("paper"), font: style.fontFamily || "sans-serif" };
 }
 
 // A run on the page: its data, its article, its charts, and the layer that is pointed at or was chosen.
 class View {
   constructor(data, article) {
-    this.data = data;
-    this.article = article;
-    this.drawings = [];
-    this.listeners = [];
-    this.layer = null;
-    this.chosen = null;
-    this.shown = false;
+    Object.assign(this, { data, article, charts: [], listeners: [], layer: null, chosen: null });
   }
 
   onLayer(listener) {
@@ -128,19 +114,10 @@ class View {
 
   // What is said of a layer wherever it is pointed at.
   told(layer) {
-    const { layers } = this.data;
-    if (layers.told) return layers.told[layer];
-    const whole = sum(layers.time_fs);
-    const title = layers.titles[layer] === layers.names[layer] ? "" : layers.titles[layer];
-    return [
-      title,
-      `${seconds(layers.time_fs[layer])} (${percent(whole ? layers.time_fs[layer] / whole : 0)} of the run)`,
-      `${si(layers.energy_J[layer], "J")}`,
-      `bound by ${layers.bound[layer]}`,
-    ].filter(Boolean);
+    return layer < 0 ? [] : this.data.lines.told[layer];
   }
 
   nameOf(layer) {
-    return layer < 0 ? this.data.none || "no layer" : this.data.layers.names[layer];
+    return layer < 0 ? this.data.none || "no layer" : this.data.lines.names[layer];
   }
 }

@@ -13,9 +13,11 @@ function failed(mount, error) {
 async function build(view) {
   statusLine(view);
   for (const section of view.article.querySelectorAll(".part")) {
-    const mount = section.querySelector(".mount");
+    const mount = section.querySelector(".mount"), { part } = section.dataset;
     try {
-      PARTS[section.dataset.part](view, mount);
+      if (part === "table") tablePart(view, mount);
+      else if (part === "array") new Player(mount, view.data.array);
+      else drawPicture(view, mount, view.data.pictures.find((picture) => picture.name === part));
     } catch (error) {
       failed(mount, error);
     }
@@ -25,7 +27,6 @@ async function build(view) {
 
 // At the lower edge of the window: the layer that is pointed at.
 function statusLine(view) {
-  if (!view.data.layers) return;
   const line = document.getElementById("status");
   view.onLayer((layer) => {
     line.hidden = layer === null;
@@ -41,7 +42,7 @@ async function show(name) {
   for (const article of document.querySelectorAll("article")) article.hidden = (article.dataset.run || "comparison") !== name;
   for (const button of document.querySelectorAll("nav.runs button")) button.setAttribute("aria-pressed", String(button.dataset.show === name));
   if (VIEWS.has(name)) {
-    for (const drawing of VIEWS.get(name).drawings) drawing.resize();
+    for (const chart of VIEWS.get(name).charts) chart.resize();
     return;
   }
   const article = name === "comparison" ? document.querySelector("article.comparison") : document.querySelector(`article[data-run="${name}"]`);
@@ -50,13 +51,10 @@ async function show(name) {
   await build(view);
 }
 
-PARTS.compare = (view, mount) => comparisonPart(view.data, view, mount);
-PARTS.array = (view, mount) => mountArray(mount, view.data.array);
-
 function redrawn() {
   for (const view of VIEWS.values()) {
     if (view.article.hidden) continue;
-    for (const drawing of view.drawings) drawing.resize();
+    for (const chart of view.charts) chart.resize();
   }
 }
 

@@ -89,10 +89,10 @@ function foldable(table, mount) {
   mount.append(el("button", { type: "button", "aria-pressed": "false", click: fold }, `show all blocks (${many} lines more)`));
 }
 
-PARTS.table = (view, mount) => {
+function tablePart(view, mount) {
   const table = view.article.querySelector("table.layers");
   sortable(table);
   filterable(table, mount);
   foldable(table, mount);
   pointable(view, table);
-};
+}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,15 +11,23 @@ from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.errors import count_of
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
+from accelsim.report.page.buffers import MAP_IN, memory_map
 from accelsim.report.page.data import FORMAT, VERSION, Section, section
-from accelsim.report.page.timeline import MOST, Texts, deltas, spans, thinned
+from accelsim.report.page.pictures import Drawn
+from accelsim.report.page.timeline import MOST, WHEN, Row, Texts, of_row, rows_picture, spans, thinned
+from accelsim.report.picture import Axis, Mark, Panel, Picture, stacked
 from accelsim.report.step import energy_rows
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
+from accelsim.time import FS
 from accelsim.units import show
 from accelsim.version import tool_version
 
+Figure: TypeAlias = "tuple[str, str, Picture]"
+"""Title of a picture, how to read it, and the picture."""
+SLICE = ("{label:text}", WHEN)
+"""Words of the page beside a slice."""
 FINEST_FS = 10**6
-"""The timeline can be stretched until so much of it is a clock edge of other pages wide."""
+"""The timeline can be stretched until so much of it is as wide as the page."""
 FILES = (
     ("step.json", "the figures of the step in one dictionary"),
     ("devices.csv", "a row for each kind of device, all digits"),
@@ -38,28 +46,26 @@ TERMS = (
     ("of capacity", "the same as a share of what its off-chip memory has"),
 )
 """Column of the table of devices -> what it means."""
-CHARTS = {
-    "bars": ("Where the time of each device goes", "One bar for each kind of device; all are as long as the step."),
-    "timeline": (
-        "Timeline",
-        "One row for each kind of device, first stage on top. The label says the pass (F forward, B backward, W "
-        "gradients of weights) and the micro-batch; grey: the device waits.",
-    ),
-    "buffers": (
-        "Memory over time",
-        "Time to the right, bytes upwards. What stays lies at the bottom; the stash, activations kept for the "
-        "backward passes, comes and goes above it.",
-    ),
-}
-"""Part of the page -> its title, and how to read it."""
+BARS = "One bar for each kind of device; all are as long as the step."
+ROWS = (
+    "One row for each kind of device, first stage on top. The label says the pass (F forward, B backward, W "
+    "gradients of weights) and the micro-batch; grey: the device waits."
+)
+MAPS = (
+    "Time to the right, bytes upwards. What stays lies at the bottom; the stash, activations kept for the backward "
+    "passes, comes and goes above it."
+)
 
 
 def page_data(
-    result: StepResult, sentences: Sequence[str], pictures: Sequence[dict[str, str]], more: Sequence[Section] = ()
+    result: StepResult, sentences: Sequence[str], pictures: Mapping[str, Figure], more: Sequence[Section] = ()
 ) -> dict[str, Any]:
-    """All that the page shows; ``pictures``: title, caption and SVG of each; ``more``: tables below the others.
-    JSON can hold it."""
+    """Return all that the page shows, for JSON; ``pictures``: those of the step, the first beside the sentences;
+    ``more``: tables below the others."""
     names = device_names(result)
+    first, *others = [Drawn(name, *figure) for name, figure in pictures.items()]
+    shown = [first, _bars(result, names), _timeline(result, names), _memory(result, names), *others]
+    table = _lines(result, names)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -68,16 +74,14 @@ def page_data(
         "none": "no device",
         "sentences": list(sentences),
         "first": [_summary(result), _parts(result), _energy(result)],
-        "layers": _lines(result, names),
+        "layers": table,
+        "lines": {"names": names, "told": table.pop("told")},
         "table": {"title": "Devices", "file": "devices.csv", "terms": TERMS},
-        "charts": CHARTS,
-        "timeline": _timeline(result, names),
-        "buffers": _memory(result, names),
-        "pictures": list(pictures),
+        "pictures": [each.data() for each in shown],
         "files": FILES,
         "last": [*([_links(result)] if result.by_link_B else []), _calibrations(result), *more],
         "notes": [],
-        "plots": [],
+        "plots": list(pictures),
     }
 
 
@@ -144,17 +148,20 @@ def _lines(result: StepResult, names: list[str]) -> dict[str, Any]:
         "columns": [["stage", 0, False], ["chip", 2, False], ["compute", 0, True], ["communication", 1, True],
                     ["waits", 1, True], ["memory", 0, True], ["of capacity", 0, True]],
         "cells": cells, "values": values, "keys": names, "names": names, "titles": names, "told": told,
-        "bound": [max(times, key=lambda kind: times[kind]) for times in spent],
-        "time_fs": [result.time_fs] * len(names), "energy_J": [0.0] * len(names),
-        "reasons": [
-            [kind, look.color, [times.get(kind, 0) for times in spent]]
-            for kind, look in KINDS.items() if any(times.get(kind) for times in spent)
-        ],
-        "categories": [],
     }  # fmt: skip
 
 
-def _timeline(result: StepResult, names: list[str]) -> dict[str, Any]:
+def _bars(result: StepResult, names: list[str]) -> Drawn:
+    """Return a bar for each device, of what its time goes to."""
+    series = {kind: [device.spent_fs.get(kind, 0) * FS for device in result.devices] for kind in KINDS}
+    page = {"columns": {"line": range(len(names))}}
+    marks = stacked(range(len(names)), series, KINDS, {}, flat=True, page=page)
+    parts = {"first": 0, "count": len(names), "flat": True, "unit": "s", "heading": "time goes to"}
+    panel = Panel("", marks, Axis("time", "s", low=0), Axis(names=names), page={"parts": parts})
+    return Drawn("bars", "Where the time of each device goes", BARS, Picture(1 + 0.25 * len(names), [panel]))
+
+
+def _timeline(result: StepResult, names: list[str]) -> Drawn:
     texts, order = Texts(), list(KINDS)
     pieces = [(line, piece) for line, device in enumerate(result.devices) for piece in device.slices]
     row = np.array([line for line, _ in pieces], np.int64)
@@ -163,36 +170,32 @@ def _timeline(result: StepResult, names: list[str]) -> dict[str, Any]:
     kind = np.array([order.index(piece.kind) for _, piece in pieces], np.int64)
     found, gap = thinned(spans(row, start, end, kind), MOST, result.time_fs)
     rows = []
+    looks = {"colours": [look.color for look in KINDS.values()], "keys": order}
     for line, name in enumerate(names):
-        low, high = np.searchsorted(found.row, [line, line + 1])
-        mine = [pieces[index][1] for index in found.first[low:high].tolist()]
+        mine = of_row(found, line)
+        pieces_of = [pieces[index][1] for index in mine.first.tolist()]
         times = result.devices[line].spent_fs
         busy = times.get("compute", 0) + times.get("recompute", 0)
-        rows.append({
-            "name": name, "told": True, "moves": True, "busy": percent(busy / result.time_fs),
-            "start": deltas(found.start[low:high]), "span": (found.end[low:high] - found.start[low:high]).tolist(),
-            "layer": [line] * len(mine),
-            "label": [texts.number(f"{piece.kind} {piece.label}".strip()) for piece in mine],
-            "tint": found.kind[low:high].tolist(), "colours": [look.color for look in KINDS.values()],
-            "legend": [[name, look.color] for name, look in KINDS.items()] if not line else [],
-        })  # fmt: skip
+        label = [texts.number(f"{piece.kind} {piece.label}".strip()) for piece in pieces_of]
+        columns = {"line": [line] * len(label), "label": label, "tint": mine.kind.tolist()}
+        page = {"columns": columns, **looks, "told": SLICE, "text": "{label:text}", "brief": True}
+        rows.append(Row(name, mine, page, percent(busy / result.time_fs)))
     left_out = found.joined - len(found.row)
     note = f"Slices of one kind that lie at most {seconds(gap)} apart are drawn as one." if left_out else ""
-    return {"end": result.time_fs, "clock_fs": FINEST_FS, "rows": rows, "texts": texts.all(), "note": note}
+    return Drawn("timeline", "Timeline", ROWS, rows_picture(rows, result.time_fs, FINEST_FS), note, texts.all())
 
 
-def _memory(result: StepResult, names: list[str]) -> dict[str, Any]:
-    """A map for each kind of device: bytes that stay, one above the other, and the stash above them."""
-    memories = [
+def _memory(result: StepResult, names: list[str]) -> Drawn:
+    """Return a map for each kind of device: bytes that stay, one above the other, and the stash above them."""
+    panels = [
         _map(device, name, line, result.time_fs)
         for line, (device, name) in enumerate(zip(result.devices, names, strict=True))
     ]
-    return {"end": result.time_fs, "memories": memories, "note": ""}
+    return Drawn("buffers", "Memory over time", MAPS, Picture(MAP_IN * len(panels), panels))
 
 
-def _map(device: Device, name: str, line: int, end_fs: int) -> dict[str, Any]:
+def _map(device: Device, name: str, line: int, end_fs: int) -> Panel:
     kinds = [*device.memory.static_B, "stash"]
-    looks = [HELD.get(kind, OTHER).color for kind in kinds]
     boxes, base = [], 0
     for number, size in enumerate(device.memory.static_B.values()):
         if size:
@@ -202,14 +205,12 @@ def _map(device: Device, name: str, line: int, end_fs: int) -> dict[str, Any]:
     for begin, end, held in zip(times, times[1:], device.memory.stash_B, strict=False):
         if held and end > begin:
             boxes.append((begin, end, base, held, len(kinds) - 1))
-    boxes.sort()
-    columns = [list(column) for column in zip(*boxes, strict=True)]
+    begins, ends, offsets, sizes, tints = (list(column) for column in zip(*sorted(boxes), strict=True))
+    columns = {"line": [line] * len(begins), "size": sizes, "tint": tints, "kind": [kinds[tint] for tint in tints]}
+    colours = [HELD.get(kind, OTHER).color for kind in kinds]
+    page = {"columns": columns, "colours": colours, "name": name, "title": "{kind}: {size:B}", "text": "{kind}"}
+    mark = Mark("boxes", np.array(ends), offsets, "", np.array(begins), {"size": sizes}, page)
     peak, room = device.memory.peak_B, device.capacity_B
-    return {
-        "name": name,
-        "title": f"{name}: at most {show(peak, 'B', 3, binary=True)} of {show(room, 'B', 3, binary=True)} "
-        f"({percent(peak / room)})",
-        "axis": "bytes", "top": peak, "start": deltas(np.array(columns[0], np.int64)),
-        "span": [end - begin for begin, end, *_ in boxes], "offset": columns[2], "size": columns[3],
-        "layer": [line] * len(boxes), "tensor": columns[4], "place": columns[4], "texts": kinds, "colours": looks,
-    }  # fmt: skip
+    most, whole = show(peak, "B", 3, binary=True), show(room, "B", 3, binary=True)
+    title = f"{name}: at most {most} of {whole} ({percent(peak / room)})"
+    return memory_map(title, [mark], end_fs, peak, FINEST_FS, "bytes")

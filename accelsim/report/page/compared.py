@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from accelsim.errors import count_of
 from accelsim.report.compare import (
@@ -20,10 +22,13 @@ from accelsim.report.compare import (
     notes,
     records,
 )
+from accelsim.report.layer_plots import NAME_WIDTH
 from accelsim.report.page.data import Section, section
 from accelsim.report.page.document import Entry
+from accelsim.report.page.pictures import Drawn
+from accelsim.report.picture import Axis, Panel, Picture, bars, beside
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from accelsim.report.text import MISSING, ratio, signed
+from accelsim.report.text import MISSING, ratio, shorten, si, signed
 from accelsim.time import FS
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION)
@@ -54,12 +59,44 @@ def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, A
             _table("Totals", whole, rows, basis(summaries)),
             _table("Energy by category", metrics[len(whole) :], rows, ""),
         ],
-        "caption": f"Layers are matched by their names in the models: {shared} of {len(lines)} lines are in all runs. "
-        "Differences are to the first run.",
         "runs": names,
-        "colours": [COLOURS[number % len(COLOURS)] for number in range(len(names))],
-        "lines": lines,
+        "rows": lines,
+        "lines": {"names": [line["name"] for line in lines], "told": [list(_told(line, names)) for line in lines]},
+        "pictures": [_picture(lines, names, shared).data()],
     }
+
+
+def _picture(lines: Sequence[dict[str, Any]], names: Sequence[str], shared: int) -> Drawn:
+    """Return bars of time and of energy by layer, a colour for each run."""
+    caption = (
+        f"Layers are matched by their names in the models: {shared} of {len(lines)} lines are in all runs. "
+        "Differences are to the first run."
+    )
+    parts = {"first": 0, "count": len(lines), "flat": True}
+    panels = []
+    for key, what, unit in (("time_s", "time", "s"), ("energy_J", "energy", "J")):
+        marks = []
+        for number, name in enumerate(names):
+            values = [line[key][number] or 0.0 for line in lines]
+            places = np.arange(len(lines)) + beside(number, len(names))
+            page = {"columns": {"line": range(len(lines))}}
+            marks.append(
+                bars(places, values, name, COLOURS[number % len(COLOURS)], wide=0.8 / len(names), flat=True, page=page)
+            )
+        y = Axis(names=[shorten(line["name"], NAME_WIDTH) for line in lines])
+        panels.append(Panel("", marks, Axis(what, unit, low=0), y, page={"parts": parts}))
+    return Drawn("compare", "Layers side by side", caption, Picture(1 + 0.19 * len(lines), panels, across=2))
+
+
+def _told(line: dict[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """Yield what the page says of a line: its title, and the figures of each run."""
+    yield from [line["title"]] * (line["title"] != line["name"])
+    for name, time_s, energy_J, bound in zip(names, line["time_s"], line["energy_J"], line["bound"], strict=True):
+        yield (
+            f"{name}: not there"
+            if time_s is None
+            else f"{name}: {si(time_s, 's')}, {si(energy_J, 'J')}, bound by {bound}"
+        )
 
 
 def _differences(summaries: Sequence[Summary], names: Sequence[str]) -> list[str]:

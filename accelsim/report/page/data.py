@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from accelsim.account.energy import energy_table, prices_of
@@ -16,8 +17,11 @@ from accelsim.report.array_frames import array_frames
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.page.buffers import buffers
 from accelsim.report.page.joules import joules
-from accelsim.report.page.layers import Lines, layer_lines, lines_of, roofs
+from accelsim.report.page.layers import layer_lines, lines_of
+from accelsim.report.page.pictures import LEAST, Drawn
 from accelsim.report.page.timeline import timeline
+from accelsim.report.picture import Mark, Panel, Picture
+from accelsim.report.plot import PLOTS, declared
 from accelsim.report.table import energy_rows, summary_rows
 from accelsim.report.text import percent, seconds, si, signed
 from accelsim.report.words import option_texts, sentences
@@ -134,23 +138,27 @@ def _provenance(run: Run, summary: Summary) -> Section:
 LAST: tuple[Callable[[Run, Summary], Section], ...] = (_engines, _ledger, _asked, _provenance)
 """Sections after the pictures, in this order; provenance is last."""
 
-FORMAT, VERSION = "accelsim page", 1
+FORMAT, VERSION = "accelsim page", 2
 """Format and version of the data. A change of what a key means is a new version."""
-
-PARTS: dict[str, Callable[[Run, Lines], Any]] = {
-    "layers": layer_lines,
-    "rooflines": roofs,
-    "timeline": timeline,
-    "buffers": buffers,
-    "joules": joules,
-    "array": lambda run, _: array_frames(run),
-}
-"""Key of the data -> what makes it; None where a run has nothing to show."""
+REPLACED = ("whole", "timeline", "occupancy")
+"""Plots that the page has in a form of its own."""
+WHOLE = "whole"
+"""Picture beside the sentences."""
 
 
-def page_data(run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots: Sequence[str] = ()) -> dict[str, Any]:
-    """All that the page shows; ``plots``: names of the pictures beside it. JSON can hold it."""
-    lines = lines_of(run, layers)
+def page_data(
+    run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots: Mapping[str, Picture] | None = None
+) -> dict[str, Any]:
+    """Return all that the page shows, for JSON; ``plots``: those of the registry, where they are at hand."""
+    lines, drawn = lines_of(run, layers), declared(run) if plots is None else plots
+    table = layer_lines(run, lines)
+    pictures: list[Drawn | None] = [
+        _whole(drawn[WHOLE]),
+        *(Drawn(name, *PLOTS[name][1:3], picture) for name, picture in drawn.items() if name not in REPLACED),
+        timeline(run, lines),
+        buffers(run, lines),
+        joules(run, lines),
+    ]
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -158,11 +166,29 @@ def page_data(run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots:
         "title": f"{summary['model']} on {summary['chip_title']}",
         "sentences": list(sentences(run, layers, summary)),
         "first": first(run, summary),
-        **{key: make(run, lines) for key, make in PARTS.items()},
+        "layers": table,
+        "lines": {"names": table["names"], "told": table.pop("told")},
+        "pictures": [each.data() for each in pictures if each],
+        "array": array_frames(run),
         "last": [make(run, summary) for make in LAST],
         "notes": list(summary["notes"]),
-        "plots": list(plots),
+        "plots": list(drawn),
     }
+
+
+def _whole(picture: Picture) -> Drawn:
+    """Return the picture that answers first; a panel with one part is a sentence instead."""
+    several = [panel for panel in picture.panels if len(_parts(panel)) > 1]
+    alone = [
+        f"{panel.title}, all of it to {_parts(panel)[0].label}." for panel in picture.panels if len(_parts(panel)) == 1
+    ]
+    heights = [ratio for ratio, panel in zip(picture.ratios or (), picture.panels, strict=True) if panel in several]
+    shown = replace(picture, panels=several, ratios=heights)
+    return Drawn(WHOLE, "", " ".join(alone), shown)
+
+
+def _parts(panel: Panel) -> list[Mark]:
+    return [mark for mark in panel.marks if mark.kind == "flat bars" and max(mark.x) >= LEAST]
 
 
 def packed(data: dict[str, Any]) -> bytes:

@@ -18,12 +18,8 @@ from urllib.parse import quote
 
 from accelsim.report.page.layers import HOW_TO_READ
 from accelsim.report.page.tables import Cell, layer_part, side_by_side, table_html
-from accelsim.report.text import percent
 
-SCRIPTS = (
-    "base.js", "table.js", "chart.js", "bars.js", "roofline.js", "spans.js", "timeline.js", "buffers.js", "joules.js",
-    "array.js", "compare.js", "main.js",
-)  # fmt: skip
+SCRIPTS = ("base.js", "table.js", "chart.js", "special.js", "array.js", "main.js")
 """Scripts of the page, in this order; all in ``accelsim/report/assets``."""
 LIBRARY, LIBRARY_TITLE = "echarts.min.js", "Apache ECharts 6.1.0"
 """Library that draws the charts; licence and notice lie beside it."""
@@ -39,11 +35,6 @@ FILES = (
 
 LAYERS = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
 """Title, file and columns of the table of lines, where the data of a page do not say."""
-
-
-PATCH = '<span class="entry"><span class="patch" style="--colour:{}"></span>{}</span>'
-LEAST = 0.0005
-"""Share from which on a part of a bar is in its legend."""
 
 
 class Entry(NamedTuple):
@@ -123,40 +114,21 @@ def _article(number: int, entry: Entry, several: bool) -> str:
     chosen."""
     data = entry.data
     title = f"{entry.label}: {data['title']}" if several else data["title"]
-    first, *pictures = data.get("pictures") or [None]
+    first, *pictures = data["pictures"]
     sentences = "\n".join(f"<p class=lead>{escape(sentence)}</p>" for sentence in data["sentences"])
-    picture = _picture(first) if first else _whole(data["layers"])
+    array = [ARRAY] if data.get("array") else []
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">{picture}</div></div>',
+        f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">{_picture(first)}</div></div>',
         *(_section(each) for each in data["first"]),
         layer_part(data["layers"], data.get("table", LAYERS)),
-        *(_chart(each, data) for each in CHARTS if data.get(each.key) is not None),
-        *map(_picture, pictures),
+        *map(_picture, [*pictures, *array]),
         *([_titled("Notes of the compiler", _list(data["notes"]))] if data["notes"] else []),
         _files(entry),
         *(_section(each) for each in data["last"]),
     ]
     body = "\n".join(parts)
     return f'<article class="run" data-run="{number}" aria-label="{escape(title)}">\n{body}\n</article>'
-
-
-def _whole(layers: dict[str, Any]) -> str:
-    """The picture that answers first: bars of 100 %, what the time and what the energy of the run went to."""
-    bars = []
-    for title, key, values in (("time", "reasons", "time_fs"), ("energy", "categories", "energy_J")):
-        total = sum(layers[values]) or 1.0
-        shares = [(escape(name), escape(colour), sum(parts) / total) for name, colour, parts in layers[key]]
-        seen = [each for each in shares if each[2] >= LEAST]
-        if len(seen) == 1:
-            bars.append(f"<p>All of the {title} goes to {seen[0][0]}.</p>")
-        elif seen:
-            pieces = "".join(f'<i style="flex:{share:.5f};background:{colour}"></i>' for _, colour, share in shares)
-            legend = "".join(PATCH.format(colour, f"{name} {percent(share)}") for name, colour, share in seen)
-            bars.append(
-                f'<h3>Where the {title} went</h3>\n<div class="whole">{pieces}</div>\n<p class="key">{legend}</p>'
-            )
-    return "\n".join(bars)
 
 
 def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
@@ -172,9 +144,9 @@ def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
         + "\n".join(f"<p class=lead>{escape(text)}</p>" for text in comparison["sentences"])
         + "\n"
         + "\n".join(_section(each) for each in comparison["tables"])
-        + '\n<section class="part" data-part="compare"><h2>Layers side by side</h2><p class="caption">'
-        f'{escape(comparison["caption"])}</p>\n<div class="mount"></div>\n{side_by_side(comparison)}\n'
-        "<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
+        + f'\n{_picture(comparison["pictures"][0])}\n<section class="part" data-part="table">'
+        f'\n<div class="mount"></div>\n'
+        f"{side_by_side(comparison)}\n<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
     )
 
 
@@ -193,23 +165,12 @@ def _section(each: dict[str, Any]) -> str:
     return _titled(each["title"], words + (table_html(heads, rows) if rows else "") + notes)
 
 
-def _chart(chart: Chart, data: dict[str, Any]) -> str:
-    part = data[chart.key]
-    note = part.get("note", "") if isinstance(part, dict) else ""
-    title, caption = data.get("charts", {}).get(chart.name, (chart.title, chart.caption))
-    words = f'<p class="caption">{escape(caption)}{" " + escape(note) if note else ""}</p>'
-    return (
-        f'<section class="part" data-part="{chart.name}">\n<h2>{escape(title)}</h2>\n{words}\n'
-        '<div class="mount"></div>\n</section>'
-    )
-
-
-def _picture(each: dict[str, str]) -> str:
-    """A picture that is in the page as it is: its title, caption, and an SVG."""
-    source = base64.b64encode(each["svg"].encode()).decode()
-    title, caption = escape(each["title"]), escape(each["caption"])
-    image = f'<img class="drawn" alt="{title}" src="data:image/svg+xml;base64,{source}">'
-    return f'<section>\n<h2>{title}</h2>\n<p class="caption">{caption}</p>\n{image}\n</section>'
+def _picture(each: dict[str, Any]) -> str:
+    """A picture that the script draws: its title, how to read it, and where it goes."""
+    title = f"<h2>{escape(each['title'])}</h2>\n" if each["title"] else ""
+    caption = f'<p class="caption">{escape(each["caption"])}</p>\n' if each["caption"] else ""
+    part = f'<section class="part" data-part="{escape(each["name"])}">'
+    return f'{part}\n{title}{caption}<div class="mount"></div>\n</section>'
 
 
 def _list(entries: Iterable[str]) -> str:
@@ -225,36 +186,10 @@ def _files(entry: Entry) -> str:
     return _titled("Files of this report", "<ul>\n" + "\n".join(links) + told + "\n</ul>")
 
 
-class Chart(NamedTuple):
-    """A picture: its ``name`` among the parts of the script, the ``key`` of the data that it shows (None there: the
-    run has none), a title, and how to read it."""
-
-    name: str
-    key: str
-    title: str
-    caption: str
-
-
-CHARTS = (
-    Chart("bars", "layers", "Time and energy by layer",
-          "One bar a layer, in the order of the run. The first picture is what the layer adds to the latency, by what "
-          "the run waited for; the second its energy, by what costs it. The bars of each add up to the run."),
-    Chart("rooflines", "rooflines", "Rooflines",
-          "A mark is a layer with its number in the table, its area the layer's share of the time. No layer can lie "
-          "above the line: left of the knee the memory is the limit, right of it the arithmetic."),
-    Chart("timeline", "timeline", "Timeline",
-          "One row per engine; what overlaps runs at the same time. The top row is the critical path: what the run "
-          "waited for, instant by instant. Dark and light alternate from layer to layer; pale: a command holds the "
-          "engine, its data do not move yet. Of each slice the page says what came last of all that it waited for."),
-    Chart("buffers", "buffers", "What lay in each buffer",
-          "Time to the right, addresses upwards. A rectangle is a tensor, or the part of one that has a place there, "
-          "from the first byte written to the last one used. The pointer names all that lies there at its time."),
-    Chart("array", "array", "The array at work",
-          "The first tile of each shape of product, as the register-level model moves it through the array; play it, "
-          "or step from edge to edge."),
-    Chart("joules", "joules", "Where every joule comes from",
-          "Each row has the energy of the whole run, parted further from row to row: by component, by what the "
-          "component did, by layer, by tensor; what no tensor causes has nothing in the last row. Hatched: the figure "
-          "behind it is not verified. Choose a part to see it over the whole width."),
-)  # fmt: skip
-"""Every picture, in the order of the page."""
+ARRAY = {
+    "name": "array",
+    "title": "The array at work",
+    "caption": "The first tile of each shape of product, as the register-level model moves it through the array; play "
+    "it, or step from edge to edge.",
+}
+"""The animation, as other pictures state themselves."""

@@ -1,23 +1,19 @@
-"""The layer table of the page, with what its bars show; and the rooflines, whose marks are its lines."""
+"""The layer table of the page, whose lines all pictures refer to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
-from accelsim.account.categories import CATEGORIES
-from accelsim.account.critical_path import LISTED
 from accelsim.account.latency import OUT_OF_STEPS, Layer, layers, lines
-from accelsim.account.roofline import rooflines
 from accelsim.account.spans import OUTSIDE
 from accelsim.machine.run import Run, Slice
 from accelsim.program.commands import Command
 from accelsim.report.table import LAYER_COLUMNS, layer_cells, layer_names
-from accelsim.report.text import si
+from accelsim.report.text import percent, seconds, si
 
 LEAST_BLOCK = 4
 """Layers of a block that is folded."""
@@ -84,8 +80,6 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
     total_fs = sum(layer.added_fs for layer in lines.shown)
     cells = [layer_cells(layer, name, total_fs) for layer, name in zip(lines.shown, lines.names, strict=True)]
     kept = [i for i, column in enumerate(LAYER_COLUMNS) if not column.rank or any(row[i] for row in cells)]
-    reasons = {key for layer in lines.shown for key in layer.reasons}
-    categories = {name for layer in lines.shown for name in layer.energy_by_category_J}
     return {
         "columns": [[LAYER_COLUMNS[i].title, LAYER_COLUMNS[i].rank, LAYER_COLUMNS[i].right] for i in kept],
         "cells": [[row[i] for i in kept] for row in cells],
@@ -97,17 +91,16 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
         "bound": [layer.bound for layer in lines.shown],
         "time_fs": [layer.added_fs for layer in lines.shown],
         "energy_J": [layer.energy_J for layer in lines.shown],
-        "reasons": [
-            [each.legend, each.colour, [layer.reasons.get(key, 0) for layer in lines.shown]]
-            for key, each in LISTED.items()
-            if key in reasons
-        ],
-        "categories": [
-            [each.name, each.colour, [layer.energy_by_category_J.get(each.name, 0.0) for layer in lines.shown]]
-            for each in CATEGORIES.values()
-            if each.name in categories
-        ],
+        "told": [list(_told(layer, name, total_fs)) for layer, name in zip(lines.shown, lines.names, strict=True)],
     }
+
+
+def _told(layer: Layer, name: str, total_fs: int) -> Iterator[str]:
+    """Yield what the page says of a layer wherever it is pointed at."""
+    yield from [layer.title] * (layer.title != name)
+    yield f"{seconds(layer.added_fs)} ({percent(layer.added_fs / total_fs if total_fs else 0.0)} of the run)"
+    yield si(layer.energy_J, "J")
+    yield f"bound by {layer.bound}"
 
 
 def blocks(names: Sequence[str]) -> list[tuple[int, int, int]]:
@@ -149,29 +142,3 @@ def _values(layer: Layer, kept: list[int]) -> list[float | None]:
         "energy": layer.energy_J,
     }
     return [values.get(LAYER_COLUMNS[i].title) for i in kept]
-
-
-def roofs(run: Run, lines: Lines) -> list[dict[str, Any]] | None:
-    """The roofs of each memory and the layers under them: operations per second, per byte (None: it moved no byte).
-
-    None where the run has no products.
-    """
-    found = [
-        {
-            "memory": roof.memory,
-            "title": f"{roof.memory} ({roof.kind}): {si(roof.bandwidth_Bps, 'B/s')}, "
-            f"peak {si(roof.peak_ops_per_s, 'OPS')}",
-            "peak": roof.peak_ops_per_s,
-            "bandwidth": roof.bandwidth_Bps,
-            "points": [
-                [
-                    lines.line_of(p.layer),
-                    p.intensity_ops_per_B if isfinite(p.intensity_ops_per_B) else None,
-                    p.achieved_ops_per_s,
-                ]
-                for p in roof.points
-            ],
-        }
-        for roof in rooflines(run)
-    ]
-    return found or None

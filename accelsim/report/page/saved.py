@@ -48,9 +48,13 @@ class _Layers(_Strict):
     bound: list[str]
     time_fs: list[int]
     energy_J: list[Finite]
-    reasons: list[tuple[str, str, list[Finite]]]
-    categories: list[tuple[str, str, list[Finite]]]
     blocks: list[tuple[int, int, int]] = []
+
+
+class _Picture(_Strict):
+    name: str
+    title: str
+    caption: str
 
 
 class _Page(_Strict):
@@ -61,10 +65,8 @@ class _Page(_Strict):
     sentences: list[str]
     first: list[_Section]
     layers: _Layers
-    rooflines: list[dict[str, Any]] | None
-    timeline: dict[str, Any]
-    buffers: dict[str, Any] | None
-    joules: dict[str, Any]
+    lines: dict[str, Any]
+    pictures: Annotated[list[_Picture], Field(min_length=1)]
     array: dict[str, Any] | None
     last: list[_Section]
     notes: list[str]

@@ -77,7 +77,7 @@ def side_by_side(comparison: dict[str, Any]) -> str:
             *_differing(line["energy_J"], "J"),
             *(Cell(text or MISSING) for text in line["bound"]),
         ]
-        for line in comparison["lines"]
+        for line in comparison["rows"]
     ]
     return table_html(heads, rows, layers=True)
 

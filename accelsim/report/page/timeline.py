@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import PATH_LINKS, Run
 from accelsim.report.looks import ENGINE_LOOKS
 from accelsim.report.page.layers import Lines
+from accelsim.report.page.pictures import Drawn
+from accelsim.report.picture import Axis, Mark, Panel, Picture, note
 from accelsim.report.style import GREY, Look
 from accelsim.report.text import percent, seconds, si
 from accelsim.report.trace import drawn_rows
-from accelsim.time import FS_PER_S
+from accelsim.time import FS, FS_PER_S
 from accelsim.types import Ints
 
 FINEST = 2**24
@@ -75,13 +77,46 @@ def _joined(found: Spans, gap: int, alike: bool) -> Spans:
     return Spans(found.row[begins], found.start[begins], ends, found.kind[begins], found.first[begins], counts)
 
 
-def deltas(values: Ints) -> list[int]:
-    """The first value, then the differences: small numbers, which pack well."""
-    return [int(each) for each in np.diff(values, prepend=0)] if len(values) else []
-
-
 MOST = 100_000
 """Slices that a page has at most; those of the critical path are counted on their own."""
+
+
+CAPTION = (
+    "One row per engine; what overlaps runs at the same time. The top row is the critical path: what the run waited "
+    "for, instant by instant. Dark and light alternate from layer to layer; pale: a command holds the engine, its "
+    "data do not move yet. Of each slice the page says what came last of all that it waited for."
+)
+PATH, ROW_IN = "critical path", 0.375
+LIGHT, PALE = "99", "38"
+"""Ends of colours: how much is not paper."""
+WHEN, JOINED = "{span:fs}, from {start:fs} to {end:fs}", "{count?} slices drawn as one"
+SLICE: dict[str, object] = {
+    "told": [
+        "{label:text}",
+        WHEN,
+        "held the engine {lead:fs?} before its data moved",
+        "waited for: {wait:text}",
+        JOINED,
+    ],
+    "gap": "its next slice, {label:text}, waits for: {wait:text}",
+    "brief": True,
+}
+PIECE: dict[str, object] = {
+    "told": ["the run waited for {label:text}", WHEN, JOINED],
+    "title": f"{PATH}: {{line:line}}",
+    "text": "{line:line}",
+    "brief": True,
+}
+"""Words of the page beside a slice, and beside a piece of the critical path."""
+
+
+class Row(NamedTuple):
+    """A row of a timeline: its spans, what the page knows of them, and the share of time that it is busy."""
+
+    name: str
+    spans: Spans
+    page: dict[str, object]
+    busy: str = ""
 
 
 class Texts:
@@ -99,23 +134,30 @@ class Texts:
         return list(self.numbers)
 
 
-def timeline(run: Run, lines: Lines) -> dict[str, Any]:
-    """Times in fs, those of a row as differences. ``texts``: what labels and waits refer to."""
+def timeline(run: Run, lines: Lines) -> Drawn:
+    """Return the picture of what each engine did when, and above it of what the run waited for; times in fs."""
     texts = Texts()
     engines, gap, left_out = _engines(run, lines, texts)
     path, path_gap, path_left_out = _path(run, lines, texts)
-    return {
-        "end": run.time_fs,
-        "clock_fs": FS_PER_S / float(run.chip.clock),
-        "rows": [path, *engines],
-        "texts": texts.all(),
-        "note": " ".join(
-            [
-                *_note(left_out, gap, "Slices of one engine and layer"),
-                *_note(path_left_out, path_gap, "Pieces of the critical path of one layer and cause"),
-            ]
-        ),
-    }
+    notes = [
+        *_note(left_out, gap, "Slices of one engine and layer"),
+        *_note(path_left_out, path_gap, "Pieces of the critical path of one layer and cause"),
+    ]
+    clock_fs = FS_PER_S / float(run.chip.clock)
+    picture = rows_picture([path, *engines], run.time_fs, clock_fs)
+    return Drawn("timeline", "Timeline", CAPTION, picture, " ".join(notes), texts.all())
+
+
+def rows_picture(rows: Sequence[Row], time_fs: int, clock_fs: float) -> Picture:
+    """Return a picture with a row of spans for each of ``rows``, which zooms to ``clock_fs``."""
+    marks = [
+        Mark("spans", each.spans.end, [number], "", each.spans.start, {"size": 0.76}, {"name": each.name, **each.page})
+        for number, each in enumerate(rows)
+    ]
+    busy = [note(1, at, f"busy {each.busy}", (6, 0), xycoords="edge") for at, each in enumerate(rows) if each.busy]
+    x, y = Axis("time", "s", low=0, high=max(time_fs, 1), factor=FS), Axis(names=[each.name for each in rows])
+    panel = Panel("", [*marks, *busy], x, y, page={"zoom": clock_fs, "right": 84 if busy else 20})
+    return Picture(ROW_IN * len(rows) + 0.9, [panel])
 
 
 def _note(left_out: int, gap: int, what: str) -> list[str]:
@@ -125,7 +167,7 @@ def _note(left_out: int, gap: int, what: str) -> list[str]:
     return [f"{what} that lie at most {seconds(gap)} apart are drawn as one, which joins {si(left_out)} of them."]
 
 
-def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]], int, int]:
+def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[Row], int, int]:
     drawn = drawn_rows(run)
     pieces = [(piece, end) for row in drawn for piece, end in row.pieces]
     row = np.repeat(np.arange(len(drawn)), [len(each.pieces) for each in drawn])
@@ -135,25 +177,24 @@ def _engines(run: Run, lines: Lines, texts: Texts) -> tuple[list[dict[str, Any]]
     whole = {entry.engine: entry for entry in run.engines}
     rows = []
     for number, each in enumerate(drawn):
-        mine = _of_row(found, number)
+        mine = of_row(found, number)
         firsts = [pieces[index][0] for index in mine.first.tolist()]
         kind, entry = run.program.engines.get(each.engine, ""), whole.get(each.engine)
-        rows.append(
-            {
-                "name": each.name,
-                "colour": ENGINE_LOOKS.get(kind, Look(GREY)).color,
-                "moves": kind in ENGINES and ENGINES[kind].moves,
-                "busy": percent(entry.busy / run.time_fs) if entry and run.time_fs else "",
-                **_times(mine),
-                "request": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
-                "label": [texts.number(piece.label) for piece in firsts],
-                "wait": [texts.number(waited_for(run, p.command)) for p in firsts],
-            }
-        )
+        color = ENGINE_LOOKS.get(kind, Look(GREY)).color
+        columns = {
+            **_columns(mine),
+            "lead": (mine.start - np.array([p.start for p in firsts], np.int64)).tolist(),
+            "label": [texts.number(piece.label) for piece in firsts],
+            "wait": [texts.number(waited_for(run, p.command)) for p in firsts],
+        }
+        inside = "{label:text}" if kind in ENGINES and ENGINES[kind].moves else "{line:line}"
+        page = {"columns": columns, "colours": [color, color + LIGHT], "lead": color + PALE, "text": inside}
+        busy = percent(entry.busy / run.time_fs) if entry and run.time_fs else ""
+        rows.append(Row(each.name, mine, page | SLICE | {"title": f"{each.name}: {{line:line}}"}, busy))
     return rows, gap, found.joined - len(found.row)
 
 
-def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, int]:
+def _path(run: Run, lines: Lines, texts: Texts) -> tuple[Row, int, int]:
     """The critical path: never empty, each piece blamed on a layer and on what it waited for."""
     pieces = list(parts(run))
     ends = np.cumsum(np.array([piece.fs for piece in pieces], np.int64))
@@ -162,32 +203,28 @@ def _path(run: Run, lines: Lines, texts: Texts) -> tuple[dict[str, Any], int, in
     kind = np.array([a * len(texts.numbers) + b for a, b in zip(layer, label, strict=True)], np.int64)
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
     found, gap = thinned(spans(np.zeros(len(ends), np.int64), starts, ends, kind), MOST, run.time_fs)
-    firsts = [pieces[index] for index in found.first.tolist()]
-    colours = Texts()
-    row = {
-        "name": "critical path",
-        **_times(found._replace(kind=np.array([layer[i] for i in found.first.tolist()], np.int64))),
+    firsts, looks = [pieces[index] for index in found.first.tolist()], Texts()
+    mine = found._replace(kind=np.array([layer[i] for i in found.first.tolist()], np.int64))
+    columns = _columns(mine) | {
         "label": [label[index] for index in found.first.tolist()],
-        "tint": [colours.number(LISTED[piece.blame.key].colour) for piece in firsts],
+        "tint": [looks.number(piece.blame.key) for piece in firsts],
     }
-    return row | {"colours": colours.all(), "legend": _legend(firsts)}, gap, found.joined - len(found.row)
+    reasons = [LISTED[key] for key in looks.all()]
+    colours = {"colours": [reason.colour for reason in reasons], "keys": [reason.legend for reason in reasons]}
+    row = Row(PATH, mine, {"columns": columns, **colours, **PIECE})
+    return row, gap, found.joined - len(found.row)
 
 
-def _legend(pieces: Sequence[Any]) -> list[list[str]]:
-    """(text, colour) of all that the path goes to."""
-    keys = {piece.blame.key for piece in pieces}
-    return [[reason.legend, reason.colour] for key, reason in LISTED.items() if key in keys]
-
-
-def _of_row(found: Spans, row: int) -> Spans:
+def of_row(found: Spans, row: int) -> Spans:
+    """Return the spans of one row."""
     low, high = np.searchsorted(found.row, [row, row + 1])
     return Spans(*(column[low:high] for column in found))
 
 
-def _times(mine: Spans) -> dict[str, list[int]]:
-    """Starts as differences, durations, lines of layers; of how many slices each is made, where any is of several."""
-    joined = {"count": mine.many.tolist()} if (mine.many > 1).any() else {}
-    return {"start": deltas(mine.start), "span": (mine.end - mine.start).tolist(), "layer": mine.kind.tolist()} | joined
+def _columns(mine: Spans) -> dict[str, list[int]]:
+    """Lines of layers; of how many slices each is made, where any is of several; two tints in turn."""
+    joined = np.where(mine.many > 1, mine.many, 0).tolist()
+    return {"line": mine.kind.tolist(), "count": joined, "tint": (np.abs(mine.kind) % 2).tolist()}
 
 
 AT_ONCE = "nothing: it begins with the run"

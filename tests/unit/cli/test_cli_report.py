@@ -101,7 +101,7 @@ def test_a_run_of_an_earlier_version_is_refused_with_how_to_make_it_again(cli: C
         (gzip.compress(b'{"a": NaN}'), "NaN is no JSON"),
         (gzip.compress(b"[]"), "is no accelsim page"),
         (gzip.compress(b'{"format": "accelsim page", "version": "1"}'), "is no accelsim page"),
-        (gzip.compress(b'{"format": "accelsim page", "version": 1}'), "is damaged"),
+        (gzip.compress(b'{"format": "accelsim page", "version": 2}'), "is damaged"),
     ],
     ids=[
         "empty", "no gzip", "cut off", "half of a key", "no text", "nested", "NaN", "a list", "version as a text",
@@ -114,7 +114,7 @@ def test_damaged_data_are_refused(cli: Cli, folder: Path, content: bytes, what: 
     assert what in told and str(folder / "page.json.gz") in told
 
 
-@pytest.mark.parametrize("key", ["title", "sentences", "layers", "timeline", "first", "last", "plots"])
+@pytest.mark.parametrize("key", ["title", "sentences", "layers", "pictures", "first", "last", "plots"])
 def test_every_part_that_is_read_must_be_of_its_type(cli: Cli, folder: Path, key: str) -> None:
     change(folder, **{key: 17})
     assert f"is damaged: {key}" in refused(cli("report", str(folder)))

@@ -18,7 +18,10 @@ from tests.helpers.array_clips import registers, setup_of, small_run
 FLOWS = ("ws", "os", "is")
 LINES = ("moving", "down", "held", "sum", "waiting")
 """Registers of a PE from top to bottom."""
-SCRIPT = files("accelsim.report").joinpath("assets/array.js").read_text(encoding="utf-8")
+BASE, SCRIPT, STYLE = (
+    files("accelsim.report").joinpath("assets", name).read_text(encoding="utf-8")
+    for name in ("base.js", "array.js", "page.css")
+)
 READ = """() => [...document.querySelectorAll('.pe')].map((pe) => ({
   row: Number(pe.dataset.row), column: Number(pe.dataset.column), lit: pe.getAttribute('class'),
   texts: [...pe.querySelectorAll('g')].map((g) => g.style.display === 'none' ? null : g.querySelector('text').textContent)}))"""
@@ -47,8 +50,9 @@ def page(chromium: Any) -> Iterator[Open]:
         made.on("request", lambda request: said.append(request.url))
         made.set_content(
             '<!DOCTYPE html><html lang="en"><meta name="viewport" content="width=device-width"><title>array</title>'
-            f'<div id="place"></div><script>{SCRIPT}</script><script>const data = {json.dumps(data)};'
-            f'globalThis.player = mountArray(document.getElementById("place"), data);</script></html>'
+            f'<style>{STYLE}</style><div id="place"></div><script>{BASE}</script><script>{SCRIPT}</script>'
+            f"<script>const data = {json.dumps(data)};"
+            f'globalThis.player = new Player(document.getElementById("place"), data);</script></html>'
         )
         return made
 

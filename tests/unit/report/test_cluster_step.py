@@ -19,6 +19,7 @@ from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
 from accelsim.errors import UsageError
 from accelsim.report.cluster.page import page_data
+from accelsim.report.picture import Panel, Picture, points
 from accelsim.report.step import StepReport
 from accelsim.report.text import percent
 from accelsim.report.write_step import (
@@ -38,6 +39,8 @@ PLANS = (
     "dp=2,tp=2,sp,zero=1",
     "pp=2,dp=2,schedule=interleaved,chunks=2,microbatches=4",
 )
+
+PICTURES = {"where": ("Where", "How.", Picture(1, [Panel("Parts", [points([0, 1], [0, 1])])]))}
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +80,22 @@ def test_bytes_of_wires_are_those_that_fused_gradients_send(policy: str) -> None
 @pytest.mark.parametrize("plan", PLANS)
 def test_page_data_are_of_the_step(made: dict[str, tuple[Ready, StepResult]], plan: str) -> None:
     _, step = made[plan]
-    data = page_data(step, ["Words."], [])
-    lines = data["layers"]
+    data = page_data(step, ["Words."], PICTURES)
+    lines, pictures = data["lines"], {each["name"]: each["panels"] for each in data["pictures"]}
     assert json.loads(json.dumps(data, allow_nan=False))["sentences"] == ["Words."]
     assert len(lines["names"]) == len(set(lines["names"])) == len(step.devices)
     for line, device in enumerate(step.devices):
-        assert sum(values[line] for _, _, values in lines["reasons"]) == step.time_fs
-        row = data["timeline"]["rows"][line]
-        assert sum(row["span"]) == step.time_fs and sum(row["start"]) < step.time_fs
-        memory = data["buffers"]["memories"][line]
-        assert memory["top"] == device.memory.peak_B
-        assert max(a + b for a, b in zip(memory["offset"], memory["size"], strict=True)) == device.memory.peak_B
+        spent = [
+            mark["columns"]["value"][at]
+            for mark in pictures["bars"][0]["marks"]
+            for at, number in enumerate(mark["columns"]["line"])
+            if number == line
+        ]
+        assert sum(spent) == pytest.approx(step.time_s, rel=1e-12)
+        row = pictures["timeline"][0]["marks"][line]
+        assert sum(row["span"]) == step.time_fs and sum(row["steps"]) < step.time_fs
+        (memory,) = pictures["buffers"][line]["marks"]
+        assert max(a + b for a, b in zip(memory["low"], memory["size"], strict=True)) == device.memory.peak_B
     assert all(name in parts_caption(step) for name, fs in step.parts_fs.items() if fs)
 
 
@@ -129,7 +137,7 @@ def test_a_report_is_whole_and_has_the_same_bytes_again(
         assert first == second and first, name
     page = (folders[0] / "report.html").read_text(encoding="utf-8")
     assert (
-        page.count("data:image/svg+xml;base64,") == 4
+        page.count('<section class="part"') == 8
         and "Fused gradients by threshold" in page
         and "stage 1 (2 devices)" in page
     )
@@ -147,7 +155,7 @@ def test_a_chip_alone_has_no_traffic_to_show(tmp_path: Path) -> None:
     folder = tmp_path / "step"
     files.write_folder(folder, step_files(one, StepReport(step)))
     assert {path.stem for path in (folder / "plots").iterdir()} == {"where_time_goes"}
-    titles = [each["title"] for each in page_data(step, [], [])["last"]]
+    titles = [each["title"] for each in page_data(step, [], PICTURES)["last"]]
     assert titles == ["What the constants of the chips come of"]
 
 

@@ -40,62 +40,64 @@ def test_the_data_are_json_and_the_same_every_time(run: Run, data: dict[str, Any
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(again))
 
 
+def marks(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """All boxes of a picture."""
+    panels = [panel for picture in data["pictures"] if picture["name"] == name for panel in picture["panels"]]
+    return [mark for panel in panels for mark in panel["marks"] if mark["kind"] == "boxes" and mark["columns"]]
+
+
+def texts(data: dict[str, Any], name: str) -> list[str]:
+    found: list[str] = next(picture["texts"] for picture in data["pictures"] if picture["name"] == name)
+    return found
+
+
 def test_the_path_covers_the_run_and_engines_stay_within_it(run: Run, data: dict[str, Any]) -> None:
-    path, *engines = data["timeline"]["rows"]
-    assert sum(path["span"]) == run.time_fs and path["start"][0] == 0
+    path, *engines = marks(data, "timeline")
+    assert sum(path["span"]) == run.time_fs and path["steps"][0] == 0
     assert len(engines) >= len({piece.engine for piece in run.slices})
-    assert sum(len(row["start"]) for row in engines) == len(run.slices)
+    assert sum(len(row["steps"]) for row in engines) == len(run.slices)
     for row in engines:
-        starts = np.cumsum(row["start"])
+        starts = np.cumsum(row["steps"])
         assert (np.array(row["span"]) >= 0).all() and (starts[1:] >= (starts + row["span"])[:-1]).all()
         assert not len(starts) or starts[-1] + row["span"][-1] <= run.time_fs
-        assert (np.array(row["request"]) >= 0).all()
+        assert (np.array(row["columns"]["lead"]) >= 0).all()
 
 
 def test_every_slice_says_what_it_waited_for(data: dict[str, Any]) -> None:
-    texts = data["timeline"]["texts"]
-    said = {texts[number] for row in data["timeline"]["rows"][1:] for number in row["wait"]}
+    names = texts(data, "timeline")
+    said = {names[number] for row in marks(data, "timeline")[1:] for number in row["columns"]["wait"]}
     assert len(said) > 2 and all(said)
 
 
-def test_joules_of_all_parts_add_up_to_the_run(run: Run, data: dict[str, Any]) -> None:
-    tree = data["joules"]
+def test_joules_of_all_rows_but_the_last_add_up_to_the_run(run: Run, data: dict[str, Any]) -> None:
     whole = total_J(energy_table(run))
-    assert tree["total"] == pytest.approx(whole, rel=1e-12, abs=0)
-
-    def check(part: dict[str, Any]) -> None:
-        below = part.get("parts", [])
-        if below:
-            assert fsum(each["J"] for each in below) <= part["J"] * (1 + 1e-12)
-            if "layer" not in part:
-                assert fsum(each["J"] for each in below) == pytest.approx(part["J"], rel=1e-12, abs=0)
-        for each in below:
-            check(each)
-
-    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(whole, rel=1e-12, abs=0)
-    for part in tree["parts"]:
-        check(part)
-    assert all(
-        figure["trust"] in tree["trust"] or not figure["trust"] for part in tree["parts"] for figure in part["parts"]
-    )
+    *rows, tensors = marks(data, "joules")
+    assert len(rows) == 3 and fsum(tensors["columns"]["J"]) <= whole * (1 + 1e-12)
+    for row in rows:
+        assert fsum(row["columns"]["J"]) == pytest.approx(whole, rel=1e-12, abs=0)
+    for row in (*rows, tensors):
+        ends = np.array(row["start"]) + row["columns"]["J"]
+        assert (np.array(row["start"])[1:] >= ends[:-1] - 1e-12 * whole).all(), "parts stand beside each other"
 
 
-def test_layers_of_all_parts_are_lines_of_the_table(data: dict[str, Any]) -> None:
+def test_layers_of_all_pictures_are_lines_of_the_table(data: dict[str, Any]) -> None:
     lines = range(NO_LINE, len(data["layers"]["names"]))
-    used = [layer for row in data["timeline"]["rows"] for layer in row["layer"]]
-    used += [point[0] for roof in data["rooflines"] or [] for point in roof["points"]]
-    used += [layer for memory in (data["buffers"] or {"memories": []})["memories"] for layer in memory["layer"]]
-    used += [
-        layer["layer"] for part in data["joules"]["parts"] for figure in part["parts"] for layer in figure["parts"]
-    ]
-    assert set(used) <= set(lines) and len(set(used)) > 1
+    every = [mark for picture in data["pictures"] for panel in picture["panels"] for mark in panel["marks"]]
+    used = {line for mark in every for line in mark["columns"].get("line", ()) if line is not None}
+    assert used <= set(lines) and len(used) > 1
+
+
+def test_bars_of_layers_add_up_to_the_run(run: Run, data: dict[str, Any]) -> None:
+    assert fsum(value for mark in marks(data, "latency") for value in mark["columns"]["value"]) == pytest.approx(
+        run.seconds, rel=1e-9
+    )
 
 
 def test_buffers_name_tensors_not_slots() -> None:
     run = accelsim.run("cnn", "edu-4x4", values="off")
-    found = buffers.buffers(run, lines_of(run))
-    assert found is not None
-    memories = {memory["name"]: {memory["texts"][i] for i in memory["tensor"]} for memory in found["memories"]}
+    found = page_data(run, run.layers(), facts_of(run, None))
+    names = texts(found, "buffers")
+    memories = {mark["name"]: {names[i] for i in mark["columns"]["tensor"]} for mark in marks(found, "buffers")}
     assert {"conv1.weight", "conv2.weight", "fc.weight"} <= memories["weight_sram"]
     assert not any(
         name.startswith(("slot", "weights ", "tiles ", "sums ")) for names in memories.values() for name in names
@@ -127,23 +129,26 @@ def test_kinds_are_joined_where_their_own_neighbours_do_not_suffice() -> None:
 def test_a_page_says_what_it_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(layers=5)
     lines = lines_of(run)
-    assert timeline.timeline(run, lines)["note"] == ""
+    assert timeline.timeline(run, lines).note == ""
     monkeypatch.setattr(timeline, "MOST", 12)
     found = timeline.timeline(run, lines)
-    assert sum(len(row["start"]) for row in found["rows"][1:]) <= 12
-    assert "are drawn as one" in found["note"] and "Slices of one engine and layer" in found["note"]
+    rows = [mark for mark in found.picture.panels[0].marks if "lead" in mark.page]
+    assert sum(len(mark.x) for mark in rows) <= 12
+    assert "are drawn as one" in found.note and "Slices of one engine and layer" in found.note
     monkeypatch.setattr(buffers, "MOST", 3)
     whole = accelsim.run("cnn", "edu-4x4", values="off")
     told = buffers.buffers(whole, lines_of(whole))
-    assert told is not None and "are drawn as one" in told["note"]
+    assert told is not None and "are drawn as one" in told.note
 
 
 def test_small_tensors_are_told_together_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     run = accelsim.run("cnn", "edu-4x4", values="off")
     monkeypatch.setattr(joules, "MOST", 5)
     tree = joules.joules(run, lines_of(run))
-    assert "are not told apart" in tree["note"]
-    assert fsum(part["J"] for part in tree["parts"]) == pytest.approx(total_J(energy_table(run)), rel=1e-12, abs=0)
+    assert "are not told apart" in tree.note
+    assert fsum(tree.picture.panels[0].marks[0].page["columns"]["J"]) == pytest.approx(
+        total_J(energy_table(run)), rel=1e-12, abs=0
+    )
 
 
 def test_blocks_of_a_language_model_are_found_and_numbered_layers_are_none() -> None:
