@@ -32,7 +32,7 @@ class Gradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Fusion:
-    """A way to form buckets of gradients.
+    """Options that form buckets of gradients.
 
     ``policy``: a key of ``POLICIES``; ``threshold_B``: most bytes of a bucket (``None``: as the policy has it);
     ``cycle_fs``: time between two looks at what is ready; ``compression``: "fp16" halves what is sent of fp32.
@@ -74,7 +74,7 @@ Form = Callable[[Sequence[Gradient], Fusion], list[Formed]]
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to fuse: ``name`` is its key, ``threshold_B`` what it has where none is given; ``source``: who does so.
+    """A policy of fusion. ``name``: its key; ``threshold_B``: its default; ``source``: who does so.
 
     ``reads``: fields of ``Fusion`` that change its buckets. ``copies``: gradients go into a buffer and out of it again;
     else they are made where they are sent from.
@@ -89,14 +89,14 @@ class Policy:
     copies: bool = True
 
     def limit_B(self, fusion: Fusion) -> int:
-        """The threshold that holds."""
+        """Return the threshold in effect."""
         return self.threshold_B if fusion.threshold_B is None else fusion.threshold_B
 
 
 def filled(
     gradients: Sequence[Gradient], members: Sequence[int], limit_B: int, *, closes: bool = False
 ) -> Iterator[tuple[int, ...]]:
-    """Gradients in order, cut where the format changes or the next does not fit into ``limit_B``.
+    """Yield gradients in order, cut where the format changes or the next does not fit into ``limit_B``.
 
     ``closes``: a bucket may go beyond the limit with its last member and is closed then.
     """
@@ -150,7 +150,7 @@ def _horovod_ahead(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed
 
     Where kernels take longer than the host takes to ask for them, Horovod is handed all gradients before the device
     has made the first; it agrees on them in order, fills its buffer to the threshold, and waits for the device then.
-    So the cycle time says nothing, and what the last bucket holds is sent behind the backward pass.
+    So the cycle time says nothing, and what the last bucket holds is sent after the backward pass.
     """
     buckets = filled(gradients, range(len(gradients)), HOROVOD_AHEAD.limit_B(fusion))
     return [Formed(bucket, last_ready(gradients, bucket)) for bucket in buckets]
@@ -258,7 +258,7 @@ class Overlapped:
 
     @property
     def exposed_fs(self) -> int:
-        """Return how long the step waits for the buckets behind its backward."""
+        """Return how long the step waits for the buckets after its backward."""
         return max(0, self.finish_fs - self.backward_fs)
 
     @property
@@ -268,10 +268,10 @@ class Overlapped:
 
 
 def overlap(gradients: Sequence[Gradient], backward_fs: int, cost: Cost, fusion: Fusion | None = None) -> Overlapped:
-    """Buckets of the gradients on one stream, one after the other, none before its last member is ready (R8).
+    """Send buckets of gradients on one stream, one after the other, none before its last member is ready (R8).
 
     ``cost``: bytes -> fs of an all-reduce on the whole group, asked once per size. ``gradients`` may stand in any
-    order; those that are ready at one time keep theirs. UsageError: a gradient of less than a byte, or ready behind
+    order; those that are ready at one time keep theirs. UsageError: a gradient of less than a byte, or ready after
     the backward.
     """
     chosen = fusion or Fusion()

@@ -1,6 +1,6 @@
 """Links that transfers share fairly, in closed form between one change and the next.
 
-Switches and root ports serve the packets of the transfers in turn. Over many packets this is max-min fairness
+Switches and root ports serve the packets of the transfers in turns. Over many packets this is max-min fairness
 (Bertsekas, Gallager, "Data Networks", 1992, section 6.5.2): nobody can get more unless somebody who has no more gets
 less. Rates are whole bytes per second and amounts whole numbers, so that nothing is lost or sent twice; there is one
 event per transfer that begins or ends, whatever its size.

@@ -1,6 +1,6 @@
 """Play a collective on a network: a round at a time where each wire has one sender, else event by event.
 
-Around a ring each device waits for the message from the device before it, and nobody else uses its wires. Messages
+Around a ring each device waits for the message from the device before it, and no other device uses its wires. Messages
 then take every wire in the order of the rounds, so ``by_rounds`` needs no queue of events. It gives what the events
 give, to the femtosecond. Where all parts have one size and a round repeats the one before, later by one time, the
 other rounds follow as one product.
@@ -21,7 +21,7 @@ from accelsim.errors import UsageError
 from accelsim.time import NEVER
 from accelsim.types import Ints
 
-Way = list[tuple[Ints, Ints, Ints]]
+Hops = list[tuple[Ints, Ints, Ints]]
 """For each hop: messages that have it, their wires, and the kinds of these."""
 
 
@@ -70,7 +70,7 @@ def by_rounds(
     hops = given(sizes_B) if given else rules(topology, sizes_B)
     if not all(routes) or len(set(wires)) < len(wires) or hops.busy[hops.kind_of[wires]].min() == 0:
         return None
-    end, counts = _played(program, size_of, before, _way(routes, hops), hops, topology)
+    end, counts = _played(program, size_of, before, _hops(routes, hops), hops, topology)
     if end.max() > NEVER:
         return None  # the events say what is wrong
     finish = np.zeros(topology.ranks, np.int64)
@@ -102,7 +102,7 @@ def _before(program: Program) -> Ints | None:
     return before if all((then == now[before]).all() for now, then in after) else None
 
 
-def _way(routes: Sequence[list[int]], hops: Rules) -> Way:
+def _hops(routes: Sequence[list[int]], hops: Rules) -> Hops:
     found = []
     for hop in range(max(map(len, routes))):
         at = np.flatnonzero([len(route) > hop for route in routes])
@@ -112,19 +112,19 @@ def _way(routes: Sequence[list[int]], hops: Rules) -> Way:
 
 
 def _played(
-    program: Program, size_of: Ints, before: Ints, way: Way, hops: Rules, topology: Topology
+    program: Program, size_of: Ints, before: Ints, steps: Hops, hops: Rules, topology: Topology
 ) -> tuple[Ints, Ints]:
     """Return when each message of the last round has arrived, and how many messages of each size each sender sent:
     int64 ``[messages, sizes]``."""
     sizes, left, everybody = int(size_of.max()) + 1, sum(each.times for each in program.rounds), np.arange(len(before))
     counts, free = np.zeros((len(before), sizes), np.int64), np.zeros(len(topology.wires), np.int64)
     ready = end = np.zeros(len(before), np.int64)
-    used = np.concatenate([wires for _, wires, _ in way])
+    used = np.concatenate([wires for _, wires, _ in steps])
     for block in program.rounds:
         for number in range(block.times):
             size = size_of[block.cells(number)]
             was = np.concatenate([ready, free[used]])
-            end = _round(way, hops, free, ready + topology.overhead_fs, size)
+            end = _round(steps, hops, free, ready + topology.overhead_fs, size)
             ready = end[before]
             counts[everybody, size] += 1
             left -= 1
@@ -135,10 +135,10 @@ def _played(
     return end, counts
 
 
-def _round(way: Way, hops: Rules, free: Ints, head: Ints, size: Ints) -> Ints:
+def _round(steps: Hops, hops: Rules, free: Ints, head: Ints, size: Ints) -> Ints:
     """Return when messages whose heads ask for their first wires at ``head`` have arrived; note when wires are free."""
     tail = np.zeros_like(head)
-    for hop, (at, wires, kind) in enumerate(way):
+    for hop, (at, wires, kind) in enumerate(steps):
         start = np.maximum(head[at], free[wires])
         free[wires] = start + hops.busy[kind, size[at]]
         through = start + hops.through[kind, size[at]]

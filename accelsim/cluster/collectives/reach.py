@@ -1,7 +1,7 @@
 """Rings of a group of devices on a topology: bytes per second inside nodes and between them, latencies.
 
 A library lays as many rings side by side as a node has devices in the group. All pass the nodes in one order; ring r
-enters each node at its member r, so that every member sends a share of what leaves the node by its own way. The bytes
+enters each node at its member r, so that every member sends its share out of the node over its own route. The bytes
 of a collective are spread evenly over the rings, and the wire that is loaded most sets the pace.
 """
 

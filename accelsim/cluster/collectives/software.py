@@ -123,7 +123,7 @@ def estimates(
     """Return every algorithm and protocol for a collective of ``nbytes`` over ``group`` (None: all ranks): first the
     library's choice, then the others of its algorithm, then the rest, each by time.
 
-    Raises UsageError for an unknown kind, a group of fewer than two, a member twice, devices that no way joins, and
+    Raises UsageError for an unknown kind, a group of fewer than two, a member twice, devices that no route joins, and
     where no protocol of the library can do it.
     """
     members = tuple(range(topology.ranks)) if group is None else tuple(group)
@@ -223,7 +223,7 @@ def protocol_times(
 def _shots(
     rings: Reach, launch: float, kind: str, nbytes: Sizes, protocol: Protocol
 ) -> Iterator[tuple[str, float, Floats]]:
-    """The way of a protocol that is no ring: inside a node, or through a switch that adds up; else none."""
+    """Yield the algorithm of a protocol that is no ring: inside a node, or through a switch that adds up; else none."""
     able = rings.sums if protocol.algorithm == "switch" else rings.nodes == 1
     if kind == "all_reduce" and able:
         shot = SHOTS[protocol.algorithm]
@@ -249,7 +249,7 @@ def _lanes_Bps(protocol: Protocol, ranks: int) -> float:
 
 
 def _by(rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol: Protocol) -> Iterator[Estimate]:
-    """The ways of one protocol for one size."""
+    """Yield the algorithms of one protocol for one size."""
     passed = nbytes * KINDS[kind].passes(rings.ranks)
     for algorithm, latency, times in protocol_times(rings, launch, kind, nbytes, protocol):
         seconds = float(times)

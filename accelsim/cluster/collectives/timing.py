@@ -36,7 +36,7 @@ MOST_TRIED = 200_000
 MOST_B = 1 << 60
 """Bytes of a buffer: sums over many devices are whole numbers of 64 bits."""
 MOST_CHUNKS = 64
-"""Chunks that are chosen where nobody says how many."""
+"""Most chunks that are chosen where their number is not given."""
 
 
 def bus_factor(kind: str, ranks: int) -> float:

@@ -181,7 +181,7 @@ def play(
     Each wire is a FIFO resource; events are taken by (time, message number), as
     ``accelsim.cluster.network.play_kernel`` states. ``starts_fs``: when each rank begins; a message waits for both of
     its ends. ``hops``: other rules than those of the topology, whose columns are for the ``classes`` of messages.
-    UsageError where there is no way, a message waits for one that waits for it, or all takes longer than 4,611 s.
+    UsageError where there is no route, a message waits for one that waits for it, or all takes longer than 4,611 s.
     """
     sizes_B, size_of = np.unique(graph.nbytes, return_inverse=True)
     if hops is None or classes is None:

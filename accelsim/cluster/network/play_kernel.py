@@ -1,6 +1,6 @@
 """The event loop over messages on wires, in plain Python that numba can compile.
 
-An event is a message whose head asks for the next wire of its way. Events are taken by (time, message number); a wire
+An event is a message whose head asks for the next wire of its route. Events are taken by (time, message number); a wire
 is given to messages in this order, each from the moment when it is free. An event that comes of another one of the same
 instant (over a wire without latency) takes its place among those that are not taken yet.
 """
@@ -17,15 +17,15 @@ Column = list[int]
 
 
 def run(
-    way_start: Column, way: Column, kind_of: Column, size_of: Column, sizes: int, busy: Column, through: Column,
+    route_start: Column, wires: Column, kind_of: Column, size_of: Column, sizes: int, busy: Column, through: Column,
     onward: Column, latency: Column, route_of: Column, waits: Column, after_start: Column, after: Column,
     ready: Column, overhead: int, free: Column, start: Column, end: Column,
 ) -> int:  # fmt: skip
     """Fill ``free``, ``start`` and ``end``. Return the number of messages that arrived, or -1 where time ran over
     ``NEVER``.
 
-    ``way[way_start[r]:way_start[r + 1]]``: wires of route r. ``kind_of``: of each wire; ``size_of``: of each message;
-    the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies a wire,
+    ``wires[route_start[r]:route_start[r + 1]]``: those of route r. ``kind_of``: of each wire; ``size_of``: of each
+    message; the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies a wire,
     when its end is at the other end, and when its head asks for the next wire, fs from its start. ``ready`` becomes
     the time from which a message may leave, ``waits`` how many others it still waits for.
     """
@@ -42,10 +42,10 @@ def run(
         if time > NEVER:
             return -1
         route = route_of[message]
-        first, last = way_start[route], way_start[route + 1]
+        first, last = route_start[route], route_start[route + 1]
         hop = first + at[message]
         if hop < last:
-            wire = way[hop]
+            wire = wires[hop]
             kind = kind_of[wire]
             entry = kind * sizes + size_of[message]
             begin = free[wire] if free[wire] > time else time

@@ -168,7 +168,7 @@ class Topology:
     def route(self, a: int, b: int) -> tuple[int, ...]:
         """Return the numbers of the wires from device ``a`` to device ``b``; () where they are the same.
 
-        UsageError, with both labels, where no way leads there.
+        UsageError, with both labels, where there is no route.
         """
         known = self._paths.get((a, b))
         if known is None:

@@ -2,7 +2,7 @@
 
 A dynamic programme over prefixes of the model and numbers of machines (Narayanan et al., PipeDream, SOSP 2019, section
 3.1). A stage of m machines takes [T + 4(m - 1)|w| / (B m)] / m per minibatch, T its compute and |w| the bytes of its
-parameters; a boundary 2|a| / (B m), m the replicas behind it. The slowest of all binds. The factor 4, where a ring
+parameters; a boundary 2|a| / (B m), m the replicas after it. The slowest of all binds. The factor 4, where a ring
 moves 2, counts sending and receiving on one link. No latency, no overlap, no bubble. Of partitions that are as fast
 the one whose last stage begins earliest is taken, then the one with fewest replicas of it, then the same before it.
 
@@ -87,7 +87,7 @@ def optimise(
 ) -> Partition:
     """Return the best partition. ``machines`` and bandwidths are by level, the innermost first.
 
-    UsageError: levels that do not fit together, numbers below 1, or a model that fits in no way into the memory.
+    UsageError: levels that do not fit together, numbers below 1, or a model that does not fit into the memory.
     """
     _check(machines, bandwidths_Bps)
     return read_off(solve_levels(states, machines, bandwidths_Bps, rules or Rules()))

@@ -63,7 +63,7 @@ def graph_states(layers: Sequence[ProfiledLayer], edges: Sequence[tuple[int, int
     """Return the states of a graph of layers, ``edges`` from producer to consumer. UsageError: no layers, a circle,
     too many prefixes.
 
-    A prefix grows by a layer that one of its layers feeds, and by all that this layer needs. What crosses behind it is
+    A prefix grows by a layer that one of its layers feeds, and by all that this layer needs. What crosses the cut is
     counted as PipeDream does: the outputs of its last layers, and of each layer that one of these needs and that
     feeds another branch too, even where this branch is inside.
     """
@@ -120,7 +120,7 @@ def _closures(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], 
 
 
 def _grown(needs: Sequence[int], fed: Sequence[Sequence[int]]) -> list[int]:
-    """All prefixes from that of the first layer without inputs, each behind its parts (depth first)."""
+    """Return all prefixes from that of the first layer without inputs, each after its parts (depth first)."""
 
     def next_of(prefix: int) -> Iterator[int]:
         seen = set()

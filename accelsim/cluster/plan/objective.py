@@ -199,7 +199,7 @@ def blocks_of(graph: Graph, constant: Container[str]) -> dict[str, int]:
     """Return node -> block (from 0, in order) of a forward pass. A pipeline may cut between blocks.
 
     Where nodes are called after layers (l0.q, l1.q, ...), these are the blocks, with what stands before the first and
-    behind the last; elsewhere a block begins at each product with a weight (a name in ``constant``). A node that reads
+    after the last; elsewhere a block begins at each product with a weight (a name in ``constant``). A node that reads
     weights alone belongs to its first reader.
     """
     layered = any(LAYER.match(node.name) for node in graph.nodes)

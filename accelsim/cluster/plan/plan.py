@@ -20,7 +20,7 @@ RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to run a model on ``devices`` devices.
+    """A plan to run a model on ``devices`` devices.
 
     ``dp`` replicas, each of ``pp`` pipeline stages, each of ``tp`` devices that share its tensors. ``chunks``: pieces
     of the model that each device holds (an interleaved pipeline). ``microbatches``: per replica and step.
@@ -114,7 +114,7 @@ def _one_of(names: Mapping[str, T], text: str) -> T:
 
 
 FLAGS = {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-"""Texts behind ``sp=``."""
+"""Texts after ``sp=``."""
 
 _READ: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("dp", "tp", "pp", "chunks", "microbatches", "period"), _count),

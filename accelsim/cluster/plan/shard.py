@@ -1,7 +1,7 @@
 """Tensor parallelism as a pass: the graph that each rank of a group runs, with its collectives.
 
 Weights decide: a product whose operand every rank has is split by columns, one whose operand is split already by rows,
-so that the two products of a feed-forward part, and attention by heads, need one sum behind them (Shoeybi et al.,
+so that the two products of a feed-forward part, and attention by heads, need one sum after them (Shoeybi et al.,
 arXiv:1909.08053). All else follows its operands, backward as forward. With sequence parallelism what lies between is
 split along the tokens: the sum becomes a reduce-scatter, and an all-gather stands before the next product (Korthikanti
 et al., arXiv:2205.05198).

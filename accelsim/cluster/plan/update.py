@@ -23,11 +23,11 @@ from accelsim.workload.training.step import RATE
 Shape = tuple[int, ...]
 
 SUM = ".sum"
-"""Behind the name of a weight: its gradient, added up over the microbatches of a replica."""
+"""Suffix of a weight's name for its gradient, added up over the microbatches of a replica."""
 FLAT = "flat"
 """All weights of a rank as one vector, of which each replica has a part."""
 FILL = "gradients.fill"
-"""Zeros behind that vector, so that its parts are equal: zero on every replica, so a sum of zeros."""
+"""Zeros after that vector, so that its parts are equal: zero on every replica, so a sum of zeros."""
 GROUP = "dp"
 
 
@@ -119,7 +119,7 @@ class _Write:
         return e.graph
 
     def _joined(self, e: Emitter, parts: Mapping[str, str], name: str) -> str:
-        """All arrays behind one another, filled up with zeros."""
+        """Join all arrays, filled up with zeros."""
         rows = [e.reshaped(tensor, (prod(self.weights[key]),), f"{tensor}.row") for key, tensor in parts.items()]
         fill = self.padded - sum(prod(shape) for shape in self.weights.values())
         if fill:

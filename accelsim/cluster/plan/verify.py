@@ -3,7 +3,7 @@
 It knows nothing of how the graph was made. From the placements of inputs and constants it follows what each node makes
 of them by the same table of operators (``placing``); sums that are not added up yet must not be read as values. The
 shape of a rank's part alone may leave open along which axis a reshaped tensor is split (of [1, 8] along either): then
-all ways are followed, and one of them must lead to the end.
+all possibilities are followed, and one of them must lead to the end.
 """
 
 from __future__ import annotations

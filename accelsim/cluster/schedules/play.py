@@ -3,7 +3,7 @@
 R1: a device does its ops in order; one starts when the device is free and its inputs have arrived. R2: a link
 direction between two devices is a FIFO queue; a message takes ``transfer_fs`` and keeps the link for
 ``occupancy_fs`` of it, for the latency does not occupy. R3: a forward needs the activation of the chunk before it, a
-backward its own forward and the gradient of the chunk behind it, gradients of weights their own backward. R4: a
+backward its own forward and the gradient of the chunk after it, gradients of weights their own backward. R4: a
 stash is held from the start of the forward to the end of the backward.
 
 Each link has one sender, whose ops are in order; so what is sent is in order too, and no queue of events is needed:
@@ -39,8 +39,8 @@ def play_schedule(
 
     ``orders``: as ``Schedule.orders`` gives. Costs: of one op (of one chunk, where there are several), by stage,
     chunk and microbatch. Where a device has no ``W`` ops, its backward takes ``backward_fs`` + ``weight_fs``.
-    ``transfer_fs``: from the end of an op until its result has arrived, of the boundary behind each stage (that
-    behind the last leads to the next chunk on the first); ``occupancy_fs``: how long of it the link is taken. 0: the
+    ``transfer_fs``: from the end of an op until its result has arrived, of the boundary after each stage (that
+    after the last leads to the next chunk on the first); ``occupancy_fs``: how long of it the link is taken. 0: the
     closed forms' blocking transfer that never waits for another. ``replicas``: of each stage, minibatch i is done by
     replica i mod their number.
 

@@ -74,7 +74,7 @@ INTERLEAVED = Schedule(
 
 
 def _with_weights(ops: list[Op], stage: int, microbatches: int) -> list[Op]:
-    """W(i) right behind B(i + s); what has no such B, at the end."""
+    """Put W(i) right after B(i + s), and at the end what has no such B."""
     made: list[Op] = []
     for op in ops:
         made.append(op)
@@ -96,7 +96,7 @@ ZB_H1 = Schedule(
 def asynchronous(shape: Shape) -> Orders:
     """Return 1F1B orders over all minibatches; replicas of a stage take them in turn (1F1B-RR).
 
-    A replica has (workers of this stage and of all behind it - 1) // (replicas of this stage) forwards ahead, so
+    A replica has (workers of this stage and of all later ones - 1) // (replicas of this stage) forwards ahead, so
     that the first stage admits ceil(workers / its replicas) minibatches (NOAM, section 3.2).
     """
     replicas = shape.replicas or (1,) * shape.stages
@@ -110,7 +110,7 @@ def asynchronous(shape: Shape) -> Orders:
 
 
 def stashed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """Return the newest version when the forward began: p - 1 - s updates are still on their way."""
+    """Return the newest version when the forward began: p - 1 - s updates are still to come."""
     return max(0, microbatch - (stages - 1 - stage))
 
 

@@ -102,7 +102,7 @@ def _builder(call: Call, name: str) -> tuple[Builder, Decoder]:
 
 
 def _entry(call: Call, b: Builder) -> str:
-    """Return the input; behind a collective its sum with what went past it."""
+    """Return the input; after a collective its sum with the residual."""
     shape = (call.batch, call.seq, call.model.hidden)
     if call.tp == 1:
         return b.input("x", shape)

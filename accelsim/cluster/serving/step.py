@@ -22,7 +22,7 @@ T = TypeVar("T")
 Figure = Callable[[T], float]
 
 MOST = 17
-"""Places that are simulated at the most."""
+"""Most places that are simulated."""
 CLOSE = 0.002
 """Between two places nothing more is simulated when the one in the middle is so near to the line between."""
 

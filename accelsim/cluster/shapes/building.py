@@ -1,7 +1,7 @@
 """Topology and devices of a cluster, and routes that the rule of the fewest hops alone would not find.
 
-Between two devices of one torus the way follows the dimensions. A card that several devices share is the end of each of
-them, so no way leads through it from one to another where there is any other way.
+Between two devices of one torus the route follows the dimensions. A card that several devices share is the end of each
+of them, so no route leads through it from one to another where there is any other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ClusterRouter:
         self._rates = [wire.rate for wire in self._wires]
 
     def __call__(self, a: int, b: int) -> tuple[int, ...]:
-        """Wires from rank ``a`` to rank ``b``, between which there is a way."""
+        """Wires from rank ``a`` to rank ``b``, between which there is a route."""
         torus = self._of.get(a)
         if torus is not None and b in torus.places:
             return torus.path(a, b)
@@ -49,7 +49,7 @@ class ClusterRouter:
         return path
 
     def __eq__(self, other: object) -> bool:
-        """Routers of equal wires are equal: the way depends on nothing else."""
+        """Routers of equal wires are equal: the route depends on nothing else."""
         return isinstance(other, ClusterRouter) and self._wires == other._wires
 
     def __hash__(self) -> int:

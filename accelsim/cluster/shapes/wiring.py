@@ -239,8 +239,7 @@ def strides(dims: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 def steps(dims: Sequence[int], a: int, b: int) -> Iterator[tuple[int, int, int]]:
     """Yield the dimension-order route from end ``a`` to ``b``: (end, dimension, direction) of each wire.
 
-    Along each dimension the shorter way round; of two of the same length, forth from even places and back from odd
-    ones.
+    It takes the shorter direction along each dimension; of equal ones, forth from even places and back from odd ones.
     """
     at = a
     for dimension, size, stride in strides(dims):

@@ -26,9 +26,9 @@ from accelsim.spec.yaml.clusters import load_devices
 from accelsim.workload.graph import Graph
 
 SAMPLES = 32
-"""Samples of a microbatch of a model that is no decoder, where nobody says how many."""
+"""Default samples of a microbatch of a model that is no decoder."""
 FILL = 4
-"""Microbatches for each stage of a pipeline, where nobody says how many: GPipe's bubble is then a fifth at the most."""
+"""Default microbatches for each stage of a pipeline: GPipe's bubble is then at most a fifth."""
 
 
 @dataclass(frozen=True)

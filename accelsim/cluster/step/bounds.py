@@ -192,4 +192,4 @@ STASHES: Mapping[str, Callable[[Plan, int], int]] = {
         plan.microbatches * plan.chunks, 2 * (plan.pp - stage - 1) + (plan.chunks - 1) * plan.pp + 1
     ),
 }
-"""Schedule -> stashes of a piece that a stage holds at one time, at the most."""
+"""Schedule -> most stashes of a piece that a stage holds at one time."""

@@ -124,7 +124,7 @@ FIRST_SLOWER = (1.4, 2.0)
 """Multiples of the time of FlashAttention 2 that the kernels of the generation before take, forward and backward:
 FlashAttention 1, its version in Triton, xFormers' in CUTLASS. Their blocks share out keys and not queries among warps,
 and their backward pass has too few blocks. Middle of what the paper of FlashAttention 2 tells of the version in Triton
-(Dao, 2023: 1.3 to 1.5 times forward, about 2 times backward; recalled). No row of ours has told them."""
+(Dao, 2023: 1.3 to 1.5 times forward, about 2 times backward; recalled). No measured row covers them."""
 PLAIN = Setting()
 """Nothing asked."""
 

@@ -81,19 +81,19 @@ class Parts:
         return self.work.piece(index, self.plan, self.samples, self.fleet.costs(rank))
 
     def _op(self, op: Op, p: int, d: int) -> list[SequencePart]:
-        """The programs of an op: the first waits for what comes, behind the last goes what leaves. Sizes are those that
+        """The programs of an op: the first waits for what comes, the last sends what leaves. Sizes are those that
         ``Planned.transfer`` has: of the first chunk of the stage before the boundary."""
         plan, step = self.plan, STEPS[op.kind]
         index, rank = op.chunk * plan.pp + p, plan.rank(p, d, 0)
         parts = [SequencePart(each) for each in self._programs(op, index, rank)] or [SequencePart(None)]
-        before, behind = index - step, index + step
+        before, after = index - step, index + step
         if self._crosses(before, p):
             peer = name_of(plan.rank(before % plan.pp, d, 0))
             parts[0] = parts[0]._replace(receives=((peer, _tag(op, index)),))
-        if self._crosses(behind, p):
-            to = behind % plan.pp
+        if self._crosses(after, p):
+            to = after % plan.pp
             size = self._piece(p if op.kind == "F" else to, rank).result_B
-            letter = Letter(name_of(plan.rank(to, d, 0)), _tag(op, behind), size)
+            letter = Letter(name_of(plan.rank(to, d, 0)), _tag(op, after), size)
             parts[-1] = parts[-1]._replace(sends=(letter,))
         return parts
 
@@ -201,22 +201,22 @@ def machines(
     plan: Plan,
     batch: int,
     options: Options | None = None,
-    ways: Sequence[bool] = (False, True),
+    copied: Sequence[bool] = (False, True),
 ) -> list[OneMachine]:
     """Simulate a step as one machine, once for each way to treat copies; programs are compiled once."""
     found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)), *_beyond(work, fleet, plan)]
     if found:
         raise UsageError(found)
     given = options or Options()
-    behind = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
-    played_fs = train_step(work, fleet.silent(), plan, batch, behind).time_fs
+    after = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
+    played_fs = train_step(work, fleet.silent(), plan, batch, after).time_fs
     parts = Parts(work, fleet, plan, batch // plan.dp // plan.microbatches, given.gradient_B)
     if parts.commands > MOST_COMMANDS:
         what = f"{work.name} on {count_of(plan.devices, 'device')} takes {parts.commands:,} commands in all"
         advice = f"at most {MOST_COMMANDS:,}: a smaller model, batch or cluster"
         raise UsageError(what, "--whole", advice)
     made = []
-    for copies in ways:
+    for copies in copied:
         runs = _simulated(parts, fleet, copies)
         commands = [command for run in runs for command in run.program.commands]
         messages = sum(command.kind == "Send" for command in commands)
@@ -233,9 +233,9 @@ def _simulated(parts: Parts, fleet: Fleet, copies: bool) -> tuple[Run, ...]:
     for rank, name in enumerate(names):
         for letter in (letter for part in parts.devices[rank] for letter in part.sends):
             incoming[letter.peer].append(letter._replace(peer=name))
-            way = fleet.topology.route(rank, names.index(letter.peer))
-            routes[name, letter.peer] = [f"wire {wire}" for wire in way]
-    links = {wire: _link(fleet, int(wire.split()[1])) for way in routes.values() for wire in way}
+            wires = fleet.topology.route(rank, names.index(letter.peer))
+            routes[name, letter.peer] = [f"wire {wire}" for wire in wires]
+    links = {wire: _link(fleet, int(wire.split()[1])) for wires in routes.values() for wire in wires}
     simulation = Simulation(links, routes)
     for rank, name in enumerate(names):
         own = {end: wires for (start, end), wires in routes.items() if start == name}

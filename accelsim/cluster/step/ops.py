@@ -90,7 +90,7 @@ FSDP = 0.9
 multiprocessors and memory bandwidth from its kernels, and FSDP copies weights and gradients of each unit into buffers
 and out of them. Fitted, see ``tests.validation.public_training``."""
 TENSOR = 0.5
-"""Share for collectives of a tensor-parallel group, whose products run in chunks: a guess, no row has told it."""
+"""Share for collectives of a tensor-parallel group, whose products run in chunks: a guess, without a measured row."""
 EXPOSED = 0.55
 """Share of the time in which a host asks for the kernels of a pass that the pass waits for its host, however long its
 kernels take: they are issued in bursts, between which the device runs dry. Fitted together with the time of a kernel,

@@ -27,7 +27,7 @@ PARTS: Mapping[str, str] = {
     "offload": "activations on their way to the host and back",
     "optimiser": "the weight update",
 }
-"""Parts of a step, in the order in which they are told -> what they are. They add up to its time."""
+"""Parts of a step, in the order of tables -> what they are. They add up to its time."""
 
 
 class Slice(NamedTuple):

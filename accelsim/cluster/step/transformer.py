@@ -12,7 +12,7 @@ from accelsim.workload.zoo import ZOO
 from accelsim.workload.zoo.decoder import Style
 
 TOKENS = 2048
-"""Tokens of a sequence where a large model is trained and nobody says how many: those of GPT-3 (Brown et al., 2020)."""
+"""Default tokens of a sequence of a large model in training: those of GPT-3 (Brown et al., 2020)."""
 LARGE = 10**9
 """Parameters from which on a model is large."""
 
@@ -21,7 +21,7 @@ LARGE = 10**9
 class Transformer:
     """Sizes of a decoder. ``gated``: SwiGLU and RMSNorm, otherwise GELU and LayerNorm; ``bias`` of its projections;
     ``tied``: the embedding is the output projection too; ``positions``: learnt ones (0: none);
-    ``dropout``: behind the embedding, the shares of attention and both parts of a block.
+    ``dropout``: after the embedding, the shares of attention and both parts of a block.
     """
 
     name: str

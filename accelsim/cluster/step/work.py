@@ -80,7 +80,7 @@ class Work(Protocol):
 
 
 UNITS = 2
-"""Units of layers that a device holds whole at a time, one at work and one on its way: weights (ZeRO 3) and gradients
+"""Units of layers that a device holds whole at a time, one at work and the next: weights (ZeRO 3) and gradients
 (ZeRO 2 and 3), activations that wait in the memory of the host."""
 UNIT_B = 25 * 2**20
 """Bytes of weights from which on the layers that ZeRO gathers and scatters together are a unit: a block of a large
@@ -200,7 +200,7 @@ def stash_B(split: Split, recompute: Recompute) -> int:
     """Return the bytes that a block keeps of a microbatch for its backward pass, on each device, in formats of 16 bits
     (Korthikanti et al., arXiv 2205.05198, section 4.1, with the sizes of this block).
 
-    Inputs of both norms and of the products behind them, and masks of dropout, lie whole on all devices unless ``sp``
+    Inputs of both norms and of the products after them, and masks of dropout, lie whole on all devices unless ``sp``
     cuts them; queries, keys, values, what the heads have gathered and the inner activations of the feed-forward part
     (gated: both factors and their product) are cut. Plain attention keeps the softmax and, with dropout, its mask and
     result; FlashAttention the logarithm of each row's sum in 32 bits.

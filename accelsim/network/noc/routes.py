@@ -151,7 +151,7 @@ def estimate(network: Network, router: Router, traffic: Floats, load: float, pac
     channel on the route; infinite from the bound on.
 
     A channel is an M/D/1 queue, of whose waiting only the share counts that is for packets from another channel
-    (``rivals``); at the way in a node waits for its own packet before, one clock less than the packet is long. Full
+    (``rivals``); at the injection a node waits for its own packet before, one clock less than the packet is long. Full
     buffers and virtual channels are left out, so that it is too low near the bound.
     """
     used = load * channel_load(network, traffic)
@@ -165,7 +165,7 @@ def estimate(network: Network, router: Router, traffic: Floats, load: float, pac
     crossed = np.append(per_channel[2 * nodes :], 0.0)  # -1 is no link
     waiting = per_channel[source] + per_channel[nodes + destination]
     for coin in range(network.coins):
-        way = routes(network, source, destination, np.full_like(source, coin))
-        waiting = waiting + crossed[way].sum(1) / network.coins
+        links = routes(network, source, destination, np.full_like(source, coin))
+        waiting = waiting + crossed[links].sum(1) / network.coins
     weight = traffic[source, destination] / traffic.sum()
     return zero_load_mean(network, router, traffic, packet_flits) + float((waiting * weight).sum())

@@ -73,7 +73,7 @@ def draw(traffic: Floats, load: float, packet_flits: int, clocks: int, seed: int
 _ARRIVE, _LEAVE, _CREDIT, _TRY = range(4)
 _ENDLESS = 1 << 60
 MOST_LATENCY = 1000
-"""Clocks in the network from which on a load counts as more than the network can take; twice those of the longest way
+"""Clocks in the network from which on a load counts as more than the network can take; twice those of the longest route
 through the empty network, where they are more."""
 
 
@@ -100,7 +100,7 @@ def replay(network: Network, router: Router, packets: Traffic, load: float, pack
     measured = packets.created >= warm
     run.until(clocks)
     accepted, channel_load = run.accepted(warm, clocks)
-    crossed = (run.way >= 0).sum(1)
+    crossed = (run.links >= 0).sum(1)
     run.until(clocks + max(MOST_LATENCY, 2 * int(zero_load(router, crossed.max(initial=0), packet_flits))))
     ended = np.array(run.ended, np.int64)
     latency = (ended - packets.created)[measured]
@@ -142,11 +142,11 @@ class _Run:
     def __init__(self, network: Network, router: Router, packets: Traffic, packet_flits: int) -> None:
         self.router, self.nodes, self.flits = router, network.nodes, packet_flits
         self.source: list[int] = packets.source.tolist()
-        self.way = routes(network, packets.source, packets.destination, packets.coin)
-        self.paths, self.classes = _paths(network, packets, self.way)
+        self.links = routes(network, packets.source, packets.destination, packets.coin)
+        self.paths, self.classes = _paths(network, packets, self.links)
         count = len(self.source)
         self.hop, self.vc, self.ended = [0] * count, [-1] * count, [-1] * count
-        self.arrived = [0] * count  # behind the channel before the present hop
+        self.arrived = [0] * count  # after the channel of the hop before
         depth, queues = router.buffer_flits, router.virtual_channels
         self.inputs = [_Input([deque() for _ in range(queues)], [depth] * queues) for _ in range(network.channels)]
         self.created: list[deque[int]] = [deque() for _ in range(network.nodes)]
@@ -177,7 +177,7 @@ class _Run:
         return arrived * scale, begun * scale
 
     def _arrive(self, packet: int, _: int) -> None:
-        """The head of a packet is behind the channel before its present hop (or it has been created)."""
+        """Take the head of a packet from the channel of its last hop (or from its node)."""
         hop = self.hop[packet]
         if hop:
             before = self.inputs[self.paths[packet][hop - 1]]
@@ -215,7 +215,7 @@ class _Run:
             self._start(channel, output, *chosen)
 
     def _choose(self, channel: int, output: _Output) -> tuple[int, int] | None:
-        """The packet that has asked longest of those that can go, and its virtual channel behind the channel."""
+        """The packet that has asked longest of those that can go, and its virtual channel after the channel."""
         passed: list[tuple[int, int]] = []
         chosen: tuple[int, int] | None = None
         again = _ENDLESS
@@ -241,7 +241,7 @@ class _Run:
         return self.inputs[self.paths[packet][hop - 1]].busy_until if hop else 0
 
     def _place(self, packet: int, channel: int) -> int | None:
-        """The virtual channel behind ``channel`` with most free places, if the packet fits; 0 behind an ejection."""
+        """Return the virtual channel after ``channel`` with most free places, if the packet fits; 0 at ejections."""
         if self._ejects(channel):
             return 0
         free = self.inputs[channel].free
@@ -253,7 +253,7 @@ class _Run:
         return self.nodes <= channel < 2 * self.nodes
 
     def _start(self, channel: int, output: _Output, packet: int, vc: int) -> None:
-        """The packet goes: it takes the channel, leaves its queue, and takes places behind the channel."""
+        """The packet goes: it takes the channel, leaves its queue, and takes places after the channel."""
         hop, gone = self.hop[packet], self.now + self.flits
         output.busy_until = gone
         self.starts[channel].append(self.now)
@@ -287,32 +287,32 @@ class _Run:
             self._ask(queue[0], max(self.now, since + self.router.pipeline))
 
     def _credit(self, channel: int, vc: int) -> None:
-        """Places behind ``channel`` are known to be free."""
+        """Free the places after ``channel``."""
         self.inputs[channel].free[vc] += self.flits
         if self.outputs[channel].asking:
             self._wake(channel, self.outputs[channel].asking[0][0])
 
 
 def _delays(network: Network, router: Router) -> list[int]:
-    """Clocks from the start of a packet on a channel to the arrival of its head behind it, by channel."""
+    """Return the clocks from the start of a packet on a channel to the arrival of its head, by channel."""
     hop = router.traversal + router.link
     out = router.traversal + router.ejection_link + router.ejection
     return [router.injection] * network.nodes + [out] * network.nodes + [hop] * len(network.links)
 
 
-def _paths(network: Network, packets: Traffic, way: Ints) -> tuple[list[list[int]], list[list[int]]]:
-    """Channels of each packet, injection and ejection included, and which virtual channels it may use behind them:
+def _paths(network: Network, packets: Traffic, links: Ints) -> tuple[list[list[int]], list[list[int]]]:
+    """Channels of each packet, injection and ejection included, and which virtual channels it may use after them:
     0 any, on a ring 1 the lower half before its closing link and 2 the upper half from there on.
     """
-    count, nodes = len(way), network.nodes
-    crossed = (way >= 0).sum(1)
-    table = np.full((count, way.shape[1] + 2), -1, np.int64)
+    count, nodes = len(links), network.nodes
+    crossed = (links >= 0).sum(1)
+    table = np.full((count, links.shape[1] + 2), -1, np.int64)
     table[:, 0] = packets.source
-    table[:, 1:-1] = np.where(way >= 0, way + 2 * nodes, -1)
+    table[:, 1:-1] = np.where(links >= 0, links + 2 * nodes, -1)
     table[np.arange(count), crossed + 1] = nodes + packets.destination
     classes = np.zeros(table.shape, np.int64)
     for dimension in np.unique(network.dimension[network.wraps]):
-        along = (way >= 0) & (network.dimension[way] == dimension)
-        closed = np.logical_or.accumulate(along & network.wraps[way], axis=1)
+        along = (links >= 0) & (network.dimension[links] == dimension)
+        closed = np.logical_or.accumulate(along & network.wraps[links], axis=1)
         classes[:, 1:-1] += np.where(along, 1 + closed, 0)
     return cast(list[list[int]], table.tolist()), cast(list[list[int]], classes.tolist())

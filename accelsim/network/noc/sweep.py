@@ -19,10 +19,10 @@ LOADS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
 
 NODE_CLOCKS, LEAST_CLOCKS, PACKETS = 48_000, 600, 4_000
 """Length of a simulation where none is given: clocks of all nodes together, clocks at the least, and packets at the
-least (so that the mean of a small load is not that of a few odd ways)."""
+least (so that the mean of a small load is not that of a few odd routes)."""
 
 STEEP = 10
-"""A sweep ends behind the first load whose latency is so many times that of the empty network."""
+"""A sweep ends after the first load whose latency is so many times that of the empty network."""
 
 
 @dataclass(frozen=True)
