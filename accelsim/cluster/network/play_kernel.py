@@ -25,9 +25,9 @@ def run(
     ``NEVER``.
 
     ``wires[route_start[r]:route_start[r + 1]]``: those of route r. ``kind_of``: of each wire; ``size_of``: of each
-    message; the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies a wire,
-    when its end is at the other end, and when its head asks for the next wire, fs from its start. ``ready`` becomes
-    the time from which a message may leave, ``waits`` how many others it still waits for.
+    message; the tables ``busy``, ``through`` and ``onward`` hold at ``kind * sizes + size`` how long a message occupies
+    a wire, when its end is at the other end, and when its head asks for the next wire, fs from its start. ``ready``
+    becomes the time from which a message may leave, ``waits`` how many others it still waits for.
     """
     heap = [(0, 0)]
     heap.pop()
