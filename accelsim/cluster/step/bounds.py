@@ -128,8 +128,7 @@ class Bounds:
     def _ops(self, plan: Plan) -> _Ops:
         key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, max(1, plan.zero))
         if key not in self.known:
-            samples = self.batch // plan.dp // plan.microbatches
-            planned = Planned(self.lines, self.fleet, plan, samples, self.options)  # type: ignore[arg-type]
+            planned = Planned(self.lines, self.fleet, plan, self.batch, self.options)  # type: ignore[arg-type]
             self.known[key] = _Ops(planned, planned.ops(0), planned.transfer(0).time_fs)
         return self.known[key]
 

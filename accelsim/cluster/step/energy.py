@@ -113,7 +113,7 @@ Sent = tuple[str, float, Sequence[Group]]
 def wire_bytes(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> Floats:
     """Return the bytes of a step over every wire, by its number. Collectives go round rings, as in
     ``Fleet.collective``. Summed over the wires of a link they equal ``StepResult.by_link_B``, except for rounding."""
-    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
+    planned = Planned(work, fleet, plan, batch, options)
     found, shared = np.zeros(len(fleet.topology.wires)), work.shared_B(plan)
     sent: list[Sent] = [("all_reduce", shared / plan.period, planned.tied_pairs())] if shared else []
     for stage in range(plan.pp):

@@ -16,7 +16,7 @@ from accelsim.cluster.step.energy import energies
 from accelsim.cluster.step.fleet import Comm
 from accelsim.cluster.step.gradients import synced
 from accelsim.cluster.step.memory import OutOfMemory, capacity_B, static_B, to_host
-from accelsim.cluster.step.ops import Op, Ops, Options, Planned, ReplicaOps, total
+from accelsim.cluster.step.ops import Op, Ops, Planned, ReplicaOps, total
 from accelsim.cluster.step.result import NOT_CALIBRATED, Device, Slice, StepResult, Synced
 from accelsim.kernels.whole import Interval, together, widened
 from accelsim.time import FS
@@ -28,9 +28,8 @@ class FlushedStep:
     ``played``: by replica; ``even``: without stragglers; ``ideal``: without stragglers and transfers.
     """
 
-    def __init__(self, planned: Planned, options: Options, batch: int) -> None:
-        self.planned, self.options, self.batch = planned, options, batch
-        self.plan, self.fleet = planned.plan, planned.fleet
+    def __init__(self, planned: Planned) -> None:
+        self.planned, self.plan, self.fleet, self.options = planned, planned.plan, planned.fleet, planned.options
         self.orders = self._orders()
         self.transfers = [planned.transfer(stage) for stage in range(self.plan.pp)]
         self.replicas = planned.replicas()
@@ -70,12 +69,12 @@ class FlushedStep:
         joules, links = energies(self.planned, self.replicas, self.transfers, sync, time_fs)
         wall, work = self.fleet.wall, self.planned.work
         again = sum(piece.costs.again.macs for stage in self.planned.pieces for piece in stage)
-        flops = work.sample_flops() * self.batch
+        flops = work.sample_flops() * self.planned.batch
         computed_again = 2 * again * self.plan.microbatches * self.plan.dp * self.plan.tp
         formats = dict.fromkeys(self.fleet.costs(each.ranks[0]).dtype for each in devices)
         chips = {chip.name: chip.calibration for chip in self.fleet.chips[: self.plan.devices]}
         return StepResult(
-            work.name, self.fleet.name, self.plan, self.batch, self.planned.samples, work.unit,
+            work.name, self.fleet.name, self.plan, self.planned.batch, self.planned.samples, work.unit,
             work.sample_tokens, time_fs, parts, tuple(devices), flops, flops + computed_again, self._peak(),
             joules, links, {name: each.fitted_on if each else NOT_CALIBRATED for name, each in chips.items()},
             interval=self._interval(parts), dtype=", ".join(formats),

@@ -125,9 +125,9 @@ def tuned(made: Ready) -> TunedStep:
     """Find the best threshold and cycle time of the requested policy. Raises UsageError for one replica, for policies
     with nothing to choose, and for gradients that are sent after everything."""
     _check(made)
-    plan, options, fusion = made.plan, made.options, made.options.gradients
-    planned = Planned(made.work, made.fleet, plan, made.batch // plan.dp // plan.microbatches, options)
-    played = FlushedStep(planned, options, made.batch).played
+    options, fusion = made.options, made.options.gradients
+    planned = Planned(*made)
+    played = FlushedStep(planned).played
     bare_fs = max(
         max(int(pipe.end_fs[p][-1]) for pipe in played) + stage.updated_fs - stage.reduced_fs
         for p, stage in enumerate(synced(planned, played, options))

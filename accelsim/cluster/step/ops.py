@@ -114,12 +114,13 @@ def beside(collectives_fs: int, hidden_fs: int, share: float) -> int:
 class Planned:
     """A model on a fleet by a plan: pieces, collectives, and the replicas that differ.
 
-    ``pieces`` [stage][chunk] are those of the first replica; chips that differ have their own.
+    ``batch``: samples of all replicas; ``samples``: of a microbatch. ``pieces`` [stage][chunk]: those of the first
+    replica; chips that differ have their own.
     """
 
-    def __init__(self, work: Work, fleet: Fleet, plan: Plan, samples: int, options: Options = DEFAULTS) -> None:
-        self.work, self.fleet, self.plan, self.samples = work, fleet, plan, samples
-        self.options = options
+    def __init__(self, work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> None:
+        self.work, self.fleet, self.plan, self.batch, self.options = work, fleet, plan, batch, options
+        self.samples = batch // plan.dp // plan.microbatches
         self._known: dict[object, Ops] = {}
         self.pieces = [[self.piece(p, c, plan.rank(p, 0, 0)) for c in range(plan.chunks)] for p in range(plan.pp)]
 

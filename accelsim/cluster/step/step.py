@@ -43,8 +43,8 @@ def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) 
         found.append(Problem(what, "--plan", "zero=1 or 2"))
     if found:
         raise UsageError(found)
-    planned = Planned(work, fleet, plan, batch // plan.dp // plan.microbatches, options)
-    return (FlushedStep if schedule(plan.schedule).synchronous else SteadyStep)(planned, options, batch)
+    planned = Planned(work, fleet, plan, batch, options)
+    return (FlushedStep if schedule(plan.schedule).synchronous else SteadyStep)(planned)
 
 
 def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") -> Iterator[Problem]:

@@ -43,8 +43,7 @@ def test_a_step_takes_what_the_busiest_stage_takes(name: str) -> None:
     quick = fleet(4).with_topology(network(4, 10**13))
     found = train_step(WORK, quick, plan, BATCH, FREE)
     busy = [
-        plan.microbatches * sum(part.time_fs for part in stage[0])
-        for stage in Planned(WORK, quick, plan, BATCH // plan.microbatches).ops(0)
+        plan.microbatches * sum(part.time_fs for part in stage[0]) for stage in Planned(WORK, quick, plan, BATCH).ops(0)
     ]
     assert found.check() == []
     assert found.parts_fs["compute"] == max(busy)

@@ -237,8 +237,8 @@ def test_collectives_of_zero_make_the_passes_that_hide_them_longer() -> None:
 def test_collectives_take_multiprocessors_whatever_the_stage_of_zero() -> None:
     """Reduce-scatters of stages 1 and 2 keep as much from the pass that hides them where there is one microbatch."""
     devices = replace(fleet(2), software=fleet(2).software.model_copy(update={"channels": 27}))
-    taken = Planned(WORK, devices, Plan(dp=2), 2, FREE).taken(0)
-    assert taken == 27 / 108 and Planned(WORK, fleet(2), Plan(dp=2), 2, FREE).taken(0) == 1 / 108
+    taken = Planned(WORK, devices, Plan(dp=2), 4, FREE).taken(0)
+    assert taken == 27 / 108 and Planned(WORK, fleet(2), Plan(dp=2), 4, FREE).taken(0) == 1 / 108
     large = transformer_of("llama2-7b?layers=4,seq=2048")
     assert large is not None
     quick = replace(devices, topology=network(2, 10**12))
