@@ -166,7 +166,7 @@ class State:
     options: Options
     dtype: str
     notes: list[str] = field(default_factory=list)
-    means: dict[str, Array] = field(default_factory=dict)  # per channel, see ``correction``
+    means: dict[str, Array] = field(default_factory=dict)  # per channel, see ``ranges.input_means``
     choices: defaultdict[str, dict[Hashable, object]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # kind of core -> searches that were made, see ``search.choose``

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import EAGER, State
 from accelsim.program.roles import function_unit
-from accelsim.program.writing.sides import channel_axis
+from accelsim.program.writing.facts import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 

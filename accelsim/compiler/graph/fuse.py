@@ -11,7 +11,7 @@ from accelsim.compiler.state import EAGER, State
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.program.roles import ON_THE_WAY, function_unit, function_units, units
-from accelsim.program.writing.sides import channel_axis
+from accelsim.program.writing.facts import channel_axis
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import gemm_view, is_function, is_product
 from accelsim.workload.ops import base

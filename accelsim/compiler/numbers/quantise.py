@@ -7,7 +7,6 @@ from functools import cache
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.coded_weights import CodedWeights
-from accelsim.compiler.numbers.correction import input_means
 from accelsim.compiler.numbers.formats import (
     Operands,
     attends,
@@ -18,6 +17,7 @@ from accelsim.compiler.numbers.formats import (
     serves_narrow,
     short_float,
 )
+from accelsim.compiler.numbers.ranges import input_means
 from accelsim.compiler.numbers.requantise import Rewriter
 from accelsim.compiler.numbers.scales import Plan, plan, stored_format
 from accelsim.compiler.state import State

@@ -10,14 +10,14 @@ import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.numbers.coded_weights import CodedWeights
-from accelsim.compiler.numbers.correction import mean_shift
 from accelsim.compiler.numbers.formats import Operands, is_integer, memory_format
+from accelsim.compiler.numbers.ranges import mean_shift
 from accelsim.compiler.numbers.scales import Codes, Plan, bias_codes, is_affine, keeps_scale
 from accelsim.compiler.state import State
 from accelsim.formats import integer
 from accelsim.program.commands import OUTSIDE
 from accelsim.program.roles import HOST, function_unit
-from accelsim.program.writing.sides import channel_axis
+from accelsim.program.writing.facts import channel_axis
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Quant
 from accelsim.workload.nodes import is_product

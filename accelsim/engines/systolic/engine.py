@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from accelsim.engines.base import REMAPPED, EngineType, Improvement, Lowering, Mapped, MappingKind, Offer, Price
+from accelsim.engines.base import (
+    REMAPPED,
+    Category,
+    EngineType,
+    Improvement,
+    Lowering,
+    Mapped,
+    MappingKind,
+    Offer,
+    Price,
+    Reason,
+)
 from accelsim.engines.device import Device
-from accelsim.engines.systolic import words
+from accelsim.engines.prices import mac_prices, undone_prices
+from accelsim.engines.systolic.actions import HOP, REGISTER
 from accelsim.engines.systolic.dataflow import DATAFLOWS
+from accelsim.program.actions import WAYS, ActionName
 from accelsim.program.commands import Command
 from accelsim.program.mapping import Mapping as Tiling
 from accelsim.program.roles import Unit, spec_of
@@ -21,6 +34,27 @@ from accelsim.workload.ops.base import Conv
 PARTIAL_SUM_B = 4
 """Bytes of one partial sum."""
 
+REASONS = (
+    Reason("compute", "compute", "computing in the matrix unit", "compute", "#0072b2", computing=True),
+    Reason("padding", "unused PEs", "unused PEs", "unused PEs", "#9ecae1", computing=True, unused_of="compute"),
+    Reason("weight_shift", "weight shift", "shifting weights into the array", "weight shift", "#56b4e9", "////", True),
+    Reason("fill_drain", "array fill and drain", "filling and draining the array", "array fill and drain", "#003f63",
+           "////", True),
+    Reason("port_width", "port width of {resource}", "waiting for the narrow port of {resource}", "narrow ports",
+           "#7a5195", "xxxx"),
+)  # fmt: skip
+CATEGORIES = (
+    Category("MAC", "#0072b2"),
+    Category("PE registers", "#56b4e9", "////"),
+    Category("PE network", "#003f63", "----"),
+)
+PIECES = (
+    ("stream", "a MatMul streams its rows"),
+    ("weight_shift", "the stationary operand is shifted in, and no row streams"),
+    ("fill_drain", "the array fills or drains"),
+    ("port_width", "the narrow port of a buffer holds up the rows or the sums of a MatMul"),
+)
+
 
 class Systolic(EngineType):
     """An array of PEs through which operands move; a loader and a streamer run its queue side by side."""
@@ -29,7 +63,7 @@ class Systolic(EngineType):
     title = "the array"
     multiplies_as = "the matrix unit"
     rank = 0
-    reasons, categories, pieces = words.REASONS, words.CATEGORIES, words.PIECES
+    reasons, categories, pieces = REASONS, CATEGORIES, PIECES
     searches = True
     drains = True
     hue = "blue"
@@ -61,8 +95,13 @@ class Systolic(EngineType):
         return bool(needed_B <= accumulator_B(chip) // 2)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Return prices from the chip's energy table."""
-        return words.prices(chip)
+        """Prices of multiplications by format, those that no PE carries out, bytes of PE registers and between PEs."""
+        table = chip.energy
+        found = mac_prices(table) | undone_prices(table)
+        register = Price(float(table.register), "PE registers", "PE registers", table.status_of("register"))
+        found |= {ActionName(REGISTER, way): register for way in WAYS}
+        hop = Price(float(table.network or 0.0), "PE network", "PE network", table.status_of("network"))
+        return found | {HOP: hop}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
         """See ``improve``."""

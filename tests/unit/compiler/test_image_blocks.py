@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import accelsim
-from accelsim.engines.systolic.mapping.describe import strips
-from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step
+from accelsim.engines.systolic.mapping.shape import Buffers, Homes, Shape, Step, strips
 from accelsim.errors import Infeasible, UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.program.mapping import Mapping

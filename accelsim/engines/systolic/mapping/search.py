@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.mapping.decide import EFFORTS, Candidate, Effort, fastest, worth_rehearsing, written
-from accelsim.engines.systolic.mapping.describe import FEW, describe, strips
 from accelsim.engines.systolic.mapping.estimate import Estimator
 from accelsim.engines.systolic.mapping.fitting import Fitting, Need, Room, whole_operands
 from accelsim.engines.systolic.mapping.known import KNOWN, Choice, Searched, product_key
+from accelsim.engines.systolic.mapping.shape import FEW, describe, strips
 from accelsim.engines.systolic.mapping.space import MOST_ROW_TILES, Option, Plan, Rows, Tilings, axes
 from accelsim.engines.tuning import choose_mapping
 from accelsim.errors import Infeasible

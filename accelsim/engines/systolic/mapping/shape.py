@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.systolic.pace import ONE_ROW, Pace
+from accelsim.engines.base import Lowering
+from accelsim.engines.systolic.pace import ADDING, ONE_ROW, Pace, pace_of
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.program.mapping import Pin
-from accelsim.program.tiles import DENSE
+from accelsim.program.mapping import Mapping, Pin
+from accelsim.program.roles import function_unit
+from accelsim.program.tiles import DENSE, slabs, sparsity
+from accelsim.program.writing.layout import Layout
 from accelsim.types import Floats
-from accelsim.workload.ops.base import Gemm
+from accelsim.workload.graph import FORMAT_BYTES
+from accelsim.workload.nodes import gemm_view
+from accelsim.workload.ops.base import Conv, Gemm, find
 
 
 class Side(NamedTuple):
@@ -137,3 +142,131 @@ class Bounds:
     def binds(self, index: int) -> str:
         """Name of the longest path of one candidate."""
         return max(self.paths, key=lambda name: self.paths[name][index])
+
+
+FEW = 2
+"""Widths of strips that a fast search tries."""
+
+
+def describe(step: Lowering, gemm: Gemm) -> Step:
+    """The values that the mapping of a step is chosen by."""
+    streamed, sides = _shape(step, gemm, False), _streamed_sides(step, gemm, True)
+    resident = streamed if sides == _streamed_sides(step, gemm, False) else _shape(step, gemm, True)
+    return Step(
+        step.layout.roles.matrix,
+        streamed,
+        resident,
+        _homes(step.layout, gemm, step.node.writes[0]),
+        _rows(step, gemm),
+        _buffers(step.layout),
+        step.sharing,
+        tuple(sorted(step.pinned.items())),
+        step.layout.graph.tensors[gemm.b].is_constant and len(step.layout.builder.commands) > 0,
+    )
+
+
+def _shape(step: Lowering, gemm: Gemm, a_resident: bool) -> Shape:
+    layout, node, roles = step.layout, step.node, step.layout.roles
+    unit, tensors, dtype = roles.matrix, step.layout.graph.tensors, step.node.format or step.dtype
+    vector = function_unit(roles.chip, [part.op for part in node.epilogue])
+    one, all_ = (_pace(step, gemm, dtype, arrays) for arrays in (1, unit.count))
+    whole = gemm_view(layout.graph, node) or gemm
+    a, b, out = tensors[gemm.a], tensors[gemm.b], tensors[node.writes[0]]
+    return Shape(
+        gemm=replace(gemm, a="", b=""),
+        a_B=a.element_B,
+        b_B=b.element_B,
+        y_B=out.element_B,
+        sum_B=FORMAT_BYTES[unit.formats[dtype].accumulate],
+        alone=one,
+        together=all_,
+        adding=vector.spec.functions.get(ADDING, 1) if vector else 0,
+        results_share=out.elements / (whole.groups * whole.M * whole.N),
+        functions=tuple(vector.spec.functions.get(part.op, 1) for part in node.epilogue) if vector else (),
+        sides=tuple(_side(layout, name) for name in _streamed_sides(step, gemm, a_resident)),
+        parameters_B=sum(tensors[name].nbytes for name in layout.facts.epilogue_reads(node).parameters),
+        b_streamed=b.is_constant or layout.place(gemm.b).chip is None,
+        reuse=bool(step.pinned.get("reuse", True)),
+        w_slots=_weight_slots(step),
+        sparse=sparsity(node),
+        sum_slots=roles.fixed_slots(roles.sums) or 1 << 30,
+    )
+
+
+def _side(layout: Layout, name: str) -> Side:
+    tensor, home = layout.graph.tensors[name], layout.place(name).home
+    memory = layout.roles.activations_home if home is None else layout.builder.regions[home].memory
+    return Side(memory, tensor.element_B, tensor.nbytes)
+
+
+def _pace(step: Lowering, gemm: Gemm, dtype: str, arrays: int) -> Pace:
+    roles, tensors = step.layout.roles, step.layout.graph.tensors
+    streamed = {"a": gemm.a, "b": gemm.b}[roles.matrix.flow.at_rows]
+    return pace_of(roles, dtype, tensors[streamed].memory_format, arrays)
+
+
+def _weight_slots(step: Lowering) -> int:
+    """Weight tiles in flight."""
+    roles = step.layout.roles
+    if roles.fixed_slots(roles.weights) is not None:
+        return step.layout.slots.shape(roles.weights)[1]
+    return int(step.pinned.get("w_slots", 2))
+
+
+def _streamed_sides(step: Lowering, gemm: Gemm, a_resident: bool) -> list[str]:
+    names = step.layout.facts.epilogue_reads(step.node).sides
+    missing = [name for name in names if step.layout.place(name).chip is None]
+    return [name for name in missing if name != gemm.a or not a_resident]
+
+
+def _rows(step: Lowering, gemm: Gemm) -> tuple[int, int]:
+    """Return what tm must be a multiple of: a whole image behind a fused pooling; and whole rows of a streamed
+    convolution."""
+    if gemm.conv is None:
+        return 1, 1
+    pooled = any((op := find(part.op)) is not None and op.kind == "pool" for part in step.node.epilogue)
+    image, row = gemm.conv.out[0] * gemm.conv.out[1], gemm.conv.out[1]
+    return (image, image) if pooled else (1, row)
+
+
+def _homes(layout: Layout, gemm: Gemm, result: str) -> Homes:
+    """Where operands come from and the result goes to."""
+    a, b, regions = layout.place(gemm.a), layout.place(gemm.b), layout.builder.regions
+    a_home = regions[a.home].memory if a.home is not None else layout.result_home(gemm.a)
+    b_home = regions[b.home].memory if b.home is not None else layout.roles.weights_home
+    return Homes(a_home, b_home, layout.result_home(result), a.chip is None)
+
+
+def _buffers(layout: Layout) -> Buffers:
+    """Room in the buffers in which no activations lie, and the fixed slots of all."""
+    roles = layout.roles
+    names = dict.fromkeys((roles.weights, roles.sums, roles.activations))
+    free = tuple((name, layout.spaces[name].free_B()) for name in names if name != roles.activations)
+    fixed = [name for name in names if roles.fixed_slots(name) is not None]
+    return Buffers(free, tuple((name, layout.slots.shape(name)) for name in fixed))
+
+
+def strips(step: Step, flat: Mapping | None, beat_B: int, most: int | None) -> list[int]:
+    """Widths of strips: halves, quarters, ... of the image, a row of them no shorter than what its memory moves at a
+    time. None of anything but images, nor where a fused pooling needs these whole.
+
+    Beside the best tiling through whole rows, ``flat`` (None where none fits), ``most`` of those that in blocks as
+    large as its tiles read least, and less than it. So there is none where it reads no row of an image twice.
+    """
+    gemm, conv = step.shape.gemm, step.shape.gemm.conv
+    if conv is None or step.rows[False] > 1:
+        return []
+    halves = [-(-conv.out[1] // 2**power) for power in range(1, (conv.out[1] - 1).bit_length() + 1)]
+    wide = [width for width in halves if width * conv.stride[1] * step.shape.a_B >= beat_B]
+    if flat is None:
+        return wide
+    once, read = (slabs(conv, gemm.M, tm)[0] for tm in (conv.out[0] * conv.out[1], flat.tm))
+    if flat.a_resident or read <= once:
+        return []
+    words = {width: _in_blocks(conv, width, flat.tm) for width in wide}
+    return sorted((width for width in wide if words[width] < read), key=words.__getitem__)[:most]
+
+
+def _in_blocks(conv: Conv, width: int, pixels: int) -> int:
+    rows = min(max(1, round(pixels / width)), conv.out[0])
+    return slabs(replace(conv, strip=width), conv.batch * conv.out[0] * conv.out[1], rows * width)[0]

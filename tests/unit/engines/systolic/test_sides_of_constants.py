@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import accelsim
-from accelsim.program.writing.sides import EpilogueReads, epilogue_reads
+from accelsim.program.writing.facts import EpilogueReads, epilogue_reads
 from accelsim.workload.graph import Graph
 from accelsim.workload.zoo.build import Builder
 
