@@ -7,6 +7,7 @@ they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the floa
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ from functools import cache, lru_cache
 from sys import float_info
 from typing import TYPE_CHECKING
 
-from accelsim.errors import brief
+from accelsim.errors import Problem, UsageError, brief
 
 if TYPE_CHECKING:
     from quantiphy import Quantity
@@ -237,3 +238,32 @@ def _best_prefix(value: float) -> str:
     text = show(abs(value), "g", 3)
     prefix = text.rsplit(" ", 1)[-1].removesuffix("g")
     return prefix if prefix in _PREFIXES else ""
+
+
+def byte_sizes(texts: Sequence[str], named: str = "--size") -> tuple[int, ...]:
+    """Return the bytes of sizes such as '64 MiB' (of the option ``named``). Raises UsageError with all invalid ones."""
+    sizes, problems = [], []
+    for text in texts:
+        if text.lstrip().startswith("-"):
+            problems.append(Problem(f"{brief(text)} is negative", named, "1 B or more"))
+            continue
+        try:
+            size = amount(text, "B", named)
+        except UsageError as error:
+            problems += error.problems
+            continue
+        if size < 1 or size.denominator != 1:
+            problems.append(Problem(f"{text!r} is no whole number of bytes", named, "1 B or more"))
+        sizes.append(int(size))
+    if problems:
+        raise UsageError(problems)
+    return tuple(sizes)
+
+
+def amount(text: str, unit: str, named: str) -> Fraction:
+    """Return a number with its unit, exact. Raises UsageError for a text of the option ``named`` that is none."""
+    try:
+        return parse_exact(text, unit)
+    except ValueError as error:
+        what, _, expected = str(error).partition("; expected ")
+        raise UsageError(what, named, expected) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,11 +13,6 @@ from accelsim.cli.groups import Grouped
 from accelsim.cli.options import limit_options, number_options, numbers
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
-from accelsim.request.fields import OPTIONS, asked_of
-from accelsim.request.recording import words
-
-if TYPE_CHECKING:
-    from accelsim.compiler.state import Options
 
 
 @answers(
@@ -35,9 +30,7 @@ if TYPE_CHECKING:
     "fp32,tf32,bf16,fp16,fp8,int8,int4,int1",
     metavar="FORMAT,...",
 )
-@option(
-    "--data", "Samples and labels: x_train, y_train, x_test, y_test, or x and y.", "digits", metavar="digits|FILE.npz"
-)
+@option("--data", "Samples: x_train, y_train, x_test, y_test, or x and y.", "digits", metavar="digits|FILE.npz")
 @option("--qat", "Formats that the model is also trained for.", "", metavar="FORMAT,...")
 @option("--batch", "Samples of one run.", 1, least=1)
 @option("--steps", "Steps of each training: of a listed model, and of --qat.", 1000, least=1)
@@ -77,21 +70,8 @@ def accuracy(gather: Gather, keep: str, budget: float, out: Path | None, **asked
     with progress(1 if keep else 1 + len(asked["dtypes"]) + len(asked["qat"])) as stage:
         if not keep:
             found = compare(**asked, options=options, progress=stage)
-            return said.accuracy(found, out, _command(asked, options, out) if out else "")
+            return said.accuracy(found, out, said.command(asked, options, out) if out else "")
         stage("search", 0.0)
         (chip,), (dtype,), _ = (asked.pop(name) for name in ("on", "dtypes", "qat"))
-        model, data = asked.pop("model"), asked.pop("data")
-        choice = keep_layers(model, chip, data, dtype=dtype, keep=keep, budget=budget / 100, options=options, **asked)
-    return said.kept_wide(choice, dtype, keep)
-
-
-def _command(asked: dict[str, Any], options: Options, out: Path) -> str:
-    """The command that makes the report again."""
-    named = {"on": True, "dtypes": True, "qat": asked["qat"], "data": asked["data"] != "digits",
-             "batch": asked["batch"] != 1, "steps": asked["steps"] != 1000, "seed": asked["seed"]}  # fmt: skip
-    lists = {name: ",".join(asked[name]) for name in ("on", "dtypes", "qat")}
-    parts = [f"--{name} {lists.get(name, asked[name])}" for name, typed in named.items() if typed]
-    given, default = asked_of(options), asked_of(type(options)())
-    changed = [name for name in given if OPTIONS[name].shared and given[name] != default[name]]
-    parts += [word for name in changed for word in words(name, given[name])]
-    return " ".join([f"accelsim accuracy {asked['model']}", *parts, f"--out {out.as_posix()}"])
+        how = {"dtype": dtype, "keep": keep, "budget": budget / 100, "options": options}
+        return said.kept_wide(keep_layers(on=chip, **how, **asked), dtype, keep)

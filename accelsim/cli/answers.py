@@ -75,6 +75,10 @@ def answers(
 
 def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, json: bool | None) -> None:
     """Write what was asked for, then print the answer; end as it says."""
+    from accelsim.report.answer import Lines
+
+    for text in answer.aside:
+        click.echo(text if isinstance(text, Lines) else "\n" + paragraphs([text]), err=True)
     if out is not None:
         answer.write(out)
     for path, content in answer.other_files.items():

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, check_file_target, option, progress
-from accelsim.errors import Gather, UsageError, count_of, nearest
+from accelsim.cli.common import FILE, OUT, check_file_target, option, progress, set_option
+from accelsim.errors import Gather
 from accelsim.report.answer import Answer
-
-if TYPE_CHECKING:
-    from accelsim.cluster.fit import Measured, Sort
-    from accelsim.cluster.network.topology import Topology
-    from accelsim.kernels.table import Table
-    from accelsim.spec.chip import Chip
 
 
 @answers(
@@ -38,7 +32,7 @@ if TYPE_CHECKING:
     metavar="FILE",
 )
 @option("--device", "Use rows of this device; default: the names of the chip.", metavar="NAME")
-@option("--set overrides", "Change a field of the chip. Repeatable.", multiple=True, metavar="PATH=VALUE")
+@set_option(" of the chip")
 @option(
     "--site", "Fit the two numbers of a site (clock under load, host), and leave the chip as it is.", metavar="NAME"
 )
@@ -56,77 +50,18 @@ def calibrate(gather: Gather, out: Path | None, **asked: Any) -> Answer:
     from accelsim.spec.yaml.clusters import is_cluster
 
     gather.check(out, lambda file: check_file_target(file, (".yaml",)), last=True)
-    asked["day"] = asked["as_of"] or datetime.now(UTC).strftime("%Y-%m")
-    named = [group.split("+") for group in (asked["constants"] or "").split(",") if group.strip()]
+    asked["day"] = asked.pop("as_of") or datetime.now(UTC).strftime("%Y-%m")
+    named = [group.split("+") for group in (asked.pop("constants") or "").split(",") if group.strip()]
     asked["groups"] = [tuple(name.strip() for name in group) for group in named]
     cluster, tables = gather.read(lambda: is_cluster(asked["chip"])), len(asked["sources"])
     gather.refuse(cluster and tables > 1, f"{tables} tables of a cluster", "", "one --data FILE")
     gather.refuse(cluster and asked["site"], "--site of a cluster", "", "a chip, whose kernels are measured")
     both = "one of them: a site has two numbers of its own"
-    gather.refuse(asked["constants"] and asked["site"], "--constants with --site", "", both)
+    gather.refuse(named and asked["site"], "--constants with --site", "", both)
     gather.done()
-    return _cluster(out, asked) if cluster else _chip(out, asked)
+    from accelsim.report import calibrated as said
 
-
-def _chip(out: Path | None, asked: dict[str, Any]) -> Answer:
-    from accelsim.kernels.calibrate import calibrate as fitted
-    from accelsim.kernels.table import joined, read_table
-    from accelsim.report.calibrated import chip_answer
-    from accelsim.spec.constants import constants
-    from accelsim.spec.site import FIELDS
-    from accelsim.spec.yaml.load import load_chip
-
-    chip, groups = load_chip(asked["chip"], asked["overrides"]), asked["groups"]
-    rows = _rows(joined([read_table(each, timed=True) for each in asked["sources"]]), chip, asked["device"])
-    if asked["site"]:
-        groups = [(each,) for each in constants(chip) if each.rsplit(".", 1)[-1] in FIELDS]
-    devices = ", ".join(dict.fromkeys(each or "no device named" for each in rows.devices))
-    kernels = count_of(len(rows.ops), "kernel")
-    basis = f"{kernels} of {', '.join(each.name for each in asked['sources'])} ({devices})"
-    what = f"{count_of(len(groups), 'group')} of constants to {kernels}" if groups else "constants"
+    if cluster:
+        return said.cluster_answer(out, **asked)
     with progress(1) as stage:
-        stage(f"fit {what}", 0.0)
-        found = fitted(rows, chip, basis, asked["day"], groups, asked["seed"])
-    return chip_answer(found, chip, asked["site"], out)
-
-
-def _rows(table: Table, chip: Chip, device: str | None) -> Table:
-    """The rows of the device. Raises UsageError where there are none."""
-    called = {device} if device else {chip.name, *chip.also}
-    rows = [row for row, name in enumerate(table.devices) if name in called or (not device and not name)]
-    if not rows:
-        there = list(dict.fromkeys(table.devices))
-        asked, expected = device or chip.name, f"--device with one of: {', '.join(there)}"
-        raise UsageError(f"no rows of {asked}", str(table.path), expected, nearest(asked, there))
-    return table.only(rows)
-
-
-def _cluster(out: Path | None, asked: dict[str, Any]) -> Answer:
-    from accelsim.cluster.fit import calibrate, read_collectives
-    from accelsim.cluster.shapes.building import build
-    from accelsim.report.calibrated import cluster_answer
-    from accelsim.spec.yaml.clusters import load_cluster
-
-    cluster, (data,) = load_cluster(asked["chip"], asked["overrides"]), asked["sources"]
-    topology, every = build(cluster), read_collectives(data, asked["device"])
-    rows = _placed(every, topology, data)
-    found = calibrate(rows, topology, cluster.collectives, asked["groups"], asked["seed"])
-    others = len(every.sorts) - len(rows.sorts)
-    return cluster_answer(found, cluster, others, f"{data.name} ({asked['day']})", out)
-
-
-def _placed(rows: Measured, topology: Topology, data: Path) -> Measured:
-    """The rows that the cluster has a place for. Raises UsageError where there are none."""
-    from accelsim.cluster.fit import group_of
-
-    def fits(sort: Sort) -> bool:
-        try:
-            return bool(group_of(topology, sort))
-        except UsageError:
-            return False
-
-    known = {sort: fits(sort) for sort in set(rows.sorts)}
-    chosen = [row for row, sort in enumerate(rows.sorts) if known[sort]]
-    if not chosen:
-        raise UsageError(f"{topology.name} is too small for every row", str(data), "more nodes: '2x-...'")
-    return rows.only(chosen)
+        return said.chip_answer(out, lambda text: stage(text, 0.0), **asked)

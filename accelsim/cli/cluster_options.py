@@ -81,6 +81,15 @@ def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return reduce(lambda made, each: each(made), reversed(FOR_DECODERS), command)
 
 
+def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a training with values is shared out to a command."""
+    plan = "How the devices of the cluster share the work: dp, tp, pp, sp, zero, chunks, recompute, period (steps "
+    order = "Order of microbatches: gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-vertical, pipedream-2bw."
+    made = option("--microbatches", "Microbatches of each replica and step.", least=1)(command)
+    made = option("--schedule", order, metavar="1f1b")(made)
+    return option("--plan", f"{plan}between averagings).", metavar="dp=2,pp=2")(made)
+
+
 class Fused(NamedTuple):
     """Options about gradients as texts; '' if not given."""
 
@@ -171,15 +180,14 @@ def read(fused: Fused) -> Fusion:
 
 def _number(text: str, typed: str, unit: str, times: int, least: int, found: list[Problem]) -> int | None:
     """A number with its unit, in whole bytes or fs; None where none is given. What is wrong goes to ``found``."""
-    from accelsim.units import expected, parse_exact
+    from accelsim.units import amount, expected
 
     if not text:
         return None
     try:
-        value = parse_exact(text, unit) * times
-    except ValueError as error:
-        what, _, wanted = str(error).partition("; expected ")
-        found.append(Problem(what, typed, wanted))
+        value = amount(text, unit, typed) * times
+    except UsageError as error:
+        found += error.problems
         return None
     if value < least or value.denominator != 1:
         found.append(Problem(f"{text!r} is too small, or not whole", typed, expected(unit)))

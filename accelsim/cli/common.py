@@ -223,6 +223,11 @@ flag = partial(option, is_flag=True)
 """Returns a click option without a value."""
 
 
+def set_option(of: str = "") -> Callable[[Decorated], Decorated]:
+    """Return the option --set, whose values are called ``overrides``; ``of``: what it changes a field of."""
+    return option("--set overrides", f"Change a field{of}. Repeatable.", multiple=True, metavar="PATH=VALUE")
+
+
 def _also_png(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     if wanted:
         from accelsim.report.plot import also_png
@@ -261,26 +266,3 @@ def example(*lines: str) -> str:
                 told.append("       ")
             told[-1] += f" --{option}"
     return "\b\n" + "\n".join(line.removeprefix("  ") for line in told)
-
-
-def byte_sizes(texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the bytes of sizes such as '64 MiB' (--size). Raises UsageError with all invalid ones."""
-    from accelsim.units import parse_exact
-
-    sizes, problems = [], []
-    for text in texts:
-        if text.lstrip().startswith("-"):
-            problems.append(Problem(f"{brief(text)} is negative", "--size", "1 B or more"))
-            continue
-        try:
-            size = parse_exact(text, "B")
-        except ValueError as error:
-            what, _, expected = str(error).partition("; expected ")
-            problems.append(Problem(what, "--size", expected))
-            continue
-        if size < 1 or size.denominator != 1:
-            problems.append(Problem(f"{text!r} is no whole number of bytes", "--size", "1 B or more"))
-        sizes.append(int(size))
-    if problems:
-        raise UsageError(problems)
-    return tuple(sizes)

@@ -66,22 +66,10 @@ def compare(
     each chip and these runs are compared.
     """
     from accelsim.report import comparison
+    from accelsim.request.variants import on_each
 
-    sources = runs if chips is None else _simulated(gather, runs, chips.split(","), dtype, batch)
+    sources: Sequence[Source] = runs
+    if chips is not None:
+        gather.refuse(len(runs) != 1, f"{len(runs)} models with --on", expected="one model")
+        sources = on_each(gather, chips.split(","), model=runs[0], dtype=dtype, batch=batch)
     return gather.read(lambda: comparison.compare(sources, layers))
-
-
-def _simulated(
-    gather: Gather, models: Sequence[str], chips: Sequence[str], dtype: str, batch: int | None
-) -> tuple[Source, ...]:
-    """A model on each chip. Raises UsageError for several models, and all that a chip refuses."""
-    from accelsim.request import Request
-    from accelsim.request.job import execute, prepare
-
-    jobs = []
-    gather.refuse(len(models) != 1, f"{len(models)} models with --on", expected="one model")
-    for chip in chips:
-        with gather.also():
-            jobs.append(prepare(Request(models[0], chip.strip(), dtype=dtype, batch=batch, values="off")))
-    gather.done()
-    return tuple(execute(job) for job in jobs)

@@ -22,31 +22,9 @@ LESSONS_FOLDER = Path("reports/dram-lessons")
 @answers("accelsim dram list", "accelsim dram list --json", name="list")
 def list_(gather: Gather) -> Answer:
     """List every DRAM that can be named: standard, rate of a pin, peak, capacity, trust in its energies."""
-    from accelsim.report import lists
+    from accelsim.report.lists import drams
 
-    return lists.drams([_facts(name) for name in gather.read(_names)])
-
-
-def _names() -> list[str]:
-    from accelsim.spec.yaml.load_dram import list_drams
-
-    return list(list_drams())
-
-
-def _facts(name: str) -> dict[str, Any]:
-    from accelsim.spec.dram_device import device
-    from accelsim.spec.yaml.load_dram import load_dram
-
-    spec = load_dram(name)
-    made = device(spec)
-    return {
-        "name": name,
-        "standard": spec.standard,
-        "rate_per_s": float(spec.rate),
-        "peak_Bps": made.peak_Bps,
-        "capacity_B": made.geometry.capacity_B,
-        "energy_status": spec.energy_status or "none",
-    }
+    return gather.read(drams)
 
 
 @answers(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from accelsim.errors import Problem, SpecError, nearest
 
 if TYPE_CHECKING:
     from accelsim.spec.dram import Dram
@@ -48,9 +50,19 @@ def preset(name: str) -> str:
     return next((known for known, file in where.names("dram").items() if file == path), path.stem)
 
 
-def spec_of(name: str, asked: dict[str, Any]) -> Dram:
-    """The spec with the options of the controller and of --set; SpecError with every problem."""
+def spec_of(name: str, asked: dict[str, Any], commands: Sequence[str] = ()) -> Dram:
+    """The spec with the options of the controller and of --set.
+
+    Raises SpecError with every problem; where there is none of that name, which of ``commands`` it looks like.
+    """
     from accelsim.spec.yaml.load_dram import load_dram
 
     chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
-    return load_dram(name, [*chosen, *asked["overrides"]])
+    try:
+        return load_dram(name, [*chosen, *asked["overrides"]])
+    except SpecError as error:
+        near = nearest(name, commands)
+        if not near or near[0] != name[0]:
+            raise
+        hint = Problem(f"no command {name!r}", "", "a DRAM, or a command", near)
+        raise SpecError([hint, *error.problems]) from error

@@ -23,36 +23,9 @@ def formats(gather: Gather) -> Answer:
 
     Other names work too: float16, fp8, and floats of any size, such as fp8_e5m2b20 (bias 20).
     """
-    from accelsim.formats.table import FORMATS
-    from accelsim.report import formats as said
+    from accelsim.report.formats import formats
 
-    chips, broken = gather.read(_chips)
-    for name in broken:
-        click.echo(f"left out: {name}, whose spec file is broken (accelsim spec check {name})", err=True)
-    return said.formats([said.record(row, chips.get(row.name, [])) for row in FORMATS.values()])
-
-
-def _chips() -> tuple[dict[str, list[str]], list[str]]:
-    """Format -> chips whose matrix unit takes it as an operand, and the chips that cannot be loaded."""
-    from accelsim.errors import SpecError
-    from accelsim.program.roles import multiplier
-    from accelsim.spec.names import operand_formats
-    from accelsim.spec.yaml import where
-    from accelsim.spec.yaml.load import load_chip
-
-    found: dict[str, list[str]] = {}
-    broken = []
-    for name, path in where.names("chips").items():
-        try:
-            chip = load_chip(path)
-        except SpecError:
-            broken.append(name)
-            continue
-        unit = multiplier(chip)
-        operands = [operand_formats(each) or () for each in (unit.spec.formats if unit else {})]
-        for each in sorted({row.name for rows in operands for row in rows}):
-            found.setdefault(each, []).append(name)
-    return found, broken
+    return gather.read(formats)
 
 
 @answers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,46 +49,19 @@ from accelsim.cli.common import OUT, check_file_target, example, flag, option
     "(nvidia-ml-py).",
 )
 @option("--out", "The file to write the table to.", type=OUT, required=True, metavar="FILE")
-def measure(
-    device: str, ops: str | None, dtype: str, rows: int, models: tuple[str, ...], batches: tuple[int, ...],
-    attention: str, seed: int, called: bool, warm: bool, power: int, out: Path,
-) -> None:  # fmt: skip
+def measure(out: Path, **asked: Any) -> None:
     """Measure kernels on a GPU of this machine: products, convolutions, functions, attention, copies; or networks.
 
     Needs PyTorch, which accelsim does not install. The table of kernels has the columns that 'accelsim kernel',
     'calibrate' and 'validate' read.
     """
-    from accelsim.measure.kernels import COLUMNS, FORMATS, MOST_SETS, OPS, check, measured, pytorch
-    from accelsim.measure.network import COLUMNS as OF_NETWORKS
-    from accelsim.measure.network import measured_networks
-    from accelsim.measure.power import Meter
+    from accelsim.measure.asked import measured_rows, table
 
     check_file_target(out)
-    torch = pytorch()
-    known = FORMATS[dtype].ops if dtype in FORMATS else None
-    asked = [op.strip() for op in ops.split(",")] if ops else [op for op in OPS if not known or op in known]
-    check(torch, device, [] if models else asked, dtype)
-    meter = Meter(torch, device) if power else None
-    if meter is not None:
-        click.echo(f"idle: {meter.idle_W():.1f} W")
-    if models:
-        found = list(measured_networks(torch, device, models, batches, dtype, attention, meter))
-    else:
-        sets = 1 if warm else MOST_SETS
-        found = list(measured(torch, device, asked, rows, dtype, seed, called, power, meter, sets))
-    _save(out, found, (*OF_NETWORKS, *POWER) if models else COLUMNS, "networks" if models else "kernels")
-
-
-POWER = ("power_W", "clock_MHz", "energy_mJ")
-"""Columns of a meter."""
-
-
-def _save(out: Path, found: list[dict[str, Any]], columns: Sequence[str], what: str) -> None:
-    """The table, and on stderr what could not be measured."""
-    kept = [row for row in found if "why" not in row]
+    found, columns = measured_rows(lambda idle_W: click.echo(f"idle: {idle_W:.1f} W"), **asked)
     for row in found:
         if "why" in row:
             click.echo(f"left out: {row.get('op') or row['model']}: {row['why']}", err=True)
-    used = [name for name in columns if any(name in row for row in kept)]
-    files.write_file(out, files.table(used, ([row.get(name, "") for name in used] for row in kept)))
-    click.echo(f"{len(kept):,} {what}: {out}")
+    kept = [row for row in found if "why" not in row]
+    files.write_file(out, table(kept, columns))
+    click.echo(f"{len(kept):,} {'networks' if asked['models'] else 'kernels'}: {out}")

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import byte_sizes, option, progress
-from accelsim.errors import Gather, UsageError
+from accelsim.cli.common import option, progress, set_option
+from accelsim.errors import Gather
 from accelsim.report.answer import Answer
-
-if TYPE_CHECKING:
-    from accelsim.spec.network import Noc
 
 SIZES = tuple(4**power for power in range(3, 15))
 """Transfer sizes of the table, B: 64 B to 256 MiB."""
-EXAMPLE = "mesh-4x4"
-"""The network whose clock, flits, routers and wires a bare topology takes."""
 
 
 def _sizes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
+    from accelsim.units import byte_sizes
+
     return byte_sizes(texts)
-
-
-set_option = option("--set overrides", "Change a field. Repeatable.", multiple=True, metavar="PATH=VALUE")
 
 
 @answers(
@@ -36,7 +30,7 @@ set_option = option("--set overrides", "Change a field. Repeatable.", multiple=T
 )
 @click.argument("name", metavar="LINK")
 @option("--size sizes", "Size of a transfer: '4 KiB'. Repeatable.", multiple=True, callback=_sizes)
-@set_option
+@set_option()
 def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str, ...]) -> Answer:
     """Time and bandwidth of transfers over LINK (a name or a YAML file), by their size.
 
@@ -60,46 +54,21 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")
 @option("--traffic pattern", "uniform, transpose, neighbour, hotspot or bit-complement.", "uniform")
-@option(
-    "--load loads",
-    "Offered load, flits per clock and node. Repeatable; without: a sweep up to the bound.",
-    multiple=True,
-    type=float,
-)
+@option("--load loads", "Flits per clock and node. Repeatable; without: a sweep.", multiple=True, type=float)
 @option("--packet-flits", "Flits of a packet.", 1, least=1)
 @option("--clocks", "Clocks of a simulation.", 2000, type=click.IntRange(100, 10000000))
 @option("--seed", "Seed of the packets.", 1, least=0)
-@set_option
-def noc(
-    gather: Gather, name: str, shape: tuple[int, ...], pattern: str, loads: tuple[float, ...], packet_flits: int,
-    clocks: int, seed: int, overrides: tuple[str, ...],
-) -> Answer:  # fmt: skip
+@set_option()
+def noc(gather: Gather, name: str, shape: tuple[int, ...], overrides: tuple[str, ...], **asked: Any) -> Answer:
     """Latency and throughput of a network on a chip under a traffic pattern.
 
     A NAME or YAML file of a network, or a TOPOLOGY (bus, crossbar, ring, mesh, torus, tree, fat-tree) with its SIZE:
     nodes, columns and rows, or arity and levels.
     """
-    from accelsim.network.noc.sweep import sweep
+    from accelsim.network.noc.sweep import load_noc, sweep
     from accelsim.report.network import noc_answer
 
-    made = gather.read(lambda: _noc(name, shape, overrides))
+    made = gather.read(lambda: load_noc(name, shape, overrides))
     with progress(1) as stage:
-        found = sweep(made, pattern, packet_flits, loads, clocks, seed, lambda share: stage("simulate", share))
+        found = sweep(made, **asked, told=lambda share: stage("simulate", share))
     return noc_answer(name, found)
-
-
-def _noc(name: str, shape: tuple[int, ...], overrides: tuple[str, ...]) -> Noc:
-    """A network by name or file, or a topology and shape with the routers of ``EXAMPLE``."""
-    from accelsim.network.noc.topology import TOPOLOGIES
-    from accelsim.spec.network import SHAPES, Noc
-    from accelsim.spec.yaml.parts import load_part
-
-    if name not in TOPOLOGIES:
-        if shape:
-            raise UsageError(f"a size beside {name!r}", expected="a topology: " + ", ".join(TOPOLOGIES))
-        return load_part(name, "networks", Noc, overrides)
-    if len(shape) != len(SHAPES[name]):
-        wanted = " and ".join(SHAPES[name])
-        raise UsageError(f"{name} with {len(shape)} sizes", expected=wanted)
-    chosen = (f"topology={name}", f"shape={list(shape)}")
-    return load_part(EXAMPLE, "networks", Noc, (*chosen, *overrides))

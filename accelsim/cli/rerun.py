@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +11,10 @@ import click
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, check_report_target, option, png_option, progress
 from accelsim.errors import Gather
-from accelsim.report.answer import Answer, Lines, Part, flat
+from accelsim.report.answer import Answer
 
 if TYPE_CHECKING:
     from accelsim.request import Request
-
-MOST = 12
-"""Figures that differ which are named."""
 
 
 @answers("accelsim rerun reports/cnn-edu-4x4", outputs="json", helps={"json": "Print the outcome as JSON."})
@@ -33,9 +28,8 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     changed since: chip, model, files, versions.
     """
     from accelsim.explore.what_ifs import what_ifs
-    from accelsim.report.table import text_table
+    from accelsim.report.repeated import repeated
     from accelsim.report.write import facts_of, report_files
-    from accelsim.request import differences, how_to_repeat
     from accelsim.request.job import execute, prepare
 
     gather.check(out, check_report_target, last=True)
@@ -44,22 +38,8 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     with progress(2 + advised) as stage:
         run = execute(prepare(request), progress=stage)
         changes = what_ifs(run, lambda share: stage("what if", share)) if advised else None
-    files = {out: report_files(run, changes)} if out is not None else {}
     now: dict[str, Any] = json.loads(json.dumps(facts_of(run, changes)))
-    changed = differences(before["run"], run.asked)
-    old, new = _figures(before), _figures(now)
-    differing = [(path, old.get(path), new.get(path)) for path in old | new if old.get(path) != new.get(path)]
-    facts = {"equal": not differing, "command": run.asked["command"], "changed": changed, "differing": differing}
-    kept = ["Chip, model, files and versions are what they were."]
-    lines = [f"Repeated: {how_to_repeat(run.asked)}", *(changed or kept)]
-    if not differing:
-        lines.append("Every figure of the summary is what it was.")
-    shown: list[Part] = [Lines("\n".join(lines))]
-    if differing:
-        shown.append(partial(text_table, ("figure", "then", "now"), [tuple(map(str, row)) for row in differing[:MOST]]))
-    if len(differing) > MOST:
-        shown.append(f"{MOST} of {len(differing)} figures that differ.")
-    return Answer(facts, shown, other_files=files, fails=bool(differing))
+    return repeated(before, now, run.asked, {out: report_files(run, changes)} if out is not None else {})
 
 
 def _saved(report: Path) -> tuple[dict[str, Any], Request]:
@@ -69,12 +49,3 @@ def _saved(report: Path) -> tuple[dict[str, Any], Request]:
 
     before = {key: value for key, value in load_summaries([report])[0].items() if key not in NAMES}
     return before, repeated(before.get("run", {}), str(report / "summary.json"))
-
-
-def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Every figure under its path; what only says how the run was asked for is left out."""
-
-    own = {key: value for key, value in summary.items() if key not in ("run", "tool_version")}
-    if own.get("what_ifs"):
-        own["what_ifs"] = {str(number): part for number, part in enumerate(own["what_ifs"], 1)}
-    return flat(own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,8 +12,7 @@ from accelsim.engines.systolic.dataflow import DATAFLOWS
 from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
-if TYPE_CHECKING:
-    from accelsim.sram.patterns import Pattern
+PATTERNS = click.Choice((*DATAFLOWS, "im2col", "accumulate"))
 
 
 @answers(
@@ -31,57 +30,21 @@ if TYPE_CHECKING:
 @option("--banks", "Banks that the capacity is cut into.", 1, type=int)
 @option("--node node_nm", "Process, nm: 22 to 45.", 45, type=float)
 @option("--cell", "itrs-lop (low operating power) or itrs-hp.", "itrs-lop")
-def sram(
-    gather: Gather, capacity: str | None, word_bits: int, ports: int, banks: int, node_nm: float, cell: str
-) -> Answer:
+def sram(gather: Gather, capacity: str | None, **setup: Any) -> Answer:
     """Energy, leakage, time and area of an on-chip memory, by a model fitted to CACTI.
 
     The result says which figures come from interpolation, extrapolation or a rule of thumb.
     """
-    from accelsim.report import sram as said
-    from accelsim.sram.model import LIMITS, residuals
-    from accelsim.sram.model import sram as model
-    from accelsim.sram.terms import CACTI, read_points
+    from accelsim.report.sram import sram as answer
+    from accelsim.sram.model import LIMITS
+    from accelsim.units import byte_sizes
 
     if capacity is None:
         raise UsageError("no --capacity", expected="--capacity 1MiB, or the command conflicts")
     capacity_B = LIMITS["capacity_B"]  # holds any banks, where what is asked for is wrong
     with gather.also():
-        capacity_B = _bytes("--capacity", capacity)
-    setup: dict[str, Any] = {"word_bits": word_bits, "ports": ports, "banks": banks, "node_nm": node_nm, "cell": cell}
-    found, points = gather.read(lambda: model(capacity_B, **setup)), read_points(CACTI)
-    nearest = min({point.node_nm for point in points}, key=lambda each: (abs(each - node_nm), each))
-    rest = residuals([point for point in points if (point.node_nm, point.cell) == (nearest, cell)])
-    return said.sram({"capacity_B": capacity_B, **setup}, found, rest, points)
-
-
-def _bytes(option: str, text: str) -> int:
-    """Bytes of a text such as '1MiB'; UsageError otherwise."""
-    from accelsim.units import parse
-
-    try:
-        value = parse(text, "B")
-    except ValueError as error:
-        raise UsageError(str(error), option) from error
-    if value < 1 or value % 1:
-        raise UsageError(f"{option} {text!r} is no whole number of bytes", expected="1 B or more")
-    return int(value)
-
-
-PATTERNS = (*DATAFLOWS, "im2col", "accumulate")
-
-
-def _pattern(asked: dict[str, Any]) -> Pattern:
-    from accelsim.sram import patterns
-
-    kind, rows, element_B = asked["pattern"], asked["rows"], asked["element"]
-    skewed, stride_B = not asked["delay_registers"], asked["stride"] or rows * element_B
-    if kind == "im2col":
-        sizes = (asked[name] for name in ("image", "image", "channels", "kernel", "conv_stride", "element"))
-        return patterns.im2col(rows, *sizes, skewed=skewed)
-    if kind == "accumulate":
-        return patterns.accumulate(rows, asked["length"], stride_B, element_B, skewed=skewed)
-    return patterns.feed(kind, rows, asked["length"], stride_B, element_B, skewed=skewed)
+        (capacity_B,) = byte_sizes([capacity], "--capacity")
+    return gather.read(lambda: answer(capacity_B, **setup))
 
 
 @answers(
@@ -89,12 +52,7 @@ def _pattern(asked: dict[str, Any]) -> Pattern:
     "accelsim sram conflicts --pattern im2col --rows 27 --image 32 --channels 3 --kernel 3 --banks 8 --word-bytes 4",
     make=sram.command,
 )
-@option(
-    "--pattern",
-    "Row feed of a dataflow, im2col of a convolution, or updates of sums.",
-    "ws",
-    type=click.Choice(PATTERNS),
-)
+@option("--pattern", "Row feed of a dataflow, im2col of a convolution, or updates of sums.", "ws", type=PATTERNS)
 @option("--rows", "Ports: rows of the array, or its columns.", 32, type=int)
 @option("--length", "Steps that stream.", 256, type=int)
 @option("--stride", "Bytes from row to row of the matrix; default: rows x element.", type=int)
@@ -107,24 +65,15 @@ def _pattern(asked: dict[str, Any]) -> Pattern:
 @option("--kernel", "im2col: height and width of the kernel.", 3, type=int)
 @option("--conv-stride", "im2col: stride of the convolution.", 1, type=int)
 @flag("--delay-registers", "Rows are read at once, registers at the array make the skew.")
-def conflicts(gather: Gather, **asked: Any) -> Answer:
+def conflicts(gather: Gather, banks: int, word_bytes: int, ports: int, **asked: Any) -> Answer:
     """Count how often accesses of a systolic array meet in one bank, for every interleaving of the banks.
 
     The array waits until all words that it asked for at a clock were served; lanes that read one word share it.
     """
     from accelsim.report import sram as said
-    from accelsim.sram.banks import INTERLEAVES, Banking
-    from accelsim.sram.banks import conflicts as count
+    from accelsim.sram.banks import by_interleaving
+    from accelsim.sram.patterns import pattern_named
 
     gather.done()
-    pattern = _pattern(asked)
-    row_B = asked["stride"] or asked["rows"] * asked["element"]
-    if asked["pattern"] == "im2col":
-        row_B = asked["image"] * asked["channels"] * asked["element"]
-    row_words = max(1, row_B // max(1, asked["word_bytes"]))
-    usable = [name for name in INTERLEAVES if name != "xor" or not asked["banks"] & (asked["banks"] - 1)]
-    found = {
-        name: count(pattern, Banking(asked["banks"], asked["word_bytes"], asked["ports"], name, row_words))
-        for name in usable
-    }
-    return said.conflicts(pattern, found)
+    made, row_B = pattern_named(**asked)
+    return said.conflicts(made, by_interleaving(made, banks, word_bytes, ports, row_B))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -148,6 +149,21 @@ def group_of(topology: Topology, sort: Sort) -> tuple[int, ...]:
         what = f"{topology.name} has no place for {sort}"
         raise UsageError(what, "", "a cluster with as many devices")
     return group
+
+
+def placed(rows: Measured, topology: Topology, data: Path) -> Measured:
+    """Return the rows that the cluster has devices for. Raises UsageError, which names ``data``, without any."""
+
+    def fits(sort: Sort) -> bool:
+        with suppress(UsageError):
+            return bool(group_of(topology, sort))
+        return False
+
+    known = {sort: fits(sort) for sort in set(rows.sorts)}
+    chosen = [row for row, sort in enumerate(rows.sorts) if known[sort]]
+    if not chosen:
+        raise UsageError(f"{topology.name} is too small for every row", str(data), "more nodes: '2x-...'")
+    return rows.only(chosen)
 
 
 class Model:

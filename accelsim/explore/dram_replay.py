@@ -237,6 +237,14 @@ def run(
     return Replay(device, title, accesses, model, offered, served, status)
 
 
+def offered(trace: str, outstanding: int | None, injection: int | None) -> Offer | None:
+    """Return how accesses are offered: as asked for, what is left open as the trace has it; None where all is open."""
+    if not outstanding and not injection:
+        return None
+    own = NAMED[trace].outstanding if trace in NAMED else None
+    return Offer(outstanding or own, injection)
+
+
 def checked_model(name: str) -> str:
     """``name``; UsageError when there is no such model."""
     if name not in MODELS:

@@ -121,3 +121,15 @@ FORMATS: Mapping[str, str] = {
 
 DIRECTIONS: Mapping[str, int] = {"": 0, "fwd": 0, "forward": 0, "bwd_inputs": 1, "bwd_params": 2}
 """Directions of a convolution."""
+
+SIZES: Mapping[str, tuple[str, ...]] = {
+    "product": ("M", "K", "N", "B"),
+    "function": ("rows", "cols"),
+    "convolution": ("B", "C_in", "C_out", "kernel", "H_W", "stride", "padding"),
+    "attention": ("tokens", "kv", "heads", "kv_heads", "head_dim", "batch"),
+    "layer": ("M", "K", "N"),
+    "prefill": ("tokens", "kv", "heads", "kv_heads", "head_dim", "batch"),
+    "decode": ("kv", "heads", "kv_heads", "head_dim", "batch"),
+    "experts": ("tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
+}
+"""Family of kernels -> names of its sizes, in the order in which they may stand."""

@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.reading import read_text
 from accelsim.formats.table import FORMATS as KNOWN_FORMATS
-from accelsim.kernels.ops import FAMILY_OF, FORMATS, SERVING
+from accelsim.kernels.ops import FAMILY_OF, FORMATS, SERVING, SIZES
 from accelsim.kernels.rows import READERS, Cells, Wrong, number
 from accelsim.spec.serving import served
 from accelsim.types import Floats, Ints
@@ -65,6 +65,16 @@ class Table:
     def where(self, row: int) -> str:
         """file:line of a row."""
         return f"{self.path}:{self.lines[row]}"
+
+    def of_device(self, device: str | None, names: Sequence[str]) -> Table:
+        """The rows of a device; of None those of ``names``, and those that name none. Raises UsageError without any."""
+        called = (device,) if device else names
+        rows = [row for row, name in enumerate(self.devices) if name in called or (not device and not name)]
+        if not rows:
+            there, asked = list(dict.fromkeys(self.devices)), device or names[0]
+            expected = f"--device with one of: {', '.join(there)}"
+            raise UsageError(f"no rows of {asked}", str(self.path), expected, nearest(asked, there))
+        return self.only(rows)
 
     def only(self, rows: Sequence[int]) -> Table:
         """The table of some rows, in their order."""
@@ -141,6 +151,21 @@ def shortened(problems: Sequence[Problem], path: Path) -> list[Problem]:
     """Return the first problems of a table, and how many there are more."""
     more = len(problems) - MOST_SHOWN
     return [*problems[:MOST_SHOWN], *([Problem(f"and {more:,} rows more", str(path))] if more > 0 else [])]
+
+
+def named_sizes(op: str, sizes: Sequence[str], without: str = "") -> dict[str, str]:
+    """Return the sizes of a kernel as the cells of a row: each is NAME=VALUE, or stands in the order of its family.
+
+    ``without``: a size that is left out of that order. Raises UsageError.
+    """
+    if op not in FAMILY_OF:
+        raise UsageError(f"op {op!r} is no kernel", "", ", ".join(FAMILY_OF), nearest(op, FAMILY_OF))
+    order = ("bytes",) if op == "copy" and len(sizes) == 1 else SIZES[FAMILY_OF[op]]
+    names = [name for name in order if name != without]
+    plain = [text for text in sizes if "=" not in text]
+    if len(plain) > len(names):
+        raise UsageError(f"{len(plain)} sizes of a {op}", "", " ".join(names))
+    return dict(zip(names, plain, strict=False)) | dict(text.split("=", 1) for text in sizes if "=" in text)
 
 
 def one(op: str, dtype: str, cells: Mapping[str, str]) -> Table:

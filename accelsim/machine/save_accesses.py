@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import UsageError
+from accelsim.errors import Problem, UsageError
 from accelsim.files import Make
+from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
 from accelsim.spec.yaml.load_dram import list_drams, load_dram
@@ -56,3 +57,15 @@ def _arrays(run: Run) -> dict[str, Any]:
         order = np.argsort(accesses.at, kind="stable")  # as a file of accesses has them: clocks never fall
         arrays |= {f"{name}.{field}": getattr(accesses, field)[order] for field in accesses._fields}
     return arrays
+
+
+def check_accesses_file(file: Path, memory_model: str) -> None:
+    """Raise UsageError where a run with this memory model could not write its bursts into a file of this name."""
+    followed = [name for name, level in MODELS.items() if level.dram is not None]
+    problems = []
+    if memory_model in MODELS and memory_model not in followed:
+        what = f"--save-trace with memory model {memory_model!r}, which sees no addresses"
+        problems.append(Problem(what, "", f"--memory-model {' or '.join(followed)}"))
+    if file.suffix != ".npz":
+        problems.append(Problem(f"--save-trace {file}", "", "a name that ends in .npz"))
+    UsageError.raise_for(problems)

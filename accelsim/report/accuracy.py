@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelsim import files
 from accelsim.report.answer import Answer, Field, Lines, Part, Record, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, beside, note, points, rule
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, Look
+from accelsim.request.fields import OPTIONS, asked_of
+from accelsim.request.recording import words
 from accelsim.units import show
 
 if TYPE_CHECKING:
+    from accelsim.compiler.state import Options
     from accelsim.explore.accuracy import Accuracy, FormatResult
     from accelsim.explore.mixed import Choice
 
@@ -64,6 +68,18 @@ def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> An
         return answer
     made = (files.text(markdown(result, command)), files.records(answer.table()), draw(result).file(".png"))
     return replace(answer, other_files={out: dict(zip(FILES, made, strict=True))})
+
+
+def command(asked: Mapping[str, Any], options: Options, out: Path) -> str:
+    """Return the command line that makes the report again; ``asked``: its other options, by name."""
+    named = {"on": True, "dtypes": True, "qat": asked["qat"], "data": asked["data"] != "digits",
+             "batch": asked["batch"] != 1, "steps": asked["steps"] != 1000, "seed": asked["seed"]}  # fmt: skip
+    lists = {name: ",".join(asked[name]) for name in ("on", "dtypes", "qat")}
+    parts = [f"--{name} {lists.get(name, asked[name])}" for name, typed in named.items() if typed]
+    given, default = asked_of(options), asked_of(type(options)())
+    changed = [name for name in given if OPTIONS[name].shared and given[name] != default[name]]
+    parts += [word for name in changed for word in words(name, given[name])]
+    return " ".join([f"accelsim accuracy {asked['model']}", *parts, f"--out {out.as_posix()}"])
 
 
 def sentences(result: Accuracy) -> list[str]:

@@ -14,6 +14,7 @@ from functools import partial
 from html import escape
 from io import BytesIO
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -53,6 +54,7 @@ class Field(NamedTuple):
 
     ``form``: a cell of the terminal, from the figure, or from the whole record where ``whole``. ``meaning``: what the
     heading says. ``look``: how the column gives way where space is short; without any, later columns go first.
+    ``read``: the figure of a thing that ``records`` makes a record of; by default its attribute ``key``.
     """
 
     key: str
@@ -61,10 +63,17 @@ class Field(NamedTuple):
     whole: bool = False
     meaning: str = ""
     look: Column | None = None
+    read: Callable[[Any], object] | None = None
 
     def cell(self, record: Record) -> Any:
         """The cell of a record."""
         return self.form(record if self.whole else record[self.key])
+
+
+def records(fields: Sequence[Field], things: Iterable[object]) -> list[dict[str, Any]]:
+    """Return a record of each thing: what each field reads of it, in their order."""
+    reads = {each.key: each.read or attrgetter(each.key) for each in fields if each.key}
+    return [{key: read(thing) for key, read in reads.items()} for thing in things]
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ class Answer:
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
     the pictures. ``other_files``: what else is written, by path; of a directory the files in it, None for one of an
     earlier time, which is removed. ``fails``: the command ends with this error, or with exit code 1 since a check does
-    not hold.
+    not hold. ``aside``: what stderr shows, paragraphs or lines.
     """
 
     facts: Any
@@ -157,6 +166,7 @@ class Answer:
     saved: Sequence[str] = ()
     other_files: Mapping[Path, files.Make | Mapping[str, files.Make | None]] = field(default_factory=dict)
     fails: AccelsimError | bool = False
+    aside: Sequence[str] = ()
 
     def json(self) -> str:
         """The facts as JSON, the same for the same facts."""

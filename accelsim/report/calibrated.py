@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim import files
 from accelsim.errors import count_of
 from accelsim.fit.validation import Residuals, residuals
+from accelsim.kernels.calibrate import Calibrated, calibrate
+from accelsim.kernels.table import joined, read_table
 from accelsim.report.answer import Answer, Field, Table
 from accelsim.spec.constants import constants
 from accelsim.spec.site import FIELDS
-from accelsim.spec.yaml.load import show
+from accelsim.spec.yaml.load import load_chip, show
 from accelsim.units import spell
 
 if TYPE_CHECKING:
     from accelsim.cluster.fit import Fitted
-    from accelsim.kernels.calibrate import Calibrated
-    from accelsim.spec.chip import Chip
     from accelsim.spec.cluster import ClusterSpec
 
 CONSTANTS = (Field("name", "constant"), Field("was", "was"), Field("fitted", "fitted"))
@@ -53,8 +53,35 @@ def _seen(title: str, rows: int) -> str:
     return f"{title}: {count_of(rows, 'row')}, each predicted by a fit that had not seen it."
 
 
-def chip_answer(found: Calibrated, before: Chip, site: str | None, out: Path | None) -> Answer:
-    """Constants of a chip (or of a ``site`` that has it); ``out``: the file of the spec."""
+def chip_answer(
+    out: Path | None,
+    told: Callable[[str], None] = lambda text: None,
+    *,
+    chip: str,
+    sources: Sequence[Path],
+    day: str,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    site: str | None = None,
+    groups: Sequence[tuple[str, ...]] = (),
+    seed: int = 0,
+) -> Answer:
+    """Fit constants of a chip (or of a ``site`` that has it) to the kernels in tables, and report them.
+
+    ``out``: the file of the spec; ``told`` hears what is fitted; ``day``: when it was measured; ``device``: whose rows
+    (None: those of the chip); ``groups``: constants that share a value each ((): those that the rows tell). Raises
+    UsageError and SpecError.
+    """
+    before = load_chip(chip, overrides)
+    rows = joined([read_table(each, timed=True) for each in sources]).of_device(device, (before.name, *before.also))
+    if site:
+        groups = [(each,) for each in constants(before) if each.rsplit(".", 1)[-1] in FIELDS]
+    devices = ", ".join(dict.fromkeys(each or "no device named" for each in rows.devices))
+    kernels = count_of(len(rows.ops), "kernel")
+    basis = f"{kernels} of {', '.join(each.name for each in sources)} ({devices})"
+    what = f"{count_of(len(groups), 'group')} of constants to {kernels}" if groups else "constants"
+    told(f"fit {what}")
+    found = calibrate(rows, before, basis, day, groups, seed)
     block, known = found.chip.calibration, constants(before)
     assert block is not None
     facts = {
@@ -69,13 +96,13 @@ def chip_answer(found: Calibrated, before: Chip, site: str | None, out: Path | N
     errors = {"all": residuals(found.left_out, found.table.measured), **found.errors}
     factors = {name: f"{each.factor:.2f}" for name, each in block.intervals.items()}
     fitted, left = _tables(values, "kernels", errors, factors)
-    told = (
+    said = (
         f"{_seen('The site' if site else before.title, block.rows)} Intervals from four parts of the rows held "
         f"{found.coverage.share:.1%} of the fifth, of 90 % that they are made for."
     )
-    rows = [{"kernels": name, **each._asdict()} for name, each in found.errors.items()]
+    kinds = [{"kernels": name, **each._asdict()} for name, each in found.errors.items()]
     text = show(found.chip) if site is None else _site(found, site)
-    return Answer(facts, [fitted, "", left, "", told], rows, other_files={out: files.text(text)} if out else {})
+    return Answer(facts, [fitted, "", left, "", said], kinds, other_files={out: files.text(text)} if out else {})
 
 
 def _site(found: Calibrated, name: str) -> str:
@@ -90,10 +117,31 @@ def _site(found: Calibrated, name: str) -> str:
     )
 
 
-def cluster_answer(found: Fitted, cluster: ClusterSpec, others: int, data: str, out: Path | None) -> Answer:
-    """Constants of a communication library; ``others``: rows without a place, ``out``: the file of the spec."""
-    from accelsim.cluster.fit import constants as stated
+def cluster_answer(
+    out: Path | None,
+    *,
+    chip: str,
+    sources: Sequence[Path],
+    day: str,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    site: None = None,
+    groups: Sequence[tuple[str, ...]] = (),
+    seed: int = 0,
+) -> Answer:
+    """Fit constants of the communication library of a cluster, ``chip``, to measured collectives, and report them.
 
+    Arguments are those of ``chip_answer``, with one table. Raises UsageError and SpecError.
+    """
+    from accelsim.cluster.fit import calibrate, placed, read_collectives
+    from accelsim.cluster.fit import constants as stated
+    from accelsim.cluster.shapes.building import build
+    from accelsim.spec.yaml.clusters import load_cluster
+
+    cluster, (table,) = load_cluster(chip, overrides), sources
+    topology, every = build(cluster), read_collectives(table, device)
+    found = calibrate(placed(every, topology, table), topology, cluster.collectives, groups, seed)
+    others, data = len(every.sorts) - len(found.rows.sorts), f"{table.name} ({day})"
     errors, before = _by_sort(found), stated(cluster.collectives)
     facts = {
         "cluster": cluster.name,

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Asked, Called, stated
-from accelsim.cluster.collectives.timing import SWITCH, SWITCHED, CollectiveTime
+from accelsim.cluster.collectives.figures import SWEPT_B, alternatives, links, parsed_group, routes, sweep
+from accelsim.cluster.collectives.base import KINDS
+from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Asked, Called, library_of
+from accelsim.cluster.collectives.timing import CollectiveTime
 from accelsim.cluster.network.topology import Topology
-from accelsim.errors import count_of
+from accelsim.cluster.shapes.building import build
+from accelsim.errors import Gather, count_of, known
+from accelsim.formats.table import get
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
 from accelsim.report.picture import Axis, Panel, Picture, line
 from accelsim.report.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION
 from accelsim.report.text import ends_text, percent, si
+from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
-from accelsim.time import FS
-from accelsim.types import Ints
+from accelsim.spec.yaml.clusters import load_cluster
+from accelsim.units import byte_sizes
 
+DEFAULT_B = 64 * 2**20
+"""Size where none is given, bytes."""
+MOST_ROUTES = 64
+"""Routes that are listed at most."""
 BINDS = 0.5
 """Share of the time from which on a wire is said to bind."""
-SWEPT_B = tuple(2**power for power in range(10, 32, 3))
-"""Sizes of a sweep, bytes: 1 KiB to 2 GiB."""
-MOST_SWEPT = 40_000
-"""Messages of an algorithm up to which a sweep plays it at every size."""
 
 
 LINKS = (
@@ -56,24 +57,57 @@ ROUTES = (
 )
 
 
-def report(
-    asked: Asked,
-    nbytes: int | None,
-    rows: list[dict[str, Any]],
-    astrasim: dict[str, Any] | None,
-    routes: list[dict[str, Any]] | None,
+def collective(
+    gather: Gather,
+    kind: str,
+    *,
+    cluster: str,
+    overrides: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    algorithm: str = "",
+    library: str = "",
+    caller: str = "graph",
+    dtype: str = "",
+    devices: str | None = None,
+    chunks: int | None = None,
+    with_routes: bool = False,
+    swept: bool = False,
+    drawn: bool = False,
+    counted: Callable[[Sequence[int]], Iterable[int]] = iter,
+    theirs: Callable[[ClusterSpec, Topology, int], dict[str, Any]] | None = None,
 ) -> Answer:
-    """Report a collective of so many bytes, or without them ``rows`` of a sweep, which its picture always shows.
+    """Report a collective on a cluster at one size, or with ``swept`` over the sizes; a picture shows a sweep.
 
-    Beside it the time that ASTRA-sim gives, and routes, where these were asked for.
+    ``texts``: sizes such as '1 GB'; ``devices``: '0-7' or '0,8,16'; ``counted`` sees the sizes of a sweep one after the
+    other; ``theirs``: another simulator's time, beside it. Raises all that is wrong and all that ``gather`` holds.
     """
-    facts, shown, table = _swept(asked, rows) if nbytes is None else _one(asked, nbytes)
-    if astrasim is not None:
-        facts["astrasim"] = astrasim
-        shown += ["", astrasim["said"]]
-    if routes is not None:
-        facts["routes"] = routes
-        shown += ["", Table(ROUTES, routes)]
+    plain = algorithm not in ("", LIBRARY)
+    with gather.also():
+        spec = load_cluster(cluster, overrides)
+        software = library_of(spec, library)
+    with gather.also():
+        if dtype:
+            get(dtype)
+    both = f"--algorithm {algorithm} with --library or --caller"
+    gather.refuse(plain and (library or caller == "eager"), both, "", "one of the two")
+    with gather.also():
+        known("kind of collective", kind, KINDS)
+    with gather.also():
+        sizes = byte_sizes(texts)
+    with gather.also():
+        group = None if devices is None else parsed_group(devices)
+    gather.refuse(len(texts) > 1 and not swept, f"{len(texts)} sizes", "--size", "one, or --sweep")
+    gather.done()
+    topology, size, called = build(spec), (sizes or (DEFAULT_B,))[0], Called(dtype, caller == "eager")
+    asked = Asked(topology, software, kind, algorithm, group, chunks, called)
+    rows = sweep(asked, counted(sizes if swept and sizes else SWEPT_B)) if swept or drawn else []
+    facts, shown, table = _swept(asked, rows) if swept else _one(asked, size)
+    if theirs is not None:
+        facts["astrasim"] = theirs(spec, topology, size)
+        shown += ["", facts["astrasim"]["said"]]
+    if with_routes:
+        facts["routes"] = routes(topology, asked.members[:MOST_ROUTES])
+        shown += ["", Table(ROUTES, facts["routes"])]
     who = (asked.kind, asked.topology.name, len(asked.members))
     return Answer(facts, shown, table, {"sweep": lambda: bus_bandwidths(*who, rows, crossovers(rows))})
 
@@ -115,29 +149,6 @@ def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAP
         "time_s": found.seconds, "interval_s": found.interval_s,
         "alg_Bps": found.alg_Bps, "bus_Bps": found.bus_Bps, "energy_J": found.energy_J, "links": links(found),
     }  # fmt: skip
-
-
-def links(found: CollectiveTime) -> list[dict[str, Any]]:
-    """Return by the name of a link and its rate: how many wires carry something, their bytes, the share of the time
-    that the busiest is busy, joules."""
-    wires, rows = found.topology.wires, []
-    used = [wire for wire in range(len(wires)) if found.wire_B[wire]]
-    for name, rate in dict.fromkeys((wires[wire].link, wires[wire].rate) for wire in used):
-        mine = np.array([wire for wire in used if (wires[wire].link, wires[wire].rate) == (name, rate)])
-        carried: Ints = found.wire_B[mine]
-        prices = np.array([wires[wire].energy_J_per_B for wire in mine])
-        rows.append(
-            {
-                "link": name,
-                "wires": len(mine),
-                "rate_Bps": float(rate),
-                "total_B": int(carried.sum()),
-                "most_B": int(carried.max()),
-                "busy": float(found.busy_fs[mine].max() / max(1, found.time_fs)),
-                "energy_J": float(carried @ prices),
-            }
-        )
-    return rows
 
 
 def sentences(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> list[str]:
@@ -195,54 +206,6 @@ def binding(found: CollectiveTime) -> str:
     return f"{many} {verb} {si(top['most_B'], 'B')} and is busy for {share}."
 
 
-def alternatives(asked: Asked, answered: CollectiveTime) -> list[dict[str, Any]]:
-    """Return what every algorithm takes, fastest first; the library's answer among them where it is one."""
-    found = asked.others(answered.nbytes) + [answered] * (answered.played == LIBRARY)
-    rows = [
-        {
-            "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
-            "about": _about(each, asked.software),
-            "time_s": each.seconds,
-            "bus_Bps": each.bus_Bps,
-            "most_B": int(each.wire_B.max(initial=0)),
-            "energy_J": each.energy_J,
-        }
-        for each in found
-    ]
-    return sorted(rows, key=lambda row: row["time_s"])
-
-
-def _about(found: CollectiveTime, software: Collectives) -> str:
-    if found.played == LIBRARY:
-        return f"{software.title}: {found.algorithm}, protocol {found.protocol}"
-    title = SWITCHED if found.algorithm == SWITCH else COLLECTIVES[found.algorithm].title
-    return f"{title} ({found.chunks} chunks)" if found.chunks > 1 else title
-
-
-def sweep(asked: Asked, sizes_B: Iterable[int]) -> list[dict[str, Any]]:
-    """Return time and bus bandwidth at each size: of one algorithm, or of all and the library."""
-    rows = []
-    for size in sizes_B:
-        if asked.algorithm:
-            found = [asked.timed(size)]
-        else:
-            found = asked.others(size, MOST_SWEPT)
-            if stated(asked.software) and len(found[0].group) > 1:
-                found.append(replace(asked, algorithm=LIBRARY, chunks=None).timed(size))
-        rows += [
-            {
-                "size_B": size,
-                "algorithm": LIBRARY if each.played == LIBRARY else each.algorithm,
-                "time_s": each.seconds,
-                "alg_Bps": each.alg_Bps,
-                "bus_Bps": each.bus_Bps,
-                "energy_J": each.energy_J,
-            }
-            for each in found
-        ]
-    return rows
-
-
 def crossovers(rows: Sequence[dict[str, Any]]) -> str:
     """Return which algorithm is the fastest from which size on, in a sentence; the library is not asked."""
     best: list[tuple[int, str]] = []
@@ -258,24 +221,6 @@ def crossovers(rows: Sequence[dict[str, Any]]) -> str:
         return f"Fastest on the wires: {first[1]} at every size."
     then = "".join(f", from {si(size, 'B')} on {name}" for size, name in rest)
     return f"Fastest on the wires: {first[1]} at {si(first[0], 'B')}{then}."
-
-
-def routes(topology: Topology, group: Sequence[int]) -> list[dict[str, Any]]:
-    """The way from each device of a group to the next: what it passes, latency, the slowest wire."""
-    rows = []
-    for a, b in zip(group, [*group[1:], group[0]], strict=True):
-        way = [topology.wires[wire] for wire in topology.route(a, b)]
-        rows.append(
-            {
-                "from": topology.labels[a],
-                "to": topology.labels[b],
-                "over": [topology.labels[wire.target] for wire in way[:-1]],
-                "links": [wire.link for wire in way],
-                "latency_s": topology.message_fs(a, b, 0) * FS,
-                "rate_Bps": float(min((wire.rate for wire in way), default=0)),
-            }
-        )
-    return rows
 
 
 LOOKS = tuple(zip((BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY), "os^DvPX", strict=True))

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from accelsim.digits import whole
 from accelsim.dram.energy import WORD_BITS
+from accelsim.errors import Problem, UsageError
 from accelsim.explore.dram_compare import ComparedMemory
 from accelsim.explore.dram_replay import MODELS, Replay, latency_facts
 from accelsim.explore.dram_waits import REASONS
@@ -19,6 +21,8 @@ from accelsim.report.table import Column
 from accelsim.report.text import MISSING, cut, percent, si
 from accelsim.spec.status import DOUBTFUL, MEANING
 
+MOST_CLOCKS = 1 << 50
+"""Clocks of a trace are below this."""
 BINS = 10
 BAR = 40
 """Rows of the histogram, and characters of its longest bar."""
@@ -115,6 +119,21 @@ FIGURES = (
     Field("value", look=Column("", right=False, least=20, shorten=cut)),
 )
 BUS = (Field("share", "of the time", percent), Field("reason", "the data bus", REASONS.__getitem__))
+
+
+def window(text: str | None, drawn: bool) -> tuple[int, int] | None:
+    """'100:400' -> (100, 400), the clocks of a picture; None stays. Raises UsageError, also where none is ``drawn``."""
+    if text is None:
+        return None
+    begin, end = (whole(part) for part in text.partition(":")[::2])
+    problems = []
+    if begin is None or end is None or begin >= end or end >= MOST_CLOCKS:
+        problems.append(Problem(f"--clocks {text!r}", "", "A:B, two clocks with A < B, such as 0:300"))
+    if not drawn:
+        problems.append(Problem("--clocks without --out", "", "--out DIR, where the picture goes"))
+    if begin is None or end is None or problems:
+        raise UsageError(problems)
+    return begin, end
 
 
 def replay(found: Replay, clocks: tuple[int, int] | None = None, channel: int = 0) -> Answer:

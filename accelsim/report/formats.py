@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accelsim.errors import SpecError
 from accelsim.formats.codec import ROUNDINGS, decode
 from accelsim.formats.describe import Description, neighbour
+from accelsim.formats.table import FORMATS as KNOWN
 from accelsim.formats.table import Format, bytes_of, get
+from accelsim.program.roles import multiplier
 from accelsim.report.answer import Answer, Definitions, Field, Lines, Record, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, note, rule
 from accelsim.report.style import BLUE, ORANGE, VERMILLION
 from accelsim.report.table import Column
+from accelsim.spec.names import operand_formats
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.load import load_chip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,23 +60,40 @@ FORMATS = (
 )
 
 
-def record(row: Format, chips: list[str]) -> dict[str, Any]:
+def record(row: Format, chips: list[str]) -> dict[str, object]:
     """Return the record of one format, in SI or plain numbers."""
     inner = get(row.element or row.name)
-    return {
-        "format": row.name, "title": row.title, "bits": inner.bits, "exponent": inner.exponent,
-        "mantissa": inner.mantissa, "bias": inner.bias, "max": row.max, "min_normal": row.min_normal,
-        "min_subnormal": row.min_subnormal, "epsilon": row.epsilon, "overflow": row.overflow,
-        "bytes": bytes_of(row.name), "chips": chips, "used": row.used, "source": row.source,
-    }  # fmt: skip
+    found = {"format": row.name, "title": row.title}
+    found |= {key: getattr(inner, key) for key in ("bits", "exponent", "mantissa", "bias")}
+    found |= {key: getattr(row, key) for key in ("max", "min_normal", "min_subnormal", "epsilon", "overflow")}
+    return found | {"bytes": bytes_of(row.name), "chips": chips, "used": row.used, "source": row.source}
 
 
-def formats(rows: list[dict[str, Any]]) -> Answer:
+def _of_chips() -> tuple[dict[str, list[str]], list[str]]:
+    """Return by format the chips whose matrix unit takes it as an operand, and the chips that cannot be loaded."""
+    found: dict[str, list[str]] = {}
+    broken = []
+    for name, path in where.names("chips").items():
+        try:
+            unit = multiplier(load_chip(path))
+        except SpecError:
+            broken.append(name)
+            continue
+        operands = [operand_formats(each) or () for each in (unit.spec.formats if unit else {})]
+        for each in sorted({row.name for rows in operands for row in rows}):
+            found.setdefault(each, []).append(name)
+    return found, broken
+
+
+def formats() -> Answer:
     """List all formats, and the formats of the matrix unit of each chip."""
-    names = sorted({chip for row in rows for chip in row["chips"]})
-    chips = [(chip, ", ".join(row["format"] for row in rows if chip in row["chips"])) for chip in names]
+    chips, broken = _of_chips()
+    rows = [record(row, chips.get(row.name, [])) for row in KNOWN.values()]
+    names = sorted({chip for each in chips.values() for chip in each})
+    told = [(chip, ", ".join(name for name in KNOWN if chip in chips.get(name, ()))) for chip in names]
+    out = [Lines(f"left out: {name}, whose spec file is broken (accelsim spec check {name})") for name in broken]
     heading = Lines("\nOperands of the matrix unit of each chip:")
-    return Answer(rows, [Table(FORMATS, rows), LEGEND, heading, Definitions(chips)], rows)
+    return Answer(rows, [Table(FORMATS, rows), LEGEND, heading, Definitions(told)], rows, aside=out)
 
 
 def value(what: Description) -> Answer:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import summary, traffic_by_memory
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
-from accelsim.explore.generation import Generation
+from accelsim.explore.generation import Generation, generation
 from accelsim.files import Make, as_bytes, records, text
 from accelsim.program.roles import units
 from accelsim.report import intervals
@@ -27,6 +27,7 @@ from accelsim.version import tool_version
 if TYPE_CHECKING:
     from accelsim.cluster.serving.serve import Served
     from accelsim.kernels.whole import Interval
+    from accelsim.request import Request
 
 FACTS, CALLS, PLOT = "generation.json", "calls.csv", "time_per_token"
 FUSED = {
@@ -87,14 +88,22 @@ def interpolated(simulated: int, total: int, error: float) -> str:
     )
 
 
-def answer(found: Generation, out: Path | None) -> Answer:
-    """The calls, the summary, sentences; ``out``: the directory of the report."""
+def single_calls(name: str, params: Mapping[str, int], prompt: int, new: int) -> str:
+    """Return the runs of one call that a generation is made of, as texts to expect."""
+    others = "".join(f",{key}={value}" for key, value in params.items())
+    text = f"a run of one call: '{name}?seq={prompt}{others}' (the prompt)"
+    return text + f" or '{name}?seq=1,past={prompt}{others}' (the token behind the first)" * (new > 1)
+
+
+def answer(request: Request, out: Path | None, told: Callable[[float], None] = lambda share: None) -> Answer:
+    """Simulate a prompt and new tokens: the calls, the summary, sentences; ``out``: the directory of the report."""
+    found = generation(request, told)
     rows, facts, run = call_records(found), generation_facts(found), found.prefill
-    told = f"{found.model}, {found.dtype}, {found.sequences} x ({found.prompt:,} + {found.new:,} tokens)"
+    model = f"{found.model}, {found.dtype}, {found.sequences} x ({found.prompt:,} + {found.new:,} tokens)"
     of_tokens = token_rows(found, found.intervals, found.energy_interval_J)
     summed = [
         ("chip", f"{found.chip.title} ({found.chip.name})"),
-        ("model", told),
+        ("model", model),
         *kernels_row(found.chip, run.job.options.fusion, run.job.options.kv_dtype, run.job.request.stack),
         *(row for row in of_tokens if row[0] != "time per token" or found.token_s is not None),
     ]

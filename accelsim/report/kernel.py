@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from accelsim import files
 from accelsim.errors import count_of
 from accelsim.kernels import sweep
-from accelsim.kernels.explain import ends, interval_sentences, sentences
-from accelsim.kernels.predict import Kernels
-from accelsim.report.answer import Answer, Field, Part, Table
+from accelsim.kernels.explain import columns, ends, interval_sentences, sentences
+from accelsim.kernels.ops import FAMILY_OF, SIZES
+from accelsim.kernels.predict import Kernels, usual_format
+from accelsim.kernels.table import named_sizes, one, read_table
+from accelsim.report.answer import Answer, Field, Lines, Part, Table
 from accelsim.report.picture import Axis, Panel, Picture, area, line, points
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
+from accelsim.spec.chip import Chip
 from accelsim.units import show
 
 TILE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 
-def kernel_answer(kernels: Kernels) -> Answer:
-    """Report one kernel: tile, parts of K, waves, the part that binds, time with its interval."""
+def kernel_answer(op: str, dtype: str | None, sizes: Sequence[str], chip: Chip) -> Answer:
+    """Report one kernel: tile, parts of K, waves, the part that binds, time with its interval.
+
+    ``dtype``: None for the usual one of the chip; ``sizes``: as for ``named_sizes``. Raises UsageError.
+    """
+    kernels = Kernels(one(op, dtype or usual_format(chip), named_sizes(op, sizes)), chip)
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times
     seconds, low, high = (float(each[0]) for each in (times.seconds, interval.low, interval.high))
@@ -45,11 +55,43 @@ def kernel_answer(kernels: Kernels) -> Answer:
     return Answer(facts, [table, "", " ".join(told)])
 
 
-def growing(found: sweep.Sweep, table: Path | None) -> Answer:
-    """Report a kernel while a size grows; its times were written to ``table``."""
-    written: list[Part] = [] if table is None else [f"{count_of(len(found.sizes), 'kernel')}: {table}"]
+def growing(
+    op: str,
+    dtype: str | None,
+    sizes: Sequence[str],
+    over: str,
+    chip: Chip,
+    target: Path | None,
+    told: Callable[[str], None],
+) -> Answer:
+    """Report a kernel while a size grows, and write its times to ``target``.
+
+    ``over``: NAME=FIRST:LAST[:STEP]; ``sizes``: the others; ``told`` hears what is predicted. Raises UsageError.
+    """
+    named_sizes(op, ())
+    wanted = sweep.parsed(over, SIZES[FAMILY_OF[op]])
+    cells = named_sizes(op, sizes, wanted.name)
+    told(f"predict {count_of(len(wanted.sizes), 'kernel')}")
+    found = sweep.swept(op, dtype or usual_format(chip), cells, wanted, chip)
+    written: list[Part] = []
+    if target is not None:
+        files.write_file(target, files.records(columns(found.kernels)))
+        written = [f"{count_of(len(found.sizes), 'kernel')}: {target}"]
     shown: list[Part] = [" ".join(sweep.sentences(found)), *written]
     return Answer({}, shown, pictures={"staircase": partial(staircase, found)})
+
+
+def table_answer(source: Path, chip: Chip, target: Path | None, told: Callable[[str], None]) -> Answer:
+    """Predict the kernels of a table, and write them to ``target``, or show them. Raises UsageError."""
+    table = read_table(source)
+    told(f"predict {count_of(len(table.ops), 'kernel')}")
+    made = files.records(columns(Kernels(table, chip)))
+    if target is not None:
+        files.write_file(target, made)
+        return Answer({}, [Lines(f"{count_of(len(table.ops), 'kernel')}: {target}")])
+    stream = BytesIO()
+    made(stream)
+    return Answer({}, [Lines(stream.getvalue().decode().removesuffix("\n"))])
 
 
 def staircase(found: sweep.Sweep) -> Picture:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from accelsim.cluster.step.one_machine import OneMachine
+from accelsim.cluster.step.asked import Asked, ready
+from accelsim.cluster.step.one_machine import OneMachine, machines
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Field, Table, in_unit
 from accelsim.report.text import percent, seconds
@@ -19,8 +21,12 @@ FIELDS = (
 )
 
 
-def answer(bare: OneMachine, whole: OneMachine) -> Answer:
-    """A row for each device, and both times; ``bare``: the machine whose messages need no copies."""
+def answer(wanted: Asked, stage: Callable[[str, float], None]) -> Answer:
+    """Simulate all devices of a training step as one machine: a row for each device, and both times."""
+    stage("read", 0.0)
+    made = ready(wanted)
+    stage("simulate", 0.0)
+    bare, whole = machines(made.work, made.fleet, made.plan, made.batch, made.options)
     rows = records(whole)
     table = Table(FIELDS, rows)
     return Answer(facts_of(bare, whole), [table, "", " ".join(sentences(bare, whole))], rows)

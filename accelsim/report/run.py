@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from click import wrap_text
 
 from accelsim.account.latency import layers, summary
-from accelsim.errors import AccelsimError, Problem, UsageError, count_of
+from accelsim.errors import AccelsimError, Gather, Problem, UsageError, count_of
+from accelsim.files import Make, text
 from accelsim.report.answer import Answer, Lines, Part, block, bullet, notes
 from accelsim.report.table import Column, layer_table, summary_table, table
 from accelsim.report.text import si, signed
 from accelsim.report.words import helps, nothing_helps, option_texts, sentences
+from accelsim.request.job import execute, prepare
+from accelsim.request.variants import Simulated, Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from accelsim.explore.against_reference import Verdict
     from accelsim.explore.what_ifs import WhatIf
-    from accelsim.files import Make
     from accelsim.machine.run import Run
+    from accelsim.request import Request
 
     Written = Mapping[Path, Make | Mapping[str, Make | None]]
 
@@ -30,43 +33,97 @@ WORST = 5
 """Tensors beyond the bound that --check names."""
 
 
-class Variant(NamedTuple):
-    """One run of several: the chip, the overrides, and what tells it apart from the others.
-
-    ``swept``: (name in a table, value) of each field that has several values.
-    """
-
-    on: str
-    set: tuple[str, ...]
-    label: str
-    swept: tuple[tuple[str, str], ...] = ()
+SLOW_S = 30.0
+"""Seconds from which on a run is told how it would be quicker."""
 
 
-class Simulated(NamedTuple):
-    """A variant's run, or why it does not fit."""
+def _record(found: Simulated) -> dict[str, Any]:
+    """Return the row of the CSV: what was set, then every compared figure."""
+    from accelsim.report.compare import METRICS
 
-    variant: Variant
-    run: Run | None
-    why: str = ""
-
-    def record(self) -> dict[str, Any]:
-        """Return the row of the CSV: what was set, then every compared figure."""
-        from accelsim.report.compare import METRICS
-
-        facts = summary(self.run) if self.run is not None else None
-        figures = {each.column: each.value(facts) if facts is not None else None for each in METRICS}
-        return {"chip": self.variant.on, "set": "; ".join(self.variant.set), **figures, "note": self.why}
+    facts = summary(found.run) if found.run is not None else None
+    figures = {each.column: each.value(facts) if facts is not None else None for each in METRICS}
+    return {"chip": found.variant.on, "set": "; ".join(found.variant.set), **figures, "note": found.why}
 
 
 def one(
-    found: Simulated, changes: list[WhatIf] | None, verdict: Verdict | None, most: int | None, written: Written
+    gather: Gather,
+    request: Request,
+    variant: Variant,
+    stage: Callable[[str, float], None],
+    check: bool,
+    advice: bool,
+    most: int | None,
+    out: Path | None,
+    save_mapping: Path | None,
+    save_trace: Path | None,
 ) -> Answer:
-    """The table of layers, the summary, the sentences, what would help; then the check, which fails on wrong values.
+    """Simulate a request, and report it; on stderr how it would be quicker on this machine, where it took long.
 
-    ``most``: layers of the table; ``changes``, ``verdict``: None where none were asked for.
+    ``check``: compare with a second execution, and fail on wrong values; ``advice``: simulate changes of the chip too;
+    ``most``: layers of the table. ``out``, ``save_mapping``, ``save_trace``: what is written. Raises all problems.
     """
-    run = found.run
-    assert run is not None
+    stage("read", 0.0)
+    job = prepare(request, gather)
+    begun = monotonic()
+    run = execute(job, check, stage, save_trace is not None)
+    aside = _quicker(run, monotonic() - begun)
+    verdict = changes = None
+    if check:
+        from accelsim.explore.against_reference import check_run
+
+        stage("check", 0.0)
+        verdict = check_run(run, job.graph)
+    if advice:
+        from accelsim.explore.what_ifs import what_ifs
+
+        stage("what if", 0.0)
+        changes = what_ifs(run, lambda share: stage("what if", share))
+    written: dict[Path, Make | Mapping[str, Make | None]] = {}
+    if out is not None:
+        from accelsim.report.write import report_files
+
+        stage("report", 0.0)
+        written[out] = report_files(run, changes)
+    if save_mapping is not None:
+        from accelsim.program.mapping_file import mapping_text
+
+        written[save_mapping] = text(mapping_text(run.program))
+    if save_trace is not None:
+        from accelsim.machine.save_accesses import accesses_file
+
+        written[save_trace] = accesses_file(run, save_trace)
+    return replace(_one(Simulated(variant, run), run, changes, verdict, most, written), aside=aside)
+
+
+def _quicker(run: Run, took_s: float) -> list[str]:
+    """Return how exact sums of Tensor Cores would be quicker, where nothing compiled them and they took long."""
+    if took_s < SLOW_S or run.values != "exact":
+        return []
+    from accelsim.formats.dot import rule_of
+    from accelsim.formats.loops import compiled
+
+    if compiled("dot_compiled") is not None:
+        return []
+    rules = {step.node.attrs.get("dot", "") for step in run.program.steps} - {""}
+    if all(rule_of(rule).kernel is not None for rule in rules):
+        return []
+    text = (
+        f"This took {took_s:.0f} s: sums of Tensor Cores are computed exactly, without Numba. With it "
+        "(pip install 'accelsim[fast]') they take about a seventh of the time; --values fast and off do without them."
+    )
+    return [text]
+
+
+def _one(
+    found: Simulated,
+    run: Run,
+    changes: list[WhatIf] | None,
+    verdict: Verdict | None,
+    most: int | None,
+    written: Written,
+) -> Answer:
+    """The table of layers, the summary, the sentences, what would help; then the check, which fails on wrong values."""
     rows, facts = layers(run), summary(run)
     what_ifs = None if changes is None else [each.as_dict() for each in changes]
     shown: list[Part] = [partial(layer_table, rows, most=most)]
@@ -81,7 +138,7 @@ def one(
         shown += [bullet(choice.text()) for choice in verdict.choices[:WORST]]
     wrong = verdict is not None and bool(verdict.wrong)
     figures = facts | {"what_ifs": what_ifs} | checked
-    return Answer(figures, shown, [found.record()], other_files=written, fails=wrong)
+    return Answer(figures, shown, [_record(found)], other_files=written, fails=wrong)
 
 
 def _helping(found: list[dict[str, Any]] | None) -> list[Part]:
@@ -127,8 +184,8 @@ def _verdict_rows(verdict: Verdict) -> list[tuple[str, str]]:
     rows = [("reference", verdict.by), ("tensors", compared)]
     if equal < len(verdict.rows):
         worst = verdict.worst
-        text = f"{worst.relative:.2g} of the largest element, in {worst.tensor}; {_bound(worst.bound)}"
-        rows.append(("largest error", text))
+        told = f"{worst.relative:.2g} of the largest element, in {worst.tensor}; {_bound(worst.bound)}"
+        rows.append(("largest error", told))
     rows += [(f"SQNR of {name}", f"{value:.1f} dB") for name, value in verdict.sqnr_dB.items()]
     rows += [("off", f"{row.tensor}: {row.relative:.2g}; {_bound(row.bound)}") for row in verdict.wrong[:WORST]]
     return [*rows, ("verdict", verdict.text)]
@@ -152,11 +209,11 @@ def several(found: Sequence[Simulated], out: Path | None) -> Answer:
     ]
     entries = list(filter(None, facts))
     shown: list[Part] = [partial(_side_by_side, found, facts)]
-    if text := basis(entries):
-        shown += ["", Lines(text)]
+    if said := basis(entries):
+        shown += ["", Lines(said)]
     shown += notes(note for each in found if each.run is not None for note in each.run.job.notes)
     problems = [Problem(each.why, each.variant.label) for each in found if each.run is None]
-    rows = [each.record() for each in found]
+    rows = [_record(each) for each in found]
     fails: AccelsimError | bool = UsageError(problems) if problems else False
     return Answer(told, shown, rows, other_files=_reports(found, out) if out else {}, fails=fails)
 

@@ -15,13 +15,13 @@ from accelsim.report.picture import Axis, Panel, Picture, line, points
 from accelsim.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION
 from accelsim.report.text import percent
 from accelsim.sram import model
+from accelsim.sram.model import residuals
+from accelsim.sram.terms import CACTI, Point, read_points
 from accelsim.units import show
 
 if TYPE_CHECKING:
     from accelsim.sram.banks import Conflicts
-    from accelsim.sram.model import Residual, Sram
     from accelsim.sram.patterns import Pattern
-    from accelsim.sram.terms import Point
 
 FIGURES: tuple[tuple[str, str, str], ...] = (
     ("read of a word", "read_J", "J"),
@@ -38,14 +38,23 @@ COSTS = (
     Field("median", "fit: median off", percent),
     Field("p90", "90th percentile off", percent),
 )
+SETUP = ("word_bits", "ports", "banks", "node_nm", "cell")
+"""Arguments of the model beside the capacity."""
 TRUST = (
     "The fit is that of one bank with one port against CACTI's own points at the nearest node; CACTI is a "
     "model too, and its energies differ from published ones by up to a factor of 2."
 )
 
 
-def sram(asked: Mapping[str, Any], found: Sram, rest: Sequence[Residual], cacti: Sequence[Point]) -> Answer:
-    """Report energy, leakage, time and area of a memory, each with the error of its fit."""
+def sram(capacity_B: int, **setup: Any) -> Answer:
+    """Report energy, leakage, time and area of a memory, each with the error of its fit.
+
+    ``setup``: word_bits, ports, banks, node_nm, cell, as for ``accelsim.sram.model.sram``, whose errors it raises.
+    """
+    asked = {"capacity_B": capacity_B, **{name: setup[name] for name in SETUP}}
+    found, cacti, node_nm = model.sram(**asked), read_points(CACTI), setup["node_nm"]
+    nearest = min({point.node_nm for point in cacti}, key=lambda each: (abs(each - node_nm), each))
+    rest = residuals([point for point in cacti if (point.node_nm, point.cell) == (nearest, setup["cell"])])
     fit = {each.quantity: {"median": each.quantile(0.5), "p90": each.quantile(0.9)} for each in rest}
     facts = {**asked, **asdict(found), "residual": fit}
     rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import log
 from pathlib import Path
@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accelsim import files
-from accelsim.errors import count_of
+from accelsim.errors import Gather, count_of
+from accelsim.explore.training import TrainingResult, train
 from accelsim.report.answer import Answer, Part, block, finite
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from accelsim.report.text import ends_text, interval_text, percent, seconds, si
 from accelsim.types import Array
+from accelsim.workload.training import QuantConfig
 
 if TYPE_CHECKING:
     from accelsim.cluster.values.trained import ClusterTraining, Curve
-    from accelsim.explore.training import TrainingResult
     from accelsim.workload.graph import Graph
 
 SHARED = ("", "states of the optimiser", "these and gradients", "these, gradients and weights")
 """State that replicas share out, by the stage of ZeRO."""
+ONLY_CHIP = ("qat", "edges", "sparsity", "loss_scale", "dtype")
+"""Options of a training on one chip."""
+ONLY_CLUSTER = ("plan", "schedule", "microbatches", "compare")
+"""Options of a training on a cluster."""
 COSTS = (
     ("time per step on {chip}", "step_s", "s"),
     ("energy per step", "step_J", "J"),
@@ -35,8 +40,27 @@ COSTS = (
 """Costs of a training on a chip: words, key, unit."""
 
 
-def on_chip(result: TrainingResult, out: Path | None) -> Answer:
-    """A training in the formats of one chip; ``out``: the file of the learnt model."""
+def drop_others(gather: Gather, cluster: bool, asked: dict[str, Any]) -> None:
+    """Take options of the other kind of training out of ``asked``, with a problem for each that was given."""
+    others, kind = (ONLY_CHIP, "one chip") if cluster else (ONLY_CLUSTER, "a cluster")
+    expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"
+    for name in others:
+        typed = f"--{name.replace('_', '-')}"
+        gather.refuse(asked.pop(name), f"{typed} is of a training on {kind}", typed, expected)
+
+
+def on_chip(
+    gather: Gather, out: Path | None, told: Callable[[], None], *, qat: str, edges: str, **asked: Any
+) -> Answer:
+    """Train in the formats of one chip, and report it; ``out``: the file of the learnt model.
+
+    ``qat``, ``edges``: as for ``QuantConfig.parse``; the others as for ``explore.training.train``, whose errors it
+    raises with those of ``gather``. ``told`` is called before it begins.
+    """
+    gather.refuse(edges and not qat, "--edges without --qat", "", "both")
+    quant = gather.read(lambda: QuantConfig.parse(qat, edges) if qat else None)
+    told()
+    result = train(fake_quant=quant, **asked)
     facts, name, precision = (finite(_chip_facts(result)), result.training.model.name, result.training.precision.name)
     rows = [
         {"step": step, "loss": float(loss), "loss_scale": float(scale), "skipped": int(skipped)}
@@ -53,8 +77,8 @@ def on_chip(result: TrainingResult, out: Path | None) -> Answer:
         from accelsim.account.latency import layers, summary
         from accelsim.report.words import sentences
 
-        told = sentences(result.step, layers(result.step), summary(result.step))
-        shown += ["", " ".join(["One step:", *told])]
+        said = sentences(result.step, layers(result.step), summary(result.step))
+        shown += ["", " ".join(["One step:", *said])]
     title = f"Loss of {name}, {count_of(result.batch, 'sample')} per step, {precision}"
     return _answer(facts, shown, rows, {precision: result}, title, result.graph, out)
 
@@ -128,8 +152,31 @@ def _words(result: TrainingResult, facts: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def on_cluster(result: ClusterTraining, out: Path | None) -> Answer:
-    """A training under a plan of a cluster; ``out``: the file of the learnt model."""
+def on_cluster(
+    gather: Gather,
+    out: Path | None,
+    told: Callable[[], None],
+    train: Callable[..., ClusterTraining],
+    *,
+    plan: str | None,
+    schedule: str | None = None,
+    microbatches: int | None = None,
+    compare: str = "",
+    **asked: Any,
+) -> Answer:
+    """Train under a plan of a cluster, and report it; ``out``: the file of the learnt model.
+
+    ``train``: ``train_on_cluster``, whose errors it raises with those of ``gather``, and whose arguments the others
+    are; ``schedule``, ``microbatches``: where the plan does not say so; ``compare``: with commas. ``told`` is called
+    before it begins.
+    """
+    from accelsim.cluster.plan.plan import whole_plan
+
+    gather.refuse(not plan, "a cluster without a plan", "--on", "--plan, such as dp=2,pp=2")
+    made = gather.read(lambda: whole_plan(plan or "", schedule=schedule, microbatches=microbatches))
+    told()
+    methods = dict.fromkeys(name.strip() for name in compare.split(",") if name.strip())
+    result = train(plan=made, compare=list(methods), **asked)
     columns = {f"loss {name}": curve.losses for name, curve in result.curves.items()}
     rows = [
         {"step": index + 1, **{name: float(losses[index]) for name, losses in columns.items()}}

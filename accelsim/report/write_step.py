@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from accelsim.cluster.plan.plan import Plan
-from accelsim.cluster.step.asked import Ready
+from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fleet import Fleet
-from accelsim.cluster.step.fusing import TunedStep
+from accelsim.cluster.step.fusing import TunedStep, tuned
 from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import PARTS as MEANING
-from accelsim.cluster.step.result import Device, StepResult
+from accelsim.cluster.step.result import Device, StepResult, lasting
+from accelsim.cluster.step.search import what_ifs
 from accelsim.cluster.step.step import train_step
 from accelsim.cluster.step.work import Work
 from accelsim.errors import Infeasible, count_of
 from accelsim.files import Make, as_bytes, text
 from accelsim.report import fusing
+from accelsim.report.answer import Answer
 from accelsim.report.cluster.looks import PARTS, device_names
 from accelsim.report.cluster.page import page_data
 from accelsim.report.cluster.topology import draw
@@ -50,6 +52,29 @@ TRAFFIC = "Bytes over each wire in a step; the thicker and the redder a line, th
 def check_target(folder: Path) -> None:
     """Raise UsageError where no report of a step can be written into the directory."""
     refuse_foreign(folder, NAMES, FACTS, "report of a training step")
+
+
+def answer(
+    wanted: Asked, out: Path | None, advice: bool, tune: bool, tokens: int | None, stage: Callable[[str, float], None]
+) -> Answer:
+    """Simulate a training step, and report it.
+
+    ``out``: directory of the report; ``advice``: simulate changes too; ``tune``: search how to fuse gradients;
+    ``tokens``: of a whole training. Raises UsageError, SpecError, ModelError and OutOfMemory.
+    """
+    stage("read", 0.0)
+    made = ready(wanted)
+    stage("simulate", 0.0)
+    made, result = made.fitted()
+    helps = grouped = None
+    if advice:
+        stage("what if", 0.0)
+        helps = what_ifs(made, result, lambda share: stage("what if", share))
+    if tune:
+        stage("tune", 0.0)
+        grouped = tuned(made)
+    report = StepReport(result, helps, grouped, None if tokens is None else lasting(result, tokens))
+    return report.answer({} if out is None else {out: step_files(made, report)})
 
 
 def step_files(made: Ready, report: StepReport) -> dict[str, Make | None]:

@@ -135,3 +135,10 @@ def conflicts(pattern: Pattern, banking: Banking) -> Conflicts:
     values, counts = np.unique(taken, return_counts=True)
     histogram = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return Conflicts(pattern.clocks, int(taken.sum()), int(words.sum()), histogram)
+
+
+def by_interleaving(pattern: Pattern, banks: int, word_B: int, ports: int, row_B: int) -> dict[str, Conflicts]:
+    """Return the cost of a pattern for every interleaving that so many banks can have; ``row_B``: bytes of a row."""
+    row_words = max(1, row_B // max(1, word_B))
+    usable = [name for name in INTERLEAVES if name != "xor" or not banks & (banks - 1)]
+    return {name: conflicts(pattern, Banking(banks, word_B, ports, name, row_words)) for name in usable}

@@ -116,6 +116,23 @@ def accumulate(
     return Pattern("accumulate", length + skewed * (cols - 1) + latency, element_B, late > 0, at)
 
 
+def pattern_named(
+    pattern: str, rows: int, length: int, stride: int | None, element: int, delay_registers: bool, **image: int
+) -> tuple[Pattern, int]:
+    """Return a pattern by its name (a dataflow, im2col, accumulate), and the bytes between rows of its matrix.
+
+    ``stride``: these bytes, None for those of ``rows`` elements of ``element`` bytes; ``image``: sizes of im2col
+    (image, channels, kernel, conv_stride). Raises UsageError as each pattern does.
+    """
+    row_B, skewed = stride or rows * element, not delay_registers
+    if pattern == "im2col":
+        side, channels, kernel, step = (image[name] for name in ("image", "channels", "kernel", "conv_stride"))
+        return im2col(rows, side, side, channels, kernel, step, element, skewed=skewed), side * channels * element
+    if pattern == "accumulate":
+        return accumulate(rows, length, row_B, element, skewed=skewed), row_B
+    return feed(pattern, rows, length, row_B, element, skewed=skewed), row_B
+
+
 def strided(lanes: int, stride_B: int, clocks: int = 1, step_B: int = 0, element_B: int = 1) -> Pattern:
     """``lanes`` reads that are ``stride_B`` (>= 0) apart at each of ``clocks``, from clock to clock ``step_B``
     further."""

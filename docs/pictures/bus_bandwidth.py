@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cluster.collectives.choice import Asked
+from accelsim.cluster.collectives.figures import sweep
 from accelsim.cluster.shapes.building import build
-from accelsim.report.collectives import bus_bandwidths, crossovers, sweep
+from accelsim.report.collectives import bus_bandwidths, crossovers
 from accelsim.spec.yaml.clusters import load_cluster
 
 SIZES_B = [1 << power for power in range(12, 31, 2)]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.cli.run_cluster import served
+from accelsim.cluster.serving.asked import served
 from accelsim.cluster.step.costs import Setting
 from accelsim.explore.generation import generation
 from accelsim.kernels.whole import Interval

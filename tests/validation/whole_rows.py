@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.account.interval import GENERATION, JOULES, TOKEN, WALL, WATTS, key_of, latency_interval
-from accelsim.cli.run_cluster import served
+from accelsim.cluster.serving.asked import served
 from accelsim.cluster.step.asked import step
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.result import StepResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar
 
 from accelsim.cluster.schedules.registry import SCHEDULES
@@ -197,3 +197,15 @@ def update_problems(plan: Plan) -> Iterator[Problem]:
     if schedule is not None and schedule.weights.per_update == "microbatch" and plan.microbatches > 1:
         what = f"{plan.microbatches} microbatches with {plan.schedule}, where each is an update"
         yield Problem(what, "--plan", "microbatches=1: minibatches of the whole batch")
+
+
+def whole_plan(text: str, **fields: object) -> Plan:
+    """Return the plan of a text with other ``fields`` where given. Raises UsageError for one that is in both."""
+    given = {name: value for name, value in fields.items() if value}
+    plan = parse_plan(text) if text else Plan()
+    UsageError.raise_for(
+        Problem(f"{name} is given twice", "--plan", f"here or in --{name}")
+        for name in given
+        if f"{name}=" in text.replace(" ", "")
+    )
+    return replace(plan, **given)  # type: ignore[arg-type]

@@ -53,9 +53,9 @@ CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
 
 
 def what_ifs(found: Served, devices: Devices) -> list[Change]:
-    """Simulate every change. ``devices``: those of ``found``, whose kernels stay as they are."""
+    """Simulate every change, where there is a network. ``devices``: those of ``found``, whose kernels stay."""
     found_changes = []
-    for words, change in CHANGES.items():
+    for words, change in CHANGES.items() if found.plan.devices > 1 else ():
         fleet = change(found.fleet)
         asked = replace(found.asked, ignore_capacity=True)
         other = serve(found.model, fleet, found.plan, asked, devices=replace(devices, fleet=fleet))

@@ -10,8 +10,9 @@ import numpy as np
 from accelsim.errors import UsageError, nearest
 from accelsim.network.noc.routes import bound, channel_load, estimate, mean_hops, zero_load_mean
 from accelsim.network.noc.simulate import Outcome, simulate
-from accelsim.network.noc.topology import Network, build
-from accelsim.spec.network import Noc
+from accelsim.network.noc.topology import TOPOLOGIES, Network, build
+from accelsim.spec.network import SHAPES, Noc
+from accelsim.spec.yaml.parts import load_part
 from accelsim.types import Floats, Ints
 
 LOADS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.98)
@@ -149,3 +150,23 @@ TRAFFIC: dict[str, Callable[[Network], Floats]] = {
     "bit-complement": _complement,
 }
 """Pattern by name; a new one is a function and a line here."""
+
+
+EXAMPLE = "mesh-4x4"
+"""The network whose clock, flits, routers and wires a bare topology takes."""
+
+
+def load_noc(name: str, shape: tuple[int, ...] = (), overrides: Sequence[str] = ()) -> Noc:
+    """Load a network by name or file, or make a topology of a shape with the routers of ``EXAMPLE``.
+
+    Raises SpecError, and UsageError for a shape that the name does not take.
+    """
+    if name not in TOPOLOGIES:
+        if shape:
+            raise UsageError(f"a size beside {name!r}", expected="a topology: " + ", ".join(TOPOLOGIES))
+        return load_part(name, "networks", Noc, overrides)
+    if len(shape) != len(SHAPES[name]):
+        wanted = " and ".join(SHAPES[name])
+        raise UsageError(f"{name} with {len(shape)} sizes", expected=wanted)
+    chosen = (f"topology={name}", f"shape={list(shape)}")
+    return load_part(EXAMPLE, "networks", Noc, (*chosen, *overrides))

@@ -92,3 +92,11 @@ def _key(kind: type, asked: Sequence[str]) -> str | None:
 def _contents(states: tuple[tuple[str, int, int], ...]) -> str | None:
     """Return a hash of the contents of files, whose sizes and times say when they must be read again."""
     return usercache.key_of(Path(path) for path, *_ in states)
+
+
+def load_at(name_or_path: str | Path, overrides: Sequence[str] = (), site: str | Path | None = None) -> Chip:
+    """Return a chip at a site, as ``load_chip`` and ``load_site`` read them."""
+    from accelsim.spec.site import with_site
+
+    chip = load_chip(name_or_path, overrides)
+    return chip if site is None else with_site(chip, load_site(site))

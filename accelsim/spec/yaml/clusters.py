@@ -15,6 +15,7 @@ from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import kept, load_chip
 
 if TYPE_CHECKING:
+    from accelsim.spec.base import Model
     from accelsim.spec.cluster import ClusterSpec
 
 
@@ -221,3 +222,16 @@ def balanced(count: int, dimensions: int) -> list[int]:
         if count % side == 0 and side**dimensions <= count
     ]
     return min(found, key=lambda sides: (sides[::-1], prod(sides)))
+
+
+def load_spec(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Model:
+    """Return a chip or cluster by name, or a spec of any kind by its path. SpecError with all problems at once."""
+    from accelsim.spec.yaml.load import KINDS, file_of, kind_of
+    from accelsim.spec.yaml.parts import load_part
+
+    if is_cluster(name_or_path):
+        return load_cluster(name_or_path, overrides)
+    kind = kind_of(file := file_of(name_or_path))
+    if kind == "chips":
+        return load_chip(name_or_path, overrides)
+    return load_part(file, kind, KINDS[kind], overrides)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from accelsim.errors import UsageError, nearest
 from accelsim.spec.yaml.load import KINDS
 
 _FILE = {"type": "string", "description": "name of a file below hwspecs (memories/ddr3-1600), or a path (./mine)"}
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON schema of a kind of spec file (a key of ``KINDS``), with references to other files allowed."""
+    """JSON schema of a kind of spec file (a key of ``KINDS``), with references to other files allowed.
+
+    Raises UsageError for another kind.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"no kind {kind!r} of spec files", "", ", ".join(KINDS), nearest(kind, KINDS))
     result = KINDS[kind].model_json_schema()
     for block in (result, *result.get("$defs", {}).values()):
         if block.get("type") == "object" and "properties" in block:

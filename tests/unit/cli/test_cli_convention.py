@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import Result
 
+import accelsim.cli
 from accelsim.cli import main
 from accelsim.cli.common import OUT
 from accelsim.cli.dram import replay_on
@@ -93,6 +94,18 @@ def solved_lesson(parent: Path) -> Path:
     folder = start(lesson, parent, "")
     (folder / lesson.file).write_text(filled(lesson, "solution.py.in", ""), encoding="utf-8")
     return folder
+
+
+SHARED = {"__init__", "answers", "common", "cluster_options", "inputs", "options"}
+"""Modules of ``accelsim.cli`` that commands share; every other one is part of a command."""
+
+
+def test_the_file_of_a_command_is_its_options_and_a_call() -> None:
+    """What is more belongs to the package that knows it."""
+    folder = Path(accelsim.cli.__file__).parent
+    lines = {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in folder.glob("*.py")}
+    assert lines.keys() >= SHARED
+    assert {name: count for name, count in lines.items() if name not in SHARED and count >= 80} == {}
 
 
 def test_every_command_has_a_sample() -> None:

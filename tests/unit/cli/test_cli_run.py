@@ -160,7 +160,7 @@ def test_a_long_run_without_numba_says_what_it_would_help(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, chip: str, values: str, said: bool
 ) -> None:
     """Tests keep Numba out (``ACCELSIM_KERNEL``), as if it were not installed."""
-    monkeypatch.setattr("accelsim.cli.run_chip.SLOW_S", 0.0)
+    monkeypatch.setattr("accelsim.report.run.SLOW_S", 0.0)
     result = cli("run", "mlp?hidden=16", "--on", chip, "--values", values, "--no-advice")
     assert result.exit_code == 0, result.output
     assert ("without Numba" in " ".join(result.stderr.split())) is said

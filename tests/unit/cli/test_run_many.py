@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 import accelsim
-from accelsim.cli.run_chip import variants
+from accelsim.request.variants import variants
 
 Cli = Callable[..., Result]
 

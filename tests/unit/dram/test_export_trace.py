@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from accelsim.cli import export_trace as module
+from accelsim.cli.export_trace import export_trace
 from accelsim.dram import export
 from accelsim.dram.device import Command, Controller, Device, Geometry
 from accelsim.dram.export import FORMATS, Accesses, Commands, access_text, command_text
@@ -19,6 +19,7 @@ from accelsim.dram.served import COUNTS, Served
 from accelsim.dram.trace_files import read_trace
 from accelsim.dram.traces import NAMED, Trace, made
 from accelsim.errors import AccelsimError, UsageError
+from accelsim.explore import trace_export as module
 from accelsim.files import text, write_file
 
 TRACE = Trace(np.array([0x40, 0xABC0, 0]), np.array([False, True, False]), np.array([7, 2, 7]))
@@ -126,7 +127,7 @@ def test_unknown_format_names_the_nearest() -> None:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(module.export_trace, [str(arg) for arg in args], catch_exceptions=True)
+    return CliRunner().invoke(export_trace, [str(arg) for arg in args], catch_exceptions=True)
 
 
 def refusal(*args: object) -> str:

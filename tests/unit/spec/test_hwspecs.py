@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.cli.spec import load_spec
 from accelsim.spec.arithmetic import sum_format
 from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.yaml import where
+from accelsim.spec.yaml.clusters import load_spec
 from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
 from accelsim.workload.ops.rows import REGISTRY
 

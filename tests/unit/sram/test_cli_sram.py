@@ -72,7 +72,7 @@ def test_conflicts_are_those_of_the_model() -> None:
     assert set(json.loads(run(*arguments[:-1], "12", "--json"))) == {"low", "row"}
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", PATTERNS.choices)
 def test_every_pattern_is_printed(pattern: str) -> None:
     text = run("conflicts", "--pattern", pattern, "--word-bytes", "4")
     assert "low" in text and "slowdown" in text

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 import accelsim
 from accelsim.cli import main
-from accelsim.cli.run_cluster import served
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.plan.plan import parse_plan
+from accelsim.cluster.serving.asked import served
 from accelsim.cluster.serving.pieces import Call, Devices, attention, embedding, feed_forward, head
 from accelsim.cluster.serving.serve import Asked, Served, cache_B, needs, serve
 from accelsim.cluster.serving.step import Layout

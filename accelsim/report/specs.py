@@ -1,14 +1,37 @@
-"""The memories of a chip as a tree in text: each below what fills it, those of the cores as leaves."""
+"""Answers about spec files: what is wrong with them; the memories of a chip as a tree, each below what fills it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from accelsim.errors import Problem, SpecError
+from accelsim.report.answer import Answer, Lines
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import feeders
 from accelsim.spec.memory import Attachment, Buffer
+from accelsim.spec.yaml import load
 from accelsim.units import show
+
+
+def checked(files: Sequence[str]) -> Answer:
+    """Check spec files (names of chips or clusters, or paths); the answer fails with all that is wrong."""
+    problems: dict[str, list[Problem]] = {}
+    for file in files:
+        try:
+            problems[file] = load.check(file)
+        except SpecError as error:
+            problems[file] = list(error.problems)
+    kinds = {file: None if found else load.kind_of(load.file_of(file)) for file, found in problems.items()}
+    facts = [{"file": file, "kind": kinds[file], "problems": list(map(str, problems[file]))} for file in files]
+    shown = [Lines(f"{file}: nothing wrong ({kinds[file]})") for file in files if kinds[file]]
+    wrong = [problem for file in files for problem in problems[file]]
+    return Answer(facts, shown, fails=SpecError(wrong) if wrong else False)
+
+
+def tree(chip: Chip) -> Answer:
+    """Show the cores of a chip and its memories as a tree."""
+    return Answer(facts(chip), [Lines(text(chip))])
 
 
 class Leaf(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.report.memory_tree import facts, rows, text
+from accelsim.report.specs import facts, rows, text
 from accelsim.spec.yaml.load import list_chips, load_chip
 
 
