@@ -90,7 +90,7 @@ def test_every_pattern_is_printed(pattern: str) -> None:
         (["--capacity", "1e999999999 B"], "beyond what a number can be"),
         (["--capacity", "1e30 B"], "too large; expected 1 to 1,099,511,627,776"),
         (["--capacity", "nan B"], "not a number with a unit"),
-        (["--capacity", "-1 MiB"], "no whole number of bytes"),
+        (["--capacity", "-1 MiB"], "is negative"),
         (["--capacity", "1MiB", "--ports", HUGE], "ports: .* is too large; expected 1 to 64"),
         (["--capacity", "1MiB", "--word", HUGE], "word_bits: .* is too large"),
         (["--capacity", "1MiB", "--banks", HUGE], "banks: .* is too large"),
