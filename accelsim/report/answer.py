@@ -65,9 +65,14 @@ class Field(NamedTuple):
     look: Column | None = None
     read: Callable[[Any], object] | None = None
 
-    def cell(self, record: Record) -> Any:
-        """The cell of a record."""
+    def cell(self, record: Any) -> Any:
+        """The cell of a record, or where ``whole`` of any thing."""
         return self.form(record if self.whole else record[self.key])
+
+
+def column(title: str, form: Callable[[Any], object], rank: int | None = None, **look: Any) -> Field:
+    """Return a column of things that are no records: ``form`` gives the cell of one; the others as for ``Column``."""
+    return Field("", title, form, True, look=None if rank is None else Column(title, rank, **look))
 
 
 def records(fields: Sequence[Field], things: Iterable[object]) -> list[dict[str, Any]]:
@@ -78,11 +83,14 @@ def records(fields: Sequence[Field], things: Iterable[object]) -> list[dict[str,
 
 @dataclass(frozen=True)
 class Table:
-    """Records under fields; ``footer``: the cells of a last row; ``legend``: a line below the table, before the
-    meanings of the columns that it shows; ``least``: characters that it takes also of a narrower terminal."""
+    """Records under fields, or things where all fields take them whole.
+
+    ``footer``: the cells of a last row; ``legend``: a line below the table, before the meanings of the columns that it
+    shows; ``least``: characters that it takes also of a narrower terminal.
+    """
 
     fields: Sequence[Field]
-    records: Sequence[Record]
+    records: Sequence[object]
     footer: Sequence[str] | None = None
     legend: str = ""
     least: int = 0

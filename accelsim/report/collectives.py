@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from accelsim.cluster.collectives.figures import SWEPT_B, alternatives, links, parsed_group, routes, sweep
 from accelsim.cluster.collectives.base import KINDS
 from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Asked, Called, library_of
+from accelsim.cluster.collectives.figures import SWEPT_B, alternatives, links, parsed_group, routes, sweep
 from accelsim.cluster.collectives.timing import CollectiveTime
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import build

@@ -16,7 +16,7 @@ from accelsim.explore.dram_replay import MODELS, Replay, latency_facts
 from accelsim.explore.dram_waits import REASONS
 from accelsim.machine.memory_models import engine
 from accelsim.report import dram_plots
-from accelsim.report.answer import Answer, Draw, Field, Lines, Part, Record, Table
+from accelsim.report.answer import Answer, Draw, Field, Lines, Part, Record, Table, column
 from accelsim.report.table import Column
 from accelsim.report.text import MISSING, cut, percent, si
 from accelsim.spec.status import DOUBTFUL, MEANING
@@ -245,26 +245,22 @@ def _pJ(trace: str, bits: int = 1) -> Any:
     return cell
 
 
-def _column(title: str, rank: int, form: Any, **look: Any) -> Field:
-    return Field("", form=lambda record: form(record["row"]), whole=True, look=Column(title, rank, **look))
-
-
 def _of_peak(trace: str) -> Any:
     return lambda row: percent(_finite(row.share(trace)))
 
 
 COMPARED = (
-    _column("memory", 0, lambda row: row.name, right=False, least=8),
-    _column("peak", 0, lambda row: si(row.peak_Bps, "B/s")),
-    _column("seq", 0, _of_peak("seq_read")),
-    _column("tile3", 2, _of_peak("tile3")),
-    _column("stream3", 5, _of_peak("stream3")),
-    _column("random", 1, _of_peak("rand_read")),
-    _column("conflict", 4, _of_peak("conflict")),
-    _column("unloaded", 1, lambda row: si(row.unloaded_s, "s")),
-    _column("pJ/bit", 0, _pJ("seq_read")),
-    _column("random", 6, _pJ("rand_read")),
-    _column("pJ/word", 3, _pJ("seq_read", WORD_BITS)),
+    column("memory", lambda row: row.name, 0, right=False, least=8),
+    column("peak", lambda row: si(row.peak_Bps, "B/s"), 0),
+    column("seq", _of_peak("seq_read"), 0),
+    column("tile3", _of_peak("tile3"), 2),
+    column("stream3", _of_peak("stream3"), 5),
+    column("random", _of_peak("rand_read"), 1),
+    column("conflict", _of_peak("conflict"), 4),
+    column("unloaded", lambda row: si(row.unloaded_s, "s"), 1),
+    column("pJ/bit", _pJ("seq_read"), 0),
+    column("random", _pJ("rand_read"), 6),
+    column("pJ/word", _pJ("seq_read", WORD_BITS), 3),
 )
 """Columns of a comparison: shares of the peak by trace, a lone read, energy of the dies."""
 
@@ -272,7 +268,7 @@ COMPARED = (
 def compare(rows: Sequence[ComparedMemory]) -> Answer:
     """Compare memories on the same traces: share of the peak, latency, energy."""
     facts = [row.as_dict() for row in rows]
-    shown: list[Part] = [Table(COMPARED, [{"row": row} for row in rows]), "", " ".join(compare_sentences(rows))]
+    shown: list[Part] = [Table(COMPARED, rows), "", " ".join(compare_sentences(rows))]
     pictures: dict[str, Draw] = {
         "utilisation": partial(dram_plots.utilisation, rows),
         "energy": partial(dram_plots.energy, rows),

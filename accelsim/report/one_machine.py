@@ -8,17 +8,25 @@ from typing import Any
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.one_machine import OneMachine, machines
 from accelsim.errors import count_of
-from accelsim.report.answer import Answer, Field, Table, in_unit
+from accelsim.machine.run import Run
+from accelsim.report.answer import Answer, Field, Table, in_unit, records
 from accelsim.report.text import percent, seconds
 from accelsim.time import FS
 from accelsim.version import tool_version
 
-FIELDS = (
-    Field("device", "device"),
-    Field("done_s", "done", in_unit("s")),
-    Field("commands", "commands", "{:,}".format),
-    Field("messages_sent", "messages sent"),
+FIELDS: tuple[Field, ...] = (
+    Field("device", "device", read=lambda each: each[1]),
+    Field("done_s", "done", in_unit("s"), read=lambda each: each[0].ends_fs[each[1]] * FS),
+    Field("commands", "commands", "{:,}".format, read=lambda each: len(each[0].runs[each[1]].program.commands)),
+    Field("messages_sent", "messages sent", read=lambda each: _sent(each[0].runs[each[1]])),
+    Field("machine_s", read=lambda each: each[0].time_fs * FS),
+    Field("played_s", read=lambda each: each[0].played_fs * FS),
 )
+"""Columns about a device, which are read of the machine and its number."""
+
+
+def _sent(run: Run) -> int:
+    return sum(command.kind == "Send" for command in run.program.commands)
 
 
 def answer(wanted: Asked, stage: Callable[[str, float], None]) -> Answer:
@@ -27,7 +35,7 @@ def answer(wanted: Asked, stage: Callable[[str, float], None]) -> Answer:
     made = ready(wanted)
     stage("simulate", 0.0)
     bare, whole = machines(made.work, made.fleet, made.plan, made.batch, made.options)
-    rows = records(whole)
+    rows = records(FIELDS, ((whole, rank) for rank in range(len(whole.runs))))
     table = Table(FIELDS, rows)
     return Answer(facts_of(bare, whole), [table, "", " ".join(sentences(bare, whole))], rows)
 
@@ -47,21 +55,6 @@ def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
     told = "; ".join(f"{'+' if fs > 0 else '-'}{seconds(abs(fs))} {what}" for fs, what in parts if fs)
     more = f"{percent(abs(whole.difference))} {'longer' if whole.difference > 0 else 'less'}"
     return [f"{start}the machine takes {more}.", f"The difference: {told}."]
-
-
-def records(found: OneMachine) -> list[dict[str, Any]]:
-    """A row for each device, for CSV."""
-    return [
-        {
-            "device": rank,
-            "done_s": end * FS,
-            "commands": len(run.program.commands),
-            "messages_sent": sum(command.kind == "Send" for command in run.program.commands),
-            "machine_s": found.time_fs * FS,
-            "played_s": found.played_fs * FS,
-        }
-        for rank, (end, run) in enumerate(zip(found.ends_fs, found.runs, strict=True))
-    ]
 
 
 def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:

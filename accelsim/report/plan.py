@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from math import prod
 from typing import Any
@@ -13,7 +13,7 @@ from accelsim.cluster.step.result import PARTS, StepResult
 from accelsim.cluster.step.search import Found
 from accelsim.errors import count_of, memory_text
 from accelsim.report import intervals
-from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.answer import Answer, Field, Part, Table, column, in_unit
 from accelsim.report.cluster.looks import PARTS as LOOKS
 from accelsim.report.picture import Axis, Panel, Picture, points, rule
 from accelsim.report.step import binding
@@ -39,23 +39,19 @@ def _most(result: StepResult) -> str:
     return f"{name} {percent(result.parts_fs[name] / result.time_fs)}" if name else "nothing"
 
 
-def _best(title: str, form: Callable[[StepResult], Any]) -> Field:
-    return Field("", title, lambda row: form(row["step"]), whole=True)
-
-
 BEST = (
-    _best("dp", lambda step: step.plan.dp),
-    _best("tp", _degree),
-    _best("pp", lambda step: step.plan.pp),
-    _best("m", lambda step: step.plan.microbatches),
-    _best("schedule", _order),
-    _best("zero", lambda step: step.plan.zero),
-    _best("recompute", lambda step: step.plan.recompute),
-    _best("time", lambda step: si(step.time_s, "s")),
-    _best("MFU", lambda step: percent(step.mfu)),
-    _best("memory", lambda step: memory_text(step.fullest.memory.peak_B)),
-    _best("energy", lambda step: si(step.total_J, "J")),
-    _best("besides", _most),
+    column("dp", lambda step: step.plan.dp),
+    column("tp", _degree),
+    column("pp", lambda step: step.plan.pp),
+    column("m", lambda step: step.plan.microbatches),
+    column("schedule", _order),
+    column("zero", lambda step: step.plan.zero),
+    column("recompute", lambda step: step.plan.recompute),
+    column("time", lambda step: si(step.time_s, "s")),
+    column("MFU", lambda step: percent(step.mfu)),
+    column("memory", lambda step: memory_text(step.fullest.memory.peak_B)),
+    column("energy", lambda step: si(step.total_J, "J")),
+    column("besides", _most),
 )
 """``m``: microbatches; after ``tp`` whether sequences are split too, after ``schedule`` the chunks of each device."""
 
@@ -71,7 +67,7 @@ def best_plans(found: Found) -> Answer:
         "alike_within": found.alike[1],
         "best": [result.as_dict() for result in found.best],
     }
-    shown: list[Part] = [Table(BEST, [{"step": each} for each in found.best]), "", " ".join(said)]
+    shown: list[Part] = [Table(BEST, found.best), "", " ".join(said)]
     return Answer(facts, shown, list(_records(found)), {"plans": partial(plans_figure, found)})
 
 
@@ -115,7 +111,7 @@ def _records(found: Found) -> Iterator[dict[str, Any]]:
 
 STAGES = (
     Field("stage", "stage"),
-    Field("", "layers", lambda row: f"{row['first_layer']} to {row['last_layer']}", whole=True),
+    column("layers", lambda row: f"{row['first_layer']} to {row['last_layer']}"),
     Field("replicas", "replicas", "{:,}".format),
     Field("compute_s", "one minibatch", in_unit("s")),
 )

@@ -14,7 +14,7 @@ from click import wrap_text
 from accelsim.account.latency import layers, summary
 from accelsim.errors import AccelsimError, Gather, Problem, UsageError, count_of
 from accelsim.files import Make, text
-from accelsim.report.answer import Answer, Lines, Part, block, bullet, notes
+from accelsim.report.answer import Answer, Lines, Part, Table, block, bullet, notes
 from accelsim.report.table import Column, layer_table, summary_table, table
 from accelsim.report.text import si, signed
 from accelsim.report.words import helps, nothing_helps, option_texts, sentences
@@ -172,10 +172,10 @@ def _dram(run: Run) -> list[Part]:
     if not run.dram:
         return []
     from accelsim.machine.memory_models import engine
-    from accelsim.report.dram_table import dram_sentences, dram_table
+    from accelsim.report.dram_table import COLUMNS, dram_sentences
 
     told = [*dram_sentences(run), engine(run.memory_model)]
-    return ["", partial(dram_table, run), "", " ".join(filter(None, told))]
+    return ["", Table(COLUMNS, list(run.dram.items())), "", " ".join(filter(None, told))]
 
 
 def _verdict_rows(verdict: Verdict) -> list[tuple[str, str]]:

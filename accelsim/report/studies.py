@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from accelsim.explore.batching import PARTS, Batching, BatchPoint
+from accelsim.explore.batching import PARTS, Batching
 from accelsim.explore.studies import Crossover, Ladder, crossover_sentences, error_text, ladder_sentences
-from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.answer import Answer, Field, Part, Table, in_unit, records
 from accelsim.report.picture import Axis, Panel, Picture, bars, line, stacked
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, Look
 from accelsim.report.text import percent, si
@@ -20,7 +20,10 @@ LINK_BUSY = "share of the time with a transfer on its way, also where it hides b
 
 def batching(found: Batching) -> Answer:
     """Report latency, time and energy per sample by batch, and where the time goes."""
-    rows = [_point(point) for point in found.points]
+    rows = [
+        row | {f"{part}_s": spent * FS for part, spent in point.parts_fs.items()}
+        for row, point in zip(records(POINT, found.points), found.points, strict=True)
+    ]
     facts = {
         "model": found.model,
         "chip": found.chip.name,
@@ -28,14 +31,7 @@ def batching(found: Batching) -> Answer:
         "fastest_batch": found.fastest.batch,
         "points": rows,
     }
-    fields = [
-        Field("batch", "batch"),
-        Field("time_s", "latency", in_unit("s")),
-        Field("s_per_sample", "per sample", in_unit("s")),
-        Field("samples_per_s", "samples/s", in_unit()),
-        Field("J_per_sample", "energy", in_unit("J")),
-        *(Field(f"{part}_s", part, _share(f"{part}_s"), True, PARTS[part]) for part in found.parts),
-    ]
+    fields = [*POINT, *(Field(f"{part}_s", part, _share(f"{part}_s"), True, PARTS[part]) for part in found.parts)]
     if found.links:
         fields += [
             Field("link_busy_s", "link busy", _share("link_busy_s"), True, LINK_BUSY),
@@ -50,19 +46,18 @@ def _sample_B(row: dict[str, Any]) -> str:
     return si(row["link_B"] / row["samples"], "B")
 
 
-def _point(point: BatchPoint) -> dict[str, Any]:
-    return {
-        "batch": point.batch,
-        "samples": point.samples,
-        "time_s": point.time_fs * FS,
-        "s_per_sample": point.seconds_per_sample,
-        "samples_per_s": point.samples_per_s,
-        "energy_J": point.energy_J,
-        "J_per_sample": point.energy_J / point.samples,
-        "link_B": point.link_B,
-        "link_busy_s": point.link_fs * FS,
-        **{f"{part}_s": spent * FS for part, spent in point.parts_fs.items()},
-    }
+POINT: tuple[Field, ...] = (
+    Field("batch", "batch"),
+    Field("samples"),
+    Field("time_s", "latency", in_unit("s"), read=lambda point: point.time_fs * FS),
+    Field("s_per_sample", "per sample", in_unit("s"), read=lambda point: point.seconds_per_sample),
+    Field("samples_per_s", "samples/s", in_unit()),
+    Field("energy_J"),
+    Field("J_per_sample", "energy", in_unit("J"), read=lambda point: point.energy_J / point.samples),
+    Field("link_B"),
+    Field("link_busy_s", read=lambda point: point.link_fs * FS),
+)
+"""Columns about a batch, which are read of ``BatchPoint``."""
 
 
 def _share(key: str) -> Any:

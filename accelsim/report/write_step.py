@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
+from accelsim import files
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.energy import wire_bytes
@@ -86,7 +84,7 @@ def step_files(made: Ready, report: StepReport) -> dict[str, Make | None]:
     data = page_data(result, told, figures, [] if fused is None else [_tuned(fused)])
     makers: dict[str, Make | None] = dict.fromkeys(NAMES)
     makers |= {PAGE: text(html([Entry(data, packed(data))])), FACTS: text(facts + "\n")}
-    makers |= {DEVICES: text(_lines(result)), TIMELINE: partial(write_trace, result)}
+    makers |= {DEVICES: files.records(_devices(result)), TIMELINE: partial(write_trace, result)}
     for name, (_, _, drawn) in figures.items():
         makers |= {f"plots/{file}": as_bytes(made) for file, made in pictures(name, drawn).items()}
     return makers
@@ -113,14 +111,11 @@ def _tuned(fused: TunedStep) -> Section:
     )
 
 
-def _lines(result: StepResult) -> str:
+def _devices(result: StepResult) -> list[dict[str, Any]]:
+    """Rows of the file of devices; what a device lacks is 0."""
     rows = list(records(result))
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    file: StringIO = io.StringIO(newline="")
-    writer = csv.DictWriter(file, names, restval=0, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    names = dict.fromkeys((name for row in rows for name in row), 0)
+    return [names | row for row in rows]
 
 
 LEAST = 0.04

@@ -9,15 +9,14 @@ import numpy as np
 
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
-from accelsim.errors import count_of
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
 from accelsim.report.page.buffers import MAP_IN, memory_map
 from accelsim.report.page.data import FORMAT, VERSION, Section, section
 from accelsim.report.page.pictures import Drawn
 from accelsim.report.page.timeline import MOST, WHEN, Row, Texts, of_row, rows_picture, spans, thinned
 from accelsim.report.picture import Axis, Mark, Panel, Picture, stacked
-from accelsim.report.step import energy_rows
-from accelsim.report.text import ends_text, interval_text, percent, seconds, si
+from accelsim.report.step import summary_rows
+from accelsim.report.text import percent, seconds, si
 from accelsim.time import FS
 from accelsim.units import show
 from accelsim.version import tool_version
@@ -73,7 +72,7 @@ def page_data(
         "title": f"A training step of {result.model} on {result.cluster}, {result.plan}",
         "none": "no device",
         "sentences": list(sentences),
-        "first": [_summary(result), _parts(result), _energy(result)],
+        "first": [section("Summary", ("", ""), summary_rows(result)), _parts(result), _energy(result)],
         "layers": table,
         "lines": {"names": names, "told": table.pop("told")},
         "table": {"title": "Devices", "file": "devices.csv", "terms": TERMS},
@@ -83,26 +82,6 @@ def page_data(
         "notes": [],
         "plots": list(pictures),
     }
-
-
-def _summary(result: StepResult) -> Section:
-    tokens = si(result.tokens_per_s) + ends_text(result.tokens_ends_per_s, "")
-    rows = [
-        ("cluster", f"{result.cluster}: {count_of(result.plan.devices, 'device')}"),
-        ("plan", str(result.plan)),
-        (
-            "each replica",
-            f"{result.plan.microbatches:,} x {result.microbatch} {result.unit}, schedule {result.plan.schedule}",
-        ),
-        ("batch", f"{result.batch:,} {result.unit}"),
-        ("time of a step", si(result.time_s, "s") + interval_text(result.interval)),
-        (f"{result.unit} per second", si(result.samples_per_s) + ends_text(result.samples_ends_per_s, "")),
-        *([("tokens per second", tokens)] if result.sample_tokens else []),
-        ("MFU: model FLOPs of peak", percent(result.mfu)),
-        ("HFU: with recomputation", percent(result.hfu)),
-        *energy_rows(result),
-    ]
-    return section("Summary", ("", ""), rows)
 
 
 def _parts(result: StepResult) -> Section:

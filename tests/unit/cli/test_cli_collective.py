@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from accelsim.cluster.collectives.figures import MOST_SWEPT, SWEPT_B
 from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY
+from accelsim.cluster.collectives.figures import MOST_SWEPT, SWEPT_B
 from accelsim.cluster.collectives.timing import collective
 from accelsim.cluster.shapes.building import build
 from accelsim.report.text import si

@@ -8,13 +8,12 @@ import pytest
 
 import accelsim
 from accelsim.account.energy import by_component, energy_table
-from accelsim.report.dram_table import COLUMNS, dram_rows, dram_sentences
+from accelsim.report.dram_table import COLUMNS, dram_sentences
 from accelsim.report.text import MISSING, percent, si
 
 
 def cells(run: accelsim.Run, memory: str) -> dict[str, str]:
-    row = next(row for row in dram_rows(run) if row[0] == memory)
-    return dict(zip([column.title for column in COLUMNS], row, strict=True))
+    return {column.title: column.cell((memory, run.dram[memory])) for column in COLUMNS}
 
 
 @pytest.mark.parametrize("chip", ["edu-mixed", "edu-4x4"])
