@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from accelsim.request import Request
 
     Calls = tuple[str, dict[str, int], int, int] | tuple[()]
-    Single = Mapping[str, object]
+    Single = dict[str, object]
 
 SEVERAL, ONE = "several --on or --set", "one --on and one value of each --set"
 
