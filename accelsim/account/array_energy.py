@@ -14,7 +14,7 @@ SUM_B = 4
 """Bytes of a sum: int32 or fp32."""
 
 
-def array_energy_J(dataflow: str, counts: Mapping[str, int], table: str, dtype: str) -> dict[str, float | None]:
+def array_energy_J(dataflow: str, counts: Mapping[str, float], table: str, dtype: str) -> dict[str, float | None]:
     """Energy of one product, J: multiply-accumulates, registers in the PEs, the network between them, and the sum.
 
     None: the table says nothing of it, and the sum is that of the others. ``counts``: of ``engines.systolic.sweep.one``
