@@ -84,7 +84,7 @@ def prepare(
             return None
 
     graph = tried(lambda: _graph(model, batch, seed))
-    dataset = tried(lambda: labelled(data or _default(graph)))
+    dataset = tried(lambda: labelled(data or ("sums" if graph is not None and reads_tokens(graph) else "digits")))
     rule = tried(lambda: _rule(optimiser, lr))
     tried(lambda: precision_of(precision))
     scaler = tried(lambda: _scaler(loss_scale, precision)) if precision in PRECISIONS else None
@@ -120,11 +120,6 @@ def trained_model(model: str | Path, batch: int, seed: int) -> Graph:
 def reads_tokens(graph: Graph) -> bool:
     """Return whether a model reads token numbers and not samples."""
     return graph.tensors[graph.inputs[0]].dtype in ("int64", "int32")
-
-
-def _default(graph: Graph | None) -> str:
-    """Return what a model is trained on where nothing is said."""
-    return "sums" if graph is not None and reads_tokens(graph) else "digits"
 
 
 def labelled(data: str | Path | Dataset) -> Dataset:

@@ -39,9 +39,6 @@ class Meter:
     def _energy_J(self) -> float:
         return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3
 
-    def _clock_MHz(self) -> float:
-        return float(self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
-
     def idle_W(self) -> float:
         """Power of a GPU that waits, with a context on it."""
         self._torch.cuda.synchronize()
@@ -74,7 +71,7 @@ class Meter:
         began, first, _ = self._tick(once, 0)
         while perf_counter() - began < window_s:
             once()
-            clocks.append(self._clock_MHz())
+            clocks.append(float(self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)))
         ended, last, more = self._tick(once, len(clocks))
         return (last - first) / (ended - began), median(clocks), (last - first) / max(1, more)
 

@@ -35,16 +35,14 @@ def entropy_bins(counts: Array, levels: int) -> int:
     bins = np.asarray(counts, np.float64).copy()
     bins[0] = bins[1]
     kept = np.arange(START, len(bins) + 1)
-    fast = np.concatenate([_divergences(bins, part, levels) for part in np.split(kept, _cuts(len(kept)))])
+    fast = np.concatenate(
+        [_divergences(bins, part, levels) for part in np.split(kept, np.arange(_ROWS, len(kept), _ROWS))]
+    )
     if np.all(np.isinf(fast)):
         return len(counts)
     close = kept[fast <= fast.min() + _TIE]
     exact = [divergence(bins, int(i), levels) for i in close]
     return int(close[len(exact) - 1 - int(np.argmin(exact[::-1]))])
-
-
-def _cuts(size: int) -> Array:
-    return np.arange(_ROWS, size, _ROWS)
 
 
 def _divergences(bins: Array, kept: Array, levels: int) -> Array:

@@ -204,7 +204,7 @@ def unsigned_weights(model: ModelProto) -> ModelProto:
         other = f"{name}.unsigned"
         if other not in constants:
             values = numpy_helper.to_array(constants[name]) if name else np.zeros((), np.int8)
-            constants[other] = numpy_helper.from_array(_shifted(values), other)
+            constants[other] = numpy_helper.from_array((values.astype(np.int16) + SHIFT).astype(np.uint8), other)
             graph.initializer.append(constants[other])
         return other
 
@@ -218,7 +218,3 @@ def unsigned_weights(model: ModelProto) -> ModelProto:
             del node.input[:]
             node.input.extend(given)
     return new
-
-
-def _shifted(values: Array) -> Array:
-    return (values.astype(np.int16) + SHIFT).astype(np.uint8)

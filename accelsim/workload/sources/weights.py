@@ -168,13 +168,9 @@ def law_of(node: Node, index: int, tensor: Tensor, scale: Law) -> Law | None:
         return Law(0.0, sqrt(2.0 / max(1, _FAN_IN[node.op][index](node, tensor.shape))))
     if node.op in _NORMALISATION and index == 1:
         return scale
-    if node.op in _ELEMENTWISE and _is_vector(tensor.shape):
+    if node.op in _ELEMENTWISE and sum(size > 1 for size in tensor.shape) == 1:
         return _ELEMENTWISE[node.op]
     return _PARAMETERS.get((node.op, index))
-
-
-def _is_vector(shape: tuple[int, ...]) -> bool:
-    return sum(size > 1 for size in shape) == 1
 
 
 Fan = Callable[[Node, tuple[int, ...]], int]

@@ -58,13 +58,9 @@ def sparse_masks(graph: Graph, pattern: str = "2:4") -> dict[str, Array]:
             continue
         values = tensor.value()
         rows = values.reshape(len(values), -1) if node.op == "Conv" else values
-        axis = _reduction_axis(channel_axis(node, rows.ndim), rows.ndim)
+        axis = rows.ndim - 2 if channel_axis(node, rows.ndim) == rows.ndim - 1 else rows.ndim - 1
         if rows.shape[axis] % m == 0:
             masks[tensor.name] = mask(rows, n, m, axis).astype(np.float32).reshape(tensor.shape)
     if not masks:
         raise UsageError(f"no weight of {graph.name} can be {pattern}", "", f"sizes that are multiples of {m}")
     return masks
-
-
-def _reduction_axis(channels: int, rank: int) -> int:
-    return rank - 2 if channels == rank - 1 else rank - 1

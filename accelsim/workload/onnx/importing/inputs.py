@@ -35,17 +35,13 @@ def bind_inputs(
         name: [symbols.get(size, size) if isinstance(size, str) else size for size in sizes or ()]
         for name, sizes in dims.items()
     }
-    if any(dims[name] is None or not _is_static(sizes) for name, sizes in bound.items()):
+    if any(dims[name] is None or not all(isinstance(size, int) for size in sizes) for name, sizes in bound.items()):
         _fill(inputs, dims, bound, arrays())
     ModelError.raise_for(_input_problems(inputs, dims, bound, shapes))
     return {
         item.name: Tensor(item.name, tuple(size for size in bound[item.name] if isinstance(size, int)), item.dtype)
         for item in inputs
     }
-
-
-def _is_static(sizes: list[Size]) -> bool:
-    return all(isinstance(size, int) for size in sizes)
 
 
 def _fill(
