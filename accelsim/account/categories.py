@@ -60,6 +60,6 @@ def by_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[str, float]:
 
 
 def by_op_and_category(chip: Chip, rows: Iterable[EnergyRow]) -> dict[tuple[int, str], float]:
-    """(step, category) -> J."""
+    """Return the joules by (step, category)."""
     category = categorised(chip)
     return group_J(rows, lambda row: (row.op, category(row)))

@@ -91,7 +91,7 @@ class Blame(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The entry of ``KEYS``."""
+        """Key of ``KEYS`` that the time counts for."""
         return self.operand if self.kind == "transfer" else self.kind
 
     @property
@@ -201,7 +201,7 @@ def added_fs(run: Run) -> list[int]:
 
 
 def ranked(times: Mapping[Blame, int]) -> Times:
-    """Largest first; equal ones by name."""
+    """Return the times sorted, the largest first; equal ones by name."""
     return dict(sorted(times.items(), key=lambda item: (-item[1], item[0])))
 
 

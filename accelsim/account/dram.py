@@ -30,7 +30,7 @@ class Standby(NamedTuple):
 
 
 def followed(run: Run) -> dict[str, DramStats]:
-    """Memories that are charged by command."""
+    """Return the memories whose energy is charged by command."""
     return {name: stats for name, stats in run.dram.items() if stats.device.energy is not None}
 
 

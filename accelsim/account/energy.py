@@ -227,7 +227,7 @@ def _host_busy(pieces: Iterable[Slice]) -> dict[tuple[int], int]:
 
 
 def total_J(rows: Iterable[EnergyRow]) -> float:
-    """Energy of the rows, J."""
+    """Return the energy of all rows, J."""
     return fsum(row.energy_J for row in rows)
 
 
@@ -240,10 +240,10 @@ def group_J(rows: Iterable[EnergyRow], key: Callable[[EnergyRow], Key]) -> dict[
 
 
 def by_component(rows: Iterable[EnergyRow]) -> dict[str, float]:
-    """Component -> J, in the order of the ledger."""
+    """Return component -> J, in the order of the ledger."""
     return group_J(rows, lambda row: row.component)
 
 
 def by_op(rows: Iterable[EnergyRow]) -> dict[int, float]:
-    """Index of the step (-1: none) -> J."""
+    """Return index of the step (-1: none) -> J."""
     return group_J(rows, lambda row: row.op)

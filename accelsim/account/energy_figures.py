@@ -175,7 +175,7 @@ def dram_figures() -> Iterator[Figure]:
 
 
 def published_figures() -> Iterator[Figure]:
-    """The rows of published_energy.yaml."""
+    """Yield the rows of published_energy.yaml as figures."""
     table = published()
     for row in table.rows:
         low, high = row.range_J
@@ -283,5 +283,5 @@ def _contradictions(tree: Tree, table: PublishedTable) -> list[Problem]:
 
 @cache
 def published() -> PublishedTable:
-    """The table that ships with the package."""
+    """Return the published table that ships with the package."""
     return load_published()

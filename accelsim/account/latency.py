@@ -89,7 +89,7 @@ class Layer:
 
     @property
     def dram_B(self) -> int:
-        """Bytes to and from all off-chip memories."""
+        """Bytes read from and written to all off-chip memories."""
         return sum(read + write for read, write in self.traffic_B.values())
 
     @property
@@ -357,5 +357,5 @@ def _rates(run: Run) -> dict[str, object]:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """'1x64x56x56'; 'scalar' for an empty shape."""
+    """Return a shape as text: '1x64x56x56'; 'scalar' for an empty one."""
     return "x".join(str(extent) for extent in shape) if prod(shape) or shape else "scalar"

@@ -41,7 +41,7 @@ class Energy:
 
     @property
     def die_J(self) -> float:
-        """All parts together, J."""
+        """Energy of the dies, all parts together, J."""
         return sum(self.parts_J.values())
 
     @property

@@ -135,7 +135,7 @@ class Decoder:
         return (self.capacity_B // self.turns - 1).bit_length()
 
     def places(self, addresses: Array) -> Place:
-        """Return where addresses lie that were spread."""
+        """Return channel, rank, group, bank, row and column of addresses that were spread."""
         fields = {name: np.zeros(addresses.shape, np.int64) for name in Place._fields}
         for field, bits, shift, at in self.pieces:
             fields[field] |= ((addresses >> at) & ((1 << bits) - 1)) << shift

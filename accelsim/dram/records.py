@@ -116,14 +116,14 @@ class Bank:
 
 @dataclass(slots=True)
 class Group:
-    """A bank group."""
+    """State of a bank group."""
 
     earliest: list[int] = each(FOLLOWING, NEVER)
 
 
 @dataclass(slots=True)
 class Rank:
-    """A rank."""
+    """State of a rank."""
 
     next_ref: int = 0
     ref_bank: int = 0  # bank whose turn it is

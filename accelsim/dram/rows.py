@@ -322,7 +322,7 @@ def open_clocks(m: Memory, at: int) -> int:
 
 
 def counts(m: Memory) -> tuple[int, ...]:
-    """Return what ``served.COUNTS`` counts."""
+    """Return the counts so far, in the order of ``served.COUNTS``."""
     x = m.whole[0]
     return x.act, x.pre, x.accesses[0], x.accesses[1], x.ref, x.refpb, x.hits, x.misses, x.conflicts
 

@@ -207,7 +207,7 @@ def clocks(expression: str, values: Mapping[str, int]) -> int:
 
 
 def names(expression: str) -> set[str]:
-    """The parameters that an expression speaks of."""
+    """Return the timing parameters that an expression names."""
     return {node.id for node in ast.walk(_tree(expression)) if isinstance(node, ast.Name)} - {"max"}
 
 

@@ -56,7 +56,7 @@ class BatchPoint:
 
     @property
     def seconds_per_sample(self) -> float:
-        """Time of the run by its samples, s."""
+        """Time of the run divided by its samples, s."""
         return self.time_fs * FS / self.samples
 
     @property
@@ -65,7 +65,7 @@ class BatchPoint:
         return self.samples / (self.time_fs * FS)
 
     def per_sample_s(self, part: str) -> float:
-        """Share of one sample in a part, s."""
+        """Return the seconds of a part (a key of ``PARTS``) per sample."""
         return self.parts_fs[part] * FS / self.samples
 
 
@@ -121,7 +121,7 @@ def linked(chip: Chip) -> dict[str, str]:
 
 
 def point(run: Run, batch: int) -> BatchPoint:
-    """The parts of a run's time."""
+    """Return time, bytes and energy of a run, its time split by ``PARTS``."""
     commands, links = run.program.commands, linked(run.chip)
     over = {
         index: command.work.nbytes

@@ -44,7 +44,7 @@ class ComparedMemory:
         return next(iter(self.replays.values()))
 
     def share(self, trace: str) -> float:
-        """Bandwidth of the peak, 0 to 1."""
+        """Return the bandwidth on a trace as a share of the peak, 0 to 1."""
         return self.replays[trace].share_of_peak
 
     def pJ_per_bit(self, trace: str) -> float | None:

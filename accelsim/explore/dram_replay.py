@@ -98,7 +98,7 @@ class Replay:
 
     @property
     def bursts(self) -> int:
-        """Accesses, each of one burst."""
+        """Number of accesses, each of one burst."""
         return len(self.trace.addresses)
 
     @property
@@ -123,7 +123,7 @@ class Replay:
 
     @property
     def clock_s(self) -> float:
-        """tCK, s."""
+        """Duration of a clock (tCK), s."""
         return self.device.clock_fs * FS
 
     @cached_property
@@ -178,7 +178,7 @@ class Replay:
 
 
 def latency_facts(latencies_s: Array | None) -> dict[str, float] | None:
-    """Mean, median, 99th percentile and largest, s."""
+    """Return mean, median, 99th percentile and largest latency, s; None without latencies."""
     if latencies_s is None:
         return None
     p50, p99 = (float(np.quantile(latencies_s, q)) for q in QUANTILES)
@@ -229,7 +229,7 @@ def run(
     limit: int | None = None,
     memory: str = "",
 ) -> Replay:
-    """Return the same for a device that is built."""
+    """Run a trace on a device that is built already; arguments as in ``replay``."""
     accesses = accesses_of(trace, device, limit, memory)
     offered = offer or Offer(NAMED[trace].outstanding if trace in NAMED else None)
     served = MODELS[checked_model(model)].serve(device, accesses, offered)

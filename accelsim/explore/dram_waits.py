@@ -42,7 +42,7 @@ class Waits(NamedTuple):
     total: int
 
     def share(self, reason: str) -> float:
-        """Share of the time of the data buses, 0 to 1."""
+        """Return the share of the data buses' time that a reason takes, 0 to 1."""
         return self.clocks[reason] / self.total if self.total else 0.0
 
     @property

@@ -93,7 +93,7 @@ class Generation:
 
     @property
     def decode_calls(self) -> int:
-        """Calls behind the first token."""
+        """Number of decode calls, one for each token after the first."""
         return self.new - 1
 
     @property
@@ -246,7 +246,7 @@ class _Maker:
         self.written: list[Array] = []
 
     def run(self, past: int, seq: int) -> Run:
-        """One call on ``seq`` tokens behind ``past``."""
+        """Simulate one call on ``seq`` tokens after ``past`` earlier ones."""
         request = replace(self._request, param={**(self._request.param or {}), "past": past, "seq": seq})
         if self._request.values == "off":
             return execute(prepare(request))
@@ -280,7 +280,7 @@ class _Calls:
         self.last: Run | None = None
 
     def all(self) -> list[Call]:
-        """Every call, in order."""
+        """Simulate every call, in order."""
         return [self._call(past) for past in range(self._first, self._first + self._count)]
 
     def enough(self) -> list[Call]:
@@ -321,7 +321,7 @@ class _Calls:
 
 
 def call_of(run: Run, past: int) -> Call:
-    """Return what one decode call took."""
+    """Return time, energy and traffic of one decode call."""
     traffic = {name: (of["read_B"], of["write_B"]) for name, of in traffic_by_memory(run).items()}
     floors = [
         sum(traffic[name]) / attached.memory.rate_Bps

@@ -54,12 +54,12 @@ class Ladder(NamedTuple):
     lacking: dict[str, list[str]]
 
     def rungs_of(self, chip: str) -> list[Rung]:
-        """Rungs of a chip, from wide to narrow."""
+        """Return the results of a chip, from the widest format to the narrowest."""
         return [rung for rung in self.rungs if rung.chip == chip]
 
     @property
     def chips(self) -> list[str]:
-        """Chips in their order."""
+        """Names of the chips, in the order asked for."""
         return list(dict.fromkeys(rung.chip for rung in self.rungs))
 
 

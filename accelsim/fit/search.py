@@ -51,7 +51,7 @@ class Misfit(NamedTuple):
     knee: float = float("inf")
 
     def counted(self, errors: Floats) -> Floats:
-        """Return what each error counts."""
+        """Return the loss that each error adds."""
         if self.knee == float("inf"):
             return errors**2
         found: Floats = 2 * self.knee**2 * (np.sqrt(1 + (errors / self.knee) ** 2) - 1)

@@ -112,7 +112,7 @@ def intervals(predicted: Floats, measured: Floats, regime: Array, level: float =
 
 
 def factors(found: Mapping[str, Interval], regime: Array) -> Floats:
-    """The factor of each row."""
+    """Return the factor of each row's interval, by its regime."""
     pooled = found[POOLED]
     return np.array([found.get(name, pooled).factor for name in regime.tolist()])
 

@@ -40,7 +40,7 @@ class Word(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """The sign bit."""
+        """Pattern of which only the sign bit is set."""
         return 1 << (8 * np.dtype(self.code).itemsize - 1)
 
     @property

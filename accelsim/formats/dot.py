@@ -44,7 +44,7 @@ class DotRule:
     assumption: str = ""
 
     def accepts(self, fmt: str) -> bool:
-        """Does the rule multiply operands of this format, or of this pair (``int4xint8``)?"""
+        """Return whether the rule multiplies operands of this format, or of this pair (``int4xint8``)."""
         try:
             formats = operands(fmt)
         except UsageError:

@@ -59,7 +59,7 @@ class LossScaler:
 
 
 def found_inf(gradients: Iterable[NDArray[np.floating]]) -> bool:
-    """Does any gradient hold an infinity or a NaN?"""
+    """Return whether any gradient holds an infinity or a NaN."""
     return not all(bool(np.isfinite(gradient).all()) for gradient in gradients)
 
 

@@ -38,7 +38,7 @@ class Blocks:
 
     @property
     def size_B(self) -> float:
-        """Bytes that they take, packed."""
+        """Bytes of codes and scales, packed."""
         row = get(self.name)
         return (self.codes.size * get(row.element).bits + self.scales.size * get(row.scale).bits) / 8
 

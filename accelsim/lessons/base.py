@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -53,21 +51,8 @@ class Ask(Protocol):
         """Return what the student's file says of a name. Raises Wrong where it says nothing."""
 
 
-@dataclass
-class Sheet:
-    """Values that a check has seen so far, for the picture, which is drawn whether or not all was right."""
-
-    seen: dict[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.seen[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.seen[name] = value
-
-    def get(self, name: str, other: Any = None) -> Any:
-        """Return what was seen, or ``other``."""
-        return self.seen.get(name, other)
+Sheet = dict[str, Any]
+"""Values that a check has seen so far, for the picture, which is drawn whether or not all was right."""
 
 
 class Lesson(ABC):
@@ -96,7 +81,7 @@ class Lesson(ABC):
 
     @abstractmethod
     def draw(self, rng: Generator) -> Any:
-        """The numbers of a student."""
+        """Draw the numbers of a student with ``rng``."""
 
     @abstractmethod
     def words(self, numbers: Any) -> Mapping[str, object]:
@@ -112,17 +97,10 @@ class Lesson(ABC):
         """The student's own result, as far as it was seen."""
 
     def read(self, name: str) -> str:
-        """A file of the lesson's folder."""
+        """Return the text of a file in the lesson's folder."""
         return (files(type(self).__module__.rpartition(".")[0]) / name).read_text(encoding="utf-8")
 
     @cached_property
     def hints(self) -> list[str]:
         """Hints, from a nudge to all but the answer."""
         return [part.strip() for part in self.read("hints.md").split("\n---\n")]
-
-
-def lesson_of(package: str) -> Lesson:
-    """The lesson of a package of ``course``."""
-    found = import_module(f"{package}.lesson").LESSON
-    assert isinstance(found, Lesson)
-    return found

@@ -15,7 +15,7 @@ ANSWER = "ANSWER"
 
 
 def number(where: str, expected: float, got: object, rule: str, within: float = 0.01) -> float:
-    """A number that is within so much (a share) of what is expected; with 0 the same."""
+    """Check for a number within the share ``within`` of the expected one (0: equal); return it."""
     if isinstance(got, bool) or not isinstance(got, int | float):
         raise Wrong(where, "a number", got, rule)
     if not isfinite(got) or not isclose(got, expected, rel_tol=within, abs_tol=0.0 if expected else 1e-12):
@@ -27,7 +27,7 @@ def number(where: str, expected: float, got: object, rule: str, within: float = 
 def numbers(
     where: str, names: Sequence[str], expected: Sequence[float], got: object, rule: str, within: float = 0.0
 ) -> None:
-    """A tuple or list of so many numbers, each told by its name."""
+    """Check a tuple or list of numbers; a wrong one is reported by its name."""
     if not isinstance(got, tuple | list) or len(got) != len(expected):
         raise Wrong(where, f"({', '.join(names)})", got, rule)
     for name, want, have in zip(names, expected, got, strict=True):
@@ -41,7 +41,7 @@ def same(where: str, expected: object, got: object, rule: str) -> None:
 
 
 def array(where: str, expected: Array, got: object, rule: str, axes: Sequence[str] = ("row", "column")) -> Array:
-    """An array of the same shape and numbers; the first that differs is told by its place."""
+    """Check for an array of the same shape and numbers; the first difference is reported by its place."""
     if not isinstance(got, np.ndarray):
         raise Wrong(where, f"an array of shape {expected.shape}", f"a {type(got).__name__}", rule)
     if got.shape != expected.shape:
@@ -55,7 +55,7 @@ def array(where: str, expected: Array, got: object, rule: str, axes: Sequence[st
 
 
 def answer(ask: Ask, expected: float, rule: str, within: float = 0.01) -> float:
-    """The answer to the question of the lesson."""
+    """Check the answer to the question of the lesson; return it."""
     got = ask.value(ANSWER)
     if got is None:
         raise Wrong(ANSWER, "the number that the question at the end asks for", "None yet", rule)

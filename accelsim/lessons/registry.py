@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from pkgutil import iter_modules
 
 from accelsim.errors import UsageError, nearest
 from accelsim.lessons import course
-from accelsim.lessons.base import Lesson, lesson_of
+from accelsim.lessons.base import Lesson
 
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
     """Return the lessons in the order of their numbers."""
-    found = [lesson_of(f"{course.__name__}.{module.name}") for module in iter_modules(course.__path__) if module.ispkg]
+    names = [module.name for module in iter_modules(course.__path__) if module.ispkg]
+    found: list[Lesson] = [import_module(f"{course.__name__}.{name}.lesson").LESSON for name in names]
     return tuple(sorted(found, key=lambda lesson: lesson.number))
 
 

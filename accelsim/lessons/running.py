@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """All steps hold."""
+        """Return whether all steps hold."""
         return self.wrong is None
 
     def lines(self) -> list[str]:

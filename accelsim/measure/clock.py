@@ -63,7 +63,7 @@ def recorded(torch: ModuleType, call: Call) -> Call:
 
 
 def between(torch: ModuleType, call: Call) -> float:
-    """Seconds of a call between two events."""
+    """Return the seconds between two CUDA events before and after a call."""
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     before.record()

@@ -245,11 +245,11 @@ class Operands:
         self._next = 0
 
     def zero(self) -> None:
-        """Zeros from now on."""
+        """Fill all operands with zeros from now on."""
         self._whole.zero_()
 
     def __call__(self, *shape: int) -> Tensor:
-        """A tensor that begins where 256 elements do."""
+        """Return a tensor that begins at a multiple of 256 elements."""
         count = prod(shape)
         if self._next + count > len(self._whole):
             self._next = 0

@@ -155,7 +155,7 @@ class _Place:
         }
 
     def constant(self, name: str) -> Values:
-        """A weight or another constant."""
+        """Make a weight or another constant on the device."""
         tensor = self.graph.tensors[name]
         if self._drawn and isinstance(tensor.source, Seeded) and tensor.dtype in FLOATS:
             law = tensor.source.law

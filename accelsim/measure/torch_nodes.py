@@ -74,7 +74,7 @@ Make = Callable[[Site], Call]
 
 
 def site_of(torch: ModuleType, device: str, kind: torch.dtype, graph: Graph, node: Node) -> Site:
-    """Return where a node of a graph is called."""
+    """Return the site of a node: the node with its tensors, on a device."""
     ins = [graph.tensors[name] if name else None for name in node.inputs]
     return Site(torch, device, kind, node, ins, graph.outs(node))
 

@@ -79,11 +79,11 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, whole."""
+        """Bytes in a memory, rounded up to whole bytes."""
         return self.size_B(self.elements)
 
     def size_B(self, count: int) -> int:
-        """Bytes of so many of its elements, whole."""
+        """Return the bytes of ``count`` of its elements, rounded up to whole bytes."""
         return ceil(count * self.element_B)
 
     @property
@@ -177,11 +177,11 @@ class Graph:
         return f"Graph({self.name}: {len(self.nodes)} nodes, {self.inputs} -> {self.outputs})"
 
     def constants(self) -> Iterator[Tensor]:
-        """All weights and other constants."""
+        """Return all weights and other constants."""
         return (tensor for tensor in self.tensors.values() if tensor.is_constant)
 
     def ins(self, node: Node) -> list[Tensor]:
-        """Tensors that the (fused) node reads."""
+        """Return the tensors that the (fused) node reads."""
         return [self.tensors[name] for name in node.reads]
 
     @property
@@ -191,7 +191,7 @@ class Graph:
         return frozenset((*self.states, *self.states.values(), *self.kept))
 
     def outs(self, node: Node) -> list[Tensor]:
-        """Tensors that the (fused) node writes."""
+        """Return the tensors that the (fused) node writes."""
         return [self.tensors[name] for name in node.writes]
 
     def consumers(self) -> dict[str, list[Node]]:

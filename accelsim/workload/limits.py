@@ -81,7 +81,7 @@ _LIMITS: ContextVar[Limits] = ContextVar("limits", default=DEFAULT)
 
 
 def limits() -> Limits:
-    """The limits that hold now."""
+    """Return the limits in force."""
     return _LIMITS.get()
 
 

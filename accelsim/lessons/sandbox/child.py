@@ -133,7 +133,7 @@ def main(settings: dict[str, Any]) -> None:
     sys.modules["accelsim"] = None  # type: ignore[assignment]  # so that the import fails wherever it is checked
     _send(answers, encode({"ok": None}))
     name, source = decode(questions.readline().encode())
-    known: dict[str, Any] = {"__name__": "lesson", "__file__": name}
+    known: dict[str, object] = {"__name__": "lesson", "__file__": name}
     try:
         exec(compile(source, name, "exec"), known)
     except BaseException as error:
@@ -164,7 +164,7 @@ def _send(answers: TextIO, line: str) -> None:
     answers.flush()
 
 
-def _answer(question: dict[str, Any], known: dict[str, Any], name: str) -> str:
+def _answer(question: dict[str, Any], known: dict[str, object], name: str) -> str:
     wanted = question["name"]
     try:
         if wanted not in known:
@@ -188,7 +188,7 @@ def _wrong(where: str, expected: str, got: str, rule: str) -> str:
     return encode({"wrong": [where, expected, got, rule]})
 
 
-def _missing(wanted: str, known: dict[str, Any]) -> str:
+def _missing(wanted: str, known: dict[str, object]) -> str:
     import difflib
 
     names = [name[:100] for name in known if not name.startswith("_")][:200]

@@ -101,7 +101,7 @@ class _Reverse:
         self.total: dict[str, Value] = {}
 
     def start(self, loss: str, seed: str) -> None:
-        """The gradient of the loss itself."""
+        """Give the loss its own gradient: ``seed``, else 1."""
         tensor = self.graph.tensors[loss]
         one = self.ctx.value(seed) if seed else self.ctx.filled(tensor.shape, 1.0, tensor.dtype)
         self._give(loss, one)

@@ -35,19 +35,19 @@ class Context:
     _scalars: dict[tuple[float, str], Value] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
-        """A tensor of the graph as a value."""
+        """Return a tensor of the graph as a value."""
         return Value(self, name)
 
     def inputs(self, node: Node) -> list[Value]:
-        """All inputs of ``node``; those that are absent have the empty name."""
+        """Return all inputs of ``node``; absent ones have the empty name."""
         return [Value(self, name) for name in node.inputs]
 
     def outputs(self, node: Node) -> list[Value]:
-        """All outputs of ``node``."""
+        """Return all outputs of ``node``."""
         return [Value(self, name) for name in node.outputs]
 
     def unique(self, name: str) -> str:
-        """``name``, or with the first free suffix."""
+        """Return ``name``, or with the first free suffix where a tensor has that name."""
         free = name
         while free in self.graph.tensors:
             self._counts[name] = self._counts.get(name, 1) + 1
@@ -77,7 +77,7 @@ class Context:
         return self._scalars[key]
 
     def constant(self, values: Array, dtype: str, name: str = "") -> Value:
-        """A constant tensor, rounded to ``dtype``."""
+        """Add a constant tensor, rounded to ``dtype``."""
         data = contain(values, dtype)
         name = self.unique(name or f"{self.prefix}.constant")
         self.graph.tensors[name] = Tensor(name, data.shape, dtype, data=data)
@@ -104,22 +104,22 @@ class Value:
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor."""
+        """Tensor of the graph that the value stands for."""
         return self.ctx.graph.tensors[self.name]
 
     @property
     def shape(self) -> Shape:
-        """Its shape."""
+        """Shape of the tensor."""
         return self.tensor.shape
 
     @property
     def rank(self) -> int:
-        """Its number of axes."""
+        """Number of axes of the tensor."""
         return len(self.tensor.shape)
 
     @property
     def dtype(self) -> str:
-        """Its format."""
+        """Format of the tensor."""
         return self.tensor.dtype
 
     def __bool__(self) -> bool:
@@ -165,11 +165,11 @@ class Value:
         return self.op("Relu").op("Sign")
 
     def is_zero(self) -> Value:
-        """1 where zero, else 0, as a number."""
+        """Return 1 where the value is zero, else 0, as a number."""
         return 1 - self.op("Abs").op("Sign")
 
     def matmul(self, other: Value) -> Value:
-        """Matrix product by NumPy's rules."""
+        """Multiply matrices by NumPy's rules."""
         return self.op("MatMul", other, a_zero_point=0, b_zero_point=0)
 
     def sum(self, axes: Sequence[int], keepdims: bool = True) -> Value:
@@ -187,11 +187,11 @@ class Value:
         return self if tuple(shape) == self.shape else self.op("Reshape", shape=list(shape))
 
     def transpose(self, perm: Sequence[int]) -> Value:
-        """Axes in another order."""
+        """Return the value with its axes in the order ``perm``."""
         return self if list(perm) == sorted(perm) else self.op("Transpose", perm=list(perm))
 
     def swap(self) -> Value:
-        """The last two axes exchanged."""
+        """Exchange the last two axes."""
         return self.transpose([*range(self.rank - 2), self.rank - 1, self.rank - 2])
 
     def expand(self, shape: Sequence[int]) -> Value:
@@ -216,7 +216,7 @@ class Value:
         return x.op("Pad", pads=pads, mode="constant", value=0.0) if any(pads) else x
 
     def flip(self, axes: Sequence[int]) -> Value:
-        """Reversed along ``axes``."""
+        """Reverse the elements along ``axes``."""
         axes = [axis for axis in axes if self.shape[axis] > 1]
         if not axes:
             return self

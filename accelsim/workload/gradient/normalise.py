@@ -18,7 +18,7 @@ def per_channel(parameter: Value, like: Value) -> Value:
 
 
 def but_channel(x: Value) -> list[int]:
-    """All axes but that of the channels."""
+    """Return all axes but axis 1, that of the channels."""
     return [0, *range(2, x.rank)]
 
 

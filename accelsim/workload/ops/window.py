@@ -27,7 +27,7 @@ class Window:
     out: Shape
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
-        """Every position inside the kernel, row-major."""
+        """Yield every position inside the kernel, row-major."""
         return product(*(range(extent) for extent in self.kernel))
 
 

@@ -25,7 +25,7 @@ class Emitter(Builder):
         return name if name in self.graph.tensors else self.op("Cast", [x], name, to=dtype)
 
     def pair(self, op: str, a: str, b: str, name: str) -> str:
-        """A node of two inputs."""
+        """Add a node with two inputs; return its result."""
         return self.op(op, [a, b], name)
 
     def fixed(self, tensor: Tensor, dtype: str) -> str:

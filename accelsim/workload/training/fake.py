@@ -72,7 +72,7 @@ class Wrapped:
         return np.maximum(np.asarray(mean * np.float32(factor), np.float32), np.float32(1e-6))
 
     def write(self, e: Emitter, x: str) -> str:
-        """The fake-quantised ``x``."""
+        """Write the nodes that fake-quantise ``x``; return the name of the result."""
         shape = () if self.axis is None else (e.shape(x)[self.axis],)
         if not self.learnt:
             return self._binary_weight(e, x)
@@ -108,7 +108,7 @@ def wrapped_tensors(model: Graph, nodes: Sequence[Node], config: QuantConfig) ->
 
 
 def channel_axis(node: Node, rank: int) -> int:
-    """The axis of the output channels of a weight."""
+    """Return the axis of a weight along which its output channels lie."""
     if node.op == "Conv" or node.attrs.get("transB"):
         return 0
     return rank - 1

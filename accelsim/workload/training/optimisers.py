@@ -57,20 +57,20 @@ class SGD:
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The momentum buffer, if there is momentum."""
+        """Names of the states of each weight: the momentum buffer, if there is momentum."""
         return ("momentum",) if self.momentum else ()
 
     @property
     def scalars(self) -> tuple[str, ...]:
-        """None."""
+        """Names of shared states: SGD has none."""
         return ()
 
     def advance(self, e: Emitter, scalars: Names) -> dict[str, str]:
-        """Nothing."""
+        """Return no scalars: SGD has none."""
         return {}
 
     def update(self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names) -> dict[str, str]:
-        """See the class."""
+        """Write the update of ``weight`` by the formula of the class; see ``Optimiser.update``."""
         grad = _decayed(e, weight, grad, self.weight_decay)
         new: dict[str, str] = {}
         if self.momentum:
@@ -104,16 +104,16 @@ class Adam:
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """First and second moment."""
+        """Names of the states of each weight: first and second moment."""
         return ("moment1", "moment2")
 
     @property
     def scalars(self) -> tuple[str, ...]:
-        """1 - beta^t of both moments."""
+        """Names of the shared states: 1 - beta^t of both moments."""
         return ("correction1", "correction2")
 
     def advance(self, e: Emitter, scalars: Names) -> dict[str, str]:
-        """The corrections of this step."""
+        """Write the bias corrections of this step: name -> tensor."""
         new = {}
         for name, beta in zip(self.scalars, self.betas, strict=True):
             kept = e.pair("Mul", scalars[name], e.number(beta), f"adam.{name}.kept")
@@ -122,7 +122,7 @@ class Adam:
         return new
 
     def update(self, e: Emitter, weight: str, grad: str, lr: str, slots: Names, scalars: Names) -> dict[str, str]:
-        """See the class."""
+        """Write the update of ``weight`` by the formula of the class; see ``Optimiser.update``."""
         (beta1, beta2), m, v = self.betas, slots["moment1"], slots["moment2"]
         grad = _decayed(e, weight, grad, self.weight_decay)
         change = e.pair("Mul", e.pair("Sub", grad, m, f"{weight}.m.gap"), e.number(1 - beta1), f"{weight}.m.part")

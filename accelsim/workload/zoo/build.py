@@ -36,7 +36,7 @@ class Builder:
         return self._add(Tensor(name, tuple(shape), source=Filled(tuple(shape), 0.0, "fp32")))
 
     def constant(self, name: str, values: Array | float) -> str:
-        """A float32 constant that is not learnt."""
+        """Add a float32 constant that is not learnt."""
         array = np.asarray(values, np.float32)
         return self._add(Tensor(name, array.shape, data=array))
 
@@ -66,7 +66,7 @@ class Builder:
             raise ModelError(what, expected=f"{MOST_NODES:,} at the most: fewer layers or steps")
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor made before."""
+        """Return the shape of a tensor made before."""
         return self.graph.tensors[name].shape
 
     def dense(self, x: str, features: int, name: str, relu: bool = False) -> str:
@@ -107,7 +107,7 @@ class Builder:
         return self.op("Add", [self.matmul(x, weight, f"{name}.product"), row], name)
 
     def matmul(self, a: str, b: str, name: str) -> str:
-        """Product of two tensors."""
+        """Multiply two tensors by the rules of MatMul."""
         return self.op("MatMul", [a, b], name, a_zero_point=0, b_zero_point=0)
 
     def conv(self, x: str, filters: int, kernel: int, name: str, **options: int) -> str:
@@ -152,7 +152,7 @@ class Builder:
         return x if self.shape(x) == tuple(shape) else self.op("Reshape", [x], name, shape=list(shape))
 
     def finish(self, *outputs: str) -> Graph:
-        """The graph with these outputs."""
+        """Return the graph with these outputs."""
         self.graph.outputs.extend(outputs)
         return self.graph
 

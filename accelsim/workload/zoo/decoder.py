@@ -109,7 +109,7 @@ class Decoder:
         """Heads of queries that share one of keys and values (grouped queries, Ainslie et al., arXiv 2305.13245)."""
 
     def build(self) -> Graph:
-        """The whole graph."""
+        """Write all layers and the logits; return the graph."""
         b, caches = self.b, []
         x = self._embedded()
         self.shared_constants()
@@ -154,7 +154,7 @@ class Decoder:
             tensors["mask"] = Tensor("mask", mask.shape, source=mask, fixed=True)
 
     def norm(self, x: str, name: str) -> str:
-        """RMSNorm or LayerNorm of rows."""
+        """Normalise rows: RMSNorm in gated decoders, else LayerNorm."""
         return self.b.rms_norm(x, name, self.style.epsilon) if self.style.gated else self.b.layer_norm(x, name)
 
     def _project(self, x: str, features: int, name: str) -> str:

@@ -57,7 +57,7 @@ def bandwidth(numbers: Numbers, stride: int, mapping: str) -> float:
 
 
 def walk(stride: int) -> Ints:
-    """Addresses."""
+    """Return the addresses of ``ACCESSES`` bursts that are ``stride`` bytes apart."""
     return np.arange(ACCESSES, dtype=np.int64) * stride
 
 
@@ -87,7 +87,7 @@ class Banks(Lesson):
 
     @staticmethod
     def best(numbers: Numbers, stride: int) -> str:
-        """The fastest mapping."""
+        """Return the mapping with the highest bandwidth for accesses ``stride`` bytes apart."""
         return max(MAPPINGS, key=lambda mapping: bandwidth(numbers, stride, mapping))
 
     def check(self, ask: Ask, numbers: Numbers, sheet: Sheet) -> Iterator[None]:

@@ -59,7 +59,7 @@ def curve(chip: str, column: int) -> list[float]:
 
 
 def arrivals(numbers: Numbers) -> list[float]:
-    """Seconds: a Poisson process."""
+    """Return when requests arrive, s: a Poisson process of the student's rate."""
     gaps = generator(numbers.seed).exponential(1 / numbers.rate, REQUESTS)
     return [float(each) for each in np.cumsum(gaps)]
 

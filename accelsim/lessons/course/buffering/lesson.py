@@ -137,7 +137,7 @@ class Machine:
 
 
 def worked(value: int) -> int:
-    """Return what the work makes of a word."""
+    """Return the result of the work on one word."""
     return 3 * value + 1
 
 

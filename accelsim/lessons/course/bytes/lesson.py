@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from numpy.random import Generator
 
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
     @property
     def each(self) -> tuple[float, float, float]:
-        """Energy of one of each, pJ."""
+        """Energy of one multiplication, one SRAM byte and one DRAM byte, pJ."""
         one, two, three = (energy / count for energy, count in zip(self.energies, self.counts, strict=True))
         return one, two, three
 
@@ -47,18 +47,14 @@ def measured(size: tuple[int, int, int], dram_pJ: float) -> Measured:
     changes = [f"{field}.{way}_energy={dram_pJ} pJ/bit" for way in ("read", "write")]
     done = run(f"gemm?M={M},N={N},K={K}", ON, dtype="int8", values="off", edges="outside", set=changes)
     counts, joules = [0, 0, 0], [0.0, 0.0, 0.0]
-    for row in _records(done):
+    frame = done.ledger_frame()
+    for row in frame if isinstance(frame, list) else frame.to_dict("records"):
         index = _part(row["component"], row["action"])
         if index is not None:
             counts[index] += row["count"]
             joules[index] += row["energy_J"]
     one, two, three = (1e12 * value for value in joules)
     return Measured((counts[0], counts[1], counts[2]), (one, two, three))
-
-
-def _records(done: Any) -> list[dict[str, Any]]:
-    frame = done.ledger_frame()
-    return frame if isinstance(frame, list) else list(frame.to_dict("records"))
 
 
 def _part(component: str, action: str) -> int | None:

@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 def data(seed: int) -> Data:
-    """Six clouds that overlap a little."""
+    """Draw samples around six centres, one per class; classes overlap a little."""
     rng = generator(seed)
     centres = rng.normal(0, 1.1, (CLASSES, INPUTS))
     y = rng.integers(0, CLASSES, 2 * SAMPLES)
@@ -72,7 +72,7 @@ def scale(weight: Array) -> float:
 
 
 def accuracy(seed: int, weights: list[Array]) -> float:
-    """Share of the test samples that are right."""
+    """Return the share of test samples that are classified correctly."""
     found = data(seed)
     return float(np.mean(np.argmax(np.maximum(found.x_test @ weights[0], 0) @ weights[1], axis=1) == found.y_test))
 
@@ -106,7 +106,7 @@ def histogram(numbers: Numbers, which: int = 0) -> tuple[int, ...]:
 
 @cache
 def trained(seed: int) -> list[Array]:
-    """The network in full precision."""
+    """Return the weights trained in full precision."""
     return train(seed)
 
 
@@ -208,7 +208,7 @@ class EightBits(Lesson):
             "full precision": (accuracy(numbers.seed, weights), FAINT),
             "rounded to\n2 bits": (accuracy(numbers.seed, rounded), ORANGE),
         }
-        if "accuracy" in sheet.seen:
+        if "accuracy" in sheet:
             bars["trained for\n2 bits (yours)"] = (sheet["accuracy"], BLUE)
         for place, (share, colour) in enumerate(bars.values()):
             right.bar(place, 100 * share, 0.6, color=colour)

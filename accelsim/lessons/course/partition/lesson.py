@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from functools import cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -64,7 +64,7 @@ def moved(nbytes: int) -> float:
 
 
 def chain(layers: tuple[Layer, ...], batch: int) -> Chain:
-    """Times of a network for a batch."""
+    """Return the times of all layers of a network for a batch."""
     timed = []
     for layer in layers:
         rows = layer.rows * batch
@@ -139,7 +139,7 @@ def legal(work: Chain, partition: object) -> bool:
 
 
 def latency(work: Chain, partition: str) -> float:
-    """Seconds until the result is with the host."""
+    """Return the seconds until the result has reached the host."""
     return execute(work, partition)[-1].end
 
 
@@ -151,7 +151,7 @@ def cheapest(work: Chain) -> tuple[float, str]:
 
 
 def eager(work: Chain) -> str:
-    """Everything on the accelerator that it can do."""
+    """Return the partition with every supported layer on the accelerator."""
     return "".join("H" if layer.accelerator is None else "A" for layer in work.layers)
 
 
@@ -268,7 +268,7 @@ def _row(place: int, layer: Timed) -> str:
     return f"| {place} | {layer.name} | {there} | {1e6 * layer.host:.2f} us | {1e6 * layer.move:.2f} us |"
 
 
-def _table(work: Chain) -> tuple[list[list[Any]], float]:
+def _table(work: Chain) -> tuple[list[list[object]], float]:
     """Return what a student's functions get: (name, accelerator s or None, host s, move s) of each layer; the input's
     move."""
     return [list(layer) for layer in work.layers], work.move

@@ -110,7 +110,7 @@ class Pruning(Lesson):
         yield
 
     @staticmethod
-    def _legal(keep: Any, w: Array) -> None:
+    def _legal(keep: object, w: Array) -> None:
         """Shape, and two of every four."""
         if not isinstance(keep, np.ndarray) or keep.shape != w.shape:
             shape = keep.shape if isinstance(keep, np.ndarray) else type(keep).__name__

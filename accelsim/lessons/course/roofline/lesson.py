@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from accelsim import run
-from accelsim.account.roofline import Roofline, rooflines
+from accelsim.account.roofline import rooflines
 from accelsim.lessons.base import Ask, Figure, Lesson, Sheet
 from accelsim.lessons.compare import answer, number, numbers, same
 from accelsim.lessons.timing import product_s
@@ -47,12 +47,9 @@ class Numbers(NamedTuple):
 @cache
 def roof(chip: str) -> Peak:
     """Return what the simulator takes for the peaks of a chip."""
-    found = _memory(run("gemm?M=8,N=8,K=8", chip, dtype=CHIPS[chip], values="off", edges="outside"))
+    done = run("gemm?M=8,N=8,K=8", chip, dtype=CHIPS[chip], values="off", edges="outside")
+    found = next(each for each in rooflines(done) if WEIGHTS in each.holds)
     return Peak(found.peak_ops_per_s, found.bandwidth_Bps)
-
-
-def _memory(done: Any) -> Roofline:
-    return next(each for each in rooflines(done) if WEIGHTS in each.holds)
 
 
 def traffic_B(layer: Layer) -> int:
@@ -66,7 +63,7 @@ def operations(layer: Layer) -> int:
 
 
 def achieved(layer: Layer, chip: str) -> float:
-    """Operations per second in the simulation."""
+    """Simulate a layer; return its operations per second."""
     return operations(layer) / product_s(chip, layer.M, layer.K, layer.N, CHIPS[chip])
 
 

@@ -190,7 +190,7 @@ def _chosen(ask: Ask, product: Shape, buffer: int) -> Shape:
     return tile
 
 
-def _is_side(got: Any, whole: int) -> bool:
+def _is_side(got: object, whole: int) -> bool:
     return isinstance(got, int) and not isinstance(got, bool) and 0 < got <= whole and got % STEP == 0
 
 

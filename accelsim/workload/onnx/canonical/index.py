@@ -12,7 +12,7 @@ from accelsim.workload.onnx.importing.read import RawNode
 
 
 def constant(scope: Scope, name: str, value: Array) -> str:
-    """A new constant of the graph, and its name."""
+    """Add a constant to the graph; return its name."""
     scope.tensors[name] = constant_tensor(name, value)
     return name
 

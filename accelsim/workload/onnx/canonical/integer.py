@@ -183,7 +183,7 @@ class _Steps:
         self._wide: dict[str, str] = {}
 
     def name(self, role: str) -> str:
-        """Name of a tensor in between."""
+        """Return a name for a tensor between the nodes."""
         return f"{self.raw.outputs[0]}.{role}{len(self.nodes)}"
 
     def _add(self, op: str, inputs: list[str], role: str, out: str = "", **attrs: object) -> str:
@@ -192,13 +192,13 @@ class _Steps:
         return out
 
     def wide(self, name: str) -> str:
-        """The tensor as int32."""
+        """Cast the tensor to int32, once."""
         if name not in self._wide:
             self._wide[name] = self._add("Cast", [name], "wide", to=_SUMS)
         return self._wide[name]
 
     def shifted(self, name: str, zero: int | Array, scope: Scope) -> str:
-        """The tensor as int32, less a zero point that is known."""
+        """Cast the tensor to int32 and subtract a constant zero point."""
         if isinstance(zero, int) and not zero:
             return self.wide(name)
         values = np.asarray(zero, np.int32)
@@ -207,11 +207,11 @@ class _Steps:
         return self.subtract(self.wide(name), constant)
 
     def sum(self, name: str, axis: int) -> str:
-        """Sums along an axis, which stays with size 1."""
+        """Add up along an axis, which stays with size 1."""
         return self._add("ReduceSum", [name], "sum", axes=[axis], keepdims=1)
 
     def times(self, name: str, factor: str) -> str:
-        """Product of two tensors."""
+        """Multiply two tensors element by element."""
         return self._add("Mul", [name, factor], "times")
 
     def subtract(self, name: str, other: str, last: bool = False) -> str:

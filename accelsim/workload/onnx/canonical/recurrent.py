@@ -48,7 +48,7 @@ class Cell:
     coupled: bool
 
     def matmul(self, a: str, b: str) -> str:
-        """Product of two matrices."""
+        """Multiply two matrices."""
         return self.chain.add("MatMul", a, b, **_MATMUL)
 
     def gates(self, total: str, count: int) -> list[str]:
@@ -63,11 +63,11 @@ class Cell:
         return self.activations[index](name)
 
     def one_minus(self, name: str) -> str:
-        """1 - ``name``."""
+        """Subtract the tensor ``name`` from 1."""
         return self.chain.add("Sub", self.number(1.0), name)
 
     def number(self, value: float) -> str:
-        """A constant of the format of the layer."""
+        """Add a number as a constant in the format of the layer."""
         return self.chain.constant(np.asarray(value, CONTAINERS[self.dtype]), self.dtype)
 
 

@@ -149,14 +149,14 @@ def split(raw: RawNode, scope: Scope) -> Node:
 
 @rule("Expand")
 def expand(raw: RawNode, scope: Scope) -> Node:
-    """Expand: the shape of the result."""
+    """Expand to a constant shape, which broadcasts with that of the input."""
     target = ints(raw, scope, 1) or []
     return make(raw, 1, shape=list(common_shape(scope.shape(raw.inputs[0]), tuple(target))))
 
 
 @rule("SpaceToDepth")
 def space_to_depth(raw: RawNode, scope: Scope) -> Node:
-    """SpaceToDepth."""
+    """SpaceToDepth; ``mode`` is stated only where it is CRD."""
     order: dict[str, Any] = {"mode": "CRD"} if raw.attrs.get("mode", "DCR") == "CRD" else {}
     return make(raw, blocksize=raw.attrs["blocksize"], **order)
 

@@ -96,7 +96,7 @@ class Parts:
         return self.readers.get(name) if self._uses[name] == 1 and name not in self.old.outputs else None
 
     def dtype(self, name: str) -> str:
-        """Format of a tensor."""
+        """Return the format of a tensor."""
         return self.tensors[name].dtype
 
     def coded(self, node: Node) -> bool:
@@ -128,13 +128,13 @@ class Parts:
         return name
 
     def add(self, wanted: str, shape: Iterable[int], dtype: str = "fp32") -> str:
-        """A new tensor; returns its name."""
+        """Add a tensor; return its name."""
         name = self.fresh(wanted)
         self.tensors[name] = Tensor(name, tuple(shape), dtype)
         return name
 
     def constant(self, wanted: str, values: Array, dtype: str) -> str:
-        """A new constant; returns its name."""
+        """Add a constant; return its name."""
         name = self.add(wanted, values.shape, dtype)
         self.tensors[name].data = values
         return name

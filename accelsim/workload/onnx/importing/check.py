@@ -98,7 +98,7 @@ def broken_texts(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
 
 
 def stored_B(dtype: str, elements: int) -> int:
-    """Bytes of so many elements in a file."""
+    """Return the bytes that ``elements`` of a format take in a file."""
     return -(-elements * _BITS.get(dtype, 8) // 8)
 
 
@@ -118,7 +118,7 @@ class _Found:
     absent: frozenset[str] = frozenset()
 
     def add(self, what: str, expected: str = "", within: str = "") -> None:
-        """One more problem, of the node ``within``."""
+        """Note a problem of the node ``within`` ('': of the file)."""
         where = f"{self.path}: {within}" if within else str(self.path)
         self.problems.append(Problem(what, where, expected))
 

@@ -89,7 +89,7 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
-    """The graphs in the attributes of a NodeProto."""
+    """Return the graphs in the attributes of a NodeProto."""
     return [graph for attr in node.attribute if attr.type in (5, 10) for graph in (attr.g, *attr.graphs)]
 
 
