@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from accelsim.time import FS
@@ -9,10 +10,9 @@ from accelsim.time import FS
 
 def array_seconds(stalls: Iterable[dict[str, int]]) -> dict[str, float]:
     """Return what the arrays did and why they waited: key of ``Run.step_stalls`` -> s, all steps together."""
-    totals: dict[str, int] = {}
+    totals = Counter[str]()
     for reasons in stalls:
-        for key, fs in reasons.items():
-            totals[key] = totals.get(key, 0) + fs
+        totals.update(reasons)
     return {key: fs * FS for key, fs in totals.items()}
 
 

@@ -6,7 +6,7 @@ array did while a MatMul streamed, which operand a transfer moved. All parts add
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from typing import TYPE_CHECKING, NamedTuple
@@ -187,10 +187,9 @@ def _add(table: dict[int, Times], found: Iterable[PathShare]) -> None:
 
 def by_blame(run: Run) -> Times:
     """Blame -> fs of the run, largest first; they add up to ``time_fs``."""
-    totals: Times = {}
+    totals = Counter[Blame]()
     for times in by_step(run).values():
-        for blame, fs in times.items():
-            totals[blame] = totals.get(blame, 0) + fs
+        totals.update(times)
     return ranked(totals)
 
 

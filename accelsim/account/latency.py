@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -264,12 +265,17 @@ def counted(run: Run) -> str:
 
 
 def main_format(run: Run) -> str:
-    """The operand format of most MACs ('' without matrix work)."""
-    totals: dict[str, int] = {}
+    """Return the operand format of most MACs ('' without matrix work)."""
+    totals = _macs_in_all(run)
+    return max(totals, key=lambda name: totals[name], default="")
+
+
+def _macs_in_all(run: Run) -> Counter[str]:
+    """MACs of engines which multiply by operand format, all steps together."""
+    totals = Counter[str]()
     for formats in macs_by_format(run).values():
-        for name, macs in formats.items():
-            totals[name] = totals.get(name, 0) + macs
-    return max(totals, key=lambda name: totals[name]) if totals else ""
+        totals.update(formats)
+    return totals
 
 
 @no_collection()
@@ -343,10 +349,7 @@ def notes(run: Run) -> list[str]:
 def _rates(run: Run) -> dict[str, object]:
     macs = sum(step.macs for step in run.program.steps) * run.program.cores
     seconds, mac_format = run.seconds, main_format(run)
-    formats: dict[str, int] = {}
-    for counts in macs_by_format(run).values():
-        for name, count in counts.items():
-            formats[name] = formats.get(name, 0) + count
+    formats = _macs_in_all(run)
     done = sum(formats.values()) or macs
     return {
         "macs": macs,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm, Work, find
@@ -78,3 +79,25 @@ def readers_behind_views(consumers: Mapping[str, Sequence[Node]], tensor: str) -
                 waiting += node.outputs
             else:
                 yield node
+
+
+class Linked(Protocol):
+    """A node: names of the tensors that it reads and makes, '' for absent ones."""
+
+    inputs: list[str]
+    outputs: list[str]
+
+
+N = TypeVar("N", bound=Linked)
+
+
+def needed_nodes(
+    nodes: Sequence[N], wanted: Iterable[str], more: Callable[[N], Iterable[str]] = lambda node: ()
+) -> list[N]:
+    """Return the nodes that the tensors ``wanted`` depend on, in order; ``more``: names that a node reads beside inputs."""
+    needed, kept = {*wanted}, list[N]()
+    for node in reversed(nodes):
+        if any(name in needed for name in node.outputs if name):
+            needed.update(node.inputs, more(node))
+            kept.append(node)
+    return kept[::-1]

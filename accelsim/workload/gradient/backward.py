@@ -8,6 +8,7 @@ from accelsim.errors import ModelError, Problem, nearest
 from accelsim.workload.gradient.context import Context, Value, is_float
 from accelsim.workload.gradient.rules import ENDS, REFUSED, RULES, Gradients
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import needed_nodes
 
 
 def backward(graph: Graph, loss: str, wrt: Sequence[str], seed: str = "") -> dict[str, str]:
@@ -150,13 +151,9 @@ class _Reverse:
         return self.ctx.filled(tensor.shape, 0.0, tensor.dtype)
 
     def _prune(self, needed: set[str]) -> None:
-        kept: list[Node] = []
-        for node in reversed(self.nodes):
-            if needed.intersection(node.outputs):
-                kept.append(node)
-                needed.update((*node.inputs, *node.outputs))
-        self.nodes[:] = kept[::-1]
-        for name in [name for name in self.graph.tensors if name not in self.before | needed]:
+        self.nodes[:] = needed_nodes(self.nodes, needed)
+        used = {name for node in self.nodes for name in (*node.inputs, *node.outputs)}
+        for name in [name for name in self.graph.tensors if name not in self.before | needed | used]:
             del self.graph.tensors[name]
 
     def _rename(self, gradients: dict[str, str]) -> dict[str, str]:

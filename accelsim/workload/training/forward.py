@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from accelsim.errors import ModelError, count_of
 from accelsim.workload.graph import Graph, Node
+from accelsim.workload.nodes import needed_nodes
 from accelsim.workload.sources.weights import NEAR_ONE, law_of
 from accelsim.workload.training.emit import Emitter
 from accelsim.workload.training.fake import MATRIX, QuantConfig, Wrapped, wrapped_tensors
@@ -72,7 +73,7 @@ class Forward:
             self.e.input(name, self.model.tensors[name].shape, self.model.tensors[name].dtype)
         for name in trainable(self.model):
             self.e.input(name, self.model.tensors[name].shape, self.precision.master)
-        nodes = _needed(self.model, logits)
+        nodes = needed_nodes(self.model.nodes, [logits])
         if self.quant is not None:
             self.wrapped = wrapped_tensors(self.model, nodes, self.quant)
         for node in nodes:
@@ -97,13 +98,3 @@ class Forward:
 
     def _floats(self, name: str) -> bool:
         return self.model.tensors[name].dtype in ("fp32", "fp16", "bf16")
-
-
-def _needed(graph: Graph, last: str) -> list[Node]:
-    """Nodes that ``last`` depends on, in order."""
-    wanted, kept = {last}, []
-    for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
-            kept.append(node)
-            wanted.update(node.inputs)
-    return kept[::-1]

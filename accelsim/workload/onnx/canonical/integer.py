@@ -7,7 +7,7 @@ import numpy as np
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.onnx.canonical.quantise import check_scale, is_whole
-from accelsim.workload.onnx.canonical.rules import Foreign, Scope, optional, rule
+from accelsim.workload.onnx.canonical.rules import Foreign, Scope, given, optional, rule
 from accelsim.workload.onnx.canonical.shape import window_attrs
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.ops.values import Filled
@@ -70,13 +70,8 @@ def _along_one(values: Array, rank: int) -> tuple[Array, int | None]:
 
 def _known(scope: Scope, raw: RawNode, index: int) -> Array:
     """A parameter that must be a constant: zero when it is absent, Foreign when only a run knows it."""
-    name = optional(raw, index)
-    if not name:
-        return np.zeros((), np.int32)
-    values = scope.constant(name)
-    if values is None:
-        raise Foreign
-    return values
+    values = given(raw, scope, index)
+    return np.zeros((), np.int32) if values is None else values
 
 
 def _number(values: Array) -> int | Array:

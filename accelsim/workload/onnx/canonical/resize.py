@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.workload.graph import Node
-from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axes_of, ints, make, optional, rule
+from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axes_of, given, ints, make, rule
 from accelsim.workload.onnx.importing.read import RawNode
 
 
@@ -79,10 +79,5 @@ def _resize(raw: RawNode, scope: Scope, sizes: list[int], scales: list[float], *
 
 
 def _floats(raw: RawNode, scope: Scope, index: int) -> list[float]:
-    name = optional(raw, index)
-    if not name:
-        return []
-    values = scope.constant(name)
-    if values is None:
-        raise Foreign
-    return [float(value) for value in values.reshape(-1)]
+    values = given(raw, scope, index)
+    return [] if values is None else [float(value) for value in values.reshape(-1)]

@@ -210,6 +210,15 @@ def optional(raw: RawNode, index: int) -> str:
     return raw.inputs[index] if index < len(raw.inputs) else ""
 
 
+def given(raw: RawNode, scope: Scope, index: int) -> Array | None:
+    """Values of constant input ``index``; None when it is absent. Raises Foreign when it is not a constant."""
+    name = optional(raw, index)
+    values = scope.constant(name)
+    if name and values is None:
+        raise Foreign
+    return values
+
+
 def ints(raw: RawNode, scope: Scope, index: int, attr: str = "") -> list[int] | None:
     """Integers given as attribute ``attr`` or as constant input ``index``; None when absent.
 
@@ -224,19 +233,16 @@ def ints(raw: RawNode, scope: Scope, index: int, attr: str = "") -> list[int] | 
     if elements > MOST_INTEGERS:
         what = f"input {index} of {raw.op} has {elements:,} elements"
         raise ModelError(what, raw.name, f"{MOST_INTEGERS:,} at the most")
-    values = scope.constant(name)
-    if values is None:
-        raise Foreign
-    return [int(value) for value in values.reshape(-1)]
+    values = given(raw, scope, index)
+    return None if values is None else [int(value) for value in values.reshape(-1)]
 
 
 def scalar(raw: RawNode, scope: Scope, index: int) -> float | int | None:
     """A number given as constant input ``index``; None when absent. Raises Foreign when not a constant."""
-    name = optional(raw, index)
-    if not name:
+    values = given(raw, scope, index)
+    if values is None:
         return None
-    values = scope.constant(name)
-    if values is None or values.size != 1:
+    if values.size != 1:
         raise Foreign
     number: float | int = values.reshape(-1)[0].item()
     return number

@@ -13,6 +13,7 @@ from accelsim.formats import table
 from accelsim.formats.integer import code_range
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Quant, Tensor
+from accelsim.workload.nodes import needed_nodes
 from accelsim.workload.ops import base
 from accelsim.workload.ops.values import INTEGER_OPERANDS
 
@@ -147,12 +148,8 @@ class Parts:
 
     def graph(self) -> Graph:
         """The new graph, without tensors that nobody names and nodes that nothing needs."""
-        alive, kept = set(self.old.outputs), list[Node]()
-        for node in reversed(self.nodes):
-            if alive.intersection(node.outputs):
-                kept.append(node)
-                alive.update(node.inputs)
+        kept = needed_nodes(self.nodes, self.old.outputs)
         named = {name for node in kept for name in (*node.inputs, *node.outputs)}
         named.update(self.old.inputs, self.old.outputs)
         tensors = {name: tensor for name, tensor in self.tensors.items() if name in named}
-        return replace(self.old, nodes=kept[::-1], tensors=tensors)
+        return replace(self.old, nodes=kept, tensors=tensors)

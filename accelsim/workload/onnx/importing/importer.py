@@ -9,6 +9,7 @@ from pathlib import Path
 from accelsim.errors import ModelError, Problem
 from accelsim.workload.constants import constant_tensor, evaluated
 from accelsim.workload.graph import Graph, Node, Tensor
+from accelsim.workload.nodes import needed_nodes
 from accelsim.workload.onnx.canonical.rules import MODERN, Foreign, Scope, Trace, canonical, find_rule, foreign_node
 from accelsim.workload.onnx.importing.check import MOST_DIMENSIONS
 from accelsim.workload.onnx.importing.constants import CONSTANT_OPS, UNFOLDED, ConstantOp
@@ -50,7 +51,7 @@ def import_onnx(
 
 def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None = None, arrays: Arrays = dict) -> Graph:
     """The graph of a parsed file; see ``import_onnx``."""
-    raw.nodes = live(raw.nodes, raw.outputs)
+    raw.nodes = needed_nodes(raw.nodes, raw.outputs, captured)
     read = {name for node in raw.nodes for name in (*node.inputs, *captured(node))} | set(raw.outputs)
     bound = bind_inputs([item for item in raw.inputs if item.name in read], batch, shapes, raw, arrays)
     ModelError.raise_for(_unknown_ops(raw))
@@ -101,17 +102,6 @@ def _misstated(raw: RawModel, tensors: Mapping[str, Tensor], shortened: set[str]
 def _agree(stated: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
     sizes = zip(stated, shape, strict=False)
     return len(stated) == len(shape) and all(said in (None, size) for said, size in sizes)
-
-
-def live(nodes: list[RawNode], outputs: Iterable[str]) -> list[RawNode]:
-    """The nodes that the outputs depend on, in order."""
-    needed = set(outputs)
-    kept = []
-    for node in reversed(nodes):
-        if any(name in needed for name in node.outputs if name):
-            needed.update(node.inputs, captured(node))
-            kept.append(node)
-    return kept[::-1]
 
 
 def _unknown_ops(raw: RawModel) -> Iterable[Problem]:
@@ -283,14 +273,8 @@ def _inferred(op: base.Op, node: Node, ins: list[Tensor | None]) -> list[tuple[t
 
 def _pruned(graph: Graph) -> Graph:
     """``graph`` without nodes and tensors that nothing needs (after constants were evaluated)."""
-    needed = set(graph.outputs)
-    kept = []
-    for node in reversed(graph.nodes):
-        if any(name in needed for name in node.outputs):
-            needed.update(name for name in node.inputs if name)
-            kept.append(node)
-    graph.nodes = kept[::-1]
-    made = {name for node in graph.nodes for name in node.outputs if name}
-    wanted = needed | made | set(graph.inputs)
+    graph.nodes = needed_nodes(graph.nodes, graph.outputs)
+    used = {name for node in graph.nodes for name in (*node.inputs, *node.outputs)}
+    wanted = {*used, *graph.inputs, *graph.outputs}
     graph.tensors = {name: tensor for name, tensor in graph.tensors.items() if name in wanted}
     return graph
