@@ -94,7 +94,7 @@ N = TypeVar("N", bound=Linked)
 def needed_nodes(
     nodes: Sequence[N], wanted: Iterable[str], more: Callable[[N], Iterable[str]] = lambda node: ()
 ) -> list[N]:
-    """Return the nodes that the tensors ``wanted`` depend on, in order; ``more``: names that a node reads beside inputs."""
+    """Return the nodes that the tensors ``wanted`` depend on, in order; ``more``: other names that a node reads."""
     needed, kept = {*wanted}, list[N]()
     for node in reversed(nodes):
         if any(name in needed for name in node.outputs if name):

@@ -38,7 +38,7 @@ class Entry:
 
 
 _ENTRIES: dict[str, Entry] = {}
-FILES = ("light", "vision", "amoebanet", "digits", "transformer", "encoder", "language", "networks", "tpu_paper")
+FILES = ("light", "vision", "amoebanet", "digits", "encoder", "language", "networks", "tpu_paper")
 """Modules of this package that register models, in the order in which these are listed."""
 
 
