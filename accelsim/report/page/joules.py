@@ -112,7 +112,7 @@ def _rows(rows: Sequence[EnergyRow], paths: Sequence[Path], run: Run, lines: Lin
 
 
 class _Figure(NamedTuple):
-    """What the page says of the energy of one action: ``trust``, a status and what it means; ``each``, its price."""
+    """Words of the page on the energy of one action: ``trust``, a status and what it means; ``each``, its price."""
 
     name: str
     colour: str
