@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from accelsim.account.energy import static_power_W
 from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.schedules.registry import schedule
-from accelsim.cluster.step.costs import FIGURES, Cost, Costs, PassCosts
+from accelsim.cluster.step.costs import FIGURES, Cost, PassCosts
 from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.memory import capacity_B, static_B
 from accelsim.cluster.step.ops import Options, Planned, ReplicaOps, total
@@ -49,29 +49,6 @@ class Bound(NamedTuple):
         return self.energy_J if objective == "energy" else self.time_s
 
 
-@dataclass(frozen=True)
-class Lines:
-    """Work whose larger microbatches are not simulated: costs lie on the line through one and two sequences. For models
-    other than decoders every microbatch is simulated."""
-
-    work: Work
-    known: dict[object, Piece] = field(default_factory=dict, compare=False, repr=False)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.work, name)
-
-    def piece(self, index: int, plan: Plan, samples: int, costs: Costs) -> Piece:
-        """Return the piece as ``Work.piece`` does."""
-        plain = replace(plan, schedule="1f1b")
-        if samples <= SIMULATED or not self.work.sample_tokens:
-            return self.work.piece(index, plain, samples, costs)
-        one, two = (self.work.piece(index, plain, count, costs) for count in (1, SIMULATED))
-        alike = (id(one), id(two), samples)
-        if alike not in self.known:
-            self.known[alike] = _on_line(one, two, samples)
-        return self.known[alike]
-
-
 Number = TypeVar("Number", int, float)
 LINEAR = ("result_B", "stash_B", "working_B", "offloaded_B")
 """Bytes of a piece that grow with its samples."""
@@ -95,6 +72,27 @@ def _on_line(one: Piece, two: Piece, samples: int) -> Piece:
     return replace(one, costs=PassCosts._make(map(cost, one.costs, two.costs)), calls=(first, again, back), **sizes)
 
 
+class _Linear(Planned):
+    """A plan whose larger microbatches are not simulated: costs lie on the line through one and two sequences. For
+    models other than decoders every microbatch is simulated. ``lines``: what is known of all plans."""
+
+    def __init__(self, bounds: Bounds, plan: Plan) -> None:
+        self.lines = bounds.lines
+        super().__init__(bounds.work, bounds.fleet, plan, bounds.batch, bounds.options)
+
+    def piece(self, stage: int, chunk: int, rank: int) -> Piece:
+        """Return the piece of a stage, with the costs of a schedule that splits nothing off."""
+        work, plain, costs = self.work, replace(self.plan, schedule="1f1b"), self.fleet.costs(rank)
+        index, simulated = chunk * self.plan.pp + stage, self.samples <= SIMULATED or not self.work.sample_tokens
+        if simulated:
+            return work.piece(index, plain, self.samples, costs)
+        one, two = (work.piece(index, plain, count, costs) for count in (1, SIMULATED))
+        alike = (id(one), id(two), self.samples)
+        if alike not in self.lines:
+            self.lines[alike] = _on_line(one, two, self.samples)
+        return self.lines[alike]
+
+
 class _Ops(NamedTuple):
     """Ops that all schedules and degrees of ZeRO of a split have in common."""
 
@@ -112,9 +110,9 @@ class Bounds:
     batch: int
     options: Options
     known: dict[object, _Ops] = field(default_factory=dict)
+    lines: dict[object, Piece] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.lines = Lines(self.work)
         self.room_B = min(capacity_B(chip) for chip in self.fleet.chips)
         self.static_W = sum(sum(static_power_W(chip).values()) for chip in self.fleet.chips)
 
@@ -128,7 +126,7 @@ class Bounds:
     def _ops(self, plan: Plan) -> _Ops:
         key = (plan.tp, plan.pp, plan.chunks, plan.microbatches, plan.sp, plan.recompute, max(1, plan.zero))
         if key not in self.known:
-            planned = Planned(self.lines, self.fleet, plan, self.batch, self.options)  # type: ignore[arg-type]
+            planned = _Linear(self, plan)
             self.known[key] = _Ops(planned, planned.ops(0), planned.transfer(0).time_fs)
         return self.known[key]
 
