@@ -10,7 +10,7 @@ from accelsim.cluster.plan.placing import split
 from accelsim.cluster.plan.plan import Plan, batch_problems, schedule_problems, size_problems, update_problems
 from accelsim.cluster.plan.verify import verify
 from accelsim.cluster.schedules.registry import SCHEDULES
-from accelsim.errors import ModelError, Problem, UsageError, count_of, nearest
+from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.workload.graph import Graph
 from accelsim.workload.sources.load import split_parameters
 from accelsim.workload.training.forward import trainable
@@ -58,14 +58,10 @@ def check(
 
 
 def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    yield from size_problems(plan, devices, sizes)
+    layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)
+    yield from size_problems(plan, devices, sizes, layers)
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", WHERE, "tp=2 or more with it")
-    layers = 1 + max(blocks_of(graph, {tensor.name for tensor in graph.constants()}).values(), default=0)
-    if layers < plan.stages:
-        chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
-        what, expected = f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}", count_of(layers, "stage")
-        yield Problem(what, WHERE, f"at most {expected}")
 
 
 def _replicas(plan: Plan) -> Iterator[Problem]:

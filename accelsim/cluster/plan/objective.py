@@ -80,7 +80,6 @@ class Objective:
     graph: Graph
     model: Graph
     loss: str
-    logits: str
     weights: dict[str, str]
     grads: dict[str, str]
     flows: dict[str, str]
@@ -144,7 +143,7 @@ def objective(
     e.graph.trains = True
     start = {name: model.tensors[name] for name in learnt}
     flows = {name: found[name] for name in flowing}
-    names = (loss, logits, weights, grads, flows, block)
+    names = (loss, weights, grads, flows, block)
     made = Objective(e.graph, model, *names, place, policy, start)
     return in_double(made) if precision == DOUBLE else made
 

@@ -160,8 +160,11 @@ def parse_plan(text: str) -> Plan:
     return Plan(**found)
 
 
-def size_problems(plan: Plan, devices: int | None, sizes: Mapping[str, int], other: str = "") -> Iterator[Problem]:
-    """Yield what is wrong with the number of devices (None: any) and with ``sizes`` that tensor parallelism divides.
+def size_problems(
+    plan: Plan, devices: int | None, sizes: Mapping[str, int], layers: int, other: str = ""
+) -> Iterator[Problem]:
+    """Yield what is wrong with the number of devices (None: any), ``sizes`` that tensor parallelism divides, and the
+    layers that stages divide.
 
     ``other``: what to say of a cluster with as many devices as the plan, see ``Fleet.resized``.
     """
@@ -171,6 +174,10 @@ def size_problems(plan: Plan, devices: int | None, sizes: Mapping[str, int], oth
     for name, size in sizes.items():
         if size % plan.tp:
             yield Problem(f"tp={plan.tp} of {name}={size}", "--plan", f"a number that divides {size}")
+    if layers < plan.stages:
+        chunks = f" x chunks={plan.chunks}" if plan.chunks > 1 else ""
+        what, expected = f"pp={plan.pp}{chunks} of {count_of(layers, 'layer')}", count_of(layers, "stage")
+        yield Problem(what, "--plan", f"at most {expected}")
 
 
 def batch_problems(plan: Plan, batch: int) -> Iterator[Problem]:

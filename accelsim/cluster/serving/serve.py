@@ -8,7 +8,7 @@ their place through the length of that cache alone, so not all of a long generat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from accelsim.account.energy import static_power_W
@@ -210,12 +210,10 @@ def problems(model: Transformer, fleet: Fleet, plan: Plan, asked: Asked) -> Iter
     """Yield each problem: devices, widths, layers, sequences, fields of a plan that only a training has, tokens."""
     where = "--plan"
     divided = {"heads": model.heads, "ffn": model.ffn}
-    yield from size_problems(plan, fleet.size, divided, fleet.resized(plan.devices))
+    yield from size_problems(replace(plan, chunks=1), fleet.size, divided, model.layers, fleet.resized(plan.devices))
     if model.kv_heads % plan.tp and plan.tp % model.kv_heads:
         what = f"tp={plan.tp} of kv_heads={model.kv_heads}"
         yield Problem(what, where, f"a number that divides {model.kv_heads}, or a multiple of it")
-    if plan.pp > model.layers:
-        yield Problem(f"pp={plan.pp} of {count_of(model.layers, 'layer')}", where, f"at most {model.layers}")
     if asked.sequences % plan.dp:
         what = f"{count_of(asked.sequences, 'sequence')} on {count_of(plan.dp, 'replica')}"
         yield Problem(what, "--batch", f"a multiple of {plan.dp}")

@@ -15,7 +15,7 @@ from accelsim.cluster.step.flushed import FlushedStep
 from accelsim.cluster.step.ops import DEFAULTS, FUSED, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult, Synced
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, UsageError, count_of
+from accelsim.errors import Problem, UsageError
 from accelsim.time import FS
 
 
@@ -51,12 +51,9 @@ def problems(work: Work, devices: int, plan: Plan, batch: int, other: str = "") 
     """Yield each problem of a plan: devices, widths, layers, microbatches, the laws of its schedule. ``other``: see
     ``size_problems``."""
     widths = work.widths()
-    yield from size_problems(plan, devices, widths, other)
+    yield from size_problems(plan, devices, widths, work.depth(), other)
     if plan.tp > 1 and not widths:
         yield Problem(f"tp={plan.tp} of {work.name}", "--plan", "tp=1: only decoders are cut into parts of layers here")
-    if work.depth() < plan.stages:
-        what = f"pp={plan.pp} x chunks={plan.chunks} of {count_of(work.depth(), 'layer')}"
-        yield Problem(what, "--plan", f"at most {work.depth()} pieces")
     if plan.sp and plan.tp == 1:
         yield Problem("sp without tensor parallelism", "--plan", "tp=2 or more with it")
     if plan.zero and plan.dp == 1:
