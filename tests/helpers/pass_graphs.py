@@ -43,7 +43,7 @@ class Graphs(Builder):
         values = self.rng.standard_normal(tuple(shape)).astype(np.float32)
         return self.constant(name, np.abs(values) + 0.5 if name.endswith(".var") else values)
 
-    def gemm(self, a: str, b: str, c: str | None, name: str, **attrs: Any) -> str:
+    def gemm_node(self, a: str, b: str, c: str | None, name: str, **attrs: Any) -> str:
         given = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, "a_zero_point": 0, "b_zero_point": 0, **attrs}
         return self.op("Gemm", [a, b] if c is None else [a, b, c], name, **(given | attrs))
 

@@ -64,7 +64,7 @@ def test_any_chain_of_per_channel_maps_goes(steps: list[str], main: str, bias: b
         group = 4 if main == "Depthwise" else 1
         y, column = g.conv(g.input("x", (2, 4, 5, 5)), 4, 3, "m", group=group, bias=int(bias)), (4, 1, 1)
     elif main == "Gemm":
-        y = g.gemm(g.input("x", (3, 6)), g.weight("w", (6, 4)), g.weight("c", (4,)) if bias else None, "m")
+        y = g.gemm_node(g.input("x", (3, 6)), g.weight("w", (6, 4)), g.weight("c", (4,)) if bias else None, "m")
         column = (4,)
     else:
         y, column = g.matmul(g.input("x", (3, 6)), g.weight("w", (6, 4)), "m"), (4,)
@@ -119,7 +119,7 @@ def test_a_second_reader_or_an_output_in_between_prevents_it() -> None:
 def test_shared_weights_are_not_changed_for_the_other_reader() -> None:
     g = Graphs()
     x, w = g.input("x", (2, 4)), g.weight("w", (4, 3))
-    graph = g.finish(g.batch_norm(g.gemm(x, w, None, "a"), "n"), g.gemm(x, w, None, "b"))
+    graph = g.finish(g.batch_norm(g.gemm_node(x, w, None, "a"), "n"), g.gemm_node(x, w, None, "b"))
     assert_same_values(graph, absorbed(graph))
 
 

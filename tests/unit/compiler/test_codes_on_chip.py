@@ -119,7 +119,7 @@ def test_bias_correction_takes_back_the_mean_error(dtype: str, kind: str) -> Non
     """Inputs of one sign: the error of rounded weights has a mean, and the bias takes it back."""
     g = Graphs(6)
     if kind == "gemm":
-        x, y = (256, 24), g.gemm(g.input("x", (256, 24)), g.weight("w", (24, 5)), g.weight("b", (5,)), "y")
+        x, y = (256, 24), g.gemm_node(g.input("x", (256, 24)), g.weight("w", (24, 5)), g.weight("b", (5,)), "y")
     else:
         x, y = (8, 3, 9, 9), g.conv(g.input("x", (8, 3, 9, 9)), 5, 3, "y")  # type: ignore[assignment]
     graph = g.finish(y)
@@ -275,7 +275,7 @@ def test_no_scale_is_ever_zero(dtype: str, kind: str, scheme: str) -> None:
     if kind == "zero channel":
         weights[:, 1] = 0
     bias = np.full(4, -100.0 if kind == "dead" else 0.5, np.float32)
-    y = g.gemm(g.input("x", (2, 8)), g.constant("w", weights), g.constant("b", bias), "y")
+    y = g.gemm_node(g.input("x", (2, 8)), g.constant("w", weights), g.constant("b", bias), "y")
     graph = g.finish(g.matmul(g.op("Relu", [y], "r"), g.weight("w2", (4, 3)), "z"))
     x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
     feeds = {"x": x * np.float32({"zero x": 0.0, "tiny x": 1e-40}.get(kind, 1.0))}
@@ -290,7 +290,7 @@ def test_no_scale_is_ever_zero(dtype: str, kind: str, scheme: str) -> None:
 def test_sums_of_one_sign_stay_within_32_bits(dtype: str, scheme: str) -> None:
     """The worst case of an accumulator: all products at their largest, all of one sign, and a bias on top."""
     g = Graphs()
-    y = g.gemm(g.input("x", (2, 64)), g.constant("w", np.full((64, 4), 0.5, np.float32)),
+    y = g.gemm_node(g.input("x", (2, 64)), g.constant("w", np.full((64, 4), 0.5, np.float32)),
                g.constant("b", np.full(4, 20.0, np.float32)), "y")  # fmt: skip
     feeds = {"x": np.full((2, 64), 3.0, np.float32)}
     run = ran(g.finish(y), "edu-mixed", feeds, dtype=dtype, scheme=scheme).run
@@ -324,7 +324,7 @@ def test_masks_of_attention_in_half_precision() -> None:
 @pytest.mark.parametrize("dtype", ["int16", "int8xint16", "int8"])
 def test_a_bias_larger_than_all_products_is_not_cut_off(dtype: str) -> None:
     g = Graphs()
-    y = g.gemm(g.input("x", (2, 64)), g.constant("w", np.full((64, 4), 0.5, np.float32)),
+    y = g.gemm_node(g.input("x", (2, 64)), g.constant("w", np.full((64, 4), 0.5, np.float32)),
                g.constant("b", np.full(4, 1000.0, np.float32)), "y")  # fmt: skip
     run = ran(g.finish(y), "edu-mixed", {"x": np.full((2, 64), 3.0, np.float32)}, dtype=dtype).run
     np.testing.assert_allclose(output(run), 1096.0, rtol=0.01)

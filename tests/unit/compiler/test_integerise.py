@@ -207,7 +207,7 @@ def test_gemms_with_any_bias_and_zero_points(data: st.DataObject) -> None:
               "row": lambda: g.constant("b", (bias * SCALE * scale).astype(np.float32).reshape(1, 7)),
               "codes": lambda: g.codes("b", bias, SCALE * scale, 0, 0 if channels else None),
               "others": lambda: g.codes("b", bias, np.float32(2e-4))}[form]()  # fmt: skip
-    before = g.finish(g.pair(g.gemm(x, w, given_, "m", transB=int(turned)), "y", OUT, zero_y))
+    before = g.finish(g.pair(g.gemm_node(x, w, given_, "m", transB=int(turned)), "y", OUT, zero_y))
     state = integers(before)
     product = state.graph.nodes[1]
     assert (product.op, product.attrs["a_zero_point"], product.attrs["b_zero_point"]) == ("Gemm", zero_x, zero_w)
@@ -245,7 +245,7 @@ def test_a_last_layer_gives_its_sums_as_reals() -> None:
     g = Quantised()
     x = g.pair(g.input("x", (6, 16)), "x", SCALE, 5)
     scale = g.rng.uniform(0.004, 0.009, 9).astype(np.float32)
-    before = g.finish(g.gemm(x, g.codes("w", g.int8(16, 9), scale, 0, 1), None, "m"))
+    before = g.finish(g.gemm_node(x, g.codes("w", g.int8(16, 9), scale, 0, 1), None, "m"))
     after = integers(before).graph
     assert [node.op for node in after.nodes] == ["Quantize", "Gemm", "Dequantize"]
     feeds = synthetic(before, 0)
@@ -351,7 +351,7 @@ def test_sums_that_could_leave_int32_stay_in_floats(peak: int, stays: bool) -> N
     g = Quantised()
     x = g.pair(g.input("x", (2, 4096)), "x", np.float32(1e-4), 0, "int16")
     w = (peak * np.ones((4096, 3))).astype(np.int8)
-    before = g.finish(g.gemm(x, g.codes("w", w, 0.01), None, "m"))
+    before = g.finish(g.gemm_node(x, g.codes("w", w, 0.01), None, "m"))
     state = integers(before)
     assert (state.graph.tensors["m"].dtype, ops(state.graph)["Dequantize"]) == ("fp32", 1)
     assert ("m.sum" in state.graph.tensors) is stays
@@ -382,7 +382,7 @@ def test_models_without_codes_are_left_alone() -> None:
 def test_the_graph_that_was_given_is_not_changed() -> None:
     g = Quantised()
     x = g.pair(g.input("x", (6, 16)), "x", SCALE)
-    before = g.finish(g.gemm(x, g.codes("w", g.int8(16, 9), 0.01), None, "m"))
+    before = g.finish(g.gemm_node(x, g.codes("w", g.int8(16, 9), 0.01), None, "m"))
     names = [(node.op, list(node.inputs), list(node.outputs)) for node in before.nodes]
     integers(before)
     assert [(node.op, node.inputs, node.outputs) for node in before.nodes] == names

@@ -109,7 +109,7 @@ def test_every_gemm_becomes_plain(
     b = g.weight("b", shape) if constant_b else g.input("b", shape)
     third = None if c is None else (g.weight("c", c) if constant_c else g.input("c", c))
     attrs = {"alpha": alpha, "beta": beta, "transA": int(trans_a), "transB": int(trans_b)}
-    graph = g.finish(g.gemm(a, b, third, "y", **attrs))
+    graph = g.finish(g.gemm_node(a, b, third, "y", **attrs))
     after = legal(graph)
     gemm = next(node for node in after.nodes if node.op == "Gemm")
     assert [gemm.attrs[key] for key in ("alpha", "beta", "transA", "transB")] == [1.0, 1.0, 0, 0]
@@ -178,6 +178,8 @@ def test_notes_say_what_was_done() -> None:
 
 def test_derived_values_are_float32() -> None:
     g = Graphs()
-    graph = g.finish(g.gemm(g.input("a", (2, 3)), g.weight("b", (4, 3)), g.weight("c", (4,)), "y", alpha=0.3, transB=1))
+    graph = g.finish(
+        g.gemm_node(g.input("a", (2, 3)), g.weight("b", (4, 3)), g.weight("c", (4,)), "y", alpha=0.3, transB=1)
+    )
     after = legal(graph)
     assert {after.tensors[name].value().dtype for name in after.nodes[0].inputs[1:]} == {np.dtype(np.float32)}

@@ -92,7 +92,7 @@ def test_groups_of_a_convolution_run_over_channel_row_and_column(group: int) -> 
 def test_groups_of_a_gemm_run_along_its_reduction_however_it_is_stored(transposed: int) -> None:
     g = Graphs(3)
     w = g.weight("w", (5, 16) if transposed else (16, 5))
-    graph = g.finish(g.gemm(g.input("x", (3, 16)), w, g.weight("b", (5,)), "y", transB=transposed))
+    graph = g.finish(g.gemm_node(g.input("x", (3, 16)), w, g.weight("b", (5,)), "y", transB=transposed))
     program, feeds = built(graph, "fp32"), synthetic(graph, 1)
     ours = next(iter(simulate(program, feeds, "exact").outputs.values()))
     weights = graph.tensors["w"].value()
