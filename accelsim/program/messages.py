@@ -16,6 +16,7 @@ from accelsim.program.commands import Action, Command, Effect, Program, Region, 
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
 from accelsim.program.work import Meet, Message, Transfer
+from accelsim.program.writing.builder import PIECE
 from accelsim.program.writing.entries import transfer_actions
 from accelsim.spec.link import Link
 
@@ -24,7 +25,6 @@ PIECE_B = 1 << 20
 OUT, IN, READ, WRITE, SYNC = "nic_out", "nic_in", "nic_read", "nic_write", "nic_sync"
 """Engines of a network interface: its two directions, its DMA engines, its barriers."""
 TYPES = {OUT: "nic", IN: "nic", READ: "dma", WRITE: "dma", SYNC: "nic"}
-ROLE = {(True, True): "whole", (True, False): "begin", (False, True): "end", (False, False): "part"}
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class _Receiving(_End):
             self.commands.append(Command(
                 receive + 1, "Store", WRITE, op, f"write {tensor.name}", Transfer(home.memory, size, True, offset),
                 copy if last else Effect("none"), (Wait(receive, "done", "full"),),
-                (Use(slot, 1 + index // 2, "src"),), (Use(region, 0, ROLE[index == 0, last]),),
+                (Use(slot, 1 + index // 2, "src"),), (Use(region, 0, PIECE[index == 0, last]),),
                 self.moved(home.memory, size, True, tensor.name), core,
             ))  # fmt: skip
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from accelsim.compiler.graph import edit
+from accelsim.program.writing.facts import per_channel
 from accelsim.types import Array
 from accelsim.workload.graph import Graph, Node, Tensor
 
@@ -36,7 +37,9 @@ def affine_of(graph: Graph, node: Node, data: str, axis: int) -> Affine | None:
         return None
     shape = graph.tensors[data].shape
     other = graph.tensors[node.inputs[1 - node.inputs.index(data)]]
-    if not other.is_constant or not _per_channel(other.shape, shape, axis) or len(shape) <= axis:
+    if not other.is_constant or not per_channel(other.shape, shape, axis) or len(shape) <= axis:
+        return None
+    if np.broadcast_shapes(other.shape, shape) != shape:
         return None
     channels = partial(_channels, other, shape[axis], -1.0 if node.op == "Sub" else 1.0)
     return Affine(scale=channels) if node.op == "Mul" else Affine(shift=channels)
@@ -78,14 +81,6 @@ class Baked:
         if self.shift is not None:
             values += self.shift().reshape(along)
         return values.astype(np.float32)
-
-
-def _per_channel(constant: tuple[int, ...], shape: tuple[int, ...], axis: int) -> bool:
-    """Return whether ``constant`` broadcasts to ``shape`` without growing it and varies along ``axis`` only."""
-    if len(constant) > len(shape):
-        return False
-    aligned = (1,) * (len(shape) - len(constant)) + constant
-    return all(n == 1 or (n == size and i == axis) for i, (n, size) in enumerate(zip(aligned, shape, strict=True)))
 
 
 def _channels(tensor: Tensor, count: int, sign: float) -> Array:

@@ -66,20 +66,14 @@ def derive_constant(
     It takes over the name ``name`` when at most one place reads that tensor, else it gets a new one; returns
     the name. ``counts``: those of ``use_counts``, which is one walk through the graph for many constants.
     """
-    if name in graph.tensors and (uses(graph, name) if counts is None else counts[name]) > 1:
+    if name in graph.tensors and (use_counts(graph) if counts is None else counts)[name] > 1:
         name = fresh(graph, name)
     graph.tensors[name] = Tensor(name, shape, dtype, source=make)
     return name
 
 
-def uses(graph: Graph, name: str) -> int:
-    """Return how many inputs of nodes and outputs of the graph the tensor is."""
-    inner = sum(part.inputs.count(name) for node in graph.nodes for part in parts(node))
-    return inner + graph.outputs.count(name)
-
-
 def use_counts(graph: Graph) -> Counter[str]:
-    """``uses`` of every tensor, in one walk through the graph."""
+    """Tensor -> how many inputs of nodes and outputs of the graph it is, in one walk through the graph."""
     counts = Counter(name for node in graph.nodes for part in parts(node) for name in part.inputs)
     counts.update(graph.outputs)
     return counts

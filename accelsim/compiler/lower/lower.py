@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelsim.compiler.lower.blocks import alike_blocks
 from accelsim.compiler.lower.capacity import check_permanent
-from accelsim.compiler.lower.streams import Streams
+from accelsim.compiler.lower.streams import Streams, Uses
 from accelsim.compiler.state import EAGER, QUANTISERS, SERVING, State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, sequential
@@ -57,7 +57,7 @@ def lower(state: State) -> Program:
     layouts, sharing = all_[: state.copies], tuple(all_) if state.copies < count else ()
     check_permanent(state.graph, state.chip, layouts[0], state.copies)
     check_length(state.graph, state.chip, _least_fs(state))
-    uses = [_Uses(state.graph) for _ in layouts]
+    uses = [Uses(state.graph) for _ in layouts]
     steps, kept = list[Step](), frozenset(state.graph.kept)
     streams = {layout.core: Streams(layout) for layout in layouts}
     repeating = _repeating(state, layouts, uses, steps)
@@ -104,7 +104,7 @@ def _least_fs(state: State) -> int:
     return int(max(least, default=0) * state.copies / state.chip.core_count)
 
 
-def _repeating(state: State, layouts: list[Layout], uses: list[_Uses], steps: list[Step]) -> Repeating | None:
+def _repeating(state: State, layouts: list[Layout], uses: list[Uses], steps: list[Step]) -> Repeating | None:
     """Return what finds blocks of the model that repeat; None where there are none, values are asked for, or several
     cores share a level."""
     asked = state.options
@@ -156,41 +156,6 @@ def _lower_node(state: State, layout: Layout, index: int, step: Step, cores: tup
         step.gemm, step.mapping, step.binds, step.scored = mapped
 
 
-class _Uses:
-    """Counts the readers that are still to come; views of one tensor count together."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._root: dict[str, str] = {}
-        for node in graph.nodes:
-            if node.engine == "alias":
-                self._root[node.writes[0]] = self.root(node.reads[0])
-        self._left = Counter(self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads)
-        self._ends = Counter(self.root(name) for name in graph.outputs)
-        self._left.update(self._ends)
-
-    def root(self, name: str) -> str:
-        """The tensor whose bytes these are."""
-        return self._root.get(name, name)
-
-    def needed(self, name: str) -> bool:
-        """Return whether somebody still reads a tensor."""
-        return self._left[self.root(name)] > 0
-
-    def finished(self, node: Node) -> list[str]:
-        """Tensors that nobody reads any more now that this node is done."""
-        if node.engine == "alias":
-            return []
-        names = {self.root(name): None for name in node.reads}
-        for name in names:
-            self._left[name] -= 1
-        return [name for name in (*names, *(self.root(out) for out in node.writes)) if self._left[name] <= 0]
-
-    def resting(self, node: Node) -> list[str]:
-        """Return the tensors of a finished ``node`` that no node reads any more, but that are outputs of the graph."""
-        names = dict.fromkeys(self.root(name) for name in (*node.reads, *node.writes))
-        return [name for name in names if self._left[name] == self._ends[name] > 0]
-
-
 def _free(layout: Layout, tensor: str) -> None:
     place = layout.places.get(tensor)
     if place is not None:
@@ -211,7 +176,7 @@ def _program(state: State, layouts: list[Layout], steps: list[Step]) -> Program:
     results: dict[str, list[int]] = {name: [] for name in state.graph.outputs}
     presets: dict[int, tuple[str, int]] = {}
     makers = {name: index for index, step in enumerate(steps) for name in step.node.writes}
-    root = _Uses(state.graph).root
+    root = Uses(state.graph).root
     codes = {step.node.writes[0]: step.node.reads[0] for step in steps if step.outside}
     for layout in layouts:
         layout.builder.core, roles = layout.core, layout.roles

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
 
 from accelsim.compiler.lower.blocks import Blocks
 from accelsim.compiler.lower.recurring import Fixed, Recorder, Snapshot
+from accelsim.compiler.lower.streams import Uses
 from accelsim.program.commands import Command, Step
 from accelsim.program.repeated import Chains, Commands, Repeat, Span
 from accelsim.program.writing.builder import Builder, History
 from accelsim.program.writing.layout import Layout, Place
-from accelsim.workload.graph import Graph, Node
+from accelsim.workload.graph import Graph
 from accelsim.workload.nodes import gemm_view
 
 UNITS = 2
@@ -30,19 +30,6 @@ LONGEST = 4
 PATIENCE = 16
 """Blocks that are looked at; a state that has not recurred by then grows, or turns round in too large a buffer. Of one
 that has, the rest of the units is written."""
-
-
-class Uses(Protocol):
-    """Counts the readers of tensors that are still to come."""
-
-    def root(self, name: str) -> str:
-        """The tensor whose bytes these are."""
-
-    def needed(self, name: str) -> bool:
-        """Return whether somebody still reads a tensor."""
-
-    def finished(self, node: Node) -> list[str]:
-        """A node is done; tensors that nobody reads any more."""
 
 
 class Repeating:

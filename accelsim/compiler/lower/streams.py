@@ -1,11 +1,12 @@
-"""Streams of nodes that do not need each other's results: which queue of commands a node goes to."""
+"""State of lowering besides memory: the stream of kernels that a node joins, the readers that tensors still have."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from accelsim.program.writing.layout import Layout
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Graph, Node
 
 
 class _Latest(NamedTuple):
@@ -44,3 +45,38 @@ class Streams:
         """Return the tensors that a node reads, by the names under which they were made: views have others."""
         roots = self._layouts[0].facts.roots
         return [roots.get(name, name) for name in node.reads]
+
+
+class Uses:
+    """Counts the readers that are still to come; views of one tensor count together."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._root: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.engine == "alias":
+                self._root[node.writes[0]] = self.root(node.reads[0])
+        self._left = Counter(self.root(name) for node in graph.nodes if node.engine != "alias" for name in node.reads)
+        self._ends = Counter(self.root(name) for name in graph.outputs)
+        self._left.update(self._ends)
+
+    def root(self, name: str) -> str:
+        """The tensor whose bytes these are."""
+        return self._root.get(name, name)
+
+    def needed(self, name: str) -> bool:
+        """Return whether somebody still reads a tensor."""
+        return self._left[self.root(name)] > 0
+
+    def finished(self, node: Node) -> list[str]:
+        """Tensors that nobody reads any more now that this node is done."""
+        if node.engine == "alias":
+            return []
+        names = {self.root(name): None for name in node.reads}
+        for name in names:
+            self._left[name] -= 1
+        return [name for name in (*names, *(self.root(out) for out in node.writes)) if self._left[name] <= 0]
+
+    def resting(self, node: Node) -> list[str]:
+        """Return the tensors of a finished ``node`` that no node reads any more, but that are outputs of the graph."""
+        names = dict.fromkeys(self.root(name) for name in (*node.reads, *node.writes))
+        return [name for name in names if self._left[name] == self._ends[name] > 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Fields
 from dataclasses import replace
 from typing import NamedTuple
@@ -82,11 +82,13 @@ class Fitting:
         """Candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of all streamed side operands."""
         roles, sums = self._roles, c.tg * c.tm * c.tn
         one_B = (sums * shape.sum_B).astype(np.int64)
-        shares = [*self._operands(c, shape), *self._results(c, shape, sums, sides_B)]
-        limits = self._limits(c, shape, one_B)
+        operands, partial = list(self._operands(c, shape)), Share(roles.sums, "partial sums", one_B)
+        shares = [tile._replace(size_B=many * tile.size_B) for tile, many in operands if not self._slots(tile.buffer)]
+        shares += self._results(c, shape, sums, sides_B)
+        limits = [tile for tile in (*(tile for tile, _ in operands), partial) if self._slots(tile.buffer)]
         y_slots, needed = self._sum_slots(c, one_B, shares, room)
         if not self._slots(roles.sums):
-            shares.append(Share(roles.sums, "partial sums", y_slots * one_B))
+            shares.append(partial._replace(size_B=y_slots * one_B))
         in_order = (open_sums(self._gemm, c) <= y_slots) & self._side_by_side(c)
         missing: Ints = np.zeros_like(sums)
         for buffer, needed_B in _totals(shares).items():
@@ -120,23 +122,15 @@ class Fitting:
     def _available(self, buffer: str, room: Room) -> int:
         return room.tiles_B if buffer == self._roles.activations else self._free_B[buffer]
 
-    def _a_B(self, c: Candidates, shape: Shape) -> Ints:
-        size_B: Ints = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
-        return size_B
-
-    def _b_B(self, c: Candidates, shape: Shape) -> Ints:
-        size_B: Ints = np.ceil(b_elements(self._roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
-        return size_B
-
-    def _operands(self, c: Candidates, shape: Shape) -> list[Share]:
-        """Streamed tiles of both operands, but for those that have fixed slots."""
-        roles, found, (each_a, each_b) = self._roles, [], self._each(c)
-        if not c.a_resident and not self._slots(roles.activations):
-            found.append(Share(roles.activations, "activations", each_a * c.a_slots * self._a_B(c, shape)))
-        if self._b_streamed and not self._slots(roles.weights):
-            slots = int(self._pinned.get("w_slots", 2))
-            found.append(Share(roles.weights, "weights", each_b * slots * self._b_B(c, shape)))
-        return found
+    def _operands(self, c: Candidates, shape: Shape) -> Iterator[tuple[Share, Ints]]:
+        """Yield the tiles of both operands that are streamed, with how many are in flight."""
+        roles, (each_a, each_b) = self._roles, self._each(c)
+        if not c.a_resident:
+            size_B = np.ceil(a_words(self._gemm, c)[1] * shape.a_B).astype(np.int64)
+            yield Share(roles.activations, "activations", size_B), each_a * c.a_slots
+        if self._b_streamed:
+            size_B = np.ceil(b_elements(roles.matrix, c.tg, c.tn, c.tk) * shape.b_B).astype(np.int64)
+            yield Share(roles.weights, "weights", size_B), each_b * int(self._pinned.get("w_slots", 2))
 
     def _results(self, c: Candidates, shape: Shape, sums: Ints, sides_B: float) -> list[Share]:
         """Double buffers behind the sums: side operands on their way in, result tiles on their way out."""
@@ -145,17 +139,6 @@ class Fitting:
             found.append(Share(buffer, "side operands", (2 * sums * sides_B).astype(np.int64)))
         if not c.y_resident and self._roles.matrix.epilogue:
             found.append(Share(buffer, "results", (2 * np.ceil(sums * shape.y_B)).astype(np.int64)))
-        return found
-
-    def _limits(self, c: Candidates, shape: Shape, one_B: Ints) -> list[Share]:
-        """Tiles that must fit a fixed slot of their buffer each."""
-        roles, found = self._roles, []
-        if not c.a_resident and self._slots(roles.activations):
-            found.append(Share(roles.activations, "activations", self._a_B(c, shape)))
-        if self._b_streamed and self._slots(roles.weights):
-            found.append(Share(roles.weights, "weights", self._b_B(c, shape)))
-        if self._slots(roles.sums):
-            found.append(Share(roles.sums, "partial sums", one_B))
         return found
 
     def _sum_slots(self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room) -> tuple[Ints, Ints]:
