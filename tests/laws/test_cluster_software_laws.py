@@ -7,7 +7,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.cluster.collectives.software import KINDS, estimate
+from accelsim.cluster.collectives.software import KINDS, estimate, estimates
 from accelsim.cluster.network.topology import Topology
 from accelsim.cluster.shapes.building import build
 from accelsim.spec.collectives import Collectives, Protocol
@@ -62,5 +62,6 @@ def test_the_order_of_ranks_on_one_switch_changes_nothing(
 @settings(max_examples=30)
 @given(RANKS, st.integers(2**20, 2**32), SHARES)
 def test_no_link_passes_more_than_its_rate(group: tuple[int, ...], nbytes: int, share: float) -> None:
-    found = estimate(topology(), library(share, 0, 0, 0), "all_reduce", nbytes, group, "ring")
-    assert found.bus_Bps <= max(float(wire.rate) for wire in topology().wires) * (1 + 1e-9)
+    most = max(float(wire.rate) for wire in topology().wires) * (1 + 1e-9)
+    for found in estimates(topology(), library(share, 0, 0, 0), "all_reduce", nbytes, group):
+        assert found.bus_Bps <= most or found.algorithm != "ring"

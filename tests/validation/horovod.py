@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 
 from accelsim.cluster.buckets import MIB, Fusion, Gradient, overlap
-from accelsim.cluster.collectives.software import estimate
+from accelsim.cluster.collectives.software import estimates
 from accelsim.cluster.step.costs import Setting
 from accelsim.cluster.step.fleet import Fleet, fleet_of
 from accelsim.cluster.step.memory import bandwidth_Bps
@@ -84,7 +84,8 @@ def efficiency(step_fs: int, gradients: list[Gradient], fleet: Fleet) -> float:
 
     def cost(nbytes: int) -> int:
         """One group on its own, so that rings meet nobody else."""
-        found = estimate(fleet.topology, fleet.software, "all_reduce", nbytes, everybody, "ring")
+        tried = estimates(fleet.topology, fleet.software, "all_reduce", nbytes, everybody)
+        found = next(each for each in tried if each.algorithm == "ring")
         return round(found.time_s * FS_PER_S)
 
     exposed_fs = overlap(gradients, gradients[-1].ready_fs, cost, fusion).exposed_fs

@@ -148,7 +148,7 @@ def by_library(
     members = tuple(group)
     task = Task(topology, kind, nbytes, members)
     task.check(AUTO)
-    found = estimate(topology, software, kind, nbytes, members, dtype=called.dtype)
+    found = estimate(topology, software, kind, nbytes, members, called.dtype)
     seconds = float(called_eagerly(software, found.time_s, nbytes)) if called.eager else found.time_s
     wire_B = _wire_B(topology, found.algorithm, kind, members, nbytes)
     time_fs = round(seconds * FS_PER_S)

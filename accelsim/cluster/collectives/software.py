@@ -39,10 +39,8 @@ class Estimate:
     ``bus_Bps``: bytes that pass each link, per second of the whole time. ``energy_J``: of all links.
     """
 
-    kind: str
     algorithm: str
     protocol: str
-    nbytes: int
     time_s: float
     latency_s: float
     bus_Bps: float
@@ -147,17 +145,10 @@ def estimate(
     kind: str,
     nbytes: int,
     group: Sequence[int] | None = None,
-    algorithm: str = "auto",
     dtype: str = "",
 ) -> Estimate:
-    """Return the library's choice ('auto'), or the fastest by one algorithm. Raises UsageError as ``estimates``, and
-    for an algorithm that the library lacks."""
-    found = estimates(topology, software, kind, nbytes, group, dtype)
-    names = list(dict.fromkeys(each.algorithm for each in found))
-    if algorithm != "auto" and algorithm not in names:
-        expected = "one of " + ", ".join(["auto", *names])
-        raise UsageError(f"no algorithm {algorithm!r} of the library for {kind}", "", expected)
-    return next(each for each in found if algorithm in ("auto", each.algorithm))
+    """Return the library's choice, the first of ``estimates``. Raises UsageError as that does."""
+    return estimates(topology, software, kind, nbytes, group, dtype)[0]
 
 
 def called_eagerly(software: Collectives, seconds: float | Floats, nbytes: Sizes) -> Floats:
@@ -256,7 +247,7 @@ def _by(rings: Reach, launch: float, kind: str, nbytes: int, name: str, protocol
         carried = nbytes * SHOTS[algorithm].passes(rings.ranks) if algorithm in SHOTS else passed
         energy = rings.energy_J_per_B * carried * (0.5 if kind == "send_recv" else 1.0)
         bus = passed / seconds if seconds else 0.0
-        yield Estimate(kind, algorithm, name, nbytes, seconds, latency, bus, energy)
+        yield Estimate(algorithm, name, seconds, latency, bus, energy)
 
 
 def rate_Bps(rings: Reach, protocol: Protocol, flow: float | None) -> float:
