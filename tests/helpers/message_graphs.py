@@ -15,7 +15,7 @@ from accelsim.cluster.network.topology import Topology
 
 def plain_messages(
     source: Sequence[int], target: Sequence[int], nbytes: Sequence[int],
-    needs: Sequence[Sequence[int]] = (), ready_fs: Sequence[int] | None = None,
+    needs: Sequence[Sequence[int]] = (),
 ) -> MessageGraph:  # fmt: skip
     """Messages that carry no elements, from lists; ``needs``: for each message those before it, none without."""
     after = needs or [()] * len(source)
@@ -25,7 +25,6 @@ def plain_messages(
         np.array(source, np.int64), np.array(target, np.int64), np.array(nbytes, np.int64),
         starts(count), np.array([number for each in after for number in each], np.int64),
         none, none, none, none.astype(bool), np.arange(len(source), dtype=np.int64),
-        None if ready_fs is None else np.array(ready_fs, np.int64),
     )  # fmt: skip
 
 
@@ -39,11 +38,7 @@ def side_by_side(graphs: Sequence[MessageGraph]) -> MessageGraph:
         name: np.concatenate([getattr(graph, name) for graph in graphs])
         for name in ("source", "target", "nbytes", "begin", "end", "into", "reduces", "round")
     }
-    known = [graph.ready_fs is not None for graph in graphs]
-    ready = [np.zeros(len(graph), np.int64) if graph.ready_fs is None else graph.ready_fs for graph in graphs]
-    return MessageGraph(
-        **columns, needs_start=starts(counts), needs=needs, ready_fs=np.concatenate(ready) if any(known) else None
-    )
+    return MessageGraph(**columns, needs_start=starts(counts), needs=needs)
 
 
 def message_graph(

@@ -24,7 +24,7 @@ class MessageGraph:
     """Messages in the order of their numbers; each column has one entry per message.
 
     ``source``, ``target``: devices. ``needs[needs_start[m]:needs_start[m + 1]]``: messages that must have arrived
-    before ``m`` may leave. ``ready_fs``: not before that time; None: 0 for all.
+    before ``m`` may leave.
     A message carries elements ``begin`` to ``end`` of its sender's buffer to the place ``into`` of its target's, where
     they are added (``reduces``) or replace what is there. ``round``: rounds of a graph never decrease; within one, all
     messages read before any of them writes.
@@ -40,7 +40,6 @@ class MessageGraph:
     into: Ints
     reduces: Bools
     round: Ints
-    ready_fs: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -168,20 +167,14 @@ def _compiled() -> Callable[..., int] | None:
 
 
 def play(
-    topology: Topology,
-    graph: MessageGraph,
-    starts_fs: Sequence[int] | None = None,
-    *,
-    hops: Rules | None = None,
-    classes: Ints | None = None,
-    kind: str = "",
+    topology: Topology, graph: MessageGraph, *, hops: Rules | None = None, classes: Ints | None = None, kind: str = ""
 ) -> Played:
     """Play the messages of a graph on a network, event by event.
 
     Each wire is a FIFO resource; events are taken by (time, message number), as
-    ``accelsim.cluster.network.play_kernel`` states. ``starts_fs``: when each rank begins; a message waits for both of
-    its ends. ``hops``: other rules than those of the topology, whose columns are for the ``classes`` of messages.
-    UsageError where there is no route, a message waits for one that waits for it, or all takes longer than 4,611 s.
+    ``accelsim.cluster.network.play_kernel`` states. ``hops``: other rules than those of the topology, whose columns are
+    for the ``classes`` of messages. Raises UsageError where there is no route, a message waits for one that waits for
+    it, or all takes longer than 4,611 s.
     """
     sizes_B, size_of = np.unique(graph.nbytes, return_inverse=True)
     if hops is None or classes is None:
@@ -189,10 +182,10 @@ def play(
     else:
         size_of = classes
     found = paths(topology, graph.source, graph.target)
-    ready = _ready(graph, starts_fs)
     after_start, after = _after(graph)
     loop = kernel(len(graph), kind)
-    free, start, end = (np.zeros(many, np.int64) for many in (len(topology.wires), len(graph), len(graph)))
+    sizes = (len(topology.wires), *(len(graph),) * 3)
+    free, ready, start, end = (np.zeros(many, np.int64) for many in sizes)
     columns = [found.start, found.wires, hops.kind_of, size_of, hops.busy.ravel(), hops.through.ravel(),
                hops.onward.ravel(), hops.latency, found.route_of, np.diff(graph.needs_start), after_start, after,
                ready, free, start, end]  # fmt: skip
@@ -203,18 +196,10 @@ def play(
         why = "takes longer than 4,611 s" if arrived < 0 else "waits for messages that wait for it"
         raise UsageError(f"a message {why}", topology.name)
     start, end = (np.array(each, np.int64) for each in given[14:])
-    finish = np.zeros(topology.ranks, np.int64) if starts_fs is None else np.array(starts_fs, np.int64)
+    finish = np.zeros(topology.ranks, np.int64)
     for ranks in (graph.source, graph.target):
         np.maximum.at(finish, ranks, end)
     return Played(*_carried(topology, graph.nbytes, size_of, hops, found), finish, start, end, topology)
-
-
-def _ready(graph: MessageGraph, starts_fs: Sequence[int] | None) -> Ints:
-    ready = np.zeros(len(graph), np.int64) if graph.ready_fs is None else graph.ready_fs.copy()
-    if starts_fs is not None:
-        begun = np.asarray(starts_fs, np.int64)
-        ready = np.maximum(ready, np.maximum(begun[graph.source], begun[graph.target]))
-    return ready
 
 
 def _after(graph: MessageGraph) -> tuple[Ints, Ints]:

@@ -148,6 +148,6 @@ def alternate(forwards: Sequence[Op], backwards: Sequence[Op], warm_up: int) -> 
     return ops + list(backwards[len(forwards) - warm_up :])
 
 
-def ops_of(kind: Kind, microbatches: Sequence[int] | range, chunk: int = 0) -> list[Op]:
+def ops_of(kind: Kind, microbatches: Sequence[int]) -> list[Op]:
     """Return one op per microbatch."""
-    return [Op(kind, microbatch, chunk) for microbatch in microbatches]
+    return [Op(kind, microbatch) for microbatch in microbatches]
