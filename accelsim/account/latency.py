@@ -41,7 +41,7 @@ class Layer:
     format x own time), None without matrix work. ``traffic_B``: off-chip memory -> (bytes read, bytes written),
     ``level_B``: the same of the levels before them.
     ``energy_J`` by category adds up to its energy. ``title``: what it is, such as 'conv2_2 3x3 64->64 @56x56';
-    ``stage``: the part of the network that it belongs to, '' where none can be told. ``edge``: 'input' or 'output'
+    ``stage``: the part of the network that it belongs to, '' where none is known. ``edge``: 'input' or 'output'
     for a step that only turns numbers into codes or back at the ends of the model; it is no layer and its
     ``number`` is 0, layers are numbered from 1. Nor is ``OUT_OF_STEPS``, what no step causes: where a model only hands
     out constants, these still travel to the host; and DRAM chips draw power and refresh beside their bursts, which
@@ -100,7 +100,7 @@ class Layer:
 
 
 def layers(run: Run) -> list[Layer]:
-    """One entry per step of the program, in its order; behind them one for time and energy that no step causes.
+    """One entry per step of the program, in its order; after them one for time and energy that no step causes.
 
     Times, traffic and energies add up to those of the run. Raises UnpricedAction (see ``energy``).
     """
@@ -158,7 +158,7 @@ def _outside(run: Run, traffic: dict[str, tuple[int, int]], joules: dict[str, fl
 
 
 def lines(layers: Sequence[Layer]) -> list[Layer]:
-    """The layers, with all conversions at one end of the model as one line before or behind them; then what no step
+    """The layers, with all conversions at one end of the model as one line before or after them; then what no step
     causes.
     """
     found = [layer for layer in layers if not layer.edge]

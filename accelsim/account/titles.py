@@ -99,7 +99,7 @@ def _by(sizes: tuple[int, ...] | list[int]) -> str:
 
 
 def _over(strides: tuple[int, ...] | list[int]) -> str:
-    """'/2' behind a kernel; '' where every stride is 1."""
+    """'/2' after a kernel; '' where every stride is 1."""
     if not any(stride > 1 for stride in strides):
         return ""
     return f"/{strides[0]}" if len(set(strides)) == 1 else f"/{_by(strides)}"

@@ -162,7 +162,7 @@ def refresh_due(m: Memory, c: int, due: int) -> bool:
 def issue(m: Memory, c: int, k: int, s: int, kind: int, d: int, t: int) -> bool:
     """Issue a command; return whether a place of the window became free."""
     b, queue = m.bank[k], m.queue[2 * c + d]
-    # a RD or WR may go with an ACT or PRE behind it in the same clock, not the other way round
+    # a RD or WR may go with an ACT or PRE after it in the same clock, not the other way round
     m.queue[2 * c].clock = t + 1 if BUSES and kind != RD else t
     if kind == PRE:
         if BUSES:

@@ -2,7 +2,7 @@
 
 A float run is compared with ONNX Runtime (else ``onnx.reference``), which executes the model as it was before the
 compiler changed it, in float32. A run in integers must equal ``workload.integer_reference.integer_reference`` of the
-quantised graph to the last bit; how much the quantisation itself costs is told as SQNR against the float model.
+quantised graph to the last bit; how much the quantisation itself costs is reported as SQNR against the float model.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def batching(
 ) -> Batching:
     """Simulate ``model`` on the chip ``on`` once per batch size, without values.
 
-    ``options`` are those of ``accelsim.run`` (``dtype``, ``set`` of a chip given by name, ...); ``told`` hears the
-    share that is done. Raises UsageError for batch sizes below 1, else as ``accelsim.run``.
+    ``options`` are those of ``accelsim.run`` (``dtype``, ``set`` of a chip given by name, ...); ``told`` is called with
+    the share that is done. Raises UsageError for batch sizes below 1, else as ``accelsim.run``.
     """
     wrong = [batch for batch in batches if batch < 1]
     if wrong or not batches:

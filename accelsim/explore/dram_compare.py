@@ -72,7 +72,7 @@ def compare(
     stage: Callable[[str, float], None] = lambda name, share: None,
     traces: Sequence[str] = TRACES,
 ) -> list[ComparedMemory]:
-    """Each memory (by name) on every trace, or its first ``limit`` accesses. ``stage``: told of progress."""
+    """Each memory (by name) on every trace, or its first ``limit`` accesses. ``stage``: called with the progress."""
     rows = []
     for done, (name, spec) in enumerate(specs.items()):
         stage("simulate", done / len(specs))

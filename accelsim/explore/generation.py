@@ -1,4 +1,4 @@
-"""A prompt and what a decoder writes behind it, token by token: time to the first, tokens per second, J per token.
+"""A prompt and what a decoder writes after it, token by token: time to the first, tokens per second, J per token.
 
 The prompt is one call, the prefill; it gives the first token. Each further token is a call of its own on the token
 before it, with the keys and values of all earlier ones in the memory of the chip. Calls depend on their place only
@@ -42,7 +42,7 @@ Told = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of decoding behind ``past`` tokens: time, energy, off-chip memory -> bytes (read, written).
+    """One call of decoding after ``past`` tokens: time, energy, off-chip memory -> bytes (read, written).
 
     ``floor_s``: the same bytes at the full rates of the memories, the slowest of them.
     """
@@ -56,12 +56,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Generation:
-    """``new`` tokens of each of ``sequences`` behind a prompt of ``prompt``; ``prefill`` gives the first.
+    """``new`` tokens of each of ``sequences`` after a prompt of ``prompt``; ``prefill`` gives the first.
 
     ``calls``: decode calls that were simulated, by rising ``past``; those between follow from straight lines.
     ``error``: how far a line was off, at most, where a call in its middle was simulated (share of the call; 0 when all
     were). ``tokens``: [sequences, new], the most likely ones, where values are computed. ``decode``: the run of the
-    call behind most tokens, None where the prefill gives all.
+    call after most tokens, None where the prefill gives all.
     """
 
     model: str
@@ -185,7 +185,7 @@ def _call_facts(call: Call) -> dict[str, object]:
 
 
 def _between(calls: tuple[Call, ...], past: int, figure: Callable[[Call], float]) -> float:
-    """A figure of the call behind ``past`` tokens: simulated, or on the line between its neighbours that were."""
+    """A figure of the call after ``past`` tokens: simulated, or on the line between its neighbours that were."""
     at = bisect_left(calls, past, key=lambda call: call.past)
     right = calls[at]
     if right.past == past:
@@ -197,7 +197,7 @@ def _between(calls: tuple[Call, ...], past: int, figure: Callable[[Call], float]
 
 @takes(Request)
 def generate(request: Request) -> Generation:
-    """Simulate a prompt and the tokens behind it.
+    """Simulate a prompt and the tokens after it.
 
     ``model``: a decoder of the zoo with its parameters, ``prompt`` and ``new`` among them
     ('llama?prompt=16,new=8'). The others are those of ``accelsim.run``. With values every call is simulated, on the
@@ -210,7 +210,7 @@ def generate(request: Request) -> Generation:
 def generation(
     request: Request, told: Told = lambda share: None, simulated: int = SIMULATED, close: float = CLOSE
 ) -> Generation:
-    """The generation that a request asks for; ``told`` hears the share that is done. See ``generate``.
+    """The generation that a request asks for; ``told`` is called with the share that is done. See ``generate``.
 
     Where values are off, ``simulated`` decode calls are simulated at the most, and none between two where the one in
     their middle is within ``close`` of the line between them (a share; below 0: all are simulated).
@@ -265,7 +265,7 @@ class _Maker:
 
 
 class _Calls:
-    """Decode calls behind a prompt: ``count`` of them, simulated where it takes them.
+    """Decode calls after a prompt: ``count`` of them, simulated where it takes them.
 
     Ends first, then halves: where the call in the middle of two is farther than ``close`` from the line between them,
     both halves are looked at, the worst first, until ``simulated`` calls were. ``error`` is the largest distance from a

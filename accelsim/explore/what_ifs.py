@@ -62,7 +62,7 @@ def what_ifs(
     """Every change that was simulated, the shortest run first; one that chip or model do not allow is left out, and the
     next one is tried instead.
 
-    ``run``: what ``accelsim.run`` gave (another has no job to repeat: UsageError). ``told``: the share that is done.
+    ``run``: what ``accelsim.run`` gave (another has no job to repeat: UsageError). ``told``: gets the share done.
     ``most`` changes are tried, fewer where they are more work than ``budget`` (see ``BUDGET``), but ``LEAST``; and none
     that has too little a share of the critical path to be among the best ``NAMED`` (see ``MARGIN``).
     """

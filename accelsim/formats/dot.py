@@ -112,7 +112,7 @@ HOPPER = (
     Block(8, 25, -133),
     {"fp32": Block(32, 13, -133, result=13), "fp16": Block(32, 25, -21, apart=True, turns=2)},
 )
-"""fp16 and bf16; tf32; fp8, whose FP16 result is formed in two turns of the fp16 rule, c added behind them."""
+"""fp16 and bf16; tf32; fp8, whose FP16 result is formed in two turns of the fp16 rule, c added after them."""
 PROMOTED = {"fp32": replace(HOPPER[2]["fp32"], promote=128)}
 """fp8 as libraries add it without fast accumulation."""
 B200_FP8 = {"fp32": Block(32, 25, -133, apart=True), "fp16": HOPPER[2]["fp16"]}

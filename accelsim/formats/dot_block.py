@@ -49,9 +49,9 @@ NARROW_TOP, NARROW_LEAST, NARROW_LEAST_EXPONENT = 2.0**90, 2.0**-90, -90
 class Block:
     """Rule by which one GPU multiplies and adds one input format.
 
-    ``size`` products are added at once, with ``fraction`` bits behind the largest exponent; an FP32 result keeps
+    ``size`` products are added at once, with ``fraction`` bits after the largest exponent; an FP32 result keeps
     ``result`` fraction bits (truncated; an FP16 result is rounded to nearest even). ``floor`` is the least exponent
-    that terms are aligned to. With ``apart`` c stays out of the block and is added behind it in the output format,
+    that terms are aligned to. With ``apart`` c stays out of the block and is added after it in the output format,
     rounded to nearest even. With ``turns`` a block is added in so many turns: pair k // 2 of its products belongs to
     turn k // 2 mod ``turns``, and a turn begins with the result of the one before. With ``promote`` the sum of every
     so many products (whole blocks) begins at zero, and FP32 lanes add it to c, rounded to nearest even.

@@ -89,7 +89,7 @@ class Lesson(ABC):
 
     @abstractmethod
     def check(self, ask: Ask, numbers: Any, sheet: Sheet) -> Iterator[None]:
-        """Looks at one step after the other and yields behind each that holds. Raises Wrong at the first thing that
+        """Look at one step after the other and yield after each that holds. Raises Wrong at the first thing that
         does not."""
 
     @abstractmethod

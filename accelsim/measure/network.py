@@ -47,7 +47,7 @@ MOST_WORDS = 200
 
 
 class Step(NamedTuple):
-    """One call: tensors that it reads ('' for none) and writes, and those that nobody reads behind it."""
+    """One call: tensors that it reads ('' for none) and writes, and those that nobody reads after it."""
 
     call: Call
     reads: Sequence[str]
@@ -207,7 +207,7 @@ class _Place:
 
 
 def _appends(graph: Graph, node: Node) -> bool:
-    """Return whether a node makes the next value of a state, which nobody else reads, by putting rows behind it."""
+    """Return whether a node makes the next value of a state, which nobody else reads, by putting rows after it."""
     if node.op != "Concat" or len(node.inputs) != 2:
         return False
     past = node.inputs[0]
@@ -307,7 +307,7 @@ class _Attention:
         return True
 
     def _behind(self) -> list[Node]:
-        """Nodes behind the Softmax to the product with the values; none where there is another one."""
+        """Nodes after the Softmax to the product with the values; none where there is another one."""
         found, name = list[Node](), self._soft.outputs[0]
         while self._alone(name):
             (node,) = self._readers[name]

@@ -186,7 +186,7 @@ def _average_pool(site: Site) -> Call:
 
 
 def _reduction(name: str) -> Make:
-    """A reduction over axes; of an op without that attribute over all behind the channels, which stay with size 1."""
+    """A reduction over axes; of an op without that attribute over all after the channels, which stay with size 1."""
 
     def make(site: Site) -> Call:
         axes = site.attrs.get("axes", range(2, len(site.shape(0))))

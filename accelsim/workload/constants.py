@@ -60,7 +60,7 @@ class Computed:
     def __call__(self) -> Array:
         """The values by the kernels of the ops. Raises TooLarge, and ModelError when a kernel refuses them.
 
-        Constants behind it that are large are made once and not kept: they would be in memory twice.
+        Large constants that it reads are made once and not kept: they would be in memory twice.
         """
         order = _behind(self)
         for part in order:  # before any of them is made

@@ -104,7 +104,7 @@ class Tensor:
 class Node:
     """One operator. ``op`` is a key of the op registry (canonical ONNX op type).
 
-    ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused behind
+    ``inputs`` and ``outputs`` are the op's own; '' is an absent optional input. ``epilogue`` holds nodes fused after
     this one: they run on its result, element by element, before anything is written. What the whole fused node touches
     is ``reads`` and ``writes``; everything in between never exists in a memory. ``engine`` is set by the compiler:
     'matrix', 'vector', 'dma' (an append to a state in its memory), 'host' or 'alias' (no work: another view of its
@@ -138,7 +138,7 @@ class Node:
         return [name for name in (self.epilogue[-1] if self.epilogue else self).outputs if name]
 
     def label(self) -> str:
-        """The op with what is fused behind it, for tables: 'Conv+Relu'."""
+        """The op with what is fused after it, for tables: 'Conv+Relu'."""
         return "+".join([self.op, *(node.op for node in self.epilogue)])
 
 
@@ -165,7 +165,7 @@ class Graph:
     kept: list[str] = field(default_factory=list)
     trains: bool = False
     products: int = 0
-    """Not 0: no network but single layers without codes before and behind them, and how many of each a run has."""
+    """Not 0: no network but single layers without codes before and after them, and how many of each a run has."""
     unused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list, compare=False)
     sparsity: dict[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ HIDDEN = -1e9
 
 @dataclass(frozen=True)
 class CausalMask:
-    """0 where a token may look, ``HIDDEN`` at later ones: float32 [tokens, past + tokens], behind so many axes of 1."""
+    """0 where a token may look, ``HIDDEN`` at later ones: float32 [tokens, past + tokens], after so many axes of 1."""
 
     tokens: int
     past: int = 0

@@ -40,7 +40,7 @@ def is_product(node: Node) -> bool:
 
 def is_attention(node: Node) -> bool:
     """Return whether the node is attention in one kernel, or its gradient: a product with another one among the
-    functions behind it."""
+    functions after it."""
     return node.op == ATTENTION_GRAD or (
         bool(node.epilogue) and multiplies(node) and any(map(multiplies, node.epilogue))
     )

@@ -18,7 +18,7 @@ def backward(graph: Graph, loss: str, wrt: Sequence[str], seed: str = "") -> dic
     where that is taken), except where the gradient is a tensor that has another name already: the two terms of an
     addition have one gradient. ``loss`` has one element and the gradient 1, unless ``seed`` names a tensor of its
     shape to use instead. Contributions of several readers are added in the order of their nodes, last first. What
-    does not reach the loss has the constant gradient 0. The new nodes are ordinary ones, in topological order behind
+    does not reach the loss has the constant gradient 0. The new nodes are ordinary ones, in topological order after
     all others; those that no gradient of ``wrt`` needs are left out. Raises ModelError, all problems at once, for
     names that are not in the graph, formats without gradients, and ops without a rule on the way.
 

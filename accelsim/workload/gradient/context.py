@@ -224,7 +224,7 @@ class Value:
         return self.op("Slice", starts=[-1] * len(axes), ends=low, axes=axes, steps=[-1] * len(axes))
 
     def dilate(self, steps: Sequence[int]) -> Value:
-        """``step - 1`` zeros behind every element along each axis: extent n becomes n * step."""
+        """``step - 1`` zeros after every element along each axis: extent n becomes n * step."""
         split, pads = [], []
         for size, step in zip(self.shape, steps, strict=True):
             split += [size] if step == 1 else [size, 1]

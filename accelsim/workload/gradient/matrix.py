@@ -61,7 +61,7 @@ def gemm(node: Node, g: Value, y: Value, a: Value, b: Value, *rest: Value) -> Gr
 def conv(node: Node, g: Value, y: Value, x: Value, w: Value, *bias: Value) -> Gradients:
     """Return two convolutions of the same ``group``, for any rank, stride, dilation and padding.
 
-    dX slides the kernel, turned around and with its channels exchanged, over dY; where the stride is above 1, it is a
+    dX slides the kernel, reversed and with its channels exchanged, over dY; where the stride is above 1, it is a
     transposed convolution of dY (``workload.transposed``). dW slides dY, with the roles of stride and dilation
     exchanged, over X, images and channels exchanged. Source: Dumoulin and Visin, arXiv:1603.07285, section 4.
     """

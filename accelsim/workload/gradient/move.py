@@ -57,7 +57,7 @@ def split(ctx: Context, node: Node, grads: Gradients) -> Gradients:
 
 @formula("Slice")
 def cut(node: Node, g: Value, y: Value, x: Value) -> Gradients:
-    """Put each element back: turned around for negative steps, with zeros between for steps above 1."""
+    """Put each element back: reversed for negative steps, with zeros between for steps above 1."""
     a = node.attrs
     steps, first = [1] * x.rank, [0] * x.rank
     for axis, start, step in zip(a["axes"], a["starts"], a["steps"], strict=True):

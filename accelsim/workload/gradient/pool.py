@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
 
-from accelsim.types import Array
 from accelsim.workload.gradient.context import Value
 from accelsim.workload.gradient.matrix import spread_over
 from accelsim.workload.gradient.rules import Gradients, formula, formulas
 from accelsim.workload.graph import Node
-from accelsim.workload.ops.window import Window, padded, view, window_of
+from accelsim.workload.ops.pool import window_counts
+from accelsim.workload.ops.window import window_of
 
 
 def _whole_window(x: Value) -> dict[str, object]:
@@ -40,7 +39,7 @@ def average_pool(node: Node, g: Value, y: Value, x: Value) -> Gradients:
     """Spread means over their elements; dY is scaled where a window averages fewer elements than the kernel has."""
     a = node.attrs
     size = prod(a["kernel_shape"])
-    seen = _averaged(window_of(node, x.shape[2:]), bool(a["count_include_pad"]))
+    seen = window_counts(window_of(node, x.shape[2:]), bool(a["count_include_pad"]))
     if np.any(seen != size):
         g = g * g.ctx.constant(size / seen, g.dtype)
     return [_mean_back(node, x, g)]
@@ -66,14 +65,3 @@ def norm_pool(node: Node, g: Value, y: Value, x: Value) -> Gradients:
         g = g * (y + y.is_zero()).op("Pow", g.ctx.scalar(1 - p, x.dtype))
         slope = x.op("Sign") * x.op("Abs").op("Pow", g.ctx.scalar(p - 1, x.dtype))
     return [_mean_back(node, x, g) * slope * float(prod(node.attrs["kernel_shape"]))]
-
-
-def _averaged(window: Window, include_pad: bool) -> Array:
-    """Elements that each window averages, at least 1: [*out]."""
-    if include_pad:
-        around = zip(window.before, window.size, window.after, strict=True)
-        none = (0,) * len(window.size)
-        window = replace(window, size=tuple(map(sum, around)), before=none, after=none)
-    frame = padded(np.ones(window.size), window)
-    total = sum((view(frame, window, offset) for offset in window.offsets()), np.zeros(window.out))
-    return np.maximum(total, 1)

@@ -180,7 +180,7 @@ def saturates() -> bool:
 
 
 def unsaturated(model: ModelProto) -> ModelProto:
-    """The model, with its signed weights behind unsigned codes as unsigned ones where sums would be cut off else."""
+    """The model; signed weights that multiply unsigned codes are made unsigned where sums would be cut off."""
     return unsigned_weights(model) if saturates() else model
 
 

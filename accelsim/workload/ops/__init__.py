@@ -1,6 +1,6 @@
 """The op registry, one file per family. This page is the canonical form of every op.
 
-An importer turns whatever its format writes into these forms; everything behind it (compiler, machine, tables) sees
+An importer turns whatever its format writes into these forms; everything after it (compiler, machine, tables) sees
 nothing else. ``Node.op`` is the name in the first column, ``Node.inputs`` are activations and weights only, ``''`` is
 an absent optional input (trailing ones may be left out), and ``Node.attrs`` holds plain Python values: int, float, str,
 bool, lists or tuples of them, NumPy arrays for quantisation parameters. All shapes, axes, pads, splits that some opset

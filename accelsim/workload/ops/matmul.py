@@ -102,7 +102,7 @@ def _gemm_kernel(node: Node, values: Values) -> list[Array]:
 
 
 def finish_gemm(node: Node, y: Array, c: Array | None) -> Array:
-    """alpha * y + beta * c in the type of ``y``: what a Gemm does behind its matrix product."""
+    """alpha * y + beta * c in the type of ``y``: what a Gemm does after its matrix product."""
     alpha, beta = node.attrs["alpha"], node.attrs["beta"]
     if alpha != 1:
         y = y * y.dtype.type(alpha)

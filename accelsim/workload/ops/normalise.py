@@ -80,7 +80,7 @@ def _batch(node: Node, values: Values) -> list[Array]:
 
 
 def _neighbours(size: int, channels: int) -> tuple[int, int]:
-    """Channels of a window before and behind its own, of which there are no more than others."""
+    """Channels of a window before and after its own, of which there are no more than others."""
     before = (size - 1) // 2
     return min(before, max(0, channels - 1)), min(size - 1 - before, max(0, channels - 1))
 

@@ -49,11 +49,11 @@ def _average_pool(node: Node, values: Values) -> list[Array]:
     x = array(values, 0)
     window = window_of(node, x.shape[2:])
     total = _running(padded(x, window), window, np.add)
-    return [total / _counts(window, bool(node.attrs["count_include_pad"])).astype(x.dtype)]
+    return [total / window_counts(window, bool(node.attrs["count_include_pad"])).astype(x.dtype)]
 
 
-def _counts(window: Window, include_pad: bool) -> Array:
-    """Elements that each window averages, [*out]: inside the input, or inside the padded input."""
+def window_counts(window: Window, include_pad: bool) -> Array:
+    """Return the elements that each window averages, at least 1, [*out]: of the input, or of the padded input."""
     result: Array = np.ones((), np.int64)
     for axis, size in enumerate(window.size):
         start = np.arange(window.out[axis]) * window.stride[axis]

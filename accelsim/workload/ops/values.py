@@ -48,7 +48,7 @@ class Filled:
 
 
 KNOWN_INDICES = 1 << 16
-"""Constant indices that are checked when the shape of a result is told."""
+"""Constant indices that are checked when the shape of a result is inferred."""
 
 _STRIP = 32
 """Columns of a matrix copied at a time."""

@@ -21,7 +21,7 @@ COMING, OWN = "docs/coming-from.md", "docs/your-own-model.md"
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of file: what it is, the page about it, and how it is told: its first bytes, or keys that are all there.
+    """One kind of file: what it is, the page about it, and how it is recognised: by its first bytes or keys.
 
     ``keys``: alternatives, each a text of keys with blanks between.
     """

@@ -20,7 +20,7 @@ SOFTMAX = ("Softmax", "LogSoftmax")
 
 def logits_of(graph: Graph) -> str:
     """The tensor of the class scores, or what a softmax at the end makes it from: the one output, of several the only
-    one that is [batch, classes] (the pooled one of BERT, behind which a classifier stands).
+    one that is [batch, classes] (the pooled one of BERT, after which a classifier stands).
 
     Raises ModelError where there is no such output, or several.
     """

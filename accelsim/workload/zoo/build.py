@@ -81,7 +81,7 @@ class Builder:
         return self.op("Gemm", inputs, name, alpha=1.0, beta=1.0, transA=0, transB=1, a_zero_point=0, b_zero_point=0)
 
     def hidden_layers(self, x: str, features: int, count: int, activation: str = "Relu") -> str:
-        """Fully connected layers fc1, fc2, ... of ``features`` each, with an activation behind each."""
+        """Fully connected layers fc1, fc2, ... of ``features`` each, with an activation after each."""
         for index in range(1, count + 1):
             y = self.dense(x, features, f"fc{index}")
             x = self.op(activation, [y], f"fc{index}.{activation.lower()}")
@@ -136,7 +136,7 @@ class Builder:
         return self.op("LayerNormalization", [x, *parts], name, axis=len(self.shape(x)) - 1, epsilon=1e-5)
 
     def appended(self, name: str, past: Sequence[int], new: str, axis: int) -> str:
-        """A state ``name``_past of shape ``past`` with rows ``new`` behind it along ``axis``: its next value."""
+        """A state ``name``_past of shape ``past`` with rows ``new`` after it along ``axis``: its next value."""
         state = self.input(f"{name}_past", past)
         whole = self.op("Concat", [state, new], f"{name}_cache", axis=axis)
         self.graph.states[state] = whole

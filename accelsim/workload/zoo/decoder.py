@@ -1,7 +1,7 @@
 """Decoders of language models: token numbers in, logits of the last token out, keys and values kept on the chip.
 
-One graph is one call: ``seq`` new tokens behind ``past`` earlier ones. ``past`` = 0 is the prefill of a prompt, ``seq``
-= 1 behind a cache is a step of decoding.
+One graph is one call: ``seq`` new tokens after ``past`` earlier ones. ``past`` = 0 is the prefill of a prompt, ``seq``
+= 1 after a cache is a step of decoding.
 """
 
 from __future__ import annotations

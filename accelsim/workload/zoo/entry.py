@@ -16,7 +16,7 @@ class Entry:
     """One model: ``build(batch, params)`` gives its graph, without seeded values where the model has none.
 
     ``params`` are the parameters with their defaults, ``batch`` the default batch, ``least`` the least value of those
-    whose least is not 1. ``generates``: one graph is one call on ``seq`` tokens behind ``past`` earlier ones, so a
+    whose least is not 1. ``generates``: one graph is one call on ``seq`` tokens after ``past`` earlier ones, so a
     prompt can be followed token by token. ``follows``: parameters that have the value of another one until they are
     given themselves.
     """

@@ -24,7 +24,7 @@ LIGHT = {
     "vgg19": ("vgg19", "VGG-19 (Simonyan and Zisserman 2015)"),
     "zfnet512": ("zfnet512", "ZFNet (Zeiler and Fergus 2014)"),
 }
-"""Name in the zoo -> (file name behind 'light_', description)."""
+"""Name in the zoo -> (file name after 'light_', description)."""
 
 
 _KNOWN = usercache.Table("graphs", 32)

@@ -23,7 +23,7 @@ def gemm(batch: int, params: Params) -> Graph:
 
 
 def mlp(batch: int, params: Params) -> Graph:
-    """``layers`` fully connected layers; ReLU behind all but the last, which gives the classes."""
+    """``layers`` fully connected layers; ReLU after all but the last, which gives the classes."""
     b = Builder("mlp")
     x = b.input("x", (batch, params["inputs"]))
     x = b.hidden_layers(x, params["hidden"], params["layers"] - 1)

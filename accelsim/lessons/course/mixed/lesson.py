@@ -62,7 +62,7 @@ def train(seed: int, update: Update | None, start: float, skips: bool = True) ->
 
 
 CORES = {"tensor-core-v100": ("V100", 4, 23), "tensor-core-a100": ("A100", 8, 24), "tensor-core-h100": ("H100", 16, 25)}
-"""Rule of sums -> chip, products added at once, bits behind the largest exponent."""
+"""Rule of sums -> chip, products added at once, bits after the largest exponent."""
 FALLEN = 0.01
 """Share of the first loss that is left when a training has worked."""
 

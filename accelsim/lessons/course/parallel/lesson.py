@@ -142,7 +142,7 @@ class Parallel(Lesson):
 
 
 def _order(ask: Ask, name: str, stages: int, microbatches: int, sheet: Sheet) -> None:
-    """The student's list of every stage; the first operation that differs is told, and what it would lead to."""
+    """The student's list of every stage; the first operation that differs is reported, and what it would lead to."""
     found = []
     for stage in range(stages):
         got, want = ask(name, stage, stages, microbatches), ORDERS[name](stage, stages, microbatches)

@@ -171,7 +171,7 @@ def _corrected(raw: RawNode, scope: Scope, product: Node, left: str, right: str)
 
 
 class _Steps:
-    """Writes the 32-bit nodes behind a product with zero points of the run."""
+    """Writes the 32-bit nodes after a product with zero points of the run."""
 
     def __init__(self, raw: RawNode) -> None:
         self.raw, self.nodes = raw, list[Node]()

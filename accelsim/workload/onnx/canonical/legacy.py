@@ -1,6 +1,6 @@
 """Nodes of operator sets below 7 in the form of opset 7, whose rules then apply.
 
-Before opset 7 a binary op broadcast its second input only when told to (``broadcast``, ``axis``), and
+Before opset 7 a binary op broadcast its second input only when asked to (``broadcast``, ``axis``), and
 BatchNormalization and Dropout said by ``is_test`` whether they infer. Before opset 6 more ops had another form; of
 those only the ones that did not change are taken.
 """
@@ -32,7 +32,7 @@ def _without(raw: RawNode, *attributes: str) -> RawNode:
 
 
 def _broadcast(raw: RawNode, scope: Scope) -> list[RawNode]:
-    """The second input gets axes of size 1 behind, so that its first axis meets ``axis`` of the first input."""
+    """The second input gets axes of size 1 at its end, so that its first axis meets ``axis`` of the first input."""
     a, b = raw.inputs
     plain = _without(raw, "broadcast", "axis")
     axis, rank = raw.attrs.get("axis"), scope.rank(b)
@@ -42,7 +42,7 @@ def _broadcast(raw: RawNode, scope: Scope) -> list[RawNode]:
 
 
 def _behind(raw: RawNode, scope: Scope, count: int) -> list[RawNode]:
-    """``raw`` after ``count`` axes of size 1 were put behind its second input."""
+    """``raw`` after ``count`` axes of size 1 were put after its second input."""
     if count <= 0:
         return [raw]
     name, rank = f"{raw.outputs[0]}.wide", scope.rank(raw.inputs[1])

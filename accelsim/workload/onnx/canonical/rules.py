@@ -191,7 +191,7 @@ def drop_unread(raw: RawNode, scope: Scope, keep: int = 1) -> RawNode:
 
 
 def axis_of(value: int, rank: int, end: bool = False) -> int:
-    """An axis counted from the front; ValueError when there is none such. ``end``: one behind the last is one too."""
+    """An axis counted from the front; ValueError when there is none. ``end``: the place after the last counts too."""
     if not -rank <= value < rank + end:
         raise ValueError(f"axis {value} is none of {rank} axes")
     return int(value) + rank if value < 0 else int(value)

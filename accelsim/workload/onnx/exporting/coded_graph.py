@@ -121,7 +121,7 @@ class Parts:
         return 1 if node.op == "Conv" else len(self.tensors[node.outputs[0]].shape) - 1
 
     def fresh(self, wanted: str) -> str:
-        """``wanted``, or with a number behind it when there is such a tensor."""
+        """``wanted``, or with a number at its end where there is such a tensor."""
         name, count = wanted, 1
         while name in self.tensors:
             count += 1

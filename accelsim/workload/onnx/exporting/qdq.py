@@ -1,6 +1,6 @@
 """QDQ form of a graph of codes: float ops between DequantizeLinear and QuantizeLinear, weights kept as codes.
 
-Rounding does not decrease, so a Relu, Clip or move of codes behind a Requantize is written as the same op on reals
+Rounding does not decrease, so a Relu, Clip or move of codes after a Requantize is written as the same op on reals
 before the QuantizeLinear, with the same codes. Sums of products are float32 sums then: where one of them rounds to
 the other side, a code differs by one.
 """
@@ -118,7 +118,7 @@ class _Writer:
         parts.emit(part.name, part.op, operands, [real], **attrs)
 
     def _following(self, total: str) -> tuple[str, str]:
-        """The constant that a Bias behind a product adds, which the product then adds itself, and the real result.
+        """The constant that a Bias after a product adds, which the product then adds itself, and the real result.
 
         The Bias may add integers to the sums, or reals to what they are dequantised to. ('', '') where there is none.
         """
@@ -156,7 +156,7 @@ class _Writer:
         self._give(part, self.real[total], out)
 
     def _give(self, part: Node, real: str, out: str) -> None:
-        """Codes of a real tensor: at once, or behind the ops that can work on reals as well."""
+        """Codes of a real tensor: at once, or after the ops that can work on reals as well."""
         reader = self.parts.only_reader(out)
         narrow = self.parts.dtype(out) not in WIDE_CODES
         if reader is not None and (reader.op in BOUNDS or (narrow and moves(reader))):

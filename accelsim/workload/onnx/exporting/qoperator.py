@@ -69,7 +69,7 @@ class _Writer:
         return narrow
 
     def _emit(self, part: Node, narrow: dict[str, str]) -> None:
-        """The part as it is; codes narrower than their container are clipped behind it."""
+        """The part as it is; codes narrower than their container are clipped after it."""
         out = part.outputs[0]
         if part.op not in ("Quantize", "Requantize"):
             self.parts.nodes.append(part)

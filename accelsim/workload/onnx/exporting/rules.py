@@ -232,7 +232,7 @@ def _experts(node: Node, writer: Writer) -> None:
 
 
 def _append(node: Node, writer: Writer) -> None:
-    """Return what is before the new rows, the new rows, what is behind them."""
+    """Return what is before the new rows, the new rows, what is after them."""
     (past, new), axis, at = node.inputs, node.attrs["axis"], node.attrs["at"]
 
     def kept(role: str, first: int, last: int) -> list[str]:

@@ -72,7 +72,7 @@ def build(raw: RawModel, batch: int | None, shapes: Shapes, trace: Trace | None 
 
 
 def _shortened(nodes: list[Node], tensors: Mapping[str, Tensor]) -> set[str]:
-    """Tensors behind a pooling whose last window lies in the padding: many files state one row more."""
+    """Tensors after a pooling whose last window lies in the padding: many files state one row more."""
     found: set[str] = set()
     for node in nodes:
         shape = tensors[node.inputs[0]].shape if node.inputs and node.inputs[0] else ()

@@ -47,7 +47,7 @@ def bind_inputs(
 def _fill(
     inputs: list[RawInput], dims: dict[str, list[Size] | None], bound: dict[str, list[Size]], given: Shapes
 ) -> None:
-    """Take the sizes that are open from the shapes of arrays; those of other ranks are told later."""
+    """Take the sizes that are open from the shapes of arrays; those of other ranks are reported later."""
     for item in inputs:
         shape = given.get(item.name)
         if shape is None or (dims[item.name] is not None and len(shape) != len(bound[item.name])):
@@ -106,7 +106,7 @@ def cached_states(graph: Graph) -> dict[str, str]:
     """Input -> output that is its next value, as in ``Graph.states``.
 
     An input 'past_key_values.0.key' or 'past_0' belongs to an output 'present.0.key' or 'present_0' that is this input
-    with new rows behind it or written into it (the names of Hugging Face's and ONNX Runtime's exporters).
+    with new rows after it or written into it (the names of Hugging Face's and ONNX Runtime's exporters).
     """
     made = {node.outputs[0]: node for node in graph.nodes if node.op in APPENDING}
     found, outputs = {}, frozenset(graph.outputs)

@@ -123,7 +123,7 @@ def _loaded(proto: TensorProto, file: Path, offset: int) -> TensorProto:
 
 
 MOST_TEXTS = 5
-"""Broken texts of a file that are told."""
+"""Most broken texts of a file that are reported."""
 
 
 def read_model(path: str | Path, seed: int | None = None) -> RawModel:
