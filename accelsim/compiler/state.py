@@ -178,7 +178,7 @@ class State:
 
 
 def copies(chip: Chip, options: Options) -> int:
-    """See ``State.copies``."""
+    """Return how often the graph is there: once for each core, or once for all cores together."""
     return 1 if options.share == "layer" else chip.core_count
 
 
@@ -194,10 +194,10 @@ class Pass(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of the function."""
+        """Name of the pass, its function and its module."""
         return self.module.rpartition(".")[2]
 
     def run(self, state: State) -> None:
-        """Call the function."""
+        """Load the module and call its function, if it would change anything."""
         if self.works(state):
             getattr(import_module(f"accelsim.compiler.{self.module}"), self.name)(state)

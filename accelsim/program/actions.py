@@ -49,12 +49,12 @@ HOST_OP = ActionName(OP)
 
 
 def mac(number_format: str) -> ActionName:
-    """Multiply-accumulates in a format, or a pair of them."""
+    """Name the multiply-accumulates in a format, or in a pair of formats."""
     return ActionName(MAC, number_format)
 
 
 def op(number_format: str) -> ActionName:
-    """Operations in a format."""
+    """Name the operations, other than multiply-accumulates, in a format."""
     return ActionName(OP, number_format)
 
 

@@ -50,7 +50,7 @@ class ProductMapping:
         return None
 
     def written(self, chip: Chip) -> dict[str, Pin]:
-        """The fields, without those of which this chip has no choice."""
+        """Return the fields, without those that this chip leaves no choice in."""
         return asdict(self)
 
 
@@ -75,12 +75,12 @@ def _may_be(kind: type[ProductMapping], name: str, value: object) -> bool:
 
 
 def least(kind: type[ProductMapping], name: str) -> int:
-    """The smallest that a whole number may be."""
+    """Smallest value of a field that is a whole number."""
     return 0 if name in kind.may_be_0 else 1
 
 
 def expected(kind: type[ProductMapping], name: str) -> str:
-    """Return what a field may be, in words."""
+    """Describe the values that a field may have, in words."""
     number = f"a whole number from {least(kind, name)} to {MOST:,}"
     return {str: ", ".join(kind.words.get(name, ())), bool: "true or false", int: number}[kind.types()[name]]
 

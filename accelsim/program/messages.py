@@ -142,7 +142,7 @@ class _End:
         return f"{self._tag} core {core} piece {piece}"
 
     def mail(self, core: int) -> str:
-        """Name of the values of a message."""
+        """Name under which the values of a message travel."""
         return f"{self._tag} core {core}"
 
     def moved(self, memory: str, size_B: int, write: bool, tensor: str) -> tuple[Action, ...]:
@@ -154,7 +154,7 @@ class _Sending(_End):
     """The result is read piece by piece, each piece is sent."""
 
     def program(self) -> Program:
-        """The program with the messages behind all else."""
+        """Return the program followed by the messages that it sends."""
         first = len(self.was.commands)
         for core, region in enumerate(self.was.results[self.wire.result]):
             self._send(core, region, first)
@@ -197,7 +197,7 @@ class _Receiving(_End):
     """Each piece is received and written behind those before it; what reads the input waits for the last."""
 
     def program(self) -> Program:
-        """The program with the messages before all else."""
+        """Return the program preceded by the messages that it receives."""
         found = {key: region for region, key in self.was.presets.items() if key[0] == self.wire.target_input}
         for (_, core), region in sorted(found.items()):
             self._receive(core, region)

@@ -47,7 +47,7 @@ class Packed:
         self.size_B = 0
 
     def add(self, key: tuple[int, ...], nbytes: int) -> None:
-        """A tile that is loaded; the second time it is there."""
+        """Give a loaded tile its place; one that already has a place keeps it."""
         if key not in self.offsets:
             self.offsets[key] = self.size_B
             self.size_B += nbytes

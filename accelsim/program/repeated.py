@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
     @property
     def behind(self) -> int:
-        """First number behind the copies."""
+        """First number after the copies."""
         return self.end + self.size * self.times
 
     @property
@@ -73,7 +73,7 @@ class Chains:
         return chain[0], depth
 
     def follows(self, name: str, later: str, blocks: int) -> bool:
-        """Return whether ``later`` has the part of ``name`` so many blocks on."""
+        """Return whether ``later`` stands for ``name`` in the block ``blocks`` later."""
         (first, depth), (other, behind) = self.key(name), self.key(later)
         return first == other and behind - depth == blocks
 
@@ -82,12 +82,12 @@ class Chains:
         return name in self._at
 
     def reaches(self, name: str, blocks: int) -> bool:
-        """Return whether there is a name that has its part so many blocks on."""
+        """Return whether a name stands for this one in the block ``blocks`` later."""
         chain, depth = self._at.get(name, ([name], -blocks))
         return depth + blocks < len(chain)
 
     def image(self, name: str, blocks: int) -> str:
-        """The name that has its part so many blocks on. KeyError where there is none."""
+        """Return the name that stands for this one in the block ``blocks`` later. Raises KeyError if there is none."""
         if name not in self._at:
             return name
         chain, depth = self._at[name]
@@ -96,7 +96,7 @@ class Chains:
         return chain[depth + blocks]
 
     def text(self, text: str, blocks: int) -> str:
-        """A text of names and other words, with its names so many blocks on."""
+        """Return a text with each name replaced by its image ``blocks`` blocks later."""
         return " ".join([self.image(word, blocks) for word in text.split(" ")])
 
 
@@ -134,7 +134,7 @@ class Repeat:
         return number if number in self.fixed_commands else number + copy * self.commands.size
 
     def region_id(self, number: int, copy: int) -> int:
-        """Return the same of a region."""
+        """Number in a copy of a region to which the unit written last refers."""
         return number if number in self.fixed_regions else number + copy * self.regions.size
 
     def region(self, region: Region, copy: int) -> Region:
@@ -241,7 +241,7 @@ class Repeat:
         return Effect(effect.what, effect.tile, operands, self.text(effect.tensor, copy), effect.last)
 
     def text(self, text: str, copy: int) -> str:
-        """A text of names of the unit written last as it is in a copy."""
+        """Return a text with the names of the unit written last replaced by those of a copy."""
         texts = self._of(copy).texts
         if text not in texts:
             texts[text] = self.names.text(text, copy * self.blocks)
@@ -284,12 +284,12 @@ class Commands(Lazy[Command]):
         return self.repeat.command(self.before[template], copy) if copy else self.before[index]
 
     def append(self, command: Command) -> None:
-        """One more, written."""
+        """Append a command after the copies."""
         self.behind.append(command)
 
     @property
     def copies(self) -> int:
-        """Return how many of them are not written."""
+        """Number of commands that are copies."""
         return self.repeat.commands.size * self.repeat.times
 
     def __iter__(self) -> Iterator[Command]:
@@ -303,5 +303,5 @@ class Commands(Lazy[Command]):
 
 
 def written(commands: Sequence[Command]) -> Sequence[Command]:
-    """Commands of a program that are no copies."""
+    """Return the commands of a program without the copies."""
     return [*commands.before, *commands.behind] if isinstance(commands, Commands) else commands

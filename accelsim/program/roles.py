@@ -95,7 +95,7 @@ def function_units(chip: Chip) -> list[Unit]:
 
 
 def function_unit(chip: Chip, ops: Iterable[str] = ()) -> Unit | None:
-    """The first of these that lists all ``ops``; the first of all where none does, None where there is none."""
+    """Return the first engine of functions that lists all ``ops``, else the first one; None if there is none."""
     found, wanted = function_units(chip), frozenset(ops) - ON_THE_WAY
     return next((unit for unit in found if wanted <= unit.spec.functions.keys()), found[0] if found else None)
 
@@ -164,16 +164,16 @@ class Roles:
 
     @cached_property
     def matrix(self) -> MatrixUnit:
-        """The matrix unit; only asked for where there is one."""
+        """Spec of the matrix unit; the chip must have one."""
         assert self.chip.matrix is not None
         return self.chip.matrix
 
     def buffer(self, name: str) -> Buffer:
-        """Spec of a buffer."""
+        """Spec of a buffer, by its name in the spec."""
         return self.chip.buffers[name]
 
     def memory(self, name: str) -> Attachment:
-        """Spec of an attached memory."""
+        """Spec of an attached memory with its link, by its name in the spec."""
         return self.chip.memories[name]
 
     def engine(self, name: str) -> str:
@@ -198,7 +198,7 @@ class Roles:
 
     @cached_property
     def arrays(self) -> list[str]:
-        """Full names of the queues of that engine."""
+        """Full names of the queues of the engine that multiplies, one per array."""
         unit = multiplier(self.chip)
         assert unit is not None
         return [self.engine(queue) for queue in unit.spec.queues(unit.name)]

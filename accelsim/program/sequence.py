@@ -88,7 +88,7 @@ class _Writing:
         self.dtype = ""
 
     def program(self) -> Program:
-        """All of it."""
+        """Return the program written so far."""
         graph = Graph(self.name, [], self.tensors, [], [], trains=True)
         steps = self.steps or [_nothing()]
         return Program(
@@ -97,7 +97,7 @@ class _Writing:
         )  # fmt: skip
 
     def receive(self, letter: Letter) -> None:
-        """Make the sequence ready for it from now on; with ``copies`` each piece is written to memory."""
+        """Append the receipt of a message, ready from the start; with ``copies`` each piece is written to memory."""
         peer, tag, nbytes = letter
         for index, size in enumerate(self._pieces(nbytes)):
             work = Message(peer, f"{tag} piece {index}", size)
@@ -108,7 +108,7 @@ class _Writing:
         self.arrived[peer, tag] = last
 
     def part(self, part: SequencePart) -> None:
-        """A program behind all that came before it, and what it sends."""
+        """Append a program after all before it, and the messages that it sends."""
         self.done += [self.arrived[came] for came in part.receives]
         if part.program is not None and len(part.program.commands):
             self._compute(part.program)

@@ -75,7 +75,7 @@ def _rows_of_experts(gemm: Gemm, tensor: Tensor, tile: Tile) -> list[Nest]:
 
 
 def b_nests(gemm: Gemm, node: Node, tensor: Tensor, tile: Tile) -> list[Nest]:
-    """The stationary operand under a tile."""
+    """Elements of the stationary operand under a tile."""
     n, k = (tile.n0, tile.n1), (tile.k0, tile.k1)
     if gemm.conv is not None:
         start = (tile.g0 * gemm.N + n[0]) * gemm.K + k[0]

@@ -20,7 +20,7 @@ Range = tuple[int, int]
 
 
 class Exec(NamedTuple):
-    """One pass of the innermost loop body: a tile, and whether it opens and closes its sums."""
+    """One iteration of the tile loop: a tile, and whether it is the first and the last to add to its sums."""
 
     tile: Tile
     first: bool
@@ -28,7 +28,7 @@ class Exec(NamedTuple):
 
 
 def whole(gemm: Gemm) -> Tile:
-    """All of a product."""
+    """Return the tile that is all of a product."""
     return Tile(0, gemm.groups, 0, gemm.M, 0, gemm.N, 0, gemm.K)
 
 
@@ -91,7 +91,7 @@ def kept(sparse: tuple[int, int], k: Int) -> Int:
 
 
 def a_key(tile: Tile, mapping: Mapping) -> tuple[int, ...]:
-    """Identity of the activation tile of an Exec."""
+    """Key that is equal for equal activation tiles of two loop iterations."""
     return (tile.g0, tile.m0) if mapping.a_whole_k else (tile.g0, tile.m0, tile.k0)
 
 
@@ -101,7 +101,7 @@ def depends(split: Split, a_whole_k: bool) -> tuple[bool, bool]:
 
 
 def b_key(tile: Tile) -> tuple[int, ...]:
-    """Identity of the weight tile of an Exec."""
+    """Key that is equal for equal weight tiles of two loop iterations."""
     return (tile.g0, tile.n0, tile.k0)
 
 

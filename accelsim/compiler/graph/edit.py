@@ -48,7 +48,7 @@ def producers(graph: Graph) -> dict[str, Node]:
 
 
 def drop(graph: Graph, gone: list[Node]) -> None:
-    """Take these very nodes out of the list."""
+    """Remove these nodes, by identity, from the graph."""
     ids = {id(node) for node in gone}
     graph.nodes = [node for node in graph.nodes if id(node) not in ids]
 

@@ -42,7 +42,7 @@ class Wiring:
             node = self._after[id(node)]
 
     def store(self) -> None:
-        """Make the nodes those of the graph."""
+        """Write the nodes back into the graph."""
         self.graph.nodes = list(self.nodes())
 
     def maker(self, name: str) -> Node | None:
@@ -83,7 +83,7 @@ class Wiring:
             self._read(node)
 
     def drop(self, node: Node) -> None:
-        """Take a node out."""
+        """Remove a node from the order and from the tables of makers and readers."""
         before, after = self._before.pop(id(node)), self._after.pop(id(node))
         if before is None:
             self._first = after

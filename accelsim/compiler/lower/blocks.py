@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
 
     @property
     def end(self) -> int:
-        """First node behind the last block."""
+        """Index of the first node after the last block."""
         return self.first + self.size * self.number
 
 

@@ -18,7 +18,7 @@ from accelsim.program.writing.layout import Layout
 
 
 class Counts(NamedTuple):
-    """Number of regions, commands and steps."""
+    """Numbers of regions, commands and steps written so far."""
 
     regions: int
     commands: int
@@ -36,7 +36,7 @@ class Fixed(NamedTuple):
 
 @dataclass
 class Snapshot:
-    """One state: ``shape`` is everything but numbers, which follow in the order in which they were met."""
+    """Compiler state before a block: ``shape`` is all but numbers; these follow in the order in which they were met."""
 
     counts: Counts
     block: int
@@ -49,7 +49,7 @@ class Snapshot:
     versions: dict[int, int] = field(default_factory=dict)
 
     def since(self, before: Snapshot, chains: Chains) -> Fixed | None:
-        """Return what did not move on since a state that is the same otherwise; None where it is not."""
+        """Return what stayed the same since an equivalent earlier state; None if the states are not equivalent."""
         if self.shape != before.shape or not self._follow(before, chains):
             return None
         moved = [now - then for now, then in zip(self.counts, before.counts, strict=True)]
@@ -87,7 +87,7 @@ def _pairs(before: Sequence[int], now: Sequence[int], moved: int) -> dict[int, i
 
 
 class Recorder:
-    """Takes the state of ``layouts``. ``needed``: whether somebody still needs what lies at a place."""
+    """Records the compiler state between blocks as snapshots that can be compared."""
 
     def __init__(self, builder: Builder, chains: Chains) -> None:
         self._builder, self._chains = builder, chains
@@ -95,7 +95,8 @@ class Recorder:
     def take(
         self, layouts: Sequence[Layout], steps: int, block: int, needed: Sequence[Callable[[str], bool]]
     ) -> Snapshot:
-        """The state before block ``block``; ``steps``: how many there are so far."""
+        """Record the state before block ``block``; ``steps``: how many are written. ``needed``: per layout, whether a
+        tensor is still read."""
         builder = self._builder
         found = Snapshot(
             Counts(len(builder.regions), len(builder.commands), steps), block, sum(layout.spills for layout in layouts)

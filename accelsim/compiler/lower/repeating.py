@@ -56,7 +56,7 @@ class Repeating:
         return found
 
     def behind(self, index: int) -> int:
-        """The node that is lowered next: ``index``, or that behind the copies that begin there."""
+        """Return the node to lower next: ``index``, or the first node after the copies that begin there."""
         copies = self._copies(index)
         for node in self._graph.nodes[index : index + copies]:
             for uses in self._uses:

@@ -25,7 +25,7 @@ class Streams:
         self._nodes = 0
 
     def layout_for(self, node: Node) -> Layout:
-        """The layout of the stream in which a node runs, which is its latest from now on."""
+        """Return the layout of the stream that a node joins; the node becomes the latest of that stream."""
         read, latest = self._read(node), self._latest
         feeding = [stream for stream, each in enumerate(latest) if not each.made.isdisjoint(read)]
         if feeding:
@@ -38,7 +38,7 @@ class Streams:
 
     @property
     def used(self) -> int:
-        """Streams that have a node."""
+        """Number of streams that have a node."""
         return sum(each.number >= 0 for each in self._latest)
 
     def _read(self, node: Node) -> list[str]:
@@ -60,15 +60,15 @@ class Uses:
         self._left.update(self._ends)
 
     def root(self, name: str) -> str:
-        """The tensor whose bytes these are."""
+        """Return the tensor whose bytes a view shows; the tensor itself if it is no view."""
         return self._root.get(name, name)
 
     def needed(self, name: str) -> bool:
-        """Return whether somebody still reads a tensor."""
+        """Return whether a node still to come reads a tensor."""
         return self._left[self.root(name)] > 0
 
     def finished(self, node: Node) -> list[str]:
-        """Tensors that nobody reads any more now that this node is done."""
+        """Count a node as done; return the tensors that no later node reads."""
         if node.engine == "alias":
             return []
         names = {self.root(name): None for name in node.reads}

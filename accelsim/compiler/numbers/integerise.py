@@ -92,7 +92,7 @@ class _Integerise:
         self.wires.store()
 
     def notes(self) -> list[str]:
-        """Return what a user should know."""
+        """Return notes for the user: how many products are computed in which arithmetic."""
         texts = {
             "requantised": ("product", "has", "integers in and out, as the file quantises them"),
             "real": ("product", "has", "integers in and reals out"),

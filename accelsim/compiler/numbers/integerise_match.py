@@ -30,7 +30,7 @@ class Product:
 
     @property
     def real(self) -> str:
-        """The tensor of results."""
+        """Name of the tensor of real results, after the bias."""
         return (self.add or self.node).outputs[0]
 
     @property

@@ -40,7 +40,7 @@ class Codes:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The parameters, hashable."""
+        """Format, scale, zero point and axis, hashable."""
         return (self.dtype, self.scale.tobytes(), np.asarray(self.zero).tobytes(), self.axis)
 
     def attrs(self) -> dict[str, object]:
@@ -85,7 +85,7 @@ def data_of(node: Node) -> list[int]:
 
 
 class Moves:
-    """Rewrites a graph in place."""
+    """Moves conversions past nodes that only move values, in place in a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self._outputs = graph, frozenset(graph.outputs)

@@ -106,7 +106,7 @@ class Extent:
         self.low, self.high, self._sum, self._count = 0.0, 0.0, 0.0, 0
 
     def add(self, x: Array, where: str) -> None:
-        """Take a batch in. Raises UsageError for NaN, naming ``where``."""
+        """Take the values of a batch into account. Raises UsageError for NaN, naming ``where``."""
         if not x.size:
             return
         low, high = float(np.min(x)), float(np.max(x))
@@ -118,7 +118,7 @@ class Extent:
 
     @property
     def mean_abs(self) -> float:
-        """Mean magnitude, 0 of nothing."""
+        """Mean magnitude of all values so far, 0 if there are none."""
         return self._sum / max(self._count, 1)
 
 

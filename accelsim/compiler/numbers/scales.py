@@ -200,7 +200,7 @@ class _Group:
     """Largest |code - zero point| that products with another activation allow; 0 where there is none."""
 
     def bounded(self, limit: int) -> None:
-        """Note one more such product."""
+        """Take the limit of one more product of two activations into account."""
         self.limit = min(self.limit, limit) if self.limit else limit
 
     def needs_range(self, dtype: str) -> bool:

@@ -34,11 +34,11 @@ class AccumulatingArray(Fabric):
 
     @property
     def outputs_per_fold(self) -> Ints:
-        """One word per PE row."""
+        """Words that leave each column per fold, [n]: one per PE row."""
         return np.full(self.batch.n, self.setup.rows)
 
     def may_start(self) -> Bools:
-        """Overlapped: as soon as each sum of column 0 moves on before the first row of the fold comes to its PE."""
+        """Return whether each sum of column 0 has moved on before the next fold's first row reaches its PE, [n]."""
         if not self.overlapped:
             return self.all_out()
         rows, words = self.setup.rows, self.setup.port_words
@@ -49,12 +49,12 @@ class AccumulatingArray(Fabric):
         return moves_on | ~self.busy[:, :, 0].any(axis=1)
 
     def place(self, along: Ints, place: Ints) -> tuple[Ints, Bools]:
-        """The bottom row leaves first; nothing is added to."""
+        """Row of the result of each output, the bottom row first, and False: nothing is added to an earlier fold."""
         row = along * self.setup.rows + self.setup.rows - 1 - place
         return row, np.zeros(row.shape, np.bool_)
 
     def rows_out(self, case: Ints) -> Ints:
-        """Spatial rows."""
+        """Rows of the result of each case: its spatial rows."""
         return self.batch.Sr[case]
 
     def step(self) -> None:

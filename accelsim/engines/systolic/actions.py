@@ -20,7 +20,7 @@ REGISTER, HOP = "pe_register", ActionName("pe_network", "hop")
 
 
 def tile_counts(unit: MatrixUnit, tm: int, tn: int, tk: int) -> Counts[int]:
-    """Accesses of one tile on the array."""
+    """Accesses of one tile, as the closed forms count them on the array."""
     return _counts(
         unit.rows, unit.cols, unit.dataflow, unit.schedule, unit.shadow_load, unit.load_rows_per_clock, tm, tn, tk
     )

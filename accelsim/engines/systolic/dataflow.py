@@ -61,19 +61,19 @@ class Dataflow:
         return self.still != "y"
 
     def spatial(self, M: T, N: T, K: T) -> tuple[T, T, T]:
-        """Spatial rows Sr, spatial columns Sc, streamed rows T."""
+        """Extents of a product M x N x K on the array: spatial rows Sr, spatial columns Sc, streamed rows T."""
         return self.in_order({"m": M, "n": N, "k": K})
 
     def in_order(self, by_axis: Mapping[str, T]) -> tuple[T, T, T]:
-        """Return what is known of each axis, in the order rows, columns, time."""
+        """Return the values of a table by axis (m, n, k) in the order rows, columns, time."""
         return by_axis[self.rows], by_axis[self.cols], by_axis[self.time]
 
     def a_and_b(self, at_rows: T, at_cols: T) -> tuple[T, T]:
-        """Return what is known of the row ports and of the column ports, as that of A and that of B."""
+        """Return a value of the row ports and one of the column ports in the order A, B."""
         return (at_rows, at_cols) if self.at_rows == "a" else (at_cols, at_rows)
 
     def ports(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Operands as the ports take them: [time, rows], and [rows or time, columns]."""
+        """Operands A [M,K] and B [K,N] as the ports take them: [time, rows], and [rows or time, columns]."""
         operands = {"a": a, "b": b}
         return (
             _first(self.time, self.at_rows, operands[self.at_rows]),
@@ -81,7 +81,7 @@ class Dataflow:
         )
 
     def product(self, result: Array) -> Array:
-        """Y[M,N] of what left the columns, [time or rows, columns]."""
+        """Y[M,N], given what left the columns: [time or rows, columns]."""
         return _first(self.time if self.stationary else self.rows, "y", result)
 
     @cached_property

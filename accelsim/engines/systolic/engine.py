@@ -74,11 +74,11 @@ class Systolic(EngineType):
         return Tiling
 
     def accepts(self, offer: Offer) -> str | None:
-        """Products of activations that stream past what stays in the array."""
+        """Accept products of activations by weights, or by activations where the spec allows that (see ``refusal``)."""
         return refusal(offer)
 
     def lower(self, lowering: Lowering) -> Mapped:
-        """Lower in the tiles of the mapping that the search finds, on as many cores as that is faster with."""
+        """Write the commands of a product by the best mapping found, on one core or shared by several if faster."""
         from accelsim.engines.systolic.mapping.search import lower_product
 
         gemm = gemm_view(lowering.layout.graph, lowering.node)
@@ -104,16 +104,16 @@ class Systolic(EngineType):
         return found | {HOP: hop}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """See ``improve``."""
+        """Yield changes of the array that may make a run faster; see ``improvements``."""
 
         return improvements(chip, unit)
 
     def clock(self, chip: Chip, engine: str) -> Clock:
-        """Clock of the array, else of the chip."""
+        """Clock of the array; that of the chip if the array has none of its own."""
         return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """Both processes."""
+        """Start the weight loader and the streamer of an array."""
         from accelsim.engines.systolic.process import MatrixEngine
 
         MatrixEngine(device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue).start()
@@ -151,7 +151,7 @@ HALF = 0.5
 
 
 def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
-    """Its sides, the rate of its weight shift, how folds follow each other, its dataflow."""
+    """Yield changes of an array: its sides, its weight shift, its schedule, its dataflow."""
     spec, path = unit.spec, unit.name
     for side in ("rows", "cols"):
         size = getattr(spec, side)

@@ -126,7 +126,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """One clock edge."""
+        """Advance all registers by one clock edge."""
 
     @abstractmethod
     def counts(self) -> dict[str, Ints]:
@@ -218,7 +218,7 @@ class Fabric(ABC):
         """Rows of the result of each case; further ones are padding."""
 
     def common_counts(self) -> dict[str, Ints]:
-        """Accesses that every dataflow has."""
+        """Accesses, [n] each, that are counted alike for every dataflow."""
         macs, slots = self.n_real.sum(axis=(1, 2)), self.n_mac.sum(axis=(1, 2))
         words, outputs = self.n_row_real.sum(axis=1), self.n_out_real.sum(axis=1)
         weights = self.n_col_real.sum(axis=1)

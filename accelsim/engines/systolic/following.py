@@ -30,7 +30,7 @@ OPERANDS, SUMS = slice(0, 1), slice(1, 5)
 
 @dataclass(frozen=True)
 class Edge:
-    """Behind a clock edge.
+    """State of one array after a clock edge.
 
     ``registers``: name -> indices int64 [2, R, C] of an operand (those of A[m,k] or B[k,n]), [4, R, C] of a sum (m, n,
     the first k in it, the number of its terms). Of the ports: 'left' [2, 1, R], 'top' [2, lanes, C], 'out' [4, 1, C].
@@ -57,7 +57,7 @@ def names(setup: Setup) -> dict[str, str]:
 
 
 def follow(M: int, N: int, K: int, setup: Setup) -> Iterator[Edge]:
-    """Every edge of the product Y[M,N] = A[M,K] x B[K,N]. Raises what ``registers.simulate`` raises."""
+    """Yield the array after each edge of Y[M,N] = A[M,K] x B[K,N]. Raises what ``registers.simulate`` raises."""
     machine = build(*_tagged(M, N, K, setup), setup)
     matrices, wide = names(setup), {"a": K, "b": N}
     before = machine.n_mac[0].copy(), machine.n_real[0].copy()

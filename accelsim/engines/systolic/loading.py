@@ -55,7 +55,7 @@ class Path(ABC):
 
 
 class Chain(Path):
-    """The registers are the way down: a word moves ``lanes`` rows per edge, the lowest row's enters first."""
+    """Words pass through the registers that keep them, ``lanes`` rows per edge; the lowest row's word enters first."""
 
     def __init__(self, n: int, rows: int, cols: int, lanes: int, dtype: np.dtype[np.generic]) -> None:
         super().__init__(n, rows, cols, lanes, dtype)

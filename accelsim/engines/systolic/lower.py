@@ -27,7 +27,7 @@ class Held:
     before: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def turn(self) -> None:
-        """A new strip begins."""
+        """Begin a new strip of arrays: tiles of the strip before can still be found."""
         self.now, self.before = {}, {} if self.passing else self.now
 
     def find(self, key: tuple[int, ...]) -> int | None:
@@ -64,7 +64,7 @@ class MatrixStep(PlacedStep):
 
     @property
     def note(self) -> str:
-        """Return that runs of tiles are one command, '' where they are not."""
+        """Note for the user that runs of tiles share a command, '' if none do."""
         if self.runs is self.mapping:
             return ""
         each, runs = (prod(tiles_along(whole(self.seen), tiles).values()) for tiles in (self.mapping, self.runs))

@@ -59,13 +59,13 @@ def _commands(extents: dict[str, int], mapping: Mapping, each: int, per_result: 
 
 
 def pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a range that is cut every ``size``."""
+    """Yield the ranges (first, end) of at most ``size`` that cover ``start`` to ``end``."""
     for first in range(start, end, size):
         yield first, min(first + size, end)
 
 
 def sizes(extent: int, size: int) -> list[tuple[int, int]]:
-    """Return (size, how often) of the pieces of an extent."""
+    """Return (size, how often) of the pieces that an extent is cut into, the last one smaller."""
     full, rest = divmod(extent, size)
     return [(each, often) for each, often in ((size, full), (rest, 1)) if each and often]
 
@@ -77,7 +77,7 @@ def tiles_along(tile: Tile, mapping: Mapping) -> dict[str, int]:
 
 
 def passes(tiles: dict[str, int], mapping: Mapping, axes: str) -> int:
-    """Return how often a run loads each of its tiles of an operand with these axes."""
+    """Return how often a run loads each tile of the operand that has these axes, ``tiles`` along each axis."""
     loops = "g" + mapping.order
     inner = max((loops.index(axis) for axis in axes if tiles[axis] > 1), default=0)
     outside = loops[:inner] if mapping.reuse else loops

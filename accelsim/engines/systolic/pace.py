@@ -67,7 +67,7 @@ def _whole(pace: Fraction) -> int | Fraction:
 
 
 def clocks(rows: Int, pace: Pace) -> Int:
-    """Clocks in which so many rows enter, whole; integers or int64 arrays."""
+    """Whole clocks in which ``rows`` streamed rows enter at a pace; integers or int64 arrays."""
     return -(-rows * pace.row.numerator // pace.row.denominator)
 
 
@@ -85,7 +85,7 @@ def packs(unit: MatrixUnit, groups: Count, tn: Count, tk: Count) -> Count:
 
 
 def folds(unit: MatrixUnit, groups: int, tm: int, tn: int, tk: int, pace: Pace) -> Folds:
-    """Array work of one tile, see ``timing``. Rows that enter together count as one."""
+    """Array work of one tile of these extents (see ``timing``). Rows that enter together count as one."""
     down, across, streamed = unit.flow.spatial(tm, tn, tk)
     count = -(-down // unit.rows) * -(-across // unit.cols)
     rows, own, cycles_per_row = streamed, ceil(streamed * pace.own), pace.row

@@ -35,8 +35,7 @@ class _Slots(NamedTuple):
 
 
 class CoreShare(NamedTuple):
-    """A core's share of a product: its ``tiles``, and these as a product of their own (``seen``), no smaller than any
-    other core's."""
+    """A core's share of a product: its ``tiles``, and the largest share of any core as a product (``seen``)."""
 
     tiles: Tile
     seen: Gemm
@@ -44,7 +43,7 @@ class CoreShare(NamedTuple):
 
 @dataclass
 class Result:
-    """Result that all cores of a node write: its region in their memory, and the number of sums that have left."""
+    """Result that the cores of a node write together: its region in memory, and the sums written so far."""
 
     home: int | None = None
     written: int = 0

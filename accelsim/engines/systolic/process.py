@@ -62,7 +62,7 @@ class Handoff(Generic[T]):
             self._waiter = None
 
     def take(self) -> Generator[simpy.Event, object, T]:
-        """The next value, waited for if need be."""
+        """Return the next value; wait for it if it has not been given yet."""
         if not self._values:
             self._waiter = self._env.event()
             yield self._waiter

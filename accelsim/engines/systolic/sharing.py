@@ -49,7 +49,7 @@ class Shared(NamedTuple):
 
 
 def lower_shared(step: Lowering, gemm: Gemm) -> Mapped:
-    """The commands of a product on the cores of ``step.cores``, by the axis that is done first.
+    """Write the commands of a product on the cores of ``step.cores``, shared along the fastest axis.
 
     Raises Infeasible when nothing fits.
     """
@@ -173,7 +173,7 @@ def _through_memory(step: Lowering, sizes_B: Sequence[int]) -> float:
 
 @dataclass
 class Gathered:
-    """Regions in the memory with what each of the other cores has of a tile's sums."""
+    """Regions in memory that hold the other cores' partial sums, by tile of the result."""
 
     regions: dict[Key, list[int]] = field(default_factory=dict)
 

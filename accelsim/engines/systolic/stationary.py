@@ -36,19 +36,19 @@ class StationaryArray(Fabric):
 
     @property
     def outputs_per_fold(self) -> Ints:
-        """One word per streamed row."""
+        """Words that leave each column per fold, [n]: one per streamed row."""
         return self.batch.T
 
     def may_start(self) -> Bools:
-        """The next fold's words are in place in column 0; the columns to the right need theirs later."""
+        """Return whether column 0 holds the next fold's words, [n]; the columns to its right need theirs later."""
         return self.loads.ready(self.fold + 1)
 
     def place(self, along: Ints, place: Ints) -> tuple[Ints, Bools]:
-        """Outputs leave in the order of the streamed rows; folds along K add to the first one."""
+        """Row of the result of each output, as rows stream, and whether it adds to the first fold along K."""
         return place, along > 0
 
     def rows_out(self, case: Ints) -> Ints:
-        """Streamed rows."""
+        """Rows of the result of each case: its streamed rows."""
         return self.batch.T[case]
 
     def step(self) -> None:

@@ -13,7 +13,7 @@ from accelsim.time import Clock
 
 
 def timing_of(unit: MatrixUnit, work: Folds) -> FoldTiming[int]:
-    """Return when the folds of a command follow each other on its array."""
+    """Edges between the folds of a command on its array, see ``fold_timing``."""
     return fold_timing(
         unit.rows,
         unit.cols,

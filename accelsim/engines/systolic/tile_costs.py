@@ -54,7 +54,7 @@ class TileCosts:
     _epilogues: dict[tuple[Results, tuple[str, ...], int], tuple[Cycles, Actions]] = field(default_factory=dict)
 
     def weights_B(self, tile: Tile) -> int:
-        """Bytes of the tiles of the stationary operand in a run on their way from memory, of each once."""
+        """Bytes that a run of tiles loads of the stationary operand, each tile counted once."""
         key = (tile.g1 - tile.g0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         if key not in self._weights:
             b, mapping = self.tensors[self.gemm.b], self.mapping
@@ -66,7 +66,7 @@ class TileCosts:
         return self._weights[key]
 
     def product(self, tile: Tile, first: bool, array: int = 0) -> tuple[Folds, Actions]:
-        """Array work and entries of a MatMul; ``first``: it writes the sums, later ones add to them."""
+        """Array work and ledger entries of a MatMul; ``first``: it writes its sums, others add to them."""
         key = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0, first, array)
         if key not in self._products:
             self._products[key] = self._named(tile, key)
@@ -129,7 +129,7 @@ class TileCosts:
         return work, tuple(product_actions(roles, operands, Tile(0, groups, 0, tm, 0, tn, 0, tk), first))
 
     def epilogue(self, results: Results, sides: Sequence[str], partial: int = 1) -> tuple[Cycles, Actions]:
-        """Clocks and entries of a Vector command on these tiles of sums that reads ``sides``.
+        """Clocks and ledger entries of the Vector command that finishes these tiles of sums and reads ``sides``.
 
         ``partial``: parts that each sum comes in, which are added first.
         """
@@ -181,8 +181,8 @@ class Streams(NamedTuple):
 
 
 def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
-    """Loads, products and what takes results out, of all tiles of a mapping. Worked out once for steps that are alike,
-    whatever their operands are called."""
+    """Commands of all tiles of a mapping: loads, products, vector functions, stores. Counted once for alike steps,
+    whatever the names of their operands."""
     return _matrix_commands(replace(gemm, a="", b=""), mapping, streams)
 
 
@@ -205,6 +205,6 @@ def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
 
 
 def check_matrix(name: str, mapping: Mapping, commands: int, before: int) -> None:
-    """TooLarge when a matrix step would make the program, ``before`` commands long, longer than the limits allow."""
+    """Raise TooLarge when a matrix step makes a program of ``before`` commands longer than the limits allow."""
     tiles = "x".join(str(extent) for extent in (mapping.tg, mapping.tm, mapping.tn, mapping.tk))
     check_commands(f"{name} in tiles of {tiles} (groups x M x N x K)", commands, before, ADVICE)

@@ -36,7 +36,7 @@ class FoldTiming(Generic[Int]):
 
     @property
     def step(self) -> Int:
-        """S(f) - S(f-1) where only the array itself is in the way, edges."""
+        """Edges from the first row of a fold to that of the next if only the array holds it up: S(f) - S(f-1)."""
         step: Int = _larger(self.interval, self.reload + self.load)
         return step
 

@@ -96,7 +96,7 @@ def _cells(machine: Fabric) -> list[list[str]]:
 
 
 def fields(machine: Fabric, case: int = 0) -> list[Field]:
-    """The registers of every PE of one array of the batch: those that move to the right come first, sums last."""
+    """Registers of every PE of one array of the batch: operands that move right first, sums last."""
     if isinstance(machine, StationaryArray):
         return _stationary_fields(machine, case)
     assert isinstance(machine, AccumulatingArray)

@@ -23,8 +23,7 @@ from accelsim.workload.ops.base import Gemm
 
 
 class Effort(NamedTuple):
-    """Limits of a search's rehearsal: at most ``leaders`` of the best candidates, with ``tiles`` tiles
-    together."""
+    """Limits of rehearsing in one search: at most ``leaders`` candidates, with at most ``tiles`` tiles in total."""
 
     leaders: int
     tiles: int
@@ -37,7 +36,7 @@ SMALL = 4
 
 
 class Candidate(NamedTuple):
-    """One of the best of a search: its costs (``space.KEYS``), and what makes its mapping."""
+    """One of the best candidates of a search: its costs (``space.KEYS``), and a function that makes its mapping."""
 
     costs: tuple[float, ...]
     mapping: Callable[[], Mapping]
@@ -83,7 +82,7 @@ def fastest(
 
 
 def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
-    """Return whether there is a choice, and its first candidate has few enough tiles."""
+    """Return whether there are several candidates and the first has few enough tiles to rehearse."""
     return len(leaders) > 1 and leaders[0].costs[TILES] <= effort.tiles
 
 
@@ -113,8 +112,8 @@ def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
 
 
 def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:
-    """Clocks of the array that the machine takes, ``ahead``: with the first weights there before; None where only the
-    machine can tell, or where they are (with a billionth to spare) more than ``most``."""
+    """Clocks of the array that a program takes; ``ahead``: with its first weights already loaded. None for commands
+    that cannot be rehearsed, or for more than ``most`` clocks (plus a billionth)."""
     clock_Hz = float(roles.matrix.clock or roles.chip.clock)
     most_fs = most / clock_Hz * FS_PER_S * (1 + 1e-9)
     time_fs = Rehearsal(program, roles, described.sharing, ahead).time_fs(most_fs)
@@ -130,7 +129,7 @@ def _smallest(leader: Candidate) -> tuple[float, float]:
 
 
 def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", scored: int = 1) -> Mapped:
-    """Writes the commands of a product. Raises Infeasible where the mapping does not fit."""
+    """Write the commands of a product by a mapping. Raises Infeasible if the mapping does not fit."""
     gemm, dtype = in_strips(gemm, mapping.tq), step.node.format or step.dtype
     matrix = MatrixStep(step.layout, step.index, step.node, gemm, mapping, dtype)
     matrix.lower()
@@ -139,5 +138,5 @@ def written(step: Lowering, gemm: Gemm, mapping: Mapping, binds: str = "", score
 
 
 def product_program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program:
-    """The commands of a product by itself. Raises Infeasible where the mapping does not fit."""
+    """Return a program of one product alone, by a mapping. Raises Infeasible if the mapping does not fit."""
     return step_program(step, mapping, lambda lowering, mapping: written(lowering, gemm, mapping))

@@ -38,7 +38,7 @@ from accelsim.workload.ops.base import Gemm
 
 
 class Moved(NamedTuple):
-    """Bytes through a port, cut into so many requests."""
+    """Bytes that pass a port, and the number of requests that they are cut into."""
 
     size_B: Floats
     requests: Floats
@@ -85,7 +85,7 @@ class Estimator:
         self._stationary = self._unit.flow.still
 
     def bounds(self, shape: Shape, c: Candidates, homes: Homes) -> Bounds:
-        """All paths of all candidates."""
+        """Clocks of each path that bounds a candidate from below, of all candidates."""
         step = self._step(shape, c, homes)
         paths, busy = self._work_paths(step)
         for memory in dict.fromkeys((*(load.memory for load in step.loads), *step.out)):
@@ -101,7 +101,7 @@ class Estimator:
         return Bounds(paths, held + handed, moved + sum(out.size_B for out in step.out.values()))
 
     def least(self, shape: Shape, c: Candidates) -> Floats:
-        """A lower bound of the estimate that takes little time: the array with all its folds."""
+        """Lower bound of the estimate that is quick to compute: the array with all its folds, in clocks."""
         return self._folds.last(shape, c).total
 
     def _step(self, shape: Shape, c: Candidates, homes: Homes) -> _Step:

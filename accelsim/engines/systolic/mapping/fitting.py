@@ -56,7 +56,7 @@ class Need(NamedTuple):
 
 
 def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
-    """Return what operands lack that must lie in a buffer as a whole."""
+    """Return the room that operands of ``size_B`` bytes lack in a buffer that must hold them whole."""
     return Need(size_B - free_B, buffer, size_B, free_B, "whole operands", "capacity")
 
 
@@ -79,7 +79,7 @@ class Fitting:
         self._free_B, self._shapes = dict(buffers.free_B), dict(buffers.slots)
 
     def fitted(self, c: Candidates, shape: Shape, sides_B: float, room: Room) -> Fitted:
-        """Candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of all streamed side operands."""
+        """Select the candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of streamed side operands."""
         roles, sums = self._roles, c.tg * c.tm * c.tn
         one_B = (sums * shape.sum_B).astype(np.int64)
         operands, partial = list(self._operands(c, shape)), Share(roles.sums, "partial sums", one_B)

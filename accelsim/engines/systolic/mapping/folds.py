@@ -54,28 +54,28 @@ WorkOf = Callable[[int, Ints, int], Work]
 
 
 def last_array(extent: int, tile: Ints, arrays: int) -> Work:
-    """The array that has the last tile."""
+    """Tiles of the array that takes the last tile along an axis."""
     return Work((count(extent, tile) - 1) // arrays, tile, last(extent, tile))
 
 
 def first_array(extent: int, tile: Ints, arrays: int) -> Work:
-    """The array that has the first tile."""
+    """Tiles of the array that takes the first tile along an axis."""
     tiles, end = count(extent, tile), last(extent, tile)
     return Work(-(-tiles // arrays) - 1, tile, np.where((tiles - 1) % arrays == 0, end, tile))
 
 
 class FoldClocks:
-    """Closed forms for one unit."""
+    """Closed forms of the folds of candidates on one matrix unit."""
 
     def __init__(self, unit: MatrixUnit) -> None:
         self._unit = unit
 
     def last(self, shape: Shape, c: Candidates) -> ArrayClocks:
-        """Folds of the array that does the last tile."""
+        """Clocks of the array that does the last tile."""
         return self._times(shape, c, last_array)
 
     def timing(self, rows: Ints, pace: Pace) -> FoldTiming[Ints]:
-        """Return when folds of so many streamed rows follow each other."""
+        """Edges between folds of ``rows`` streamed rows at a pace, per candidate."""
         unit = self._unit
         return fold_timing(
             np.asarray(unit.rows), np.asarray(unit.cols), unit.dataflow, unit.schedule, unit.shadow_load,
@@ -83,7 +83,7 @@ class FoldClocks:
         )  # fmt: skip
 
     def all(self, shape: Shape, c: Candidates) -> ArrayClocks:
-        """Folds of the array that does the last tile; the first of several may have one more, and all of them large."""
+        """Clocks of the array that does the last tile; ``total`` is that of the first array if it takes longer."""
         end = self._times(shape, c, last_array)
         if c.arrays == 1:
             return end

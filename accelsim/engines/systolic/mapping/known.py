@@ -42,7 +42,7 @@ class Searched(NamedTuple):
     rehearsed: bool
 
     def holds_for(self, rooms: list[int]) -> bool:
-        """Return whether the same search with other rooms has the same result."""
+        """Return whether the search finds the same mapping with these ``rooms`` (bytes per residency choice)."""
         pairs = zip(self.rooms, rooms, self.needs, strict=True)
         return all(then == now or min(then, now) >= need for then, now, need in pairs)
 
@@ -55,7 +55,7 @@ class Known:
         self._made: dict[str, list[Searched]] = {}
 
     def searches(self, key: str) -> list[Searched]:
-        """Return the searches of a product with different rooms."""
+        """Return the kept searches of a product, each made with other rooms."""
         if key not in self._made:
             while len(self._made) >= MOST:
                 del self._made[next(iter(self._made))]
@@ -63,7 +63,7 @@ class Known:
         return self._made[key]
 
     def add(self, key: str, searched: Searched) -> None:
-        """Keep a search that was made."""
+        """Keep a search in the process and in the user's cache."""
         made = self.searches(key)
         made.append(searched)
         self._table.put(key, [_encoded(each) for each in made[-MOST_ENTRIES:]])

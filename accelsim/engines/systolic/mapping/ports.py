@@ -33,7 +33,7 @@ class Ports:
         return (attached.memory.latency + (attached.link.latency if attached.link else 0.0)) * self._array_Hz
 
     def clocks(self, memory: str, size_B: Size) -> Size:
-        """Data clocks of so many bytes, parts of a beat counted as such: a lower bound for any cut into transfers."""
+        """Clocks in which ``size_B`` bytes pass the port, not rounded to beats: a lower bound for any transfers."""
         return size_B / self._roles.memory(memory).rate_Bps * self._sharing * self._array_Hz
 
     def transfer(self, memory: str, size_B: Size) -> Size:
@@ -46,7 +46,7 @@ class Ports:
         return whole_B
 
     def arrivals(self, requests: Sequence[tuple[str, Floats]]) -> list[Floats]:
-        """Return when each of the first loads has arrived: (memory, bytes) in order of issue, from edge 1 on."""
+        """Clocks at which each load, (memory, bytes) in order of issue from edge 1 on, has arrived."""
         issued: dict[str, int] = defaultdict(int)
         free: dict[str, Floats] = {}
         found = []
@@ -62,22 +62,22 @@ class Ports:
         return found
 
     def all_through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
-        """The earliest end of the last of so many requests of so many bytes in all, the first issued at edge 1."""
+        """Earliest end, in clocks, of ``requests`` requests of ``size_B`` bytes in all, the first issued at edge 1."""
         issued: Floats = (requests - 1) * self.chip + self.latency(memory) + self.transfer(memory, 1.0)
         return self.chip + np.maximum(self.through(memory, size_B, requests), issued)
 
     def through(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
-        """Clocks from the acceptance of the first of so many requests to the end of the last."""
+        """Clocks from the acceptance of the first of ``requests`` requests to the end of the last."""
         first = self.latency(memory) if self._pipelined(memory) else 0.0
         return first + self.busy(memory, size_B, requests)
 
     def busy(self, memory: str, size_B: Floats, requests: Floats) -> Floats:
-        """Clocks that so many requests occupy a port: data in whole beats, and latency where nothing hides it."""
+        """Clocks in which ``requests`` requests occupy a port: data in whole beats, and latency unless it is hidden."""
         data: Floats = self.clocks(memory, np.maximum(size_B, requests * self._beat_B(memory)))
         return data if self._pipelined(memory) else data + requests * self.latency(memory)
 
     def full_duplex(self, memory: str) -> bool:
-        """Return whether stores do not wait for loads."""
+        """Return whether a memory loads and stores at the same time."""
         return self._roles.memory(memory).full_duplex
 
     def _pipelined(self, memory: str) -> bool:

@@ -32,7 +32,7 @@ class _TooLate(Exception):
 
 
 class Request(NamedTuple):
-    """A transfer that may begin: when, its rank among those of one instant, where, how long it takes the port."""
+    """A transfer that may begin: from when, its rank among requests of one instant, its port, its time there."""
 
     at_fs: int
     rank: tuple[int, str]
@@ -57,18 +57,18 @@ class Port:
     asked: list[tuple[Request, Queue]] = field(default_factory=list)
 
     def next_fs(self) -> int:
-        """Return when it accepts the next request; asked where there is one."""
+        """Return when the port accepts the next request, fs; at least one must wait."""
         return max(self.accepting_fs, min(request.at_fs for request, _ in self.asked))
 
     def take(self) -> tuple[int, Request, Queue]:
-        """The next acceptance."""
+        """Accept the first request: return the time, the request and its queue."""
         now = self.next_fs()
         first = min((each for each in self.asked if each[0].at_fs <= now), key=lambda each: each[0].rank)
         self.asked.remove(first)
         return now, *first
 
     def end_fs(self, accepted_fs: int, occupied_fs: int) -> int:
-        """The last data beat of what was accepted."""
+        """Return the time of the last data beat of a request accepted at ``accepted_fs``, fs."""
         if self.pipelined:
             start = max(accepted_fs + self.latency_fs, self.free_fs)
         else:
@@ -163,7 +163,7 @@ class Rehearsal:
         return latest
 
     def transfers(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """One request per edge, in order."""
+        """Run a DMA queue: one request per edge, in order."""
         issued = 0
         for command in commands:
             if self._ahead and command.effect.what == "load_b" and not command.waits:
@@ -179,7 +179,7 @@ class Rehearsal:
             issued = self._clock.edge((yield Request(at_fs, rank, work.memory, work.write, occupied_fs, command.id)))
 
     def clocked(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """One command after the other."""
+        """Run a queue of commands that take a known number of clocks, one after the other."""
         clock, last = self._own(engine), 0
         for command in commands:
             first = max(last + 1, clock.edge((yield from self._available(command.waits))))

@@ -27,8 +27,8 @@ T = TypeVar("T", bound=Tilings)
 
 
 def lower_product(step: Lowering, gemm: Gemm, choice: Choice | None = None) -> Mapped:
-    """The commands of a product by its best mapping, which may be known. Raises Infeasible when nothing fits, whatever
-    makes room."""
+    """Write the commands of a product by ``choice``, or by the best mapping. Raises Infeasible if nothing fits, even
+    after other tensors have made room."""
     choice = choice or choose_with_room(step, gemm)
     return written(step, gemm, choice.mapping, choice.binds, choice.scored)
 
@@ -104,7 +104,7 @@ class ProductSearch:
         self.rehearsed = False
 
     def best(self) -> Choice:
-        """The mapping that costs least; or the one that the tuner takes of that and the other best."""
+        """Return the cheapest mapping, or the one that the tuner picks among the cheapest."""
         self._refuse_torn_images()
         tuner, found = self._lowering.tuner, self._leaders()
         if not found.best:
@@ -140,7 +140,7 @@ class ProductSearch:
 
     @property
     def effort(self) -> Effort:
-        """Return how many candidates are rehearsed."""
+        """Return the limits of rehearsing in this search."""
         return EFFORTS["fast" if self._lowering.search == "fast" else "best"]
 
     def _leaders(self, splits: Sequence[Split] | None = None) -> _Leaders:
@@ -190,7 +190,7 @@ class ProductSearch:
         return tuple((option.a_resident, option.y_resident) for option in self.options)
 
     def kept(self, tilings: Tilings, choices: tuple[int, ...]) -> Mapping:
-        """A candidate with the fields that no search chooses."""
+        """Return a candidate as a mapping, with the fields that no search chooses."""
         slots: dict[str, Any] = {"b_resident": not self.step.shape.b_streamed}
         slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
         return replace(tilings.mapping(choices), **slots)

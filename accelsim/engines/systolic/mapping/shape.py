@@ -65,7 +65,7 @@ class Homes:
     a_to_load: bool
 
     def path_name(self, memory: str) -> str:
-        """Return what a memory's inbound traffic is, in words."""
+        """Name the traffic that comes in from a memory, in words."""
         if self.a == self.b:
             return f"traffic of {memory}"
         return f"weight fetch from {memory}" if memory == self.b else f"activations from {memory}"
@@ -101,16 +101,16 @@ class Step:
 
     @property
     def shape(self) -> Shape:
-        """Return where it does not matter which."""
+        """Return the shape with streamed activations, for uses in which residency does not matter."""
         return self.streamed
 
     @property
     def arrays(self) -> int:
-        """Arrays side by side."""
+        """Number of arrays that work side by side."""
         return self.unit.count
 
     def shape_of(self, a_resident: bool) -> Shape:
-        """The shape for one of the residency choices."""
+        """Return the shape with activations on the chip, or streamed."""
         return self.resident if a_resident else self.streamed
 
 
@@ -149,7 +149,7 @@ FEW = 2
 
 
 def describe(step: Lowering, gemm: Gemm) -> Step:
-    """The values that the mapping of a step is chosen by."""
+    """Describe a step by the values that decide its mapping."""
     streamed, sides = _shape(step, gemm, False), _streamed_sides(step, gemm, True)
     resident = streamed if sides == _streamed_sides(step, gemm, False) else _shape(step, gemm, True)
     return Step(

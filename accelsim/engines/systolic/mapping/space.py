@@ -75,7 +75,7 @@ class Axes:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Number of each."""
+        """Numbers of extents of tg, tm, tn and tk."""
         return len(self.tg), max(map(len, self.tm.values()), default=0), len(self.tn), len(self.tk)
 
 
@@ -110,11 +110,11 @@ class Tilings:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of each choice."""
+        """Number of options of each choice, in order: plan, loop order, tg, tm, tn, tk."""
         return len(self._plans), len(self._orders), *self._axes.sizes
 
     def distinct(self, choices: Ints) -> Bools:
-        """Without copies: of loops that turn once the order does not matter, nor who shares an axis of one tile."""
+        """Return which choices are no copies of others (the order of loops of one iteration does not matter)."""
         gemm, table, plan = self._step.shape.gemm, self._axes, choices[:, 0]
         order, tm = self._orders[choices[:, 1]], self._tm[plan, choices[:, 3]]
         tg, tn, tk = table.tg[choices[:, 2]], table.tn[choices[:, 4]], table.tk[choices[:, 5]]
@@ -146,7 +146,7 @@ class Tilings:
         return found, scored
 
     def mapping(self, choices: tuple[int, ...]) -> Mapping:
-        """A candidate as a mapping."""
+        """Return the candidate with these choices as a mapping."""
         first = int(self._first[choices[0]])
         _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), first)
         return c.mapping(0)

@@ -38,7 +38,7 @@ class Candidates:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping, arrays: int = 1) -> Candidates:
-        """One row: a mapping, on so many arrays where it splits an axis."""
+        """Make one row of a mapping, on ``arrays`` arrays if it splits an axis."""
         numbers = (ORDERS.index(mapping.order), mapping.a_slots, mapping.tg, mapping.tm, mapping.tn, mapping.tk)
         order, a_slots, tg, tm, tn, tk = (np.array([number], np.int64) for number in numbers)
         return cls(
@@ -56,7 +56,7 @@ class Candidates:
         return depends(self.split, bool(self.a_whole_k.all()))
 
     def keep(self, mask: NDArray[np.bool_] | Ints) -> Candidates:
-        """The rows where ``mask`` holds, or of these indices."""
+        """Select rows by a mask or by indices."""
         slots = None if self.y_slots is None else self.y_slots[mask]
         return replace(
             self,
@@ -83,7 +83,7 @@ class Candidates:
 
 
 def count(extent: int, tile: Ints) -> Ints:
-    """Tiles along one dimension."""
+    """Number of tiles along one dimension."""
     return -(-extent // tile)
 
 
@@ -171,7 +171,7 @@ def a_words(gemm: Gemm, c: Candidates) -> tuple[Ints, Ints]:
 
 
 def first_a(gemm: Gemm, c: Candidates) -> Ints:
-    """Words of the first activation tile."""
+    """Words of the first activation tile, per candidate."""
     tile_k = _tile_k(gemm, c)
     if (conv := in_strips(gemm, c.strip).conv) is None:
         return c.tg * np.minimum(c.tm, gemm.M) * tile_k
