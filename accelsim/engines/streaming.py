@@ -96,17 +96,9 @@ class Streamed(ABC):
             transfers.load(self.op, source, slot[name], name, part_B, Effect("none"), first, needs=flow.needs)
         effect = Effect("node" if last else "none", operands=tuple(flow.sources.items()), last=last)
         reads = [*(slot[name] for name in flow.read_B), *flow.sources.values(), *flow.parameters]
-        self.layout.builder.emit(
-            "Vector",
-            self.queue,
-            self.op,
-            self.node.name,
-            self.work(piece, pieces),
-            effect,
-            [(region, "src") for region in reads],
-            [(slot[out.name], "whole") for out in self.outs],
-            self.actions(piece, pieces),
-        )
+        sources, results = [(region, "src") for region in reads], [(slot[out.name], "whole") for out in self.outs]
+        work, actions, name = self.work(piece, pieces), self.actions(piece, pieces), self.node.name
+        self.layout.builder.emit("Vector", self.queue, self.op, name, work, effect, sources, results, actions)
         for out, target in zip(self.outs, flow.targets, strict=True):
             effect = Effect("copy" if last else "none", operands=((out.name, slot[out.name]),), tensor=out.name)
             first, part_B = part_of(out.nbytes, piece, pieces)

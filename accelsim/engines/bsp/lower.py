@@ -14,6 +14,7 @@ from accelsim.engines.bsp.spec import BspUnit, TileFormat
 from accelsim.engines.bsp.supersteps import Figures, in_turn, phase
 from accelsim.engines.bsp.supersteps import ceil as over
 from accelsim.engines.bsp.vectors import Job, Operand, dealt, functions, lanes, needed
+from accelsim.engines.streaming import lane_operations
 from accelsim.errors import Infeasible
 from accelsim.program.actions import PADDING, READ, WRITE, Action, ActionName, mac, op
 from accelsim.program.commands import CommandKind, Effect
@@ -92,13 +93,8 @@ class StepWriter:
         return place.chip
 
     def _jobs(self, parts: Sequence[Node]) -> list[Job]:
-        """Functions with their operations: their arithmetic, at least one for each result."""
-        found = []
-        for part in parts:
-            outs = sum(self.graph.tensors[name].elements for name in part.outputs if name)
-            bare = Node(part.name, part.op, part.inputs, part.outputs, part.attrs)
-            found.append(Job(self.unit.functions.get(part.op, 1), max(outs, node_work(self.graph, bare).ops)))
-        return found
+        """Functions with their operations."""
+        return [Job(self.unit.functions.get(part.op, 1), lane_operations(self.graph, part)) for part in parts]
 
     def _operand(self, name: str, results: int, whole: bool = False, spread: bool = False) -> Operand:
         tensor = self.graph.tensors[name]
@@ -203,17 +199,11 @@ class StepWriter:
             Action(memory, WRITE, "", figures.received),
             Action(memory, WRITE, out, figures.written),
         ]
-        layout.builder.emit(
-            kind,
-            self.engine,
-            self.lowering.index,
-            node.name,
-            Stages(tuple(zip(STAGES, figures, strict=False))),
-            effect,
-            [(region, "src") for region in operands.values()],
-            [(region, "whole") for region in targets],
-            [entry for entry in entries if entry.count],
-        )
+        work = Stages(tuple(zip(STAGES, figures, strict=False)))
+        sources, results = [(region, "src") for region in operands.values()], [(region, "whole") for region in targets]
+        counted = [entry for entry in entries if entry.count]
+        step = self.lowering.index
+        layout.builder.emit(kind, self.engine, step, node.name, work, effect, sources, results, counted)
 
 
 def _kind(node: Node) -> str:

@@ -6,7 +6,6 @@ are whole tiles of keys; a causal mask, which is a constant, is not read, and wh
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from accelsim.engines.base import Lowering
 from accelsim.engines.simt.actions import AROUND, near_actions
 from accelsim.engines.simt.attention import COLUMNS, Attended, attended, attention_times
-from accelsim.engines.simt.served import Shape, Timed, attention_shape, causal_mask, timed, work_clocks
+from accelsim.engines.simt.served import Shape, attention_shape, causal_mask, timed, work_clocks
 from accelsim.engines.simt.spec import Simt
 from accelsim.engines.simt.streaming import Streaming
 from accelsim.engines.simt.writing import chip_rates
@@ -27,41 +26,28 @@ WARPS = 4
 """Warps of a block, each with queries of its own, so that each reads all keys and values (FlashAttention 2)."""
 
 
-def attention_step(step: Lowering) -> Attending:
-    """Return the kernel of a node, forward or backward."""
-    return (Returning if step.node.op == ATTENTION_GRAD else Attending)(step)
-
-
 class Attending(Streaming):
-    """A streaming kernel of attention: two products and a softmax."""
+    """A streaming kernel of attention: two products and a softmax; the backward pass, which computes scores again."""
 
-    @cached_property
-    def _causal(self) -> str:
-        """The mask that hides later keys, '' for none."""
-        return causal_mask(self.graph, self.node)
-
-    @cached_property
-    def _timed(self) -> Timed | None:
-        return timed(self.step)
-
-    @cached_property
-    def _format(self) -> str:
-        return self.node.format
-
-    @cached_property
-    def _row(self) -> dict[str, Floats]:
-        return columns(attention_shape(self.graph, self.node))
-
-    @cached_property
-    def _found(self) -> Attended:
-        return attended(self.spec, chip_rates(self.layout.roles, self.spec), self._format, self._row)
+    def __init__(self, step: Lowering) -> None:
+        super().__init__(step)
+        node, tensors = self.node, self.graph.tensors
+        self._near, self._timed = chip_rates(self.layout.roles, self.spec), timed(step)
+        if node.op == ATTENTION_GRAD:
+            q, k = (tensors[name].shape for name in node.inputs[:2])
+            row = _one_row(q[0], q[2], k[2], q[1], k[1], q[3], node.attrs["causal"], 1)
+            self._causal, self._format = "", self.ins[node.inputs[0]].dtype
+        else:
+            row = columns(attention_shape(self.graph, node))
+            self._causal, self._format = causal_mask(self.graph, node), node.format
+        self._found = attended(self.spec, self._near, self._format, row)
 
     def _begin(self) -> float | None:
         return None if self._timed is None else self._timed.launch
 
     def _clocks(self) -> int:
         """Computing, and joining what parts of the keys gave."""
-        near = chip_rates(self.layout.roles, self.spec)
+        near = self._near
         if self._timed is not None:
             moving = (sum(self.read_B.values()) + sum(out.nbytes for out in self.outs)) / near.dram_Bps
             pieces = self._pieces()
@@ -81,21 +67,6 @@ class Attending(Streaming):
             if count:
                 entries.append(Action(self.units.engine, name, "", count))
         return entries
-
-
-class Returning(Attending):
-    """The backward pass, which computes scores again."""
-
-    _causal = ""
-
-    @cached_property
-    def _format(self) -> str:
-        return self.ins[self.node.inputs[0]].dtype
-
-    @cached_property
-    def _row(self) -> dict[str, Floats]:
-        q, k = (self.graph.tensors[name].shape for name in self.node.inputs[:2])
-        return _one_row(q[0], q[2], k[2], q[1], k[1], q[3], self.node.attrs["causal"], 1)
 
 
 def columns(shape: Shape) -> dict[str, Floats]:

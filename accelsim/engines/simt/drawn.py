@@ -125,15 +125,11 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
     return _of_formats(spec, {unit: ratio * around[unit] for unit, ratio in _ratios(chip).items()})
 
 
-def around_operation_J(chip: Chip) -> float:
-    """Return the same of an operation of a function; 0 where nothing is known of the node."""
-    return _ratios(chip).get("lanes", 0.0) * float(shipped().around_function)
-
-
-def around_fused_J(chip: Chip) -> float:
-    """Return the same of an operation on what is in registers already, which has no loads, stores and addresses: what a
-    multiply-accumulate in FP32 has around it."""
-    return _ratios(chip).get("lanes", 0.0) * float(shipped().around_lanes)
+def around_operations_J(chip: Chip) -> tuple[float, float]:
+    """Return the same of an operation of a function, and of one on what is in registers already, which has no loads,
+    stores and addresses: what a multiply-accumulate in FP32 has around it; 0 where nothing is known of the node."""
+    lanes = _ratios(chip).get("lanes", 0.0)
+    return lanes * float(shipped().around_function), lanes * float(shipped().around_lanes)
 
 
 def _ratios(chip: Chip) -> dict[str, float]:

@@ -84,13 +84,13 @@ class Multiprocessors(Clocked):
 
     def lower(self, lowering: Lowering) -> Mapped | None:
         """Write a kernel with the best tile for a product, one that streams for everything else."""
-        from accelsim.engines.simt.attending import attention_step
+        from accelsim.engines.simt.attending import Attending
         from accelsim.engines.simt.lower import lower_product
         from accelsim.engines.simt.streaming import Streaming
 
         if is_product(lowering.node):
             return lower_product(lowering)
-        (attention_step if is_attention(lowering.node) else Streaming)(lowering).lower()
+        (Attending if is_attention(lowering.node) else Streaming)(lowering).lower()
         return None
 
     def clock(self, chip: Chip, engine: str) -> Clock:
@@ -149,7 +149,7 @@ class Multiprocessors(Clocked):
         """Return the prices of multiplications by format, of operations of lanes, of the instructions around both, of
         bytes of registers and of shared memory (an SRAM of its size), at the clock that the chip keeps."""
         from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
-        from accelsim.engines.simt.drawn import active_W, around_fused_J, around_J, around_operation_J, at_clock
+        from accelsim.engines.simt.drawn import active_W, around_J, around_operations_J, at_clock
 
         table = chip.energy
         found = mac_prices(table, PRODUCTS) | undone_prices(table, PRODUCTS) | op_prices(table, LANES, "the lanes")
@@ -160,8 +160,8 @@ class Multiprocessors(Clocked):
                 ActionName("register", way): register,
                 ActionName("shared", way): Price(energy, SHARED, SHARED, table.status_of("sram")),
             }
-        draws = around_J(chip, unit.spec)
-        draws |= {OPERATION: around_operation_J(chip), FUSED: around_fused_J(chip)}
+        operation, fused = around_operations_J(chip)
+        draws = around_J(chip, unit.spec) | {OPERATION: operation, FUSED: fused}
         for name in (*table.mac, OPERATION, FUSED):
             found[ActionName(AROUND, name)] = Price(draws.get(name, 0.0), INSTRUCTIONS, INSTRUCTIONS, "guess")
         active_J = active_W(chip, unit.spec) * float(unit.spec.sustained_clock) * FS

@@ -7,7 +7,6 @@ clocks of the kernel, which :mod:`accelsim.engines.simt.waves` counts as a whole
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from math import ceil
 
 from accelsim.engines.base import Lowering, Mapped
@@ -90,26 +89,19 @@ def _likeness(step: Lowering, product: Product) -> Hashable:
     )  # fmt: skip
 
 
-@dataclass
 class ProductStep:
     """One product while its commands are written. ``held``: the latest tile of each operand that comes and goes;
     ``kept``: all tiles of the one that stays; ``costs``: entries of pieces by their size."""
 
-    step: Lowering
-    product: Product
-    kernel: Kernel
-    mapping: Mapping
-    taken: list[int] = field(default_factory=list)
-    rings: dict[str, Ring] = field(default_factory=dict)
-    held: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
-    kept: dict[tuple[int, ...], int] = field(default_factory=dict)
-    costs: dict[tuple[int, ...], list[Action]] = field(default_factory=dict)
-    written: int = 0
-
-    def __post_init__(self) -> None:
-        self.layout, self.op, self.node = self.step.layout, self.step.index, self.step.node
-        self.gemm, self.units = self.product.gemm, units(self.step)
-        self.queue, self.timed = self.layout.roles.queue(self.step.unit.name), timed(self.step)
+    def __init__(self, step: Lowering, product: Product, kernel: Kernel, mapping: Mapping) -> None:
+        self.step, self.product, self.kernel, self.mapping = step, product, kernel, mapping
+        self.layout, self.op, self.node, self.spec = step.layout, step.index, step.node, step.unit.spec
+        self.gemm, self.units, self.timed = product.gemm, units(step), timed(step)
+        self.cache, self.queue = self.layout.roles.activations, self.layout.roles.queue(step.unit.name)
+        self.held: dict[str, tuple[tuple[int, ...], int]] = {}
+        self.kept: dict[tuple[int, ...], int] = {}
+        self.costs: dict[tuple[int, ...], list[Action]] = {}
+        self.taken, self.written = list[int](), 0
 
     def lower(self) -> None:
         """Emit all commands. Raises TooLarge before the first where they are too many."""
@@ -122,8 +114,7 @@ class ProductStep:
             self._multiply(step, a, b)
             if step.last:
                 self._finish(tile)
-        for region in self.taken:
-            self.layout.release(self.layout.roles.activations, [region])
+        self.layout.release(self.cache, self.taken)
 
     def _check_size(self) -> None:
         slices = ceil(self.gemm.K / self.mapping.tk)
@@ -140,7 +131,7 @@ class ProductStep:
         self.homes = {name: device_home(layout, self.op, name) for name in names}
         self.chosen = {name: self.homes[name] for name in self.node.inputs[2:]}
         layout.places[out.name] = Place(home=layout.result(out.name))
-        call = float(self.step.unit.spec.convolution.call) if self.gemm.conv else 0.0
+        call = float(self.spec.convolution.call) if self.gemm.conv else 0.0
         width, begin = self._width(self.kernel.grid.blocks), None if self.timed is None else self.timed.launch
         self.launched = launch(self.step, self.homes.values(), width, call, begin)
         self.sums = layout.off_chip(self.units.engine, f"{self.node.name} sums", 0)
@@ -161,7 +152,7 @@ class ProductStep:
         """Clocks of all its blocks: its own, or what a kernel of a serving stack takes."""
         if self.timed is None:
             return self.kernel.clocks
-        near, product, panel = (chip_rates(self.layout.roles, self.step.unit.spec), self.product, self.kernel.panel)
+        near, product, panel = (chip_rates(self.layout.roles, self.spec), self.product, self.kernel.panel)
         others = product.y.nbytes + sum(side.nbytes for side in product.sides)
         results = panel.groups * min(panel.rows, self.gemm.M) * min(panel.cols, self.gemm.N)
         ends_B = a_B(product, panel) + b_B(product, panel) + product.y.size_B(results)
@@ -177,21 +168,20 @@ class ProductStep:
         sizes |= {side.name: side.size_B(min(sums, side.elements)) for side in self.product.sides}
         sizes.pop(panel.kept, None)
         kept_B = dict(zip("ab", whole_B(self.product, panel), strict=True)).get(panel.kept, 0)
-        free_B = self.layout.spaces[self.layout.roles.activations].free_B() - kept_B
+        free_B = self.layout.spaces[self.cache].free_B() - kept_B
         share = max(1, free_B // (SLOTS * len(sizes)))
-        for name, size in sizes.items():
-            self.rings[name] = Ring(
-                [self._room(f"tile {name} {i}", min(size, share), streams=True) for i in range(SLOTS)]
-            )
+        self.rings = {
+            name: Ring([self._room(f"tile {name} {i}", min(size, share), streams=True) for i in range(SLOTS)])
+            for name, size in sizes.items()
+        }
 
     def _room(self, name: str, size_B: int, streams: bool = False) -> int:
         """A region of the cache. Raises Infeasible where there is none."""
-        cache = self.layout.roles.activations
-        region = self.layout.on_chip(cache, name, size_B, streams)
+        region = self.layout.on_chip(self.cache, name, size_B, streams)
         if region is None:
-            panel, free = self.kernel.panel, self.layout.spaces[cache].free_B()
+            panel, free = self.kernel.panel, self.layout.spaces[self.cache].free_B()
             shape = f"{panel.groups}x{panel.rows}x{panel.cols}x{panel.depth}"
-            raise Infeasible(self.node.name, cache, size_B, free, shape)
+            raise Infeasible(self.node.name, self.cache, size_B, free, shape)
         self.taken.append(region)
         return region
 
@@ -206,16 +196,13 @@ class ProductStep:
         return self.held[operand][1]
 
     def _load(self, operand: str, tile: Tile) -> int:
-        tensor = self.product.a if operand == "a" else self.product.b
-        groups, depth = tile.g1 - tile.g0, tile.k1 - tile.k0
+        tensor, groups = self.product.a if operand == "a" else self.product.b, tile.g1 - tile.g0
         if operand == "a":
             size = tensor.size_B(a_elements(self.gemm, groups, tile.m0, tile.m1, tile.k0, tile.k1))
         else:
-            size = tensor.size_B(groups * (tile.n1 - tile.n0) * depth)
-        if operand == self.kernel.panel.kept:
-            slot = self._room(f"kept {operand} {len(self.kept)}", size)
-        else:
-            slot = self.rings[operand].take()
+            size = tensor.size_B(groups * (tile.n1 - tile.n0) * (tile.k1 - tile.k0))
+        kept = operand == self.kernel.panel.kept
+        slot = self._room(f"kept {operand} {len(self.kept)}", size) if kept else self.rings[operand].take()
         chosen = self.chosen if operand == "b" else {}
         source = self.homes[tensor.name]
         effect = Effect(f"load_{operand}", tile, ((tensor.name, source), *chosen.items()))
@@ -230,56 +217,44 @@ class ProductStep:
 
     def _width(self, blocks: int) -> int:
         """Multiprocessors that so many blocks keep from other kernels."""
-        spec: Simt = self.step.unit.spec
+        spec: Simt = self.spec
         return min(ceil(blocks * spec.hold), spec.multiprocessors)
 
     def _multiply(self, step: Exec, a: int, b: int) -> None:
-        tile = step.tile
-        weight = self._blocks(tile) * (tile.k1 - tile.k0)
-        self.layout.builder.emit(
-            "MatMul",
-            self.queue,
-            self.op,
-            self.node.name,
-            self.shares.take(weight, self._width(self._blocks(tile))),
-            Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b))),
-            [(b, "src"), (a, "src")],
-            [(self.sums, PIECE[step.first, step.last])],
-            self._actions(tile),
-        )
+        tile, blocks = step.tile, self._blocks(step.tile)
+        work = self.shares.take(blocks * (tile.k1 - tile.k0), self._width(blocks))
+        effect = Effect("product", tile, ((self.gemm.a, a), (self.gemm.b, b)))
+        reads, writes = [(b, "src"), (a, "src")], [(self.sums, PIECE[step.first, step.last])]
+        name, actions = self.node.name, self._actions(tile)
+        self.layout.builder.emit("MatMul", self.queue, self.op, name, work, effect, reads, writes, actions)
 
     def _actions(self, tile: Tile) -> list[Action]:
         """Return what a piece costs; most are of the same size, and the last of K alone has steps that are not full."""
         size = (tile.g1 - tile.g0, tile.m1 - tile.m0, tile.n1 - tile.n0, tile.k1 - tile.k0)
         key = (*size, tile.k1 == self.gemm.K)
         if key not in self.costs:
-            self.costs[key] = product_actions(self.step.unit.spec, self.units, self.product, self.kernel, tile)
+            self.costs[key] = product_actions(self.spec, self.units, self.product, self.kernel, tile)
         return self.costs[key]
 
     def _finish(self, tile: Tile) -> None:
-        """The sums of a panel are complete: through the functions behind them, into the cache and out."""
+        """The sums of a panel are complete: through the functions after them, into the cache and out."""
         layout, out = self.layout, self.product.y
         count = (tile.g1 - tile.g0) * (tile.m1 - tile.m0) * (tile.n1 - tile.n0)
         first, self.written = not self.written, self.written + count
         last = self.written == self.gemm.groups * self.gemm.M * self.gemm.N
         sides = {side.name: self._side(side, count, tile) for side in self.product.sides}
         slot, out_B = self.rings["y"].take(), out.size_B(count)
-        reads = {side.name: side.size_B(min(count, side.elements)) for side in self.product.sides}
-        spec, shape, blocks = self.step.unit.spec, self.kernel.tile, self._blocks(tile)
-        shared_B = blocks * sums_B(spec, shape, self.product.format) if self.kernel.splits > 1 else 0
-        reads[out.name], written = shared_B, {out.name: out_B + shared_B}
-        behind, simple = self.node.epilogue, sum(map(is_simple, self.node.epilogue))
-        layout.builder.emit(
-            "Vector",
-            self.queue,
-            self.op,
-            self.node.name,
-            Cycles(self.end, width=self._width(blocks)),
-            Effect("epilogue", tile, tuple(sides.items()), out.name, last),
-            [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))],
-            [(slot, "whole")],
-            function_actions(self.units, reads, written, count * (len(behind) - simple), count * simple),
-        )
+        blocks, name = self._blocks(tile), self.product.format
+        shared_B = blocks * sums_B(self.spec, self.kernel.tile, name) if self.kernel.splits > 1 else 0
+        read_B = {side.name: side.size_B(min(count, side.elements)) for side in self.product.sides}
+        read_B[out.name], written_B = shared_B, {out.name: out_B + shared_B}
+        after, simple = len(self.node.epilogue), sum(map(is_simple, self.node.epilogue))
+        actions = function_actions(self.units, read_B, written_B, count * (after - simple), count * simple)
+        work = Cycles(self.end, width=self._width(blocks))
+        effect = Effect("epilogue", tile, tuple(sides.items()), out.name, last)
+        reads = [(self.sums, "acc"), *((region, "src") for region in (*sides.values(), *self.parameters))]
+        writes = [(slot, "whole")]
+        layout.builder.emit("Vector", self.queue, self.op, self.node.name, work, effect, reads, writes, actions)
         store = Effect("store", tile, ((out.name, slot),), out.name, last)
         home = layout.places[out.name].home
         assert home is not None

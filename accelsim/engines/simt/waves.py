@@ -30,8 +30,6 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-from accelsim.errors import Problem, UsageError
-
 
 class Times(NamedTuple):
     """Clocks of a block: before it needs the unit, of the unit, and after."""
@@ -55,27 +53,6 @@ class Grid(NamedTuple):
     residents: int
     times: Times
     softness: float = 1.0
-
-    def check(self) -> None:
-        """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0), and
-        for a softness that is no share."""
-        least = {
-            "blocks": (self.blocks, 1),
-            "multiprocessors": (self.multiprocessors, 1),
-            "residents": (self.residents, 1),
-            "prologue": (self.times.prologue, 0),
-            "work": (self.times.work, 1),
-            "epilogue": (self.times.epilogue, 0),
-        }
-        wrong = [
-            Problem(f"{name} is {value!r}", "", f"a whole number from {low}")
-            for name, (value, low) in least.items()
-            if not isinstance(value, int) or value < low
-        ]
-        if not 0 <= self.softness <= 1:
-            wrong.append(Problem(f"softness is {self.softness!r}", "", "a share, 0 to 1"))
-        if wrong:
-            raise UsageError(wrong)
 
     @property
     def left_over(self) -> int:

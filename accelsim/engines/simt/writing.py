@@ -26,7 +26,7 @@ DISPATCH = "dispatch"
 
 
 def clock_Hz(roles: Roles, spec: Simt) -> float:
-    """Clock of the multiprocessors under load."""
+    """Return the clock of the multiprocessors under load."""
     return float((spec.clock or roles.chip.clock) * spec.sustained_clock)
 
 
@@ -40,7 +40,7 @@ def chip_rates(roles: Roles, spec: Simt) -> ChipRates:
 
 
 def units(step: Lowering) -> Units:
-    """Names in the ledger."""
+    """Return the names of the multiprocessors and of their cache in the ledger."""
     roles = step.layout.roles
     return Units(roles.engine(step.unit.name), roles.engine(roles.activations))
 
@@ -58,7 +58,7 @@ def device_home(layout: Layout, op: int, tensor: str) -> int:
 def launch(
     step: Lowering, operands: Iterable[int], width: int, call: float = 0.0, begin: float | None = None
 ) -> list[int]:
-    """The launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
+    """Write the launch of a kernel, once its operands (regions) are in the memory of the device, the kernel before has
     computed, and a host that asks for every kernel has asked, for which it needs ``call`` seconds more than for others;
     returns what its loads have to wait for. The kernels of a graph follow each other sooner. ``width``: multiprocessors
     that it has blocks for. ``begin``: seconds of a launch in a graph where it is not that of any kernel."""
@@ -71,16 +71,9 @@ def launch(
         return asked
     engine = layout.roles.queue(step.unit.name)
     launched = layout.off_chip(engine, f"{step.node.name} launched", 0)
-    layout.builder.emit(
-        "Vector",
-        engine,
-        step.index,
-        LAUNCH,
-        Cycles(clocks, width=width),
-        Effect("none"),
-        [(region, "src") for region in (*operands, *asked)],
-        [(launched, "whole")],
-    )
+    reads, writes = [(region, "src") for region in (*operands, *asked)], [(launched, "whole")]
+    work = Cycles(clocks, width=width)
+    layout.builder.emit("Vector", engine, step.index, LAUNCH, work, Effect("none"), reads, writes)
     return [launched]
 
 
@@ -98,14 +91,13 @@ def _dispatch(step: Lowering, seconds: float) -> list[int]:
     if not seconds or layout.roles.chip.host is None:
         return []
     asked = layout.off_chip(layout.roles.host_home, f"{step.node.name} asked for", 0)
-    layout.builder.emit(
-        "Host", HOST, step.index, DISPATCH, Duration(round(seconds * FS_PER_S)), Effect("none"), [], [(asked, "whole")]
-    )
+    work = Duration(round(seconds * FS_PER_S))
+    layout.builder.emit("Host", HOST, step.index, DISPATCH, work, Effect("none"), [], [(asked, "whole")])
     return [asked]
 
 
 def load_parameters(step: Lowering, names: Sequence[str], size_B: int, launched: Sequence[int]) -> list[int]:
-    """One Load of the constants of a kernel into registers; its regions, none without constants."""
+    """Write one Load of the constants of a kernel into registers; return its regions, none without constants."""
     layout = step.layout
     if not names:
         return []
@@ -126,7 +118,7 @@ class Shares:
     done: int = 0
 
     def take(self, weight: int, width: int) -> Cycles:
-        """The next piece, for so many multiprocessors."""
+        """Return the clocks of the next piece, for ``width`` multiprocessors."""
         spare, before = max(0, self.clocks - self.pieces), self.done
         self.done += weight
         clocks = 1 + spare * self.done // self.weight - spare * before // self.weight

@@ -9,8 +9,25 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.engines.simt.waves import Grid
+from accelsim.errors import Problem, UsageError
 
 Clock = Fraction
+
+
+def check(grid: Grid) -> None:
+    """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0), and for a
+    softness that is no share."""
+    fields = {**grid._asdict(), **grid.times._asdict()}
+    least = dict.fromkeys(("blocks", "multiprocessors", "residents", "work"), 1) | {"prologue": 0, "epilogue": 0}
+    wrong = [
+        Problem(f"{name} is {value!r}", "", f"a whole number from {low}")
+        for name, low in least.items()
+        if not isinstance(value := fields[name], int) or value < low
+    ]
+    if not 0 <= grid.softness <= 1:
+        wrong.append(Problem(f"softness is {grid.softness!r}", "", "a share, 0 to 1"))
+    if wrong:
+        raise UsageError(wrong)
 
 
 class Ran(NamedTuple):
@@ -54,7 +71,7 @@ class Chip:
     """Runs one grid."""
 
     def __init__(self, grid: Grid) -> None:
-        grid.check()
+        check(grid)
         self.grid, self.now = grid, Fraction(0)
         self.waiting = deque(range(grid.blocks))
         self.all = [Multiprocessor() for _ in range(grid.multiprocessors)]

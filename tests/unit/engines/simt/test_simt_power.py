@@ -8,15 +8,7 @@ from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import HOST_IDLE, energy_table
 from accelsim.engines.registry import ENGINES
 from accelsim.engines.simt.actions import AROUND, FUSED, OPERATION
-from accelsim.engines.simt.drawn import (
-    active_W,
-    around_fused_J,
-    around_J,
-    around_operation_J,
-    operation_J,
-    shipped,
-    whole_J,
-)
+from accelsim.engines.simt.drawn import active_W, around_J, around_operations_J, operation_J, shipped, whole_J
 from accelsim.engines.simt.spec import Simt
 from accelsim.machine.run import Run
 from accelsim.program.actions import ACTIVE, ActionName, mac
@@ -65,7 +57,7 @@ def test_what_is_around_arithmetic_is_that_of_the_measured_node_by_the_ratio_of_
         == pytest.approx(2 * around["int8"], rel=1e-9, abs=0)
     )
     assert around["fp32"] == pytest.approx(ratio["lanes"] * shipped().around_lanes, rel=1e-9, abs=0)
-    assert around_operation_J(A100) > around["fp32"] > 5 * around["fp16"]
+    assert around_operations_J(A100)[0] > around["fp32"] > 5 * around["fp16"]
 
 
 def test_a_board_that_would_draw_more_than_it_may_lowers_its_voltage() -> None:
@@ -97,7 +89,7 @@ def test_operations_behind_a_product_take_what_an_instruction_has_around_it() ->
         if row.action.kind == AROUND:
             count[row.action.of] = count.get(row.action.of, 0) + row.count
     assert count[FUSED] > 0
-    assert around_fused_J(A100) < around_operation_J(A100) / 4
+    assert around_operations_J(A100)[1] < around_operations_J(A100)[0] / 4
 
 
 def test_the_first_operation_on_each_element_brings_it_into_registers() -> None:
@@ -139,7 +131,7 @@ def test_busy_multiprocessors_are_charged_while_they_work_and_not_while_they_are
 
 def test_a_node_that_is_not_known_has_only_its_table() -> None:
     chip = A100.model_copy(update={"process": "3 nm"})
-    assert whole_J(chip, sm(chip)) == {} == around_J(chip, sm(chip)) and around_operation_J(chip) == 0
+    assert whole_J(chip, sm(chip)) == {} == around_J(chip, sm(chip)) and around_operations_J(chip) == (0, 0)
 
 
 @pytest.mark.parametrize("name", GPUS)
