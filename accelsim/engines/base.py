@@ -170,8 +170,6 @@ class EngineType(ABC):
     """Its name in specs and programs."""
     title: ClassVar[str] = "the engine"
     """What it is called in a sentence."""
-    multiplies_as: ClassVar[str] = ""
-    """What it is called where its products are meant; '' for ``title``."""
     rank: ClassVar[int] = 1
     """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
@@ -201,8 +199,8 @@ class EngineType(ABC):
         return None
 
     def accepts(self, offer: Offer) -> str | None:
-        """Return whether an engine of this type does a node: '' yes; else why not, in plain words; None: it is not the
-        kind of work that it does at all."""
+        """Return '' where an engine of this type does a node, else why not in plain words; None for a kind of work that
+        it never does."""
         return None
 
     def lower(self, lowering: Lowering) -> Mapped | None:
@@ -218,11 +216,11 @@ class EngineType(ABC):
         return None
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
-        """Action -> its energy, of every action that its commands note for the engine itself."""
+        """Return action -> its price, for every action that its commands count for the engine itself."""
         return {}
 
     def busy(self, unit: Unit, step: Step) -> float:
-        """Share of an engine that a step keeps at work, of those that draw power as long as they work (``ACTIVE``)."""
+        """Return the share (0 to 1) of an engine that a step keeps busy, for types that draw power while busy."""
         return 0.0
 
     def called(self, unit: Unit) -> str:
@@ -230,12 +228,12 @@ class EngineType(ABC):
         return self.title
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """Return what one could change about an engine, beside its clock."""
+        """Return changes of an engine's spec, beside its clock, that could make runs shorter."""
         return iter(())
 
     @abstractmethod
     def clock(self, chip: Chip, engine: str) -> Clock | None:
-        """Clock of its edges; None for engines that start at any time."""
+        """Return the clock of its edges; None for engines that start at any time."""
 
     @abstractmethod
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:

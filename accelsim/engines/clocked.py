@@ -55,11 +55,11 @@ class Clocked(EngineType):
         """Return what a command does, one after the other: (kind of a piece of the critical path, clocks)."""
 
     def clock(self, chip: Chip, engine: str) -> Clock:
-        """Clock of the engine, else of the chip."""
+        """Return the clock of the engine, else of the chip."""
         return clock_of(spec_of(chip, engine).clock or chip.clock)
 
     def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """One process."""
+        """Start one process."""
         device.env.process(self._run(device, engine, queue))
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
@@ -103,7 +103,7 @@ class Clocked(EngineType):
     def carry_out(
         self, device: Device, command: Command, clock: Clock, first: int, last: int, history: History
     ) -> None:
-        """The command occupies the edges ``first`` to ``last``; it reads all its operands until the last of them."""
+        """Occupy the edges ``first`` to ``last`` with a command, which reads all its operands until the last edge."""
         device.begin_now(command, clock.at(first))
         begin = clock.at(first - 1)
         device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
@@ -144,5 +144,5 @@ class Unclocked(EngineType):
 
 
 def clocks_of(command: Command) -> int:
-    """Clocks that a command of such an engine takes."""
+    """Return the clocks that a command of such an engine takes."""
     return cast(Cycles | Stages, command.work).clocks

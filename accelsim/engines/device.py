@@ -94,7 +94,7 @@ Cause = tuple[int, str, str]
 QUEUE, PORT = "queue", "port"
 """Reasons of a cause that lets the next one go on at once; a token passes on after a delay."""
 START: Cause = (-1, "", "start")
-"""Nothing had to come first."""
+"""Cause of a command that nothing precedes."""
 
 
 class History(NamedTuple):
@@ -161,13 +161,13 @@ class EngineLog:
             self.entries.append((command, why, fs))
 
     def work(self, command: int, start_fs: int, end_fs: int) -> None:
-        """The engine worked for a command, perhaps while it still worked for the one before."""
+        """Note that the engine worked for a command, perhaps while it still worked for the one before."""
         if end_fs > self._until:
             self.spend(command, BUSY, end_fs - max(start_fs, self._until))
             self._until = end_fs
 
     def wait(self, command: int, start_fs: int, end_fs: int, why: str) -> None:
-        """A command waited; time in which the engine still worked does not count."""
+        """Note that a command waited; time in which the engine still worked does not count."""
         if end_fs > start_fs:
             self.spend(command, why, end_fs - max(start_fs, self._until))
 
@@ -214,10 +214,10 @@ class Device(Protocol):
         """Wait until the release times of all ``waits`` (of that kind) are known: (fs, the one released last)."""
 
     def publish(self, command: int, phase: Phase, t_fs: int) -> None:
-        """The command passes the phase at ``t_fs`` (now or later)."""
+        """Make known that the command passes the phase at ``t_fs`` (now or later)."""
 
     def exchange(self, message: Message, send: bool) -> Delivery:
-        """Be ready, from now on, to send or receive a message."""
+        """Offer, from now on, to send or receive a message."""
 
     def meet(self, barrier: Meet) -> simpy.Event:
         """Come to a barrier now; the event fires when all have come."""
@@ -229,16 +229,16 @@ class Device(Protocol):
         """Hold the ports that it needs for so long from now on; the time (fs) from which all are held, 0 for none."""
 
     def sleep_until(self, t_fs: int) -> simpy.Event:
-        """An event at that time, or now if it has passed."""
+        """Return an event at that time, or now if it has passed."""
 
     def begin(self, command: Command, t_fs: int) -> None:
-        """At ``t_fs`` the command starts to overwrite its destinations."""
+        """Let the command start to overwrite its destinations at ``t_fs``."""
 
     def begin_now(self, command: Command, t_fs: int) -> None:
-        """Do the same without an event of its own: ``t_fs`` is now, or nobody else can look before it."""
+        """Do the same without an event of its own: ``t_fs`` is now, or no other process runs before it."""
 
     def check_reads(self, command: Command, role: str, from_fs: int, to_fs: int) -> None:
-        """At ``to_fs``: what the command read in this role was valid since ``from_fs``."""
+        """Check at ``to_fs`` that the operand which the command read in this role was valid since ``from_fs``."""
 
     def complete(
         self, command: Command, times: tuple[int, int, int], history: History, reads_from_fs: int = -1

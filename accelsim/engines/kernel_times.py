@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from accelsim.spec.chip import Chip
 from accelsim.types import Array, Floats
 from accelsim.workload.graph import Graph, Node
@@ -38,6 +40,35 @@ class KernelTimes(NamedTuple):
     binds: Array
     regime: Array
     factor: Floats
+
+
+class KernelCost(NamedTuple):
+    """Kernels as columns by a closed form: ``seconds``; of these those of ``launch`` and host, ``computing`` and
+    ``moving``; ``waves`` of blocks; rows and columns of a tile, and parts of a loop (0 where there are none)."""
+
+    seconds: Floats
+    launch: Floats
+    computing: Floats
+    moving: Floats
+    waves: Floats
+    tile_m: Floats
+    tile_n: Floats
+    parts: Floats
+
+    @property
+    def binds(self) -> Array:
+        """Return what takes most of the time of each kernel."""
+        names = np.array(["launch", "products", "memory"], dtype=object)
+        found: Array = names[np.argmax(np.stack([self.launch, self.computing, self.moving]), axis=0)]
+        return found
+
+    def times(self, bound: Floats, regime: Array, factor: Floats | None = None) -> KernelTimes:
+        """Return the times of the kernels, whose constants state no interval where ``factor`` is None."""
+        sizes, place = np.unique(np.stack([self.tile_m, self.tile_n], axis=1), axis=0, return_inverse=True)
+        texts = [f"{rows:.0f}x{columns:.0f}" if rows else "" for rows, columns in sizes]  # few, and asked for often
+        tile = np.array(texts, dtype=object)[place.reshape(-1)]
+        factor = np.zeros(len(bound)) if factor is None else factor
+        return KernelTimes(self.seconds, bound, self.launch, tile, self.parts, self.waves, self.binds, regime, factor)
 
 
 class Prepared(NamedTuple):

@@ -16,7 +16,7 @@ def mac_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
 
 
 def undone_prices(table: EnergyTable, category: str = "MAC") -> dict[str, Price]:
-    """Return the same of those that nothing carries out, which cost nothing."""
+    """Return the prices of multiply-accumulates that are not carried out, which cost nothing."""
     return {
         action: Price(0.0, category, f"{action.of} multiply-accumulates", table.status_of("mac", action.of))
         for action in sorted(NOT_DONE)

@@ -46,14 +46,14 @@ class Calibrated:
 
 
 def regimes(prediction: Prediction) -> Array:
-    """Kind and regime of each row, as calibrations name their intervals."""
+    """Return the kind and regime of each row, as calibrations name their intervals."""
     pairs = zip(prediction.family, prediction.times.regime, strict=True)
     found: Array = np.array([f"{family}: {regime}" for family, regime in pairs], dtype=object)
     return found
 
 
 def impossible(kernels: Kernels) -> list[int]:
-    """Rows whose measured time lies below what the stated peaks of the chip allow."""
+    """Return the rows whose measured time lies below what the stated peaks of the chip allow."""
     bound = kernels.predicted(kernels.chip).times.bound
     return [int(row) for row in np.flatnonzero(kernels.table.measured < SLACK * bound)]
 

@@ -31,9 +31,8 @@ class Ends(NamedTuple):
 
 
 def ends(kernels: Kernels, found: Prediction) -> Ends:
-    """Nine of ten kernels take no less and no more: by the calibration of the chip where its constants are those that
-    it gave, or by what their own constants state, else by how far off other chips are that had no part in the
-    defaults."""
+    """Return the intervals within which nine of ten kernels lie: by the calibration of the chip where its constants are
+    calibrated, or by what their own constants state, else by the errors on chips without a part in the defaults."""
     chip, names = kernels.chip, regimes(found)
     own = np.zeros(len(names), bool)
     for part in kernels.parts:

@@ -21,7 +21,7 @@ from accelsim.types import Array, Floats, Ints
 
 
 def model_of(chip: Chip) -> KernelModel:
-    """The kernels of a chip. Raises UsageError for one whose engines run none."""
+    """Return the kernels of a chip. Raises UsageError for one whose engines run none."""
     for unit in units(chip).values():
         found = ENGINES[unit.type].kernels(chip, unit)
         if found is not None:
@@ -30,7 +30,7 @@ def model_of(chip: Chip) -> KernelModel:
 
 
 def usual_format(chip: Chip) -> str:
-    """FP16 where the chip multiplies it, else its first format. Raises UsageError for a chip that runs no kernels."""
+    """Return FP16 where the chip multiplies it, else its first format. Raises UsageError without kernels."""
     known = list(model_of(chip).formats("product"))
     return "fp16" if "fp16" in known else known[0]
 
@@ -53,7 +53,7 @@ class Prediction:
 
     @property
     def seconds(self) -> Floats:
-        """Time of each row, s."""
+        """Return the time of each row, s."""
         return self.times.seconds
 
 

@@ -39,13 +39,13 @@ class Sweep(NamedTuple):
 
     @property
     def share(self) -> Floats:
-        """Fraction of the time that the stated peaks would need."""
+        """Return the fraction of the time that the stated peaks would need."""
         share: Floats = self.found.times.bound / self.found.seconds
         return share
 
 
 def parsed(text: str, names: Sequence[str]) -> Range:
-    """A range of a size, one of ``names``. Raises UsageError."""
+    """Read a range of a size, one of ``names``, from a text. Raises UsageError."""
     found = re.fullmatch(r"(\w+)=([0-9]{1,12}):([0-9]{1,12})(?::([0-9]{1,12}))?", text)
     if found is None:
         raise UsageError(f"no range of sizes: {text!r}", "--sweep", FORM)
@@ -61,7 +61,7 @@ def parsed(text: str, names: Sequence[str]) -> Range:
 
 
 def swept(op: str, dtype: str, cells: Mapping[str, str], over: Range, chip: Chip) -> Sweep:
-    """The kernel at each size. Raises UsageError."""
+    """Predict the kernel at each size. Raises UsageError."""
     kernels = Kernels(several(op, dtype, [{**cells, over.name: str(size)} for size in over.sizes]), chip)
     found = kernels.predicted(chip)
     return Sweep(over.name, np.array(over.sizes), kernels, found, ends(kernels, found))

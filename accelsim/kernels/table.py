@@ -54,16 +54,16 @@ class Table:
 
     @cached_property
     def ops(self) -> list[str]:
-        """Op of each row."""
+        """Return the op of each row."""
         return [row["op"].strip() for row in self.cells]
 
     @cached_property
     def devices(self) -> list[str]:
-        """Device of each row, '' where it names none."""
+        """Return the device of each row, '' where it names none."""
         return [row.get("device", "").strip() for row in self.cells]
 
     def where(self, row: int) -> str:
-        """file:line of a row."""
+        """Return file:line of a row."""
         return f"{self.path}:{self.lines[row]}"
 
     def of_device(self, device: str | None, names: Sequence[str]) -> Table:
@@ -77,7 +77,7 @@ class Table:
         return self.only(rows)
 
     def only(self, rows: Sequence[int]) -> Table:
-        """The table of some rows, in their order."""
+        """Return the table of some rows, in their order."""
         place = {row: index for index, row in enumerate(rows)}
         groups = []
         for group in self.groups:
@@ -96,7 +96,7 @@ class Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """One table of the rows of several, in their order; columns that only some have are empty in the others."""
+    """Return one table of the rows of several, in their order; columns that only some have are empty in the others."""
     if len(tables) == 1:
         return tables[0]
     header = list(dict.fromkeys(name for table in tables for name in table.header))
@@ -125,7 +125,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def read_table(path: Path, timed: bool = False) -> Table:
-    """A table of kernels. ``timed``: each row must have a time.
+    """Read a table of kernels. ``timed``: each row must have a time.
 
     Raises UsageError with everything that is wrong, each with file and line: no such file, columns that lack, ops and
     formats that nobody knows, numbers that are none.
@@ -169,7 +169,7 @@ def named_sizes(op: str, sizes: Sequence[str], without: str = "") -> dict[str, s
 
 
 def one(op: str, dtype: str, cells: Mapping[str, str]) -> Table:
-    """A table of one kernel, from the columns of a row. Raises UsageError."""
+    """Return a table of one kernel, from the columns of a row. Raises UsageError."""
     return several(op, dtype, [cells])
 
 

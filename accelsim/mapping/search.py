@@ -61,7 +61,7 @@ class Best(Generic[S]):
         self.scored = self.tried = 0
 
     def leaders(self) -> list[Leader]:
-        """The best candidates so far, best first."""
+        """Return the best candidates so far, best first."""
         pairs = zip(self._top.tolist(), self._keys.tolist(), strict=True)
         return [Leader(tuple(choices), tuple(costs)) for choices, costs in pairs]
 
@@ -71,7 +71,7 @@ class Best(Generic[S]):
         return float(self._keys[-1, 0]) if len(self._top) == self._most else float("inf")
 
     def take(self, choices: Ints) -> Floats:
-        """First costs of candidates [N, columns], infinite where they are not legal; remembers the best."""
+        """Return the first costs of candidates [N, columns], infinite where they are not legal; remember the best."""
         costs, scored = self._source.costs(choices, self.limit)
         self.scored += scored
         first: Floats = costs[:, 0]
@@ -110,7 +110,7 @@ class Problem(Costly, Protocol):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of each choice."""
+        """Return the number of values of each choice."""
 
     def distinct(self, choices: Ints) -> Bools:
         """Return which of the candidates [N, len(sizes)] are no copies of others that differ in what does not
@@ -121,7 +121,7 @@ class Problem(Costly, Protocol):
 
 
 def known_effort(effort: str | float) -> str | float:
-    """An effort as ``solve`` takes it, from what a user gave: seconds may be a text. Raises UsageError."""
+    """Return an effort as ``solve`` takes it, from what a user gave: seconds may be a text. Raises UsageError."""
     seconds = effort
     if isinstance(effort, str) and effort not in EXHAUSTIVE:
         with suppress(ValueError):
@@ -132,7 +132,7 @@ def known_effort(effort: str | float) -> str | float:
 
 
 def solve(problem: Problem, effort: str | float = "best", *, seed: int = 0, leaders: int = 1) -> Solved:
-    """The candidates of the lowest costs, so many; of equals the first in the order of the space.
+    """Return the ``leaders`` candidates of the lowest costs; of equals the first in the order of the space.
 
     ``effort``: 'best' tries all of up to 4,194,304 candidates and else walks long; 'fast' 131,072, and walks shortly; a
     number walks for so many seconds (all of up to 131,072 are tried in any case). With 'best' and 'fast' the result
@@ -155,7 +155,7 @@ class _Walk(Best[Problem]):
     """The best of what a problem of independent choices was asked so far."""
 
     def all(self) -> None:
-        """Every candidate, in order."""
+        """Try every candidate, in order."""
         size = prod(self._source.sizes)
         for start in range(0, size, BATCH):
             flat = np.arange(start, min(start + BATCH, size))
@@ -164,7 +164,7 @@ class _Walk(Best[Problem]):
             self.take(choices[self._source.distinct(choices)])
 
     def walks(self, rng: np.random.Generator, effort: str | float) -> None:
-        """Random candidates; then the best of them walk, each to a neighbour that is not much worse; then a descent."""
+        """Try random candidates; let the best walk, each to a neighbour that is not much worse; then descend."""
         sizes = np.array(self._source.sizes)
         until = time.monotonic() + effort if isinstance(effort, int | float) else 0.0
         rounds = ROUNDS["best"] if isinstance(effort, int | float) else ROUNDS[effort]
@@ -231,7 +231,7 @@ class Listing(Costly, Protocol):
 
 
 def solve_listed(listing: Listing, effort: str | float = "best", *, leaders: int = 1) -> Solved:
-    """The candidates of the lowest costs, so many; of equals those that are listed first.
+    """Return the ``leaders`` candidates of the lowest costs; of equals those that are listed first.
 
     ``effort``: 'fast' tries those that are likely, 'best' all of them; a number tries the likely ones, then all while
     so many seconds last. Raises UsageError for an effort that is none of these.

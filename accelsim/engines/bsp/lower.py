@@ -229,7 +229,7 @@ STATISTICS_B = 8
 
 
 def row_length(node: Node, shape: tuple[int, ...]) -> int:
-    """Elements of a row: those that a result depends on; 1 for functions of single elements, channels and windows."""
+    """Return the elements of a row, on which a result depends; 1 for functions of elements, channels and windows."""
     axis = node.attrs.get("axis", -1)
     if node.op in ("Softmax", "LogSoftmax"):
         return prod(shape[node.attrs["flatten_from"] :]) if "flatten_from" in node.attrs else shape[axis]
@@ -245,8 +245,10 @@ def row_length(node: Node, shape: tuple[int, ...]) -> int:
 def supersteps(
     unit: BspUnit, results: int, row: int, element_B: int, jobs: Sequence[Job], operands: Sequence[Operand]
 ) -> tuple[list[Figures], Ints]:
-    """Functions of rows: dealt as whole rows in one superstep, or evenly, with a second one in which tiles that share a
-    row tell each other its statistics; whichever takes fewer clocks. Also the results of each tile, int64 [tiles].
+    """Return the supersteps of functions of rows, and the results of each tile, int64 [tiles].
+
+    Rows are dealt whole in one superstep, or results evenly with a second superstep, in which tiles that share a row
+    exchange its statistics; whichever takes fewer clocks.
     """
     even = dealt(unit, results, lanes(unit, element_B))
     parted = functions(unit, even, element_B, jobs, operands)._replace(sync=unit.sync)

@@ -73,7 +73,7 @@ class Listed:
     likely = every
 
     def costs(self, choices: Ints, limit: float) -> tuple[Floats, int]:
-        """Clocks, then bytes received, tiles, parts along groups, M and N; see ``mapping.search.Costly``."""
+        """Return clocks, bytes received, tiles, parts along groups, M and N; see ``mapping.search.Costly``."""
         parts = Partitions(*choices.T)
         multiply, reduce = supersteps(self._unit, self._format, self._product, parts)
         held = np.maximum(multiply.held, reduce.held)

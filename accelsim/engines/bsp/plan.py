@@ -41,7 +41,7 @@ class TileMemory:
         self.constants = np.zeros(self.tiles, np.int64)
 
     def stay(self, shares_B: Ints) -> Ints:
-        """Weights in parts, bytes each, go to the tiles that hold least so far, the largest to the emptiest; returns
+        """Put weights in parts, bytes each, on the tiles that hold least so far, the largest on the emptiest; return
         the tile of each part.
         """
         emptiest = np.argsort(self.constants, kind="stable")[: len(shares_B)]
@@ -60,24 +60,24 @@ class TileMemory:
         self.spread.add(region)
 
     def put_parts(self, region: int, tiles: Ints, sizes_B: Ints) -> None:
-        """An activation in parts, one on each of ``tiles``."""
+        """Add an activation in parts, one on each of ``tiles``."""
         self.live[region] = np.zeros(self.tiles, np.int64)
         self.live[region][tiles] = sizes_B
 
     def keep(self, regions: Iterable[int]) -> None:
-        """Only these activations are still needed."""
+        """Drop all activations but these."""
         kept = set(regions)
         self.live = {region: sizes_B for region, sizes_B in self.live.items() if region in kept}
 
     def check(self, layer: str, working: Ints, step_B: Ints | int) -> None:
-        """OverCapacity unless every tile has room for what a step brings to the ``working`` tiles, ``step_B`` each."""
+        """Raise OverCapacity unless each tile has room for the ``step_B`` bytes that come to ``working`` tiles."""
         activations = sum(self.live.values(), np.zeros(self.tiles, np.int64))
         activations[working] += step_B
         fullest = int(np.argmax(self.constants + activations))
         self.fit(layer, int(self.constants[fullest]), int(activations[fullest]))
 
     def fit(self, layer: str, constants_B: int, activations_B: int) -> None:
-        """OverCapacity for a tile that has no room for so much, or, where that is to be ignored, a note."""
+        """Raise OverCapacity for a tile without room for so much; where capacity is ignored, add a note."""
         need = MemoryNeed("fullest tile", constants_B, 0, activations_B, layer, self.room_B)
         if need.fits:
             return
@@ -117,7 +117,7 @@ class Plan:
 def plan(
     graph: Graph, memory: TileMemory, unit: BspUnit, engine: str, dtype: str, pins: Mapping[str, PinnedFields]
 ) -> Plan:
-    """The products of an engine, on tiles that are still empty; ``pins``: fields of ``Parts`` by node. Raises
+    """Plan the products of an engine on tiles that are still empty; ``pins``: fields of ``Parts`` by node. Raises
     OverCapacity where constants, or a product beside them, do not fit, UsageError for pins that cut it into nothing.
 
     A product gets what the constants and the activations that are alive leave of a tile, were they spread evenly.
@@ -162,15 +162,15 @@ def plan(
 
 
 def turn_of(product: Product, turns: int) -> Product:
-    """One of so many equal turns over the columns of a product."""
+    """Return one of ``turns`` equal parts of a product along its columns."""
     return replace(product, N=product.N // turns)
 
 
 def in_turns(
     unit: BspUnit, number_format: str, product: Product, room_B: int, pinned: Pins = ()
 ) -> tuple[int, Choice | TooSmall]:
-    """The fewest turns over N, a divisor of it, of which each fits, and the partition of one; what is too small where
-    not even single columns do. Raises UsageError for pinned turns that are no divisor.
+    """Return the fewest turns over N, a divisor of it, each of which fits, and the partition of one; ``TooSmall`` where
+    not even single columns fit. Raises UsageError for pinned turns that are no divisor.
     """
     asked = dict(pinned).get("turns")
     if asked is not None and product.N % asked:
@@ -186,7 +186,7 @@ def in_turns(
 
 
 def product_of(graph: Graph, unit: BspUnit, node: Node, gemm: Gemm, number_format: str) -> Product:
-    """A node as a product with the bytes of its operands."""
+    """Return a node as a product with the bytes of its operands."""
     a, b = graph.tensors[gemm.a], graph.tensors[gemm.b]
     sums = FORMAT_BYTES[unit.formats[number_format].accumulate]
     out = max(graph.tensors[name].element_B for name in node.writes)
@@ -197,7 +197,7 @@ def product_of(graph: Graph, unit: BspUnit, node: Node, gemm: Gemm, number_forma
 
 
 def alive_B(graph: Graph) -> dict[str, int]:
-    """Node -> bytes of the activations that it or a node behind it needs, its results too."""
+    """Return node -> bytes of the activations that it or a later node needs, its results included."""
     root: dict[str, str] = {}
     for node in graph.nodes:
         if node.engine == "alias":
@@ -215,5 +215,5 @@ def alive_B(graph: Graph) -> dict[str, int]:
 
 
 def activations(graph: Graph, names: Iterable[str]) -> list[str]:
-    """Return those that are no constants."""
+    """Return the names that are no constants."""
     return [name for name in names if not graph.tensors[name].is_constant]

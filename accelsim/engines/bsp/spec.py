@@ -35,7 +35,7 @@ class TileFormat(Model):
 
     @property
     def macs_per_clock(self) -> Fraction:
-        """Multiply-accumulates per clock of one tile that streams without end."""
+        """Return the multiply-accumulates per clock of one tile that streams without end."""
         return Fraction(self.k * self.n, self.cycles_per_row)
 
 
@@ -67,7 +67,7 @@ class BspUnit(EngineSpec):
     )
 
     def room_B(self, buffer: Buffer) -> int:
-        """Bytes of a tile for data, of a buffer that is the memories of all."""
+        """Return the bytes of a tile for data; ``buffer`` is the memories of all tiles."""
         return buffer.part_B - (self.reserve or 0)
 
     @property

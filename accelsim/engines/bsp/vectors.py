@@ -29,12 +29,12 @@ class Operand(NamedTuple):
 
 
 def lanes(unit: BspUnit, element_B: int) -> int:
-    """Elements of a vector."""
+    """Return the elements of a vector."""
     return max(1, unit.vector_width // element_B)
 
 
 def dealt(unit: BspUnit, results: int, width: int) -> Ints:
-    """Results of each tile, int64 [tiles]: whole vectors of ``width``, but for the last one."""
+    """Return the results of each tile, int64 [tiles]: whole vectors of ``width``, but for the last one."""
     shares = np.diff(cuts(-(-results // width), unit.tiles)) * width
     shares[np.flatnonzero(shares)[-1]] -= -results % width
     return shares
@@ -52,7 +52,7 @@ def needed(operand: Operand, shares: Ints) -> Ints:
 
 
 def functions(unit: BspUnit, shares: Ints, element_B: int, jobs: Sequence[Job], operands: Sequence[Operand]) -> Figures:
-    """Exchange and computation of one function after the other, on tiles with such shares of the results; no sync.
+    """Return exchange and computation of one function after the other on tiles with ``shares`` of the results; no sync.
     ``held``: results, and copies of the operands that are not spread over the tiles.
     """
     most, results, width = int(shares.max()), int(shares.sum()), lanes(unit, element_B)

@@ -12,7 +12,7 @@ from accelsim.workload.ops.base import Conv
 
 
 def cuts(extent: int, parts: int) -> Ints:
-    """Boundaries of so many parts of ``0..extent``, the first of which are one longer where it does not divide."""
+    """Return the boundaries of ``parts`` parts of ``0..extent``; the first are one longer where it does not divide."""
     whole, more = divmod(extent, parts)
     sizes = np.full(parts, whole, np.int64)
     sizes[:more] += 1
@@ -20,7 +20,7 @@ def cuts(extent: int, parts: int) -> Ints:
 
 
 def block_cuts(extent: int, block: int, parts: int) -> Ints:
-    """Return the same of whole blocks; the last block may be shorter."""
+    """Return the boundaries of parts of whole blocks; the last block may be shorter."""
     return np.minimum(cuts(-(-extent // block), parts) * block, extent)
 
 

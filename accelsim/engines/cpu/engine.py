@@ -48,7 +48,7 @@ ENGINE = Cpu()
 
 
 def lower_host(layout: Layout, op: int, node: Node) -> None:
-    """Operands to the memory of the host, the node, its results there. Raises ModelError on a chip without a host."""
+    """Move operands to the host's memory, compute the node there. Raises ModelError on a chip without a host."""
     roles, graph = layout.roles, layout.graph
     home = roles.host_home
     if node.attrs.get(OUTSIDE) and (state := _state_of(layout, node)):
@@ -95,7 +95,7 @@ def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int
 
 
 def host_fs(host: Processor | None, graph: Graph, node: Node, moved_B: int) -> int:
-    """Time of a node on the host processor, fs: dispatch plus the larger of arithmetic and memory traffic.
+    """Return the time of a node on the host processor, fs: dispatch plus the larger of arithmetic and memory traffic.
 
     Raises ModelError when the chip has no host.
     """

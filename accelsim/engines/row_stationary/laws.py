@@ -14,7 +14,7 @@ from accelsim.types import Bools, Ints
 
 
 def ceil(a: Ints, b: Ints | int) -> Ints:
-    """Quotient of non-negative integers, rounded up."""
+    """Return the quotient of non-negative integers, rounded up."""
     quotient: Ints = -(-a // b)
     return quotient
 
@@ -37,7 +37,7 @@ def active_pes(conv: Conv, maps: Mappings) -> Ints:
 
 
 def lanes(conv: Conv, array: Geometry, maps: Mappings) -> Ints:
-    """Places for the foot of a chain: the array's columns, as often as chains of R x r PEs stand on each other."""
+    """Return the places for the foot of a chain: the array's columns times the chains of R x r PEs above each other."""
     return array.rows // (conv.R * maps.r) * array.cols
 
 
@@ -103,7 +103,7 @@ class Refusal:
 
 
 def refusals(conv: Conv, array: Geometry, mapping: Mapping) -> tuple[Refusal, ...]:
-    """Every law that a mapping breaks; empty where it can run."""
+    """Return every law that a mapping breaks; empty where it can run."""
     return tuple(_broken(conv, array, mapping.many()))
 
 

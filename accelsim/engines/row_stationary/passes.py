@@ -48,7 +48,7 @@ class Passes(NamedTuple):
 
 
 def spread(things: Ints, sets: Ints) -> tuple[Ints, Ints]:
-    """Things of the fullest set, and sets that have any, when things are spread evenly over sets."""
+    """Return the things of the fullest set, and the sets that have any, when things are spread evenly over sets."""
     most = ceil(things, sets)
     return most, ceil(things, most)
 
@@ -59,7 +59,7 @@ def _parts(total: int | Ints, size: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints
 
 
 def tiles(conv: Conv, maps: Mappings) -> Iterator[Tiles]:
-    """Output tiles by kind; kinds that no mapping has are left out."""
+    """Yield output tiles by kind; kinds that no mapping has are left out."""
     kinds = product(_parts(conv.M, maps.m), _parts(conv.N, maps.n), _parts(conv.E, maps.e))
     for (blocks, m), (batches, n), (strips, e) in kinds:
         number = conv.G * blocks * batches * strips
@@ -93,7 +93,7 @@ def _channel_blocks(conv: Conv, maps: Mappings) -> Iterator[tuple[Ints, Ints, bo
 
 
 def passes(conv: Conv, maps: Mappings, tile: Tiles) -> Iterator[Passes]:
-    """Processing passes of one kind of tile, by kind; ``number`` is of all tiles of the kind together."""
+    """Yield the processing passes of one kind of tile, by kind; ``number`` is of all tiles of the kind together."""
     kinds = product(list(_channel_blocks(conv, maps)), list(_filter_blocks(maps, tile)))
     for (blocks, c, first, last), (times, f, before, leads) in kinds:
         number = tile.number * blocks * times

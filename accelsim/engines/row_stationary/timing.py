@@ -65,7 +65,7 @@ class Steps(NamedTuple):
 
 
 def steps(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Steps:
-    """Clocks of the steps of a pass, each kind of them."""
+    """Return the clocks of the steps of a pass by what they wait for."""
     filters, channels = spread(kind.f, maps.t)[0], spread(kind.c, maps.r)[0]
     busy = filters * (channels * conv.S + 1)
     rows, here = kind.c * conv.rows(kind.e), np.maximum(busy, _psums_in(array, kind))
@@ -75,7 +75,7 @@ def steps(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Steps:
 
 
 def step_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> Ints:
-    """Clocks of all steps of a pass, int64 [k]: the first, the last, those between by what comes for the next."""
+    """Return the clocks of all steps of a pass, int64 [k]."""
     each, count = steps(conv, array, maps, kind), kind.n * conv.F
     first = each.window if conv.F == 1 else each.slide
     windows = np.maximum(kind.n - 1 - (conv.F == 1), 0)
@@ -85,7 +85,7 @@ def step_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> In
 
 
 def skew_clocks(conv: Conv, maps: Mappings, kind: Passes) -> Ints:
-    """Clocks by which the foot of a chain is ahead of its top, int64 [k]."""
+    """Return the clocks by which the foot of a chain is ahead of its top, int64 [k]."""
     skew: Ints = conv.R * spread(kind.c, maps.r)[1] - 1
     return skew
 
@@ -97,8 +97,8 @@ def pass_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> In
 
 
 def image_clocks(conv: Conv, array: Geometry, maps: Mappings, kind: Passes) -> list[int]:
-    """Clocks of the one mapping's pass, ifmap by ifmap: the first with the load, the last with the skew. Their sum is
-    ``pass_clocks``; what an ifmap's last step waits for of the next ifmap is its own."""
+    """Return the clocks of one mapping's pass, ifmap by ifmap: the first with the load, the last with the skew. Their
+    sum is ``pass_clocks``; the wait of an ifmap's last step for the next ifmap counts for the former."""
     total, count = int(pass_clocks(conv, array, maps, kind)[0]), int(kind.n[0])
     if count == 1:
         return [total]

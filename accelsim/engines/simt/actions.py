@@ -96,7 +96,7 @@ def _direct_actions(units: Units, product: Product, tile: Tile) -> list[Action]:
 
 
 def warps(tile: TileShape) -> tuple[int, int]:
-    """Warps of a block down and across its tile, so that they read the fewest operands."""
+    """Return the warps of a block down and across its tile with which they read the fewest operands."""
     count = max(1, tile.threads // WARP)
     ways = [(down, count // down) for down in range(1, count + 1) if count % down == 0]
     return min(ways, key=lambda way: (tile.m * way[1] + tile.n * way[0], way))
@@ -115,8 +115,8 @@ def is_simple(part: Node) -> bool:
 def function_actions(
     units: Units, reads: dict[str, int], writes: dict[str, int], operations: int, fused: int = 0
 ) -> list[Action]:
-    """Entries of what is no product: bytes of tensors from and to L2, operations of functions, and operations on what
-    is in registers already."""
+    """Return the ledger entries of functions: bytes of tensors from and to L2, operations, and ``fused`` operations on
+    operands that are in registers already."""
     entries = [Action(units.cache, READ, name, count) for name, count in reads.items()]
     entries += [Action(units.cache, WRITE, name, count) for name, count in writes.items()]
     entries += [

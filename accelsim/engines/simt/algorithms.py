@@ -47,7 +47,7 @@ MULTIPLIED = {
 
 
 def with_algorithm(step: Lowering, product: Product, kernels: list[Kernel]) -> list[Kernel]:
-    """The kernels of a product with the clocks of the fastest algorithm. What transforms move counts as their time."""
+    """Return the kernels of a product with the clocks of the fastest algorithm, transforms included."""
     if product.sparse == DENSE and _has_others(step, product):
         return _as_fastest(step, product, kernels)
     if product.sparse == DENSE and _is_thin(product.gemm):

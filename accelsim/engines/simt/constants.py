@@ -15,7 +15,7 @@ from accelsim.program.roles import Roles
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import shared_format
 from accelsim.spec.serving import served
-from accelsim.types import Array, Floats
+from accelsim.types import Floats
 
 
 class Device:
@@ -52,18 +52,3 @@ class Device:
             return f"{heads[head]}.{rest}" if head in heads and dot else f"{self.name}.{text}"
 
         return [tuple(map(spelled, group)) for group in groups]
-
-
-def longest_part(overhead: Floats, computing: Floats, moving: Floats) -> Array:
-    """Return what takes most of the time of each kernel."""
-    names = np.array(["launch", "products", "memory"], dtype=object)
-    found: Array = names[np.argmax(np.stack([overhead, computing, moving]), axis=0)]
-    return found
-
-
-def tile_names(m: Floats, n: Floats) -> Array:
-    """Return sizes of tiles as texts, '' for 0; there are few different ones, and a fit asks for them often."""
-    sizes, place = np.unique(np.stack([m, n], axis=1), axis=0, return_inverse=True)
-    texts = [f"{rows:.0f}x{columns:.0f}" if rows else "" for rows, columns in sizes]
-    found: Array = np.array(texts, dtype=object)[place.reshape(-1)]
-    return found

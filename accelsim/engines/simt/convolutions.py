@@ -94,7 +94,7 @@ class Forms(NamedTuple):
 
 
 def forms(spec: Simt, name: str, columns: Mapping[str, Floats]) -> Forms:
-    """Convolutions as products."""
+    """Return convolutions as the products of each algorithm."""
     n, h, w, r, s, p, q = (columns[key] for key in ("n", "h", "w", "r", "s", "p", "q"))
     c, k, element_B = columns["c"], columns["k"], max(map(float, operands_B(name)))
     macs = n * p * q * k * c * r * s
@@ -229,8 +229,8 @@ def _products(
 
 
 def of_algorithms(spec: Simt, rates: ChipRates, found: Forms, seconds: Sequence[Floats]) -> Floats:
-    """Seconds of each algorithm (rows) for each convolution, infinite where it does not apply, from those of their
-    products (with launch)."""
+    """Return the seconds of each algorithm (rows) for each convolution, infinite where it does not apply; ``seconds``:
+    those of their products, with launch."""
     ways, rows = spec.convolution, []
     lanes = spec.lanes * spec.multiprocessors * rates.clock_Hz
     longer = np.where(found.gradients > 0, ways.backward * found.gradients, 1.0)

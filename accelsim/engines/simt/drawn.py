@@ -84,7 +84,7 @@ def _of_formats(spec: Simt, units_J: Mapping[str, float]) -> dict[str, float]:
 
 
 def reference(spec: Simt, unit: str) -> float:
-    """The rate that the energies are of: FP32 on lanes, FP16 on Tensor Cores, or the highest that the unit has."""
+    """Return the rate to which energies refer: FP32 on lanes, FP16 on Tensor Cores, or the highest of the unit."""
     form = spec.formats.get({"lanes": "fp32", "tensor": "fp16"}[unit])
     if form is not None and form.unit == unit:
         return float(form.rate)
@@ -126,8 +126,8 @@ def around_J(chip: Chip, spec: Simt) -> dict[str, float]:
 
 
 def around_operations_J(chip: Chip) -> tuple[float, float]:
-    """Return the same of an operation of a function, and of one on what is in registers already, which has no loads,
-    stores and addresses: what a multiply-accumulate in FP32 has around it; 0 where nothing is known of the node."""
+    """Return the energy around an operation of a function, J, and around one on operands in registers, which needs no
+    loads, stores and addresses and counts as a multiply-accumulate in FP32; 0 for a node that is not known."""
     lanes = _ratios(chip).get("lanes", 0.0)
     return lanes * float(shipped().around_function), lanes * float(shipped().around_lanes)
 

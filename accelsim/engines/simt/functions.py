@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.kernel_times import KernelCost
 from accelsim.engines.simt.products import ALIGNED_B, ChipRates
 from accelsim.engines.simt.spec import BEFORE, Simt
 from accelsim.types import Floats
@@ -45,17 +46,8 @@ class Streams(NamedTuple):
     launch: Floats
 
 
-class StreamTimes(NamedTuple):
-    """Seconds: of moving, of the special functions, of all together, of host and launch alone."""
-
-    moving: Floats
-    computing: Floats
-    seconds: Floats
-    overhead: Floats
-
-
 def streams(spec: Simt, rates: ChipRates, columns: Mapping[str, Floats]) -> Streams:
-    """Return what kernels move and compute, whatever the constants. Columns: ``reads``, ``writes``: elements per
+    """Return the work of kernels, which depends on no fitted constant. Columns: ``reads``, ``writes``: elements per
     element of the shape; ``passes`` over what is read; ``traffic``: how much more is moved than these say;
     ``special`` functions per element; ``host``: its work for a call, that for an addition is 1; ``reductions`` of a
     row, one after the other; ``row``: clocks of a multiprocessor for each row, ``along`` for each element of the
@@ -74,12 +66,13 @@ def streams(spec: Simt, rates: ChipRates, columns: Mapping[str, Floats]) -> Stre
     return Streams(moved, special, columns["host"], waits, of_rows, columns["launch"])
 
 
-def stream_times(spec: Simt, rates: ChipRates, kernels: Streams) -> StreamTimes:
-    """Return how long they take."""
+def stream_times(spec: Simt, rates: ChipRates, kernels: Streams) -> KernelCost:
+    """Return how long kernels of functions take."""
     moving = kernels.moved_B / rates.dram_Bps
     computing = kernels.special / (spec.special * spec.multiprocessors * rates.clock_Hz)
     host = kernels.host * spec.dispatch
     waiting = (kernels.waits * (spec.prologue + spec.epilogue) + kernels.rows) / rates.clock_Hz
     before = kernels.launch * spec.launch + BEFORE * host
     seconds = np.maximum(host, before + waiting + np.maximum(moving, computing))
-    return StreamTimes(moving, computing, seconds, np.maximum(host, before))
+    none = np.zeros(len(seconds))
+    return KernelCost(seconds, np.maximum(host, before), computing, moving, none, none, none, none + 1)

@@ -92,7 +92,7 @@ def part_of_k(spec: Simt, tile: TileShape, name: str, depth: int, splits: int = 
 
 
 def step_of(spec: Simt, tile: TileShape, name: str) -> int:
-    """Step of the loop over K."""
+    """Return the step of the loop over K."""
     return tile.step or spec.formats[name].step
 
 
@@ -112,7 +112,7 @@ def sums_B(spec: Simt, tile: TileShape, name: str) -> int:
 
 
 def columns(spec: Simt, product: Product) -> Products:
-    """A product as one row."""
+    """Return a product as columns of one row."""
     gemm, (n, m) = product.gemm, product.sparse
     kind, depth = (0, gemm.K) if gemm.conv is None or gemm.groups > 1 else _of_convolution(spec, product)
     sides_B = sum(side.nbytes for side in product.sides)
@@ -189,15 +189,15 @@ class Chosen(NamedTuple):
 
     @property
     def best(self) -> Kernel:
-        """The first."""
+        """Return the best kernel."""
         return self.kernels[0]
 
 
 def choose(
     spec: Simt, rates: ChipRates, product: Product, name: str, cache: str, pinned: Pins | None = None, leaders: int = 1
 ) -> Chosen:
-    """The kernels, so many, with the least estimated time, of several the first in the table of tiles. Operands stream
-    through the cache where no tile has room for slices of them.
+    """Return the ``leaders`` kernels with the least estimated time, of equals the first in the table of tiles. Operands
+    stream through the cache where no tile has room for slices of them.
 
     Raises Infeasible, about the node ``name`` and the buffer ``cache``, where no tile fits into the cache; UsageError
     where no tile of the spec has the fields of ``Blocks`` that are ``pinned``.
@@ -275,11 +275,11 @@ def lanes_clocks(
 
 
 def on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:
-    """Clocks of so many lane clocks and special functions, which run side by side."""
+    """Return the clocks of ``plain`` lane clocks and ``special`` functions, which run side by side."""
     return max(-(-plain // (spec.lanes * multiprocessors)), -(-special // (spec.special * multiprocessors)))
 
 
 def paces(spec: Simt, ops: Iterable[str]) -> tuple[int, int]:
-    """Lane clocks and special functions per element of functions one after the other."""
+    """Return the lane clocks and special functions per element of functions one after the other."""
     names = list(ops)
     return sum(spec.functions.get(op, 1) for op in names), sum(map(_is_special, names))

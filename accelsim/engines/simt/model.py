@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.engines.kernel_times import Columns, KernelModel, KernelTimes, Names, Prepared, ServingKernel
+from accelsim.engines.kernel_times import Columns, KernelCost, KernelModel, KernelTimes, Names, Prepared, ServingKernel
 from accelsim.engines.simt import attention, convolutions, functions
-from accelsim.engines.simt.constants import Device, longest_part, tile_names
+from accelsim.engines.simt.constants import Device
 from accelsim.engines.simt.products import Candidates, Products, Shapes, best, candidates, cut, dense, shapes, timed
 from accelsim.engines.simt.served import as_kernel
 from accelsim.engines.simt.serving import KINDS, serving_formats, serving_kernels
@@ -100,18 +100,9 @@ def _from_grids(name: str, device: Device, grids: Grids, constants: Names) -> Pr
         overhead = np.maximum(asked, begin)
         moved_B = rows.a_B + rows.b_B + rows.y_B
         bound = now.bound(name, rows.groups * rows.m * rows.k * rows.n * rows.density, moved_B)
-        binds = longest_part(overhead, computing, moving)
-        return KernelTimes(
-            np.maximum(asked, begin + cost.seconds[chosen]),
-            bound,
-            overhead,
-            tile_names(shape.m[chosen], shape.n[chosen]),
-            shape.splits[chosen],
-            waves,
-            binds,
-            _by_waves(binds, waves),
-            np.zeros(len(chosen)),
-        )
+        seconds, tile = np.maximum(asked, begin + cost.seconds[chosen]), (shape.m[chosen], shape.n[chosen])
+        best_of = KernelCost(seconds, overhead, computing, moving, waves, *tile, shape.splits[chosen])
+        return best_of.times(bound, _by_waves(best_of.binds, waves))
 
     def likely(chip: Chip, most: int) -> Prepared:
         now = Device(chip, device.name)
@@ -146,12 +137,8 @@ def function_kernels(device: Device, name: str, columns: Columns) -> Prepared:
     def times(chip: Chip) -> KernelTimes:
         now = Device(chip, device.name)
         cost = functions.stream_times(now.spec, now.rates, kernels)
-        none = np.zeros(len(cost.seconds))
-        bound = now.bound(next(iter(now.spec.formats)), none, least_B)
-        binds = longest_part(cost.overhead, cost.computing, cost.moving)
-        regime = np.where(binds == "launch", "launch", "streaming").astype(object)
-        tiles = tile_names(none, none)
-        return KernelTimes(cost.seconds, bound, cost.overhead, tiles, none + 1, none, binds, regime, none)
+        bound = now.bound(next(iter(now.spec.formats)), np.zeros(len(least_B)), least_B)
+        return cost.times(bound, np.where(cost.binds == "launch", "launch", "streaming").astype(object))
 
     return Prepared(device.named(name, FUNCTION), times)
 
@@ -217,11 +204,9 @@ def attention_kernels(device: Device, name: str, columns: Columns) -> Prepared:
     def times(chip: Chip) -> KernelTimes:
         now, none = Device(chip, device.name), np.zeros(len(regime))
         cost = attention.attention_times(now.spec, now.rates, name, found)
-        overhead = none + (now.spec.launch + now.spec.dispatch)
-        bound = now.bound(name, found.macs, found.bytes)
-        binds = longest_part(overhead, cost.computing, cost.moving)
-        tiles = tile_names(none + attention.QUERIES, none + attention.KEYS)
-        return KernelTimes(cost.seconds, bound, overhead, tiles, found.parts, cost.waves, binds, regime, none)
+        overhead, tile = none + (now.spec.launch + now.spec.dispatch), (none + attention.QUERIES, none + attention.KEYS)
+        found_cost = KernelCost(cost.seconds, overhead, cost.computing, cost.moving, cost.waves, *tile, found.parts)
+        return found_cost.times(now.bound(name, found.macs, found.bytes), regime)
 
     return Prepared(device.named(name, ATTENTION), times)
 

@@ -109,7 +109,7 @@ def _step_of_a_B(product: Product, panel: Panel, step: int) -> int:
 
 
 def read_B(product: Product, panel: Panel) -> int:
-    """Bytes of both operands that come from DRAM, about: tiles of a convolution overlap a little more or less."""
+    """Estimate the bytes of both operands that come from DRAM; tiles of a convolution overlap a little more or less."""
     gemm, (a, b) = product.gemm, whole_B(product, panel)
     whole, wide = panel.depth >= gemm.K, panel.cols >= gemm.N
     along_n = 1 if whole or panel.kept == "a" else ceil(gemm.N / panel.cols)  # A stays while the panels go along N
@@ -142,7 +142,7 @@ def panel_for(
 
 
 def smallest(product: Product, shape: tuple[int, int], step: int) -> Panel:
-    """The panel of one block and one step."""
+    """Return the panel of one block and one step."""
     return next(_candidates(product, shape, _depth_step(product.gemm, step), 1))
 
 

@@ -82,8 +82,8 @@ class ChipRates(NamedTuple):
 
 
 def fallen(drawn: F) -> F:
-    """Return by how much longer a long kernel takes that would draw so much of the power that there is; below 0 where
-    it leaves some."""
+    """Return the relative slowdown of a long kernel that would draw ``drawn`` times the available power; below 0 where
+    power is left."""
     over = _positive(drawn - 1)
     found: F = (1 + over) ** (1 / shipped().clock.falls) - 1 + drawn - 1 - over
     return found
@@ -153,7 +153,7 @@ def kinds(spec: Simt, name: str) -> Kinds | None:
 
 
 def dense(name: str, groups: Floats, m: Floats, n: Floats, k: Floats) -> Products:
-    """Products of operands of one format, with results of the same size, nothing fused and nothing left out."""
+    """Return dense products with operands of one format, results of the same size, and no epilogue."""
     a_B, b_B = map(float, operands_B(name))
     wide_B, none = max(a_B, b_B), np.zeros(len(m))
     return Products(
@@ -246,7 +246,7 @@ class Shapes(NamedTuple):
 
 
 def shapes(spec: Simt, rates: ChipRates, name: str, products: Products, found: Candidates) -> Shapes:
-    """The geometry of candidates, and what they move: constants of the spec have no part in it."""
+    """Return the geometry of candidates and the bytes that they move, which depend on no fitted constant."""
     table, row = spec.tiles, found.row
     m, n = (np.array([getattr(tile, side) for tile in table], float)[found.tile] for side in ("m", "n"))
     residents = np.array([spec.residents(tile, name) for tile in table], float)[found.tile]
@@ -275,7 +275,7 @@ def _best_reuse(spec: Simt, name: str, batched: bool) -> float:
 
 
 def _far(products: Products) -> Floats:
-    """Return how much of a row of operands lies beyond what is no matter, 0 to 1."""
+    """Return the fraction of a row of operands (0 to 1) beyond ``STRIDE_B``."""
     found: Floats = np.maximum(0.0, 1 - STRIDE_B / np.maximum(1.0, products.row_B))
     return found
 
@@ -331,7 +331,7 @@ def block_work(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Work:
 
 
 def timed(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Timed:
-    """Return how long candidates take."""
+    """Return the times of candidates."""
     work = block_work(spec, rates, name, shape)
     ends = spec.prologue + spec.epilogue + shape.fused
     rounds = np.ceil(np.ceil(shape.blocks / spec.multiprocessors) / shape.residents)
@@ -362,12 +362,12 @@ def slower(spec: Simt, rates: ChipRates, name: str, seconds: F, far: F, activity
 
 
 def _positive(number: F) -> F:
-    """The larger of this and 0, of numbers and columns."""
+    """The larger of a number (or column) and 0."""
     return (number + abs(number)) / 2
 
 
 def busiest(spec: Simt, shape: Shapes) -> Floats:
-    """Blocks' work that the busiest multiprocessor does, the last wave as soft as it is."""
+    """Return the blocks of the busiest multiprocessor, with a partial last wave counted by ``softness``."""
     each = shape.blocks / spec.multiprocessors
     whole = np.ceil(each)
     left = np.where((each > 1) & (whole > each), 1 - (each - np.floor(each)), 0.0)
@@ -389,7 +389,7 @@ def _loop(spec: Simt, name: str, shape: Shapes) -> Floats:
 
 
 def best(found: Candidates, seconds: Floats) -> Ints:
-    """The candidate of each product that takes the least time, the first of several."""
+    """Return the candidate of each product with the least time, the first of equals."""
     least = np.minimum.reduceat(seconds, found.starts)
     hit = np.flatnonzero(seconds == np.repeat(least, np.diff(np.r_[found.starts, len(seconds)])))
     first = np.searchsorted(hit, found.starts)

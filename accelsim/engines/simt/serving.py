@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.engines.kernel_times import Columns, KernelTimes, Names, Prepared
+from accelsim.engines.kernel_times import Columns, KernelCost, KernelTimes, Names, Prepared
 from accelsim.engines.simt import serving_attention as attention
 from accelsim.engines.simt import serving_experts as experts
 from accelsim.engines.simt import serving_layers as layers
-from accelsim.engines.simt.constants import Device, longest_part, tile_names
+from accelsim.engines.simt.constants import Device
 from accelsim.spec.constants import constants as constants_of
 from accelsim.spec.serving import LIBRARIES, SPECIAL, Decode, Experts, Layer, Measured, Prefill, Served, served
 from accelsim.types import Array, Floats, Ints
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     block: str
     model: type[Measured]
     columns: Sequence[str]
-    cost: Callable[[Any, Served, layers.Peak, Columns], layers.Cost]
+    cost: Callable[[Any, Served, layers.Peak, Columns], KernelCost]
     least: Callable[[Served, Columns], tuple[Floats, Floats]]
     prepared: Callable[[Columns], Columns] = dict
 
@@ -127,12 +127,11 @@ def _times(kind: Kind, device: Device, form: Served, parts: Sequence[RowGroup], 
         cost = kind.cost(row(device, kind, part.key), form, peak, part.columns)
         bound = device.bound(form.arithmetic, *kind.least(form, part.columns))
         found[:, part.rows] = np.stack([*cost, bound])
-    seconds, launch, computing, moving, waves, m, n, splits, bound = found
-    regime = regimes_of(seconds / np.maximum(launch, 1e-9))
+    cost = KernelCost(*found[:8])
+    regime = regimes_of(cost.seconds / np.maximum(cost.launch, 1e-9))
     for part in parts:
         factor[part.rows] = _factors(kind, device, form, part.key, regime[part.rows])
-    binds = longest_part(launch, computing, moving)
-    return KernelTimes(seconds, bound, launch, tile_names(m, n), splits, waves, binds, regime, factor)
+    return cost.times(found[8], regime, factor)
 
 
 def _factors(kind: Kind, device: Device, form: Served, key: str, regime: Array) -> Floats:

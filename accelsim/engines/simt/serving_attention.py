@@ -18,7 +18,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from accelsim.engines.simt.serving_layers import Cost, Peak, found_in_cache, overlapped, soft_waves
+from accelsim.engines.kernel_times import KernelCost
+from accelsim.engines.simt.serving_layers import Peak, found_in_cache, overlapped, soft_waves
 from accelsim.spec.serving import Decode, Prefill, Served
 from accelsim.types import Floats
 
@@ -69,7 +70,7 @@ def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Flo
     return 2 * columns["head_dim"] * pairs(columns), moved
 
 
-def prefill_cost(constants: Prefill, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+def prefill_cost(constants: Prefill, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> KernelCost:
     """Return how long attention of prompts takes, one row each, writing to the cache included where it is asked for:
     launch + writing of tokens + the norm of computing and moving."""
     batch, tokens, heads, dim = (columns[name] for name in ("batch", "tokens", "heads", "head_dim"))
@@ -88,7 +89,7 @@ def prefill_cost(constants: Prefill, form: Served, peak: Peak, columns: Mapping[
     launch, m, n, parts = (np.full(len(tokens), float(x)) for x in (constants.launch, constants.queries, KEYS, 1))
     token = constants.token * batch * tokens * columns["cache_write"]
     seconds = launch + token + overlapped(computing, moving)
-    return Cost(seconds, launch, computing + token, moving, blocks / peak.multiprocessors, m, n, parts)
+    return KernelCost(seconds, launch, computing + token, moving, blocks / peak.multiprocessors, m, n, parts)
 
 
 def _keys(constants: Prefill, columns: Mapping[str, Floats], shared: Floats, tiles: Floats) -> tuple[Floats, Floats]:
@@ -106,7 +107,7 @@ def _keys(constants: Prefill, columns: Mapping[str, Floats], shared: Floats, til
     return np.where(columns["causal"] > 0, mean, longest), longest
 
 
-def decode_cost(constants: Decode, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+def decode_cost(constants: Decode, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> KernelCost:
     """Return how long attention of single queries takes, one row each: launches + the norm of computing and moving."""
     batch, kv, heads, kv_heads = (columns[name] for name in ("batch", "kv", "heads", "kv_heads"))
     last, group, wide = seen(columns), heads / kv_heads, columns["head_dim"] / DIM
@@ -133,4 +134,4 @@ def decode_cost(constants: Decode, form: Served, peak: Peak, columns: Mapping[st
         own_B = 2 * last * columns["head_dim"] * columns["kv_B"]
         computing = np.maximum(1.0, waves) * own_B / (constants.stream * peak.clock_Hz)
     none = np.zeros(len(batch))
-    return Cost(launch + overlapped(computing, moving), launch, computing, moving, waves, none, none, parts)
+    return KernelCost(launch + overlapped(computing, moving), launch, computing, moving, waves, none, none, parts)

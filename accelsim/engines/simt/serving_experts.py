@@ -16,7 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.engines.simt.serving_layers import Cost, Peak, overlapped
+from accelsim.engines.kernel_times import KernelCost
+from accelsim.engines.simt.serving_layers import Peak, overlapped
 from accelsim.seeds import generator
 from accelsim.spec.serving import Experts, Served
 from accelsim.types import Floats
@@ -90,7 +91,7 @@ def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Flo
     return columns["rows"] * weights, columns["active"] * weights * form.weight_B
 
 
-def experts_cost(constants: Experts, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+def experts_cost(constants: Experts, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> KernelCost:
     """Return how long mixtures of experts take, one row each, with the columns of ``with_loads``: launches + the norm
     of products and weights + moving activations + what each token and expert takes."""
     active, rows, weights = columns["active"], columns["rows"], _weights(columns)
@@ -107,4 +108,4 @@ def experts_cost(constants: Experts, form: Served, peak: Peak, columns: Mapping[
     each = constants.token * tokens + constants.local * columns["experts"] / columns["ep"] + constants.active * active
     launch, none = np.full(len(tokens), float(constants.launch)), np.zeros(len(tokens))
     seconds = launch + overlapped(computing, loading) + moving + each
-    return Cost(seconds, launch, computing + each, loading + moving, none, none, none, none + 1)
+    return KernelCost(seconds, launch, computing + each, loading + moving, none, none, none, none + 1)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.kernel_times import KernelCost
 from accelsim.spec.serving import Layer, Served
 from accelsim.types import Floats
 
@@ -53,20 +54,6 @@ class Peak(NamedTuple):
         return self.multiprocessors * self.macs * self.clock_Hz
 
 
-class Cost(NamedTuple):
-    """Kernels as columns: seconds; of these launches alone, computing and moving; waves of blocks; rows and columns of
-    a tile and parts of a loop (0 where there are none)."""
-
-    seconds: Floats
-    launch: Floats
-    computing: Floats
-    moving: Floats
-    waves: Floats
-    tile_m: Floats
-    tile_n: Floats
-    parts: Floats
-
-
 def overlapped(computing: Floats, moving: Floats) -> Floats:
     """Return the seconds of both side by side: their 2.5-norm."""
     found: Floats = (computing**NORM + moving**NORM) ** (1 / NORM)
@@ -92,7 +79,7 @@ def least_work(form: Served, columns: Mapping[str, Floats]) -> tuple[Floats, Flo
     return m * k * n, k * n * form.weight_B + m * k * form.activation_B + m * n * RESULT_B
 
 
-def layer_cost(constants: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> Cost:
+def layer_cost(constants: Layer, form: Served, peak: Peak, columns: Mapping[str, Floats]) -> KernelCost:
     """Return how long linear layers take, one row each: launches + quantising + the norm of computing and moving."""
     rows, depth, outputs = (columns[name] for name in ("M", "K", "N"))
     computing, waves, m, n, parts = _fastest(constants, peak, rows, depth, outputs, cuts=not form.quantises)
@@ -107,7 +94,7 @@ def layer_cost(constants: Layer, form: Served, peak: Peak, columns: Mapping[str,
     else:
         computing = np.where(rows == 1, np.minimum(computing, constants.vector), computing)
     seconds = launch + quantising + overlapped(computing, moving)
-    return Cost(seconds, launch, computing + quantising, moving, waves, m, n, parts)
+    return KernelCost(seconds, launch, computing + quantising, moving, waves, m, n, parts)
 
 
 def _fastest(

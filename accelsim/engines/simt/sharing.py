@@ -68,8 +68,8 @@ class Sharing:
         self._open = False
 
     def launch(self, number: int, width: int, clocks: int, edge: int) -> Until:
-        """The launch of a kernel, which takes so many clocks, the first of them until ``edge``, which is now; ends when
-        the kernel holds a multiprocessor."""
+        """Launch a kernel, which takes ``clocks``, the first of them until ``edge``, which is now; end when the kernel
+        holds a multiprocessor."""
         passes = self._env.event()
         if not self._asked:
             late(self._env, int(self._env.now), lambda: self._launch_asked(edge))
@@ -107,7 +107,7 @@ class Sharing:
         return done
 
     def end(self, number: int, edge: int) -> None:
-        """A kernel has done its last piece at ``edge``, which is now."""
+        """End a kernel, whose last piece ends at ``edge``, which is now."""
         self._pass(edge)
         del self._kernels[number]
 

@@ -225,7 +225,7 @@ class Simt(EngineSpec):
     @field_validator("formats", mode="before")
     @classmethod
     def _of_their_units(cls, formats: Any) -> Any:
-        """Return what measurements say of their units, where nothing else is given."""
+        """Fill in what measurements say of their units, where nothing else is given."""
         if not isinstance(formats, dict):
             return formats
         return {name: of_its_unit(name, block) for name, block in formats.items()}
@@ -235,12 +235,12 @@ class Simt(EngineSpec):
         return DRAWS.get((self.formats[name].unit, name), 1.0)
 
     def droops(self, name: str) -> float | None:
-        """The stated droop, of a format: it is that of one which draws 1."""
+        """Return the droop of a format; the stated one is that of a format which draws 1."""
         return None if self.droop is None else (1 + self.droop) * self.draws(name) - 1
 
     def pace(self, name: str) -> float:
-        """Multiplications of a format in the time of one of the fastest of Tensor Cores in 2 B: who waits for operands
-        waits for as many more of them."""
+        """Return the multiplications of a format in the time of one of the fastest 2 B format of Tensor Cores; waiting
+        for operands costs as many more of them."""
         rates = [
             form.rate for each, form in self.formats.items() if form.unit == "tensor" and max(operands_B(each)) == 2
         ]
@@ -276,7 +276,7 @@ class Simt(EngineSpec):
         ]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
-        """Its own, and the usable share of the memory that its kernels stream from."""
+        """Yield its own constants, and the usable share of the memory that its kernels stream from."""
         for each in super().constants(chip, name):
             yield each._replace(shares=self._shared(each.path)) if each.number_format else each
         for memory, attached in chip.memories.items():
@@ -300,7 +300,7 @@ class Simt(EngineSpec):
         return None if own is None else (own.n, own.m)
 
     def rates(self) -> dict[str, Fraction]:
-        """Return those of all multiprocessors."""
+        """Return the rates of all multiprocessors."""
         return {name: self.multiprocessors * form.rate for name, form in self.formats.items()}
 
 

@@ -40,7 +40,7 @@ class Times(NamedTuple):
 
     @property
     def ends(self) -> int:
-        """Clocks that a round takes beside the work of its blocks."""
+        """Return the clocks that a round takes beside the work of its blocks."""
         return self.prologue + self.epilogue
 
 
@@ -62,13 +62,13 @@ class Grid(NamedTuple):
 
     @property
     def last_work(self) -> int:
-        """Clocks of the unit for one of these."""
+        """Return the clocks of the unit for a block of the last wave."""
         share = self.left_over / self.multiprocessors if self.left_over else 1.0
         return max(1, ceil(self.times.work * (self.softness + (1 - self.softness) * share)))
 
 
 def clocks(grid: Grid) -> int:
-    """Clocks from the dispatch of the first block to the end of the last."""
+    """Return the clocks from the dispatch of the first block to the end of the last."""
     busiest = -(-grid.blocks // grid.multiprocessors)
     rounds = -(-busiest // grid.residents)
     saved = grid.times.work - grid.last_work

@@ -60,8 +60,7 @@ class Systolic(EngineType):
     """An array of PEs through which operands move; a loader and a streamer run its queue side by side."""
 
     type = "systolic"
-    title = "the array"
-    multiplies_as = "the matrix unit"
+    title = "the matrix unit"
     rank = 0
     reasons, categories, pieces = REASONS, CATEGORIES, PIECES
     searches = True
@@ -93,6 +92,10 @@ class Systolic(EngineType):
         """Return whether the open sums of one image fit into half of the accumulators."""
         needed_B = prod(conv.out) * unit.spec.cols * PARTIAL_SUM_B
         return bool(needed_B <= accumulator_B(chip) // 2)
+
+    def called(self, unit: Unit) -> str:
+        """Return what it is called where its clock is meant."""
+        return "the array"
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Prices of multiplications by format, those that no PE carries out, bytes of PE registers and between PEs."""
