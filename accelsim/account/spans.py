@@ -76,7 +76,7 @@ def stream_ends_fs(run: Run) -> dict[int, int]:
 def multiplier_title(chip: Chip) -> str:
     """Return what the engine that multiplies is called in a sentence: 'the matrix unit' where there is none."""
     unit = multiplier(chip)
-    return ENGINES["systolic" if unit is None else unit.type].title
+    return "the matrix unit" if unit is None else ENGINES[unit.type].title
 
 
 def peak_mac_rate(chip: Chip, mac_format: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, cast
 
 from accelsim.engines.base import EngineType, Offer
@@ -15,6 +15,7 @@ from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.workload.nodes import gemm_view
 
+Hold = Callable[[Command, int], Yields[tuple[int, int, str]]]
 UNWRITTEN = ("int64", "uint32", "uint64", "string")
 """Formats that an engine of functions cannot write: it has real numbers, codes, 32-bit sums and flags."""
 
@@ -64,22 +65,35 @@ class Clocked(EngineType):
 
     def _run(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
         clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
+        hold = self.holding(device, engine, queue, clock)
         for command in queue:
             available, wait = yield from device.available(command.waits)
             first = max(last + 1, clock.edge(available))
             ready, cause = clock.at(first - 1), wait if wait is not None and first > last + 1 else before
             log.wait(command.id, clock.at(last), ready, cause[2])
             yield device.sleep_until(clock.at(first))
+            first, last, narrow = yield from hold(command, first)
+            log.wait(command.id, ready, clock.at(first - 1), "buffer port")
+            log.work(command.id, clock.at(first - 1), clock.at(last))
+            history = self.history(command, cause, ready, clock, first, last, narrow)
+            self.carry_out(device, command, clock, first, last, history)
+            before = (command.id, "done", QUEUE)
+
+    def holding(self, device: Device, engine: str, queue: Sequence[Command], clock: Clock) -> Hold:
+        """Return a process that holds the engine for a command from an edge on, and lets it begin.
+
+        It ends when the last edge is certain, with the first edge, the last one, and the buffer for whose ports the
+        command waited ('' for none).
+        """
+
+        def hold(command: Command, first: int) -> Yields[tuple[int, int, str]]:
             held = yield from device.hold_ports(command, engine, clock.at(clocks_of(command)))
             first = max(first, clock.edge(held))
-            log.wait(command.id, ready, clock.at(first - 1), "buffer port")
-            last = first + clocks_of(command) - 1
-            log.work(command.id, clock.at(first - 1), clock.at(last))
+            device.begin_now(command, clock.at(first))
             narrow = device.narrow_buffer(command) if held else ""
-            self.carry_out(
-                device, command, clock, first, last, self.history(command, cause, ready, clock, first, last, narrow)
-            )
-            before = (command.id, "done", QUEUE)
+            return first, first + clocks_of(command) - 1, narrow
+
+        return hold
 
     def history(
         self, command: Command, cause: Cause, ready: int, clock: Clock, first: int, last: int, narrow: str = ""
@@ -104,7 +118,6 @@ class Clocked(EngineType):
         self, device: Device, command: Command, clock: Clock, first: int, last: int, history: History
     ) -> None:
         """Occupy the edges ``first`` to ``last`` with a command, which reads all its operands until the last edge."""
-        device.begin_now(command, clock.at(first))
         begin = clock.at(first - 1)
         device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
 

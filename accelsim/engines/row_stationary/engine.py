@@ -99,7 +99,6 @@ class RowStationary(Clocked):
         device.check_reads(command, "w", clock.at(first), w)
         device.publish(command.id, "a", a)
         device.check_reads(command, "a", clock.at(first), a)
-        device.begin_now(command, clock.at(first))
         begin = clock.at(first - 1)
         device.complete(command, (begin, begin, clock.at(last)), history._replace(w=w, a=a))
 

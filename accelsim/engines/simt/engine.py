@@ -9,8 +9,8 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from accelsim.engines.base import Category, Improvement, Lowering, Mapped, MappingKind, Offer, Price, Reason
-from accelsim.engines.clocked import Clocked, clocks_of, not_a_function, not_a_product
-from accelsim.engines.device import QUEUE, START, Device, Process
+from accelsim.engines.clocked import Clocked, Hold, clocks_of, not_a_function, not_a_product
+from accelsim.engines.device import Device, Yields
 from accelsim.engines.prices import mac_prices, op_prices, undone_prices
 from accelsim.program.actions import ACTIVE, WAYS, WRITE, ActionName, multiplications
 from accelsim.program.commands import Command, Step
@@ -98,40 +98,28 @@ class Multiprocessors(Clocked):
         spec = spec_of(chip, engine)
         return clock_of((spec.clock or chip.clock) * spec.sustained_clock)
 
-    def start(self, device: Device, engine: str, queue: Sequence[Command]) -> None:
-        """Start one process for each stream; where there are several, they share the multiprocessors."""
-        if streams_of(spec_of(device.chip, engine)) == 1:
-            super().start(device, engine, queue)
-        else:
-            device.env.process(self._run_beside(device, engine, queue))
-
-    def _run_beside(self, device: Device, engine: str, queue: Sequence[Command]) -> Process:
-        """Run a queue as any clocked engine does, but that pieces take longer where others have what they want."""
+    def holding(self, device: Device, engine: str, queue: Sequence[Command], clock: Clock) -> Hold:
+        """Return what holds the multiprocessors; of several streams, pieces take longer where others have them."""
         from accelsim.engines.simt.sharing import Sharing
         from accelsim.engines.simt.writing import LAUNCH
 
-        clock, log, last, before = self.clock(device.chip, engine), device.logs[engine], 0, START
         spec: Simt = spec_of(device.chip, engine)
+        if streams_of(spec) == 1:
+            return super().holding(device, engine, queue, clock)
         spacing = ceil(Fraction(spec.spacing) * FS_PER_S / clock.period)
         make = partial(Sharing, device.env, clock, spec.multiprocessors, spacing)
         shared = device.shared(engine.partition(":")[0], make)
         final = {command.op: command.id for command in queue}
-        for command in queue:
-            available, wait = yield from device.available(command.waits)
-            first = max(last + 1, clock.edge(available))
-            cause = wait if wait is not None and first > last + 1 else before
-            log.wait(command.id, clock.at(last), clock.at(first - 1), cause[2])
-            yield device.sleep_until(clock.at(first))
+
+        def hold(command: Command, first: int) -> Yields[tuple[int, int, str]]:
             device.begin_now(command, clock.at(first))
-            part = shared.launch if command.label == LAUNCH else shared.work
-            last = yield from part(command.op, _width(command), clocks_of(command), first)
+            part, width = shared.launch if command.label == LAUNCH else shared.work, cast(Cycles, command.work).width
+            last = yield from part(command.op, width, clocks_of(command), first)
             if command.id == final[command.op]:
                 shared.end(command.op, last)
-            begin = clock.at(first - 1)
-            log.work(command.id, begin, clock.at(last))
-            history = self.history(command, cause, begin, clock, first, last)
-            device.complete(command, (begin, begin, clock.at(last)), history, clock.at(first))
-            before = (command.id, "done", QUEUE)
+            return first, last, ""
+
+        return hold
 
     def kernels(self, chip: Chip, unit: Unit) -> Kernels:
         """Return the closed forms of products, convolutions, functions and attention."""
@@ -180,10 +168,6 @@ class Multiprocessors(Clocked):
     def stages(self, command: Command) -> tuple[tuple[str, int], ...]:
         """Return one stage: a command is a launch, or a piece of a kernel that does one thing."""
         return ((_piece(command), clocks_of(command)),)
-
-
-def _width(command: Command) -> int:
-    return cast(Cycles, command.work).width
 
 
 def _piece(command: Command) -> str:
