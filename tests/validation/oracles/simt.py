@@ -18,7 +18,7 @@ def check(grid: Grid) -> None:
     """Raise UsageError with everything that is not a whole number from 1 (of a prologue or epilogue: from 0), and for a
     softness that is no share."""
     fields = {**grid._asdict(), **grid.times._asdict()}
-    least = dict.fromkeys(("blocks", "multiprocessors", "residents", "work"), 1) | {"prologue": 0, "epilogue": 0}
+    least = {"blocks": 1, "multiprocessors": 1, "residents": 1, "prologue": 0, "work": 1, "epilogue": 0}
     wrong = [
         Problem(f"{name} is {value!r}", "", f"a whole number from {low}")
         for name, low in least.items()
