@@ -25,7 +25,7 @@ const number = (value, digits) => {
 class Clip {
   constructor(clip) {
     Object.assign(this, clip);
-    this.edges = clip.frames.length;
+    [this.edges, this.unpacked] = [clip.frames.length, []];
     [this.R, this.C] = clip.array;
     this.pes = this.R * this.C;
     this.origin = { m: clip.from[0], n: clip.from[1], k: clip.from[2] };
@@ -39,8 +39,9 @@ class Clip {
   /* Register -> its planes [rows][columns], and `work`, behind an edge; null outside of the clip. */
   frame(edge) {
     if (edge < 1 || edge > this.edges) return null;
+    if (this.unpacked[edge]) return this.unpacked[edge];
     const planes = this.frames[edge - 1].map((id) => this.planes[id].map((row) => this.rows[row]));
-    const found = { work: planes[planes.length - 1] };
+    const found = this.unpacked[edge] = { work: planes[planes.length - 1] };
     let next = 0;
     for (const [name, matrix] of Object.entries(this.registers)) {
       found[name] = planes.slice(next, next += matrix === "y" ? 4 : 2);
@@ -103,31 +104,28 @@ class Clip {
   }
 }
 
-/* A coloured box with a text; `fill` is the share of it that is complete. */
+/* A coloured box with a text for the word of one register; `fill` is the share of it that is complete. */
 class Token {
-  constructor(parent, x, y, width, height) {
-    this.box = svg("rect", { x, y, width, height, rx: 7 });
+  constructor(parent, name, at, ahead, x, y, width) {
+    const height = LINE - 4;
+    Object.assign(this, { name, at, ahead, width, box: svg("rect", { x, y, width, height, rx: 7 }) });
     this.done = svg("rect", { x, y, width: 0, height, rx: 7, class: "done" });
     this.label = svg("text", { x: x + width / 2, y: y + height / 2 + 1 });
     this.group = svg("g", {}, this.box, this.done, this.label);
-    this.width = width;
     parent.append(this.group);
   }
 
-  set(word, text, fill = 0, dashed = false) {
+  set(word, text, fill) {
     this.group.style.display = word ? "" : "none";
     if (!word) return;
-    this.group.setAttribute("class", `t t-${word.matrix}${word.zero ? " zero" : ""}${dashed ? " waits" : ""}`);
+    this.group.setAttribute("class", `t t-${word.matrix}${word.zero ? " zero" : ""}${this.name === "waiting" ? " waits" : ""}`);
     this.done.setAttribute("width", this.width * fill);
     this.label.textContent = text;
     this.label.setAttribute("class", text.length > 5 ? "long" : "");
   }
 
-  slide(dx, dy, ms) {
-    if (ms && (dx || dy) && this.group.animate) {
-      const from = { transform: `translate(${dx}px,${dy}px)` };
-      this.group.animate([from, { transform: "none" }], { duration: ms, easing: "ease-in-out" });
-    }
+  slide([dx, dy], ms) {
+    if (ms && (dx || dy)) this.group.animate([{ transform: `translate(${dx}px,${dy}px)` }, { transform: "none" }], { duration: ms, easing: "ease-in-out" });
   }
 }
 
@@ -147,11 +145,10 @@ class Picture {
     this.tall = this.bottom + this.above * DROP + 1.5 * this.label;
     this.root = svg("svg", { viewBox: `0 0 ${this.wide} ${this.tall}`, role: "img" });
     this.root.style.maxWidth = `${Math.round(0.72 * this.wide)}px`;
+    this.steps = { left: [-SLOT, 0], top: [0, -DROP * clip.lanes], out: [0, -DROP] };
+    [this.pes, this.tokens] = [[], []];
     this.labels();
-    this.cells = [];
-    for (let row = 0; row < clip.R; row++) {
-      this.cells.push(Array.from({ length: clip.C }, (_, column) => this.pe(row, column, choose)));
-    }
+    for (let row = 0; row < clip.R; row++) for (let column = 0; column < clip.C; column++) this.pe(row, column, choose);
     this.ports();
   }
 
@@ -170,64 +167,37 @@ class Picture {
     const group = svg("g", { class: "pe", "data-row": row, "data-column": column });
     group.append(svg("rect", { x, y, width: CELL, height: this.high, rx: 9, class: "box" }));
     group.addEventListener("click", () => choose(row, column));
-    const tokens = {};
     this.root.append(group);
-    this.inside.forEach((name, line) => {
-      tokens[name] = new Token(group, x + 8, y + 8 + line * LINE, CELL - 16, LINE - 4);
-    });
-    return { group, tokens };
+    this.pes.push({ group, row, column });
+    this.inside.forEach((name, line) => this.tokens.push(new Token(group, name, [row, column], 0, x + 8, y + 8 + line * LINE, CELL - 16)));
   }
 
   /* Words that wait before the ports, and those that have left. */
   ports() {
-    const { clip } = this, width = SLOT - 6, height = LINE - 4;
-    this.queues = { left: [], top: [], out: [] };
+    const { clip: { R, C, lanes } } = this, port = (...where) => this.tokens.push(new Token(this.root, ...where));
     for (let ahead = 1; ahead <= this.before; ahead++) {
-      for (let row = 0; row < clip.R; row++) {
-        const token = new Token(this.root, this.x0 - 8 - ahead * SLOT, this.y(row) + 8, width, height);
-        this.queues.left.push({ token, at: [0, row], ahead });
-      }
+      for (let row = 0; row < R; row++) port("left", [0, row], ahead, this.x0 - 8 - ahead * SLOT, this.y(row) + 8, SLOT - 6);
     }
     for (let ahead = 1; ahead <= this.above; ahead++) {
-      for (let column = 0; column < clip.C; column++) {
+      for (let column = 0; column < C; column++) {
         const x = this.x(column) + 8;
-        for (let lane = 0; lane < clip.lanes; lane++) {
-          const y = this.y0 - 6 - (ahead * clip.lanes - lane) * DROP;
-          this.queues.top.push({ token: new Token(this.root, x, y, CELL - 16, height), at: [lane, column], ahead });
-        }
-        const token = new Token(this.root, x, this.bottom + (ahead - 1) * DROP, CELL - 16, height);
-        this.queues.out.push({ token, at: [0, column], ahead: -ahead });
+        for (let lane = 0; lane < lanes; lane++) port("top", [lane, column], ahead, x, this.y0 - 6 - (ahead * lanes - lane) * DROP, CELL - 16);
+        port("out", [0, column], -ahead, x, this.bottom + (ahead - 1) * DROP, CELL - 16);
       }
     }
   }
 
   show(edge, names, chosen, ms) {
-    const { clip } = this, frame = clip.frame(edge), before = clip.frame(edge - 1);
-    for (let row = 0; row < clip.R; row++) {
-      for (let column = 0; column < clip.C; column++) {
-        const { group, tokens } = this.cells[row][column], work = frame.work[row][column];
-        const picked = chosen[0] === row && chosen[1] === column ? " chosen" : "";
-        group.setAttribute("class", `pe${work === WORKS ? " works" : work === PADS ? " pads" : ""}${picked}`);
-        for (const name of this.inside) {
-          const word = clip.word(frame, name, row, column);
-          this.write(tokens[name], word, names, name === "waiting");
-          if (word && ms) tokens[name].slide(...this.origin(before, name, word, row, column), ms);
-        }
-      }
+    const { clip } = this, { work } = clip.frame(edge), before = clip.frame(edge - 1);
+    for (const { group, row, column } of this.pes) {
+      const picked = chosen[0] === row && chosen[1] === column ? " chosen" : "", kind = work[row][column];
+      group.setAttribute("class", `pe${kind === WORKS ? " works" : kind === PADS ? " pads" : ""}${picked}`);
     }
-    const steps = { left: [-SLOT, 0], top: [0, -DROP * clip.lanes], out: [0, -DROP] };
-    for (const [name, slots] of Object.entries(this.queues)) {
-      for (const { token, at, ahead } of slots) {
-        const then = clip.frame(edge + ahead);
-        this.write(token, then && clip.word(then, name, ...at), names);
-        token.slide(...steps[name], ms);
-      }
+    for (const token of this.tokens) {
+      const { name, at, ahead } = token, then = clip.frame(edge + ahead), word = then && clip.word(then, name, ...at);
+      token.set(word, word ? clip.text(word, names) : "", word && word.terms > 0 ? word.terms / clip.terms(word) : 0);
+      if (word && ms) token.slide(ahead ? this.steps[name] : this.origin(before, name, word, ...at), ms);
     }
-  }
-
-  write(token, word, names, dashed = false) {
-    const share = word && word.terms > 0 ? word.terms / this.clip.terms(word) : 0;
-    token.set(word, word ? this.clip.text(word, names) : "", share, dashed);
   }
 
   /* From where a word came into this register at the edge: a neighbour that held it before, a port, or nowhere. */
@@ -411,8 +381,8 @@ class Player {
 
   mode(live, sign, label) {
     this.now.setAttribute("aria-live", live);
-    Object.assign(this.playing, { textContent: `${sign} ${label}`, title: label });
-    this.playing.setAttribute("aria-label", label);
+    this.playing.textContent = `${sign} ${label}`;
+    for (const name of ["title", "aria-label"]) this.playing.setAttribute(name, label);
   }
 
   stop() {

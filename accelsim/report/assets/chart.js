@@ -124,7 +124,10 @@ function paintBox(pen, frame, mark, i, left, width, strength, lit) {
   pen.globalAlpha = strength * faded(mark, i, lit);
   pen.fillStyle = fill;
   pen.fillRect(from, top, Math.max(wide, 1), Math.max(tall, 1));
-  if (mark.columns.hatched?.[i] && wide > 3) hatch(pen, from, top, wide, tall);
+  if (mark.columns.hatched?.[i]) {
+    pen.fillStyle = frame.hatch;
+    pen.fillRect(from, top, wide, tall);
+  }
   if (wide > 6 && !mark.passive) {
     pen.strokeStyle = frame.colours.paper;
     pen.lineWidth = 1;
@@ -134,19 +137,12 @@ function paintBox(pen, frame, mark, i, left, width, strength, lit) {
   pen.globalAlpha = 1;
 }
 
-function hatch(pen, x, y, width, height) {
-  pen.save();
-  traced(pen, [[x, y], [x + width, y], [x + width, y + height], [x, y + height]]);
-  pen.clip();
-  pen.strokeStyle = "rgba(255,255,255,0.55)";
-  pen.lineWidth = 1;
-  pen.beginPath();
-  for (let from = x - height - ((x - height) % 6); from < x + width; from += 6) {
-    pen.moveTo(from, y + height);
-    pen.lineTo(from + height, y);
-  }
-  pen.stroke();
-  pen.restore();
+// White strokes for boxes of which not all is known.
+function hatched(pen) {
+  const tile = el("canvas", { width: 6, height: 6 }), inner = tile.getContext("2d");
+  inner.strokeStyle = "rgba(255,255,255,0.55)";
+  for (const from of [-6, 0, 6]) inner.stroke(new Path2D(`M${from} 6L${from + 6} 0`));
+  return pen.createPattern(tile, "repeat");
 }
 
 // Black or white, whichever reads better on a colour #rrggbb.
@@ -168,6 +164,8 @@ class Chart {
     [this.low, this.high] = [panel.x.low, panel.x.high].map(this.across);
     this.window = [this.low, this.high];
     this.layers = [...new Set(this.marks.flatMap((mark) => mark.columns.line ?? []))].filter((layer) => layer >= 0).sort((a, b) => a - b);
+    const zoom = (factor) => () => this.zoom(factor), move = (share) => () => this.move(share);
+    this.zooms = { "+": zoom(0.5), "=": zoom(0.5), "-": zoom(2), ArrowLeft: move(-0.25), ArrowRight: move(0.25), Home: () => this.show(this.low, this.high), l: () => this.showLayer() };
     if (panel.zoom) mount.append(this.controls());
     const keys = panel.zoom ? "; keys: plus and minus zoom, arrows left and right move, Home shows all" : this.layers.length ? "; keys up and down go through its layers" : "";
     this.box = el("div", { class: "chart", role: "img", tabindex: "0", "aria-label": panel.label + keys, keydown: (event) => this.pressed(event) });
@@ -199,12 +197,10 @@ class Chart {
   }
 
   controls() {
-    const button = (text, name, action) => el("button", { type: "button", title: name, "aria-label": name, click: action }, text);
+    const button = (text, name, key) => el("button", { type: "button", title: name, "aria-label": name, click: this.zooms[key] }, text);
     return el("div", { class: "controls" },
-      button("all", "show all", () => this.show(this.low, this.high)),
-      button("+", "zoom in", () => this.zoom(0.5)), button("−", "zoom out", () => this.zoom(2)),
-      button("◀", "move left", () => this.move(-0.25)), button("▶", "move right", () => this.move(0.25)),
-      button("to layer", "zoom to the chosen layer", () => this.showLayer()),
+      button("all", "show all", "Home"), button("+", "zoom in", "+"), button("−", "zoom out", "-"),
+      button("◀", "move left", "ArrowLeft"), button("▶", "move right", "ArrowRight"), button("to layer", "zoom to the chosen layer", "l"),
       this.range, el("span", { class: "mouse" }, "· Ctrl and wheel zoom, dragging moves"));
   }
 
@@ -298,7 +294,7 @@ class Chart {
   }
 
   paint() {
-    const { width, height } = this.area, ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d"), frame = this.frame();
+    const { width, height } = this.area, ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d"), frame = { ...this.frame(), hatch: hatched(pen) };
     this.wide = width + (this.panel.right || 20);
     [this.canvas.width, this.canvas.height] = [Math.round(this.wide * ratio), Math.round(height * ratio)];
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -416,12 +412,8 @@ class Chart {
   }
 
   pressed(event) {
-    const zooms = {
-      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), Home: () => this.show(this.low, this.high),
-      ArrowLeft: () => this.move(-0.25), ArrowRight: () => this.move(0.25),
-    };
     const usual = { ArrowDown: () => this.step(1), ArrowUp: () => this.step(-1), Enter: () => this.view.choose(this.view.layer), Escape: () => this.view.choose(null) };
-    const action = this.plug.keys?.(this, event.key) || (this.panel.zoom && zooms[event.key]) || usual[event.key];
+    const action = this.plug.keys?.(this, event.key) || (this.panel.zoom && this.zooms[event.key]) || usual[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     action();
