@@ -17,15 +17,8 @@ function el(tag, attributes = {}, ...children) {
   return found;
 }
 
-function escaped(text) {
-  return String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-}
-
-// A tooltip: a title, then lines; everything in it is escaped.
-function tip(title, lines) {
-  const body = lines.filter(Boolean).map((line) => `<div>${escaped(line)}</div>`).join("");
-  return `<div class="tip"><strong>${escaped(title)}</strong>${body}</div>`;
-}
+// A tooltip: a title, then lines.
+const tip = (title, lines) => el("div", { class: "tip" }, el("strong", {}, title), ...lines.filter(Boolean).map((line) => el("div", {}, line)));
 
 const PREFIXES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"],
   [1e-9, "n"], [1e-12, "p"], [1e-15, "f"], [1e-18, "a"]];
@@ -71,8 +64,11 @@ function mixed(colour, other, share) {
   return `#${[1, 3, 5].map((at) => Math.round(share * part(colour, at) + (1 - share) * part(other, at)).toString(16).padStart(2, "0")).join("")}`;
 }
 
+const INK = "#222222"; // of texts and lines, on paper
+
 // A colour #rrggbb or #rrggbbaa as it is on the page: aa is the share that is not paper; it stands out, be that light or dark.
-function visible(colour, { paper }) {
+function visible(colour, { paper, ink }) {
+  if (colour === INK) return ink;
   const plain = colour.slice(0, 7), share = colour.length > 7 ? parseInt(colour.slice(7), 16) / 255 : 1;
   const seen = brightness(paper) < 128 && brightness(plain) < DEEP ? mixed(plain, "#ffffff", 0.55) : plain;
   return share < 1 ? mixed(seen, paper, share) : seen;

@@ -22,8 +22,8 @@ function prepared(mark) {
   const start = mark.steps ? running(mark.steps) : mark.start, end = start.map((from, i) => from + mark.span[i]);
   const low = (i) => at(mark.low, i), box = { ...mark, columns, start, end, low, high: (i) => low(i) + at(size, i) };
   if (!columns.lead) return [box];
-  const lead = { ...box, passive: true, colour: mark.lead, colours: null, text: "", start: start.map((from, i) => from - columns.lead[i]), end: start };
-  return [lead, box];
+  const held = columns.lead.flatMap((lead, i) => (lead ? [i] : [])), own = { line: held.map((i) => columns.line[i]) };
+  return [{ ...box, passive: true, colour: mark.lead, colours: null, text: "", columns: own, start: held.map((i) => start[i] - columns.lead[i]), end: held.map((i) => start[i]) }, box];
 }
 
 const FORMS = { fs: seconds, J: (value) => si(value, "J"), s: (value) => si(value, "s"), B: bytes };
@@ -43,9 +43,10 @@ function filled(template, { view, panel }, mark, i) {
 const PAINTERS = {
   // Boxes narrower than a pixel are gathered by column: the fuller, the darker.
   boxes(pen, frame, mark, lit) {
+    const fills = (mark.colours || [mark.colour]).map((colour) => visible(colour, frame.colours));
     let column = -1, covered = 0, last = -1;
     const flush = () => {
-      if (last >= 0) paintBox(pen, frame, mark, last, column, 1, Math.max(0.3, Math.min(1, covered)), lit);
+      if (last >= 0) paintBox(pen, frame, mark, fills, last, column, 1, Math.max(0.3, Math.min(1, covered)), lit);
       last = -1;
     };
     for (let i = 0; i < mark.start.length; i += 1) {
@@ -53,7 +54,7 @@ const PAINTERS = {
       if (left + width < 0 || left > frame.width) continue;
       if (width >= 1) {
         flush();
-        paintBox(pen, frame, mark, i, left, width, 1, lit);
+        paintBox(pen, frame, mark, fills, i, left, width, 1, lit);
       } else if (last >= 0 && Math.floor(left) === column && mark.low(i) === mark.low(last)) {
         covered += width;
         if (lineOf(mark, i) === lit) last = i;
@@ -117,10 +118,10 @@ function dot(pen, marker, x, y, half) {
   pen.fill();
 }
 
-function paintBox(pen, frame, mark, i, left, width, strength, lit) {
+function paintBox(pen, frame, mark, fills, i, left, width, strength, lit) {
   const from = Math.max(left, -2), wide = Math.min(left + width, frame.width + 2) - from;
   const [one, two] = [frame.y(mark.high(i)), frame.y(mark.low(i))], top = Math.min(one, two), tall = Math.abs(two - one);
-  const fill = visible(mark.colours ? mark.colours[mark.columns.tint[i]] : mark.colour, frame.colours);
+  const fill = fills[mark.colours ? mark.columns.tint[i] : 0];
   pen.globalAlpha = strength * faded(mark, i, lit);
   pen.fillStyle = fill;
   pen.fillRect(from, top, Math.max(wide, 1), Math.max(tall, 1));
@@ -286,10 +287,11 @@ class Chart {
   }
 
   frame() {
-    const { window: [low, high], ends: [, [bottom, top]], area: { width, height } } = this;
+    const { across, up, window: [low, high], ends: [, [bottom, top]], area: { width, height } } = this;
+    const [wide, tall] = [width / (high - low), height / (top - bottom)];
     return {
       chart: this, width, height, colours: this.colours,
-      x: (value) => ((this.across(value) - low) / (high - low)) * width, y: (value) => ((top - this.up(value)) / (top - bottom)) * height,
+      x: (value) => (across(value) - low) * wide, y: (value) => (top - up(value)) * tall,
     };
   }
 

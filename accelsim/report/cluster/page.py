@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
 from accelsim.report.page.buffers import MAP_IN, memory_map
@@ -72,7 +71,7 @@ def page_data(
         "title": f"A training step of {result.model} on {result.cluster}, {result.plan}",
         "none": "no device",
         "sentences": list(sentences),
-        "first": [section("Summary", ("", ""), summary_rows(result)), _parts(result), _energy(result)],
+        "first": [section("Summary", ("", ""), summary_rows(result)), _energy(result)],
         "layers": table,
         "lines": {"names": names, "told": table.pop("told")},
         "table": {"title": "Devices", "file": "devices.csv", "terms": TERMS},
@@ -82,13 +81,6 @@ def page_data(
         "notes": [],
         "plots": list(pictures),
     }
-
-
-def _parts(result: StepResult) -> Section:
-    rows = [
-        (name, seconds(fs), percent(fs / result.time_fs), MEANING[name]) for name, fs in result.parts_fs.items() if fs
-    ]
-    return section("Where the step goes", ("part", "time", "share", "what it is"), rows, (1, 2))
 
 
 def _energy(result: StepResult) -> Section:
