@@ -74,13 +74,13 @@ class Table:
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
-        self._new: dict[str, Any] = {}
+        self._new: dict[str, object] = {}
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> object:
         """Return the value of ``key``, None where there is none."""
         return self._new.get(key, self._kept.get(key))
 
-    def put(self, key: str, value: Any) -> None:
+    def put(self, key: str, value: object) -> None:
         """Keep a value under ``key`` from now on, for later processes too."""
         if not self._new:
             atexit.register(self.save)
@@ -99,12 +99,12 @@ class Table:
             _write(path, json.dumps({"key": key, "result": last}, separators=(",", ":")))
 
     @cached_property
-    def _kept(self) -> dict[str, Any]:
+    def _kept(self) -> dict[str, object]:
         place, key = folder(), key_of(())
         return self._read(place / f"{self._name}.json", key) if place and key else {}
 
     @staticmethod
-    def _read(path: Path, key: str) -> dict[str, Any]:
+    def _read(path: Path, key: str) -> dict[str, object]:
         found = _read(path, key)
         return found if isinstance(found, dict) else {}
 
@@ -163,7 +163,7 @@ def _modules(inside: str | Path) -> Iterator[tuple[str, os.stat_result]]:
                 yield entry.path, entry.stat()
 
 
-def _read(path: Path, key: str) -> Any:
+def _read(path: Path, key: str) -> object:
     """Return the result in a file of the cache; None where it has another key, or is not what we have written.
 
     Results may be pickles, so a file that others own or may write is not read. Nor is a pipe, which could block.

@@ -43,7 +43,7 @@ def text(pieces: str | Iterable[str]) -> Make:
     return lambda file: file.writelines(chunk.encode("utf-8", "surrogateescape") for chunk in chunks)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Make:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Make:
     """Makes a CSV file: a line of column names, then the rows."""
 
     def make(file: IO[bytes]) -> None:
@@ -56,7 +56,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Make:
     return make
 
 
-def records(rows: Sequence[Mapping[str, Any]]) -> Make:
+def records(rows: Sequence[Mapping[str, object]]) -> Make:
     """Makes a CSV file of records: columns in the order of first appearance; None and what is missing are empty."""
     header = list(dict.fromkeys(name for row in rows for name in row))
     return table(header, ([row.get(name) for name in header] for row in rows))
@@ -143,7 +143,7 @@ def write_folder(folder: str | Path, makers: Mapping[str, Make | None]) -> list[
 
 
 @contextmanager
-def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Sequence[Any]], None]]:
+def write_rows(path: str | Path, header: Sequence[str]) -> Iterator[Callable[[Sequence[object]], None]]:
     """Write a CSV file row by row: what is called with a row has written it when it returns, so a command that is
     killed loses none. What was in the file before is gone at once. UsageError when it cannot be written."""
     target = Path(path)

@@ -47,7 +47,7 @@ class Ask(Protocol):
     def __call__(self, name: str, *args: Any) -> Any:
         """Return what the student's function returns. Raises Wrong where there is none, or it raises."""
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> object:
         """Return what the student's file says of a name. Raises Wrong where it says nothing."""
 
 
@@ -74,7 +74,7 @@ class Lesson(ABC):
         """Name of the student's folder."""
         return f"lesson-{self.number:02d}"
 
-    def numbers(self, student: str) -> Any:
+    def numbers(self, student: str) -> object:
         """Return what differs from student to student, the same each time for one name."""
         digest = hashlib.sha256(f"{self.number}:{student.strip().casefold()}".encode()).digest()
         return self.draw(generator(int.from_bytes(digest[:8], "big")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class Addressed:
         """Every burst, in the order in which the controller got it; empty unless they were recorded."""
         sizes = [len(batch.addresses) for batch in self._batches]
 
-        def spread(values: list[int], kind: type[Any]) -> Array:
+        def spread(values: list[int], kind: type[object]) -> Array:
             return np.repeat(np.array(values, kind), sizes)
 
         return Accesses(

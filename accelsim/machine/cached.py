@@ -220,7 +220,7 @@ class Touches:
     def __init__(self, program: Program, charged: Sequence[str], line_B: int, lines: int) -> None:
         self._commands, self._addresses = program.commands, AddressMap(program)
         self._charged, self._line_B, self._lines = charged, line_B, lines
-        self._known: dict[int, dict[tuple[Any, ...], Pieces]] = {}  # by step; loads run one step ahead of stores
+        self._known: dict[int, dict[tuple[object, ...], Pieces]] = {}  # by step; loads run one step ahead of stores
 
     def touched_by(self, number: int) -> Touch:
         """Return what the transfer with this number touches."""

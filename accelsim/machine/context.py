@@ -90,7 +90,7 @@ class Context:
         """Return the buffer whose ports can run out and that the command must hold, '' for none."""
         return self.buffers.narrow(command)
 
-    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, Any, int]:
+    def hold_ports(self, command: Command, engine: str, duration_fs: int) -> Generator[simpy.Event, object, int]:
         """Hold the ports that it needs; the time (fs) from which all are held, 0 when none is needed."""
         return acquire(self.buffers.needed(command), engine, duration_fs)
 

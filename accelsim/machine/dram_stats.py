@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,10 +107,10 @@ class DramStats:
             return found
         return replace(found, parts_J={**found.parts_J, **dict.fromkeys(("refresh", *STANDBY), 0.0)})
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Everything as JSON can hold it; the unit is the end of each key."""
         joules = self.energy
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "model": self.model,
             "device": self.device.name,
             "peak_Bps": self.device.peak_Bps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import simpy
 
@@ -93,7 +93,7 @@ class Exchange:
         self._ready[key] = Delivery(self._env.event(), self._env.event())
         return self._ready[key]
 
-    def _move(self, start: str, end: str, message: Message, delivery: Delivery) -> Generator[simpy.Event, Any, None]:
+    def _move(self, start: str, end: str, message: Message, delivery: Delivery) -> Generator[simpy.Event, object, None]:
         from accelsim.network.link import lane
 
         ways = [lane(link, False) for link in self.links_between(start, end)]

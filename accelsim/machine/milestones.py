@@ -7,13 +7,13 @@ at a known edge. Whoever waits continues when the time is known, and starts at t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any, get_args
+from typing import get_args
 
 import simpy
 
 from accelsim.program.commands import Phase, Wait
 
-Waiting = Generator[simpy.Event, Any, tuple[int, Wait | None]]
+Waiting = Generator[simpy.Event, object, tuple[int, Wait | None]]
 
 
 class Milestones:

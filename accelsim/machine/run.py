@@ -139,7 +139,7 @@ class Run:
     dram: dict[str, DramStats] = field(default_factory=dict)  # per memory, where its commands were followed
     caches: dict[str, CacheStats] = field(default_factory=dict)  # by name of the level
     accesses: dict[str, Accesses] = field(default_factory=dict)  # per such memory, every burst, when asked for
-    asked: dict[str, Any] = field(default_factory=dict)  # what was asked, see ``request.record``; {}: not recorded
+    asked: dict[str, object] = field(default_factory=dict)  # what was asked, see ``request.record``; {}: not recorded
 
     replay: Replay | None = field(default=None, repr=False, compare=False)  # what of it was replayed, not simulated
 

@@ -85,7 +85,7 @@ class Request:
         choices=Choices("dataflow", "accelsim.engines.systolic.dataflow:DATAFLOWS"), compiled="dataflow",
         python="What stays in the PEs: 'ws' the weights, 'os' the outputs, 'is' the inputs; default: as the chip "
         "says."))
-    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
+    mapping: str | Path | Mapping[str, Mapping[str, object]] | None = field(default=None, metadata=option(
         "Mappings to keep, as --save-mapping writes them.", MAPPED, "file", file=True,
         python="Mappings that the search must keep: a file of them, or layer -> fields."))
     search: str | float = field(default="fast", metadata=option(
@@ -205,7 +205,7 @@ def declared(record: type[Request]) -> dict[str, Option]:
 
 OPTIONS = declared(Request)
 """The rows of the declaration, by name."""
-DEFAULTS: dict[str, Any] = {entry.name: entry.default for entry in fields(Request)}
+DEFAULTS: dict[str, object] = {entry.name: entry.default for entry in fields(Request)}
 """Default of each field; ``dataclasses.MISSING`` where there is none."""
 FORMER = {row.former: name for name, row in OPTIONS.items() if row.former}
 """Former name of a field -> what it is called now."""
@@ -228,7 +228,7 @@ def compiled(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def asked_of(options: object) -> dict[str, Any]:
+def asked_of(options: object) -> dict[str, object]:
     """``compiled`` the other way: what ``options`` of a compilation hold, under the names of the fields."""
     held = {name: getattr(options, row.compiled_name) for name, row in OPTIONS.items() if row.compiled}
     return {name: not value if OPTIONS[name].negated else value for name, value in held.items()}

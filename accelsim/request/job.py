@@ -63,7 +63,7 @@ class Job:
     values: str
     memory_model: str = DEFAULT
     limits: Limits = field(default_factory=Limits)
-    asked: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, object] = field(default_factory=dict)
     request: Request | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -281,7 +281,7 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, Any]]:
+def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, object]]:
     """Return the mappings that the request gives, as they are or in a file."""
     given = request.mapping
     if not isinstance(given, str | Path):
@@ -292,7 +292,7 @@ def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, An
 
 
 def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
-    pinned: Mapping[str, Mapping[str, Any]] = {}
+    pinned: Mapping[str, Mapping[str, object]] = {}
     with gather.also():
         pinned = _pinned(request, chip)
     with gather.also():

@@ -7,7 +7,7 @@ may pass it for many chips.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.errors import Problem, UsageError
 from accelsim.request.fields import DEFAULTS
@@ -65,7 +65,7 @@ def _slowed(chip: Chip) -> bool:
     return any(share < 1.0 for share in shares)
 
 
-def check_needs(asked: Mapping[str, Any]) -> None:
+def check_needs(asked: Mapping[str, object]) -> None:
     """UsageError, all at once, for options of ``asked`` that others among them leave without effect."""
     problems = [
         Problem(f"{flag(row.option)} has no effect here", expected=f"it with {row.needs}")
@@ -76,7 +76,7 @@ def check_needs(asked: Mapping[str, Any]) -> None:
         raise UsageError(problems)
 
 
-def notes(asked: Mapping[str, Any], chip: Chip) -> list[str]:
+def notes(asked: Mapping[str, object], chip: Chip) -> list[str]:
     """Return what a run says about options of ``asked`` that the chip gives no effect."""
     return [
         f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"

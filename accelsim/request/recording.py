@@ -24,7 +24,7 @@ IN_MEMORY = "given in memory"
 """What the record says of an argument that is no text, number or file."""
 
 
-def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
+def record(request: Request, chip: Chip, graph: Graph) -> dict[str, object]:
     """Return what was asked, as JSON holds it.
 
     'command': the line that asks for it again ('' where an argument was given in memory or has no option); 'asked':
@@ -46,20 +46,20 @@ def record(request: Request, chip: Chip, graph: Graph) -> dict[str, Any]:
     }
 
 
-def _asked(request: Request) -> Iterator[tuple[str, Any]]:
+def _asked(request: Request) -> Iterator[tuple[str, object]]:
     for name, default in DEFAULTS.items():
         value = getattr(request, name)
         if not _same(value, default):
             yield name, _plain(value)
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
         return not value
     return bool(value == default)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The value as JSON can hold it, or ``IN_MEMORY``."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else IN_MEMORY
 
 
-def _no_option(asked: Mapping[str, Any]) -> list[str]:
+def _no_option(asked: Mapping[str, object]) -> list[str]:
     """Fields of a record that no option of the command line can give."""
     kinds = {name: OPTIONS[name].kind for name in asked}
     return [
@@ -95,7 +95,7 @@ def how_to_repeat(record: Mapping[str, Any]) -> str:
     return f"(no command line: {why})"
 
 
-def command(asked: Mapping[str, Any]) -> str:
+def command(asked: Mapping[str, object]) -> str:
     """The command line of a record; '' where a field of it has no option."""
     if _no_option(asked):
         return ""
@@ -127,7 +127,7 @@ def _last_settings(texts: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _option(flag: str, value: Any) -> list[str]:
+def _option(flag: str, value: object) -> list[str]:
     if value is True:
         return [flag]
     if isinstance(value, Mapping):
@@ -137,7 +137,7 @@ def _option(flag: str, value: Any) -> list[str]:
     return [flag, str(value)]
 
 
-def _joined(value: Any) -> str:
+def _joined(value: object) -> str:
     return (",".join(map(str, value)) or "()") if isinstance(value, list | tuple) else str(value)
 
 

@@ -47,7 +47,7 @@ class Tuning:
     simulated: int = 0
     decided: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
-    kept: dict[str, Any] = field(default_factory=dict)
+    kept: dict[str, object] = field(default_factory=dict)
     unsaved: str = ""
 
     def fastest(self, what: str, depends: str, mappings: Sequence[M], program: Callable[[M], Program]) -> M:
@@ -102,7 +102,7 @@ class Tuning:
     def _path(self) -> Path:
         return self.cache or default_cache()
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, object]:
         try:
             return self._saved() | self.kept
         except UsageError as error:
@@ -115,7 +115,7 @@ class Tuning:
             raise error
         self.unsaved = str(error)
 
-    def _saved(self) -> dict[str, Any]:
+    def _saved(self) -> dict[str, object]:
         if not exists(self._path):
             return {}
         try:
@@ -134,7 +134,7 @@ class Tuning:
             self._pass_over(UsageError(what, str(self._path), EXPECTED))
             return None
 
-    def _write(self, decisions: dict[str, Any]) -> None:
+    def _write(self, decisions: dict[str, object]) -> None:
         try:
             content = text(json.dumps(decisions, indent=1) + "\n")
             if self.cache is None:

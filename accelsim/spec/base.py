@@ -37,14 +37,14 @@ Day = Annotated[str, Field(pattern=DAY), AfterValidator(_in_the_calendar)]
 class _Fields:
     """The fields of a model by name as pydantic describes them, an attribute of its class."""
 
-    def __get__(self, model: Any, owner: type[Model]) -> dict[str, FieldInfo]:
+    def __get__(self, model: object, owner: type[Model]) -> dict[str, FieldInfo]:
         return described(owner).model_fields
 
 
 class _Serializer:
     """Serializer that pydantic asks the class of a value for, an attribute of this class."""
 
-    def __get__(self, model: Any, owner: type[Model]) -> Any:
+    def __get__(self, model: object, owner: type[Model]) -> object:
         return adapter(owner).serializer
 
 
@@ -57,13 +57,13 @@ class Model:
 
     __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 
-    model_config: ClassVar[Mapping[str, Any]] = {"frozen": True, "extra": "forbid"}
+    model_config: ClassVar[Mapping[str, object]] = {"frozen": True, "extra": "forbid"}
     """Pydantic's configuration; that of a subclass is added to it."""
     model_fields: ClassVar[_Fields] = _Fields()
     __pydantic_serializer__: ClassVar[_Serializer] = _Serializer()
-    declared: ClassVar[Mapping[str, Any]] = {}
+    declared: ClassVar[Mapping[str, object]] = {}
     """Default of each field that this class declares, most often a ``Field``; ``...`` for none."""
-    later: ClassVar[Mapping[str, Callable[[], Any]]] = {}
+    later: ClassVar[Mapping[str, Callable[[], object]]] = {}
     """Names in annotations that are looked up only to validate or write a spec -> what finds their type."""
     former: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Key of older files -> the field that it became, and how that is written."""
@@ -78,17 +78,17 @@ class Model:
         parent: type[Model] = cls.__mro__[1]
         cls.model_config = {**parent.model_config, **cls.model_config}
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         """Validate ``values``; pydantic.ValidationError with everything that is wrong."""
         adapter(type(self)).validator.validate_python(values, self_instance=self)
 
     @classmethod
-    def followed(cls, block: dict[str, Any], stated: Callable[[tuple[str | int, ...]], bool]) -> dict[str, Any]:
+    def followed(cls, block: dict[str, object], stated: Callable[[tuple[str | int, ...]], bool]) -> dict[str, object]:
         """A block of a spec file with what follows from it; ``stated``: whether a file says what is at a path."""
         return block
 
     @classmethod
-    def model_validate(cls, content: Any) -> Self:
+    def model_validate(cls, content: object) -> Self:
         """Return the model of a block; pydantic.ValidationError with everything that is wrong."""
         made: Self = adapter(cls).validate_python(content)
         return made
@@ -100,7 +100,7 @@ class Model:
         return made
 
     @classmethod
-    def model_construct(cls, given: set[str] | None = None, **values: Any) -> Self:
+    def model_construct(cls, given: set[str] | None = None, **values: object) -> Self:
         """Return a model with these values, not validated, and defaults for the others that have one."""
         content = {}
         for name, default in defaults(cls).items():
@@ -120,7 +120,7 @@ class Model:
         return adapter(cls).json_schema()
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> object:
         return _core_schema(cls, handler)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Model:
         """Return all fields as JSON."""
         return adapter(type(self)).dump_json(self).decode()
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+    def model_copy(self, *, update: Mapping[str, object] | None = None) -> Self:
         """Return a copy with other values of some fields, which are not validated."""
         content, given = self.__getstate__()
         made = type(self).__new__(type(self))
@@ -144,15 +144,15 @@ class Model:
         """Fields that were stated, rather than left to their defaults."""
         return self.__getstate__()[1]
 
-    def __getstate__(self) -> tuple[dict[str, Any], set[str]]:
+    def __getstate__(self) -> tuple[dict[str, object], set[str]]:
         return self.__dict__, object.__getattribute__(self, "__pydantic_fields_set__")
 
-    def __setstate__(self, state: tuple[dict[str, Any], set[str]]) -> None:
+    def __setstate__(self, state: tuple[dict[str, object], set[str]]) -> None:
         content, given = state
         object.__setattr__(self, "__dict__", content)
         object.__setattr__(self, "__pydantic_fields_set__", given)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen; {name} cannot be set")
 
     def __delattr__(self, name: str) -> None:
@@ -172,14 +172,14 @@ class Model:
 class Declared(NamedTuple):
     """Declaration of a field in the source: its type, other marks, its default (``...`` for none), its meaning."""
 
-    annotation: Any
-    marks: tuple[Any, ...]
+    annotation: object
+    marks: tuple[object, ...]
     default: Any
     description: str
 
 
 @remembered
-def defaults(model: type[Model]) -> dict[str, Any]:
+def defaults(model: type[Model]) -> dict[str, object]:
     """Return what each field of a model is declared to be without a value, those of its bases first."""
     bases = [each for each in reversed(model.__mro__) if issubclass(each, Model)]
     return {name: default for each in bases for name, default in each.declared.items()}

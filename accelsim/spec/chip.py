@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     Engine = EngineSpec
 
 
-def _engine() -> Any:
+def _engine() -> object:
     """Return the union of the specs of all engine types, told apart by their field ``type``."""
     return Annotated[reduce(or_, specs()), Field(discriminator="type")]
 
 
-def _given(engines: Any) -> Any:
+def _given(engines: object) -> object:
     """Return the entries that are not ``null``."""
     if not isinstance(engines, dict):
         return engines
@@ -55,7 +55,7 @@ class Core(Model):
     )
     memories: dict[Name, Buffer] = Field({}, description="SRAMs by name")
 
-    def with_engines(self, change: Callable[[Any], EngineSpec]) -> Core:
+    def with_engines(self, change: Callable[[object], EngineSpec]) -> Core:
         """The core with ``change`` of each of its engines."""
         return self.model_copy(update={"engines": {name: change(unit) for name, unit in self.engines.items()}})
 
@@ -83,7 +83,7 @@ class Power(Model):
     tdp: Watts | None = Field(None, description="thermal design power")
 
 
-def _kinds(cores: Any) -> Any:
+def _kinds(cores: object) -> object:
     """The table of cores; ValueError for the number of older files."""
     if isinstance(cores, str | int):
         expected = "cores: {core: {count: ..., engines: ..., memories: ...}}"
@@ -175,7 +175,7 @@ class Chip(Model):
         """The chip as seen from each kind of core."""
         return map(self.seen_from, self.cores)
 
-    def with_core(self, **fields: Any) -> Chip:
+    def with_core(self, **fields: object) -> Chip:
         """The chip with other fields of the kind of core that it is seen from."""
         core = self.core.model_copy(update=fields)
         return self.model_copy(update={"cores": {**self.cores, self.core_kind: core}})

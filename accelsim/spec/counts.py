@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from accelsim.errors import brief
 from accelsim.spec.declaring import NAME, AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -31,7 +31,7 @@ Pace = Annotated[int, Field(ge=1, le=MOST_CLOCKS)]
 """Clocks that one of something takes, 1 to 1,000,000."""
 
 
-def _pace(value: Any) -> Any:
+def _pace(value: object) -> object:
     """A whole number as it is; '1/2' as the fraction that it is. ValueError with what was expected."""
     if not isinstance(value, str | Fraction):
         return value

@@ -12,7 +12,7 @@ from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Call:
@@ -22,7 +22,7 @@ class Call:
         self.function, self.args, self.options, self.method = function, args, options, method
 
     @property
-    def default(self) -> Any:
+    def default(self) -> object:
         """Default value of a field; ``...`` where a spec must state it or a function makes it."""
         return self.args[0] if self.args else ...
 
@@ -37,7 +37,7 @@ def remembered(function: F) -> F:
     return cast(F, cache(function))
 
 
-def _call(function: str) -> Callable[..., Any]:
+def _call(function: str) -> Callable[..., object]:
     return lambda *args, **options: Call(function, args, options)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from accelsim.errors import nearest
 from accelsim.formats import table
@@ -132,7 +132,7 @@ def _row(source: Arithmetic, model: Callable[[str, Stated], float], name: str) -
     return DerivedEnergy(energy_J, used[0] if as_stated else weakest(*used))
 
 
-def followed(block: Mapping[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
+def followed(block: Mapping[str, object], stated: Callable[[PathTo], bool]) -> dict[str, object]:
     """The block of an energy table with rows in the place of ``arithmetic``; as it is where that has an error.
 
     ``stated``: whether a file says what is at a path of the block, so that it stays.
@@ -160,7 +160,7 @@ def _pJ(energy_J: float) -> str:
     return f"{float(f'{energy_J * 1e12:.12g}'):.{DIGITS}g} pJ"
 
 
-def _kept(block: Mapping[str, Any], path: PathTo, stated: Callable[[PathTo], bool]) -> dict[str, Any]:
+def _kept(block: Mapping[str, object], path: PathTo, stated: Callable[[PathTo], bool]) -> dict[str, object]:
     """Entries of the table at ``path`` that a file states."""
     inner = reduce(item, path, block)
     entries = inner.items() if isinstance(inner, dict) else ()

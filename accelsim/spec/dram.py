@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import NonNegativeInt, PositiveInt, Words
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Scheduler = str
 
 
-def _named(module: str, table: str) -> Any:
+def _named(module: str, table: str) -> object:
     """Return the type of the names of a table of ``dram``."""
     return Literal[tuple(getattr(import_module(f"accelsim.dram.{module}"), table))]
 

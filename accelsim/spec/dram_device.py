@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any
 
 from accelsim.dram.device import Command, CommandEnergy, Controller, Device, Geometry, Level
 from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks
@@ -18,7 +17,7 @@ from accelsim.time import FS_PER_S
 Table = tuple[tuple[tuple[int, ...], ...], ...]
 
 
-def device(spec: Dram, name: str = "", **controller: Any) -> Device:
+def device(spec: Dram, name: str = "", **controller: object) -> Device:
     """The device of a spec; ``controller`` changes fields of its ``Controller``.
 
     Raises UsageError for an unknown field of the controller, or a mapping that does not fit.
@@ -42,7 +41,7 @@ def device(spec: Dram, name: str = "", **controller: Any) -> Device:
     )
 
 
-def _controller(spec: Dram, changes: dict[str, Any], geometry: Geometry) -> Controller:
+def _controller(spec: Dram, changes: dict[str, object], geometry: Geometry) -> Controller:
     stated = {name: value for name, value in vars(spec.controller).items() if name not in Model.declared}
     if not changes:
         return Controller(**stated)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,13 +60,13 @@ def figures(spec: Dram) -> FromDram:
     return _figures(spec.model_dump_json())
 
 
-def completed(spec: Dram, stated: Iterable[str]) -> dict[str, Any]:
+def completed(spec: Dram, stated: Iterable[str]) -> dict[str, object]:
     """Fields of a memory with this DRAM but for those that are stated; zeros where the DRAM breaks its laws.
 
     Nobody uses such a memory: whoever loads a spec tells the laws that are broken.
     """
     if broken(spec):
-        zero: dict[str, Any] = {"kind": spec.standard, "capacity": 1, "bandwidth": 1.0, "latency": 0.0}
+        zero: dict[str, object] = {"kind": spec.standard, "capacity": 1, "bandwidth": 1.0, "latency": 0.0}
         found = zero | {"read_energy": 0.0, "write_energy": 0.0}
     else:
         found = figures(spec)._asdict()

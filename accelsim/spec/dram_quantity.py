@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from accelsim import units
 from accelsim.errors import brief, given
@@ -50,11 +50,11 @@ REFRESH = Longest(10_000_000, Fraction(1, 10**2))
 """Longest time that refreshes wait or take: 10 ms."""
 
 
-def _span(longest: Longest) -> Callable[[Any], Span]:
+def _span(longest: Longest) -> Callable[[object], Span]:
     """Reads '22 tCK' or '13.75 ns'; ValueError for anything else, and beyond ``longest``."""
     expected = "whole clocks such as '22 tCK', or a time such as '13.75 ns'"
 
-    def validate(text: Any) -> Span:
+    def validate(text: object) -> Span:
         if not isinstance(text, str):
             raise ValueError(f"{given(text)} has no unit; expected {expected}")
         match = _CLOCKS.match(text)
@@ -77,8 +77,8 @@ MOST_BITS = 2**50
 """Largest density or width, bit."""
 
 
-def _bits(example: str) -> Callable[[Any], int]:
-    def validate(text: Any) -> int:
+def _bits(example: str) -> Callable[[object], int]:
+    def validate(text: object) -> int:
         match = _BITS.match(text) if isinstance(text, str) else None
         if match is None:
             raise ValueError(f"{brief(text)} is no number of bits; expected a text such as {example!r}")
@@ -97,20 +97,20 @@ def spell_bits(bits: int) -> str:
 
 
 def _read_as(
-    reader: Callable[[Any], Any],
-    writer: Callable[[Any], str],
+    reader: Callable[[object], object],
+    writer: Callable[[object], str],
     pattern: str,
     what: str,
     example: str,
     unit: str,
     limits: list[str],
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     schema = {"type": "string", "pattern": pattern, "description": what, "examples": [example], "unit": unit}
     written = PlainSerializer(writer, return_type=str, when_used="json")
     return PlainValidator(reader), written, WithJsonSchema(schema | {"range": limits})
 
 
-def _span_read_as(longest: Longest, example: str) -> tuple[Any, ...]:
+def _span_read_as(longest: Longest, example: str) -> tuple[object, ...]:
     pattern, most = r"^\s*[0-9.]+\s*(tCK|[munpf]?s)\s*$", str(longest).removeprefix("0 to ")
     return _read_as(_span(longest), str, pattern, "clocks, or a time", example, "tCK or s", ["0", most])
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accelsim.spec.derived_energy import Arithmetic
 
 
-def _arithmetic() -> Any:
+def _arithmetic() -> object:
     from accelsim.spec.derived_energy import Arithmetic
 
     return Arithmetic
@@ -74,7 +74,7 @@ class EnergyTable(Model):
         return found or status.default
 
     @classmethod
-    def followed(cls, block: dict[str, Any], stated: Callable[[PathTo], bool]) -> dict[str, Any]:
+    def followed(cls, block: dict[str, object], stated: Callable[[PathTo], bool]) -> dict[str, object]:
         """Return the table with rows in the place of ``arithmetic``."""
         if not isinstance(block.get("arithmetic"), dict):
             return block

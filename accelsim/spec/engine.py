@@ -87,7 +87,7 @@ class EngineSpec(Model):
         return ()
 
 
-Law = Callable[[Any, "Chip", "PathTo"], "Iterator[Finding]"]
+Law = Callable[[object, "Chip", "PathTo"], "Iterator[Finding]"]
 """A law of one type: from a unit, its chip and its path there to what breaks it."""
 
 

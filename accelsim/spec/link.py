@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Words
@@ -87,7 +87,7 @@ ACK_FACTORS: dict[int, tuple[float, ...]] = {
 """Packets that one acknowledgement may cover, by maximum payload and lanes (in the order of ``LANES``)."""
 
 
-def _one_of(choices: tuple[int, ...], unit: str = "") -> Any:
+def _one_of(choices: tuple[int, ...], unit: str = "") -> object:
     """Refuses a number that is none of ``choices``."""
 
     def validate(value: int) -> int:
@@ -219,7 +219,7 @@ def agree(stated_Bps: float, derived_Bps: float) -> bool:
     return abs(stated_Bps - derived_Bps) <= RATE_TOLERANCE * derived_Bps
 
 
-_FROM_PACKETS: Any = None
+_FROM_PACKETS: object = None
 
 
 class Link(Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Fitted
@@ -63,13 +63,13 @@ class Buffer(MemoryLevel):
         return self.word or self.read_width // (self.banks or 1)
 
 
-def _dram() -> Any:
+def _dram() -> object:
     from accelsim.spec.dram import Dram
 
     return Dram
 
 
-_FROM_DRAM: Any = None
+_FROM_DRAM: object = None
 FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
 """What a memory states unless it has a ``dram`` that it follows from."""
 SRAM = "sram"

@@ -133,14 +133,14 @@ class SimtFormat(Model):
         return Fraction(self.macs, self.clocks)
 
 
-def shared_format(formats: Mapping[str, Any], name: str) -> str:
+def shared_format(formats: Mapping[str, object], name: str) -> str:
     """Return the first format that multiplies as fast as ``name`` on the same unit, with operands of the same size:
     it stands for all of them in a calibration."""
     pace = _pace(name, formats[name])
     return next(other for other, form in formats.items() if _pace(other, form) == pace)
 
 
-def sharing(blocks: Mapping[str, Any], name: str) -> list[str]:
+def sharing(blocks: Mapping[str, object], name: str) -> list[str]:
     """Return the formats that ``name`` stands for, from the blocks of a file as they are: none where it is not the
     first."""
     alike = [

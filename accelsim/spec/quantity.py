@@ -17,7 +17,7 @@ from accelsim.spec.declaring import PlainSerializer, PlainValidator, WithJsonSch
 
 def _validator(
     unit: str, positive: bool = False, whole: bool = False, within: tuple[float, float] | None = None
-) -> Callable[[Any], float]:
+) -> Callable[[object], float]:
     """Text -> number of ``unit``; ValueError when it has no unit, the wrong one, or is out of range.
 
     ``within``: least and most, other than those of the dimension.
@@ -25,7 +25,7 @@ def _validator(
     row = units.dimension(unit)
     least, most = (Fraction(repr(bound)) for bound in within or (row.least, row.most))
 
-    def validate(text: Any) -> float:
+    def validate(text: object) -> float:
         if not isinstance(text, str):
             raise ValueError(f"{given(text)} has no unit; expected {units.expected(unit)}")
         exact = units.parse_exact(text, unit)
@@ -67,7 +67,7 @@ def _schema(unit: str, within: tuple[float, float] | None = None) -> dict[str, A
 
 def _read_as(
     unit: str, positive: bool = False, whole: bool = False, within: tuple[float, float] | None = None
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """Declare a number of ``unit``: its text in files and in JSON, which reads back the same; Python dumps keep it."""
     spell = PlainSerializer(lambda value: units.spell(value, unit), return_type=str, when_used="json")
     return PlainValidator(_validator(unit, positive, whole, within)), spell, WithJsonSchema(_schema(unit, within))

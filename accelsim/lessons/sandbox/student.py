@@ -55,12 +55,12 @@ class Student:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def __call__(self, name: str, *args: Any) -> Any:
+    def __call__(self, name: str, *args: object) -> object:
         """Return what a function of the file returns for these arguments. Raises Wrong."""
         self._write({"name": name, "args": list(args)})
         return self._answer(name)
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> object:
         """Return what the file says of a name. Raises Wrong."""
         self._write({"name": name})
         return self._answer(name)
@@ -105,7 +105,7 @@ class Student:
         finally:
             self.left -= time.monotonic() - begun
 
-    def _answer(self, name: str) -> Any:
+    def _answer(self, name: str) -> object:
         answer = self._next(name)
         try:
             ((kind, value),) = answer.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from accelsim.errors import brief
 from accelsim.spec.chip import Chip
@@ -31,7 +30,7 @@ def kinds_differ_in_numbers(chip: Chip) -> Iterator[Finding]:
                 yield from _unlike(mine[name].model_dump(), theirs[name].model_dump(), (*path, name), first)
 
 
-def _unlike(mine: Any, theirs: Any, path: PathTo, first: str) -> Iterator[Finding]:
+def _unlike(mine: object, theirs: object, path: PathTo, first: str) -> Iterator[Finding]:
     """Where two blocks differ in anything but numbers."""
     if isinstance(mine, dict) and isinstance(theirs, dict) and mine.keys() == theirs.keys():
         for key in mine:
@@ -47,12 +46,12 @@ SAID = ("source", "as_of", "note")
 """Fields of every block that nothing is computed from."""
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     """Return whether a value is a number, or none where one may stand."""
     return not isinstance(value, bool | str | dict | list)
 
 
-def _finding(path: PathTo, mine: Any, theirs: Any, first: str) -> Finding:
+def _finding(path: PathTo, mine: object, theirs: object, first: str) -> Finding:
     shown, wanted = (
         brief(", ".join(map(str, each)) if isinstance(each, dict | list) else str(each)) for each in (mine, theirs)
     )

@@ -282,7 +282,7 @@ def show(spec: Model) -> str:
     return _text(content)
 
 
-def resolved(spec: Model) -> dict[str, Any]:
+def resolved(spec: Model) -> dict[str, object]:
     """The content of ``show``, with each function by its name."""
     content = spec.model_dump(mode="json", exclude_none=True)
     for unit, block in _engines(spec, content):
@@ -298,18 +298,18 @@ def _engines(spec: Model, content: dict[str, Any]) -> Iterator[tuple[EngineSpec,
             yield unit, content["cores"][kind]["engines"][name]
 
 
-def _text(content: dict[str, Any]) -> str:
+def _text(content: dict[str, object]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
 
 
-def put(tree: Tree, model: type[Any]) -> None:
+def put(tree: Tree, model: type[object]) -> None:
     """Give each field that the calibration of a chip's ``tree`` names its value, in place of a default or of what a
     file of a part states (the memory of any board). What a file of the chip or its user states stays.
 
     A name of no field is left to the law that knows the constants.
     """
     values = reduce(item, ("calibration", "values"), tree.value)
-    named: dict[PathTo, tuple[str, Any]] = {}
+    named: dict[PathTo, tuple[str, object]] = {}
     for name, text in values.items() if isinstance(values, dict) else ():
         path, _, problem = find(tree.value, model, name)
         if problem is None and path[1:]:
@@ -332,7 +332,7 @@ def _sharing(tree: Tree, path: PathTo) -> list[PathTo]:
     ]
 
 
-def _put(tree: Tree, path: PathTo, name: str, text: Any) -> None:
+def _put(tree: Tree, path: PathTo, name: str, text: object) -> None:
     above, block = (reduce(item, path[:end], tree.value) for end in (-2, -1))
     if block is None and isinstance(above, dict):
         block = above[path[-2]] = {}

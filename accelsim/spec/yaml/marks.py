@@ -79,7 +79,7 @@ def _is_none(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.value == NONE
 
 
-def read(file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
+def read(file: File, model: object, open_files: tuple[File, ...] = ()) -> Tree:
     """The tree of ``file``, a spec of ``model`` (or a union of them), with all files that it names put in place.
 
     Problems (YAML syntax, duplicate keys, missing files, cycles) are in the tree, not raised.
@@ -91,7 +91,7 @@ def read(file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
         return Tree(BROKEN, values={(): Mark(str(file), 1, 1)}, heads=[()], problems=[problem])
 
 
-def parse(text: str, file: File, model: Any, open_files: tuple[File, ...] = ()) -> Tree:
+def parse(text: str, file: File, model: object, open_files: tuple[File, ...] = ()) -> Tree:
     """Return the same for the text of a file. ValueError for text that YAML cannot be made of."""
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
@@ -113,7 +113,7 @@ def _text(file: File) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: Any, place: str) -> Any:
+def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: object, place: str) -> object:
     """The value of ``node``, which comes from ``place``; its marks are noted in ``tree`` at ``path``."""
     tree.forget(path)
     mark = Mark(place, 0, 0)
@@ -121,7 +121,7 @@ def replace(tree: Tree, path: PathTo, node: yaml.Node | None, annotation: Any, p
     return None if node is None else _Builder(File(), tree, (), mark).build(node, path, annotation)
 
 
-def on_top(tree: Tree, path: PathTo, key: str, node: yaml.Node | None, annotation: Any, place: str) -> Any:
+def on_top(tree: Tree, path: PathTo, key: str, node: yaml.Node | None, annotation: object, place: str) -> object:
     """The table at ``path`` with a key of ``place`` on top, which may be a family; marks as in ``replace``."""
     table = reduce(lambda value, part: value[part], path, tree.value)
     pair = yaml.ScalarNode(TEXT, key), yaml.ScalarNode(NULL, "") if node is None else node
@@ -151,7 +151,7 @@ class _Builder:
     around: tuple[yaml.Node, ...] = ()  # blocks that are being built, the outermost first
     built: int = 0  # nodes, each as often as an alias repeats it
 
-    def build(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any = None) -> Any:
+    def build(self, node: yaml.Node, path: PathTo, annotation: object, base: object = None) -> object:
         """The plain value of ``node``; where ``annotation`` is a model, a text names a file to put here.
 
         ``base`` is what stood here before, in the file that a block around this names by ``use``: keys of a
@@ -178,7 +178,7 @@ class _Builder:
             return "a block that contains itself, by an alias (*) inside of its own anchor (&)"
         return f"more than {DEEPEST} blocks inside each other" if len(self.around) > DEEPEST else ""
 
-    def _value(self, node: yaml.Node, path: PathTo, annotation: Any, base: Any) -> Any:
+    def _value(self, node: yaml.Node, path: PathTo, annotation: object, base: object) -> object:
         """Record the end of a node."""
         model = model_of(annotation)
         if isinstance(node, yaml.MappingNode):
@@ -196,7 +196,7 @@ class _Builder:
     def _mark(self, node: yaml.Node) -> Mark:
         return self.place or Mark(str(self.file), node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def _mapping(self, node: yaml.MappingNode, path: PathTo, annotation: Any, base: Any) -> Any:
+    def _mapping(self, node: yaml.MappingNode, path: PathTo, annotation: object, base: object) -> object:
         """Keys of ``node`` on top of those of the file that its key ``use`` names, else of ``base``."""
         pairs = self._pairs(node, path)
         model = model_of(annotation)
@@ -221,7 +221,7 @@ class _Builder:
                 self._brought(path, key, key_node, value_node)
         return self._followed(block, path, model_of(annotation))
 
-    def _followed(self, block: dict[str, Any], path: PathTo, model: type[Model] | None) -> dict[str, Any]:
+    def _followed(self, block: dict[str, object], path: PathTo, model: type[Model] | None) -> dict[str, object]:
         """The block with what follows from it, which has no place of its own."""
         if model is None or not issubclass(model, Model):
             return block
@@ -238,7 +238,7 @@ class _Builder:
         self.tree.keys[(*path, family)] = self._mark(key_node)
         self.tree.values[(*path, family)] = self._mark(value_node)
 
-    def _spread(self, pairs: Pairs, block: dict[str, Any], path: PathTo, families: Families) -> Pairs:
+    def _spread(self, pairs: Pairs, block: dict[str, object], path: PathTo, families: Families) -> Pairs:
         """``pairs`` with members in the place of families; what they leave out goes from ``block``, beneath them."""
         result, left_out = spread(pairs, block, families)
         for key, members in left_out.items():
@@ -251,7 +251,7 @@ class _Builder:
                 self.tree.problems.append(Problem(about((*path, key), what), where, expected, near))
         return result
 
-    def _used(self, node: yaml.Node, path: PathTo, model: Any) -> Any:
+    def _used(self, node: yaml.Node, path: PathTo, model: object) -> object:
         """The content of the file that ``use`` names; BROKEN with a problem noted where it names none."""
         if isinstance(node, yaml.ScalarNode):
             return self._compose(str(node.value), path, model)
@@ -280,7 +280,7 @@ class _Builder:
             pairs.setdefault(key, (key_node, value_node))
         return pairs
 
-    def _compose(self, reference: str, path: PathTo, model: Any) -> Any:
+    def _compose(self, reference: str, path: PathTo, model: object) -> object:
         """The content of the file that ``reference`` names; {} with a problem noted when it cannot be had."""
         file = where.find(reference, self.file.parent)
         if file is None:
@@ -302,7 +302,7 @@ class _Builder:
         self.tree.graft(path, inner)
         return inner.value
 
-    def _memory_of(self, file: File, reference: str, path: PathTo) -> Any:
+    def _memory_of(self, file: File, reference: str, path: PathTo) -> object:
         """A memory that is nothing but the DRAM of a file: all its figures follow from it."""
         inner = read(file, KINDS["dram"], self.open_files)
         self.tree.graft((*path, "dram"), inner)
@@ -333,7 +333,7 @@ def _nearest_file(reference: str) -> str:
     return nearest(reference, [f"{kind}/{name}" for kind in KINDS for name in where.names(kind)])
 
 
-def of_another_kind(file: File, model: Any) -> str:
+def of_another_kind(file: File, model: object) -> str:
     """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
     if model not in KINDS.values():
         return ""

@@ -17,7 +17,7 @@ COUNTED = ("cores", "nodes")
 """Tables of the blocks that have tables of their own, and a number: cores of a chip, nodes of a cluster."""
 
 
-def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo]:
+def apply(tree: Tree, model: type[object], overrides: Sequence[str]) -> list[PathTo]:
     """Set each override in ``tree`` (a spec of ``model``), also inside what it took from other files.
 
     List items are named by their index, a new key of a table by its name. A path may start with the name of a block in
@@ -28,7 +28,7 @@ def apply(tree: Tree, model: type[Any], overrides: Sequence[str]) -> list[PathTo
     return [path for text in overrides if (path := _apply(tree, model, text)) is not None]
 
 
-def _apply(tree: Tree, model: type[Any], text: str) -> PathTo | None:
+def _apply(tree: Tree, model: type[object], text: str) -> PathTo | None:
     name, equals, value = text.partition("=")
     where = f"override {brief(text)}"
     if not equals or not name.strip():
@@ -60,7 +60,9 @@ def _set(value: Any, path: PathTo, new: Any) -> None:
         value[path[-1]] = new
 
 
-def find(value: Any, annotation: Any, name: str, block: bool = False) -> tuple[PathTo, Any, tuple[str, str] | None]:
+def find(
+    value: object, annotation: object, name: str, block: bool = False
+) -> tuple[PathTo, object, tuple[str, str] | None]:
     """The path that ``name`` means, its declared type, and (what is wrong, nearest name) or None; ``block``: a block is
     to stand there, so ``cores`` is the table of them."""
     path: PathTo = ()
@@ -95,7 +97,7 @@ def _starts(name: str, key: str) -> bool:
     return name == key or name.startswith(key + ".")
 
 
-def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
+def _short(value: object, annotation: object) -> dict[str, list[str]]:
     """Return what may stand first in a path without being a field -> the paths that it may mean: names of blocks in
     tables, and of those in tables of these, alone or behind the outer name; ``cores`` and ``nodes`` for their
     number."""
@@ -111,7 +113,7 @@ def _short(value: Any, annotation: Any) -> dict[str, list[str]]:
     return {key: paths for key, paths in found.items() if key not in fields or key in COUNTED}
 
 
-def _blocks(value: Any, annotation: Any) -> Iterator[tuple[str, str, Any]]:
+def _blocks(value: object, annotation: object) -> Iterator[tuple[str, str, object]]:
     """(table, name, declared type) of each block in a table of a block."""
     model = model_of(annotation)
     for field in model.model_fields if model is not None and isinstance(value, dict) else ():
@@ -121,7 +123,7 @@ def _blocks(value: Any, annotation: Any) -> Iterator[tuple[str, str, Any]]:
             yield from ((field, name, inner) for name in table)
 
 
-def _choices(value: Any, annotation: Any) -> list[str]:
+def _choices(value: object, annotation: object) -> list[str]:
     """Names that may follow, the longest first (a table's keys may have dots in them)."""
     if isinstance(value, list):
         return [str(index) for index in range(len(value) + 1)]
@@ -131,7 +133,7 @@ def _choices(value: Any, annotation: Any) -> list[str]:
     return sorted(value, key=lambda key: (-len(key), key)) if isinstance(value, dict) else []
 
 
-def _meant(value: Any, annotation: Any, name: str, known: list[str]) -> str:
+def _meant(value: object, annotation: object, name: str, known: list[str]) -> str:
     """Return what a path of no field was to be: without its first part, as in older specs, or with the nearest one; or
     ''."""
     first, _, rest = name.partition(".")

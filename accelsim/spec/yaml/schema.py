@@ -35,7 +35,7 @@ def _allow_use(block: dict[str, Any]) -> None:
         block["anyOf"] = [*block["anyOf"], {"required": ["use"]}]
 
 
-def _allow_files(inner: Any) -> Any:
+def _allow_files(inner: object) -> object:
     """Wherever a block may stand, a file's name may stand too."""
     if isinstance(inner, list):
         return [_allow_files(each) for each in inner]

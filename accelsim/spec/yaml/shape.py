@@ -23,7 +23,7 @@ def _remembered(function: Callable[[Any], R]) -> Callable[[Any], R]:
     known: dict[int, tuple[Any, R]] = {}
 
     @wraps(function)
-    def asked(annotation: Any) -> R:
+    def asked(annotation: object) -> R:
         if id(annotation) not in known:
             known[id(annotation)] = annotation, function(annotation)
         return known[id(annotation)][1]
@@ -32,7 +32,7 @@ def _remembered(function: Callable[[Any], R]) -> Callable[[Any], R]:
 
 
 @_remembered
-def core(annotation: Any) -> Any:
+def core(annotation: object) -> object:
     """``annotation`` without ``| None`` and Annotated."""
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -44,7 +44,7 @@ def core(annotation: Any) -> Any:
 
 
 @_remembered
-def choices(annotation: Any) -> dict[str, type[EngineSpec]]:
+def choices(annotation: object) -> dict[str, type[EngineSpec]]:
     """Return each model of a union by the name that ``type`` of a block gives it; {} of anything else."""
     inner = core(annotation)
     args = get_args(inner) if get_origin(inner) in (Union, UnionType) else ()
@@ -62,7 +62,7 @@ def chosen(annotation: Any, value: Any) -> Any:
 
 
 @_remembered
-def model_of(annotation: Any) -> type[Model] | None:
+def model_of(annotation: object) -> type[Model] | None:
     """Return the model of ``annotation``, the common parent of a union of models, or None."""
     if choices(annotation):
         return EngineSpec
@@ -70,12 +70,12 @@ def model_of(annotation: Any) -> type[Model] | None:
     return inner if isinstance(inner, type) and issubclass(inner, Model) else None
 
 
-def file_of(annotation: Any) -> Any:
+def file_of(annotation: object) -> object:
     """Return the model, or the union of models, that a file in the place of ``annotation`` describes."""
     return annotation if choices(annotation) else model_of(annotation)
 
 
-def annotation_at(annotation: Any, value: Any, path: tuple[str | int, ...]) -> Any:
+def annotation_at(annotation: object, value: object, path: tuple[str | int, ...]) -> object:
     """Declared type of what ``value``, which is declared as ``annotation``, has at ``path``: see ``annotation_of``."""
     for key in path:
         annotation = annotation_of(chosen(annotation, value), key)
@@ -90,7 +90,7 @@ def item(value: Any, key: str | int) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def annotation_of(annotation: Any, key: str | int) -> Any:
+def annotation_of(annotation: object, key: str | int) -> object:
     """Declared type of what ``annotation`` holds at ``key``; None when it has no such key.
 
     Of a union only what all of its models have; ``chosen`` knows more.
@@ -107,13 +107,13 @@ def annotation_of(annotation: Any, key: str | int) -> Any:
 
 
 @_remembered
-def _fields(model: type[Model]) -> dict[str, Any]:
+def _fields(model: type[Model]) -> dict[str, object]:
     """Declared type of each field of a model."""
     return {name: Annotated[info.annotation, info, *info.metadata] for name, info in model.model_fields.items()}
 
 
 @_remembered
-def is_made(annotation: Any) -> bool:
+def is_made(annotation: object) -> bool:
     """Return whether a block that no file has is there with its defaults."""
     marks = getattr(annotation, "__metadata__", ())
     made = any(getattr(mark, "default_factory", None) is not None for mark in marks)
@@ -121,7 +121,7 @@ def is_made(annotation: Any) -> bool:
 
 
 @_remembered
-def families_of(annotation: Any) -> Families | None:
+def families_of(annotation: object) -> Families | None:
     """The families of keys of a table, None of one that has none."""
     marks = getattr(annotation, "__metadata__", ())
     return next((mark for mark in marks if isinstance(mark, Families)), None)

@@ -63,7 +63,7 @@ class Tree:
         self.values = {each: mark for each, mark in self.values.items() if each[:inside] != path}
         self.heads = [each for each in self.heads if each[:inside] != path]
 
-    def unsourced(self, path: PathTo = (), value: Any = None) -> list[Problem]:
+    def unsourced(self, path: PathTo = (), value: object = None) -> list[Problem]:
         """Every file in the block at ``path`` says where its figures come from and when they were read.
 
         ``value``: the block, where it does not stand in the tree yet.

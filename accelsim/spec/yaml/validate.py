@@ -28,7 +28,7 @@ def validate(tree: Tree, model: type[M]) -> tuple[M, list[Problem], bool]:
     try:
         return model.model_validate(tree.value), [], True
     except ValidationError as error:
-        problems = _problems(tree, model, [cast(dict[str, Any], each) for each in error.errors(include_url=False)])
+        problems = _problems(tree, model, [cast(dict[str, object], each) for each in error.errors(include_url=False)])
         return cast(M, _partial(tree.value, model)), problems, False
 
 
@@ -52,7 +52,7 @@ def _problems(tree: Tree, model: type[Model], errors: list[dict[str, Any]]) -> l
     return [problem for path, problem in found if not (path in missing and path in meant)]
 
 
-def _untagged(value: Any, annotation: Any, loc: PathTo) -> PathTo:
+def _untagged(value: object, annotation: object, loc: PathTo) -> PathTo:
     """The path of a pydantic error: without the names of types, which it puts where it has chosen a model by one."""
     path: list[str | int] = []
     for part in loc:
@@ -130,7 +130,7 @@ def _description(tree: Tree, model: type[Model], path: PathTo) -> str:
     return "" if info is None else (info.description or "")
 
 
-def _partial(value: Any, annotation: Any) -> Any:
+def _partial(value: object, annotation: object) -> object:
     """The model of ``value`` without the fields that are wrong, or that an unknown key was to be."""
     annotation = chosen(annotation, value)
     model = model_of(annotation)
@@ -155,7 +155,7 @@ def _partial(value: Any, annotation: Any) -> Any:
     return made
 
 
-def _leaf(value: Any, annotation: Any) -> Any:
+def _leaf(value: object, annotation: object) -> object:
     """A value that is no model: dicts and lists of models element by element, anything else by its type."""
     origin = get_origin(core(annotation))
     if value is not None and origin is dict and model_of(annotation_of(annotation, "")) is not None:
@@ -165,7 +165,7 @@ def _leaf(value: Any, annotation: Any) -> Any:
     return _adapter(annotation).validate_python(value)
 
 
-def _items(value: Any) -> list[tuple[str, Any]]:
+def _items(value: object) -> list[tuple[str, object]]:
     if not isinstance(value, dict):
         raise ValueError("not a mapping")
     return list(value.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -64,7 +64,7 @@ def arrivals(numbers: Numbers) -> list[float]:
     return [float(each) for each in np.cumsum(gaps)]
 
 
-Decide = Callable[[int, float, list[float]], Any]
+Decide = Callable[[int, float, list[float]], object]
 
 
 def serve(numbers: Numbers, decide: Decide) -> Iterator[Served]:

@@ -60,7 +60,7 @@ class Machine:
     hazards: list[Hazard] = field(default_factory=list)
     end: int = 0
 
-    def run(self, program: Sequence[Any]) -> None:
+    def run(self, program: Sequence[object]) -> None:
         """Execute a program. Raises Wrong for a command that is none, or that waits for ever."""
         checked(program, len(self.tiles))
         self.env = simpy.Environment()

@@ -42,7 +42,7 @@ def pipeline(orders: Sequence[Sequence[Op]]) -> list[Slot]:
         before = [event("F", stage, number)]
         return before + ([event("B", stage + 1, number)] if stage + 1 < len(orders) else [])
 
-    def work(stage: int) -> Generator[simpy.Event, Any, None]:
+    def work(stage: int) -> Generator[simpy.Event, object, None]:
         for kind, number in orders[stage]:
             yield env.all_of(inputs(kind, stage, number))
             start = int(env.now)
