@@ -162,8 +162,7 @@ def check_choices(dtype: str, method: str, format: str, scheme: str, percentile:
     elif percentile is not None and method in ranges.METHODS and not ranges.METHODS[method].percentile:
         what = f"percentile {percentile:g} has no effect with ranges {method!r}"
         problems.append(Problem(what, "", "ranges 'percentile' or 'percentile-ort'"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _coded(dtype: str) -> None:

@@ -257,8 +257,7 @@ def load_published(file: Path = FILE) -> PublishedTable:
         raise SpecError(tree.problems)
     table, problems, complete = validate(tree, PublishedTable)
     problems = [*tree.problems, *problems, *(_contradictions(tree, table) if complete else ())]
-    if problems:
-        raise SpecError(problems)
+    SpecError.raise_for(problems)
     return table
 
 

@@ -172,8 +172,7 @@ def read(fused: Fused) -> Fusion:
             found += [replace(problem, where=typed) for problem in error.problems]
     if not found:
         found += _unread(fused)
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
     given = {} if cycle_fs is None else {"cycle_fs": cycle_fs}
     return Fusion(fused.policy, threshold_B, compression=compression, **given)  # type: ignore[arg-type]
 

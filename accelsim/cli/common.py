@@ -150,8 +150,7 @@ def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], ex
             problems.append(Problem(f"{option} {text!r}", expected=f"NAME={expected}"))
         else:
             found[name.strip()] = result
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return found
 
 
@@ -204,8 +203,7 @@ def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
         refuse_inputs(target, "the output", Output)
     except UsageError as error:
         problems += error.problems
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def option(

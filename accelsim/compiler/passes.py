@@ -139,5 +139,4 @@ def _check_names(state: State) -> None:
             problems.append(Problem(f"scale of {name!r} is {values.min():g}", "scales", "positive, finite numbers"))
         elif values.size != 1 and not tensors[name].is_constant:
             problems.append(Problem(f"{values.size} scales of {name!r}", "scales", "one, for it is no weight"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)

@@ -126,8 +126,7 @@ def check_choices(options: Options) -> None:
             problems += error.problems
     if options.kv_dtype:
         problems += _of_caches(options)
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _range_methods(options: Options) -> Collection[str]:

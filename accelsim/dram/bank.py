@@ -115,8 +115,7 @@ class Bank:
             problems.append(Problem(what, self.device.name, "integers [n], and one bool or bools [n]"))
         if addresses.size and addresses.min() < 0:
             problems.append(Problem(f"address {addresses.min()}", self.device.name, "addresses from 0 up"))
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
         memory, loop, n = self._batch(addresses, writes, record, commands), self._loop, len(addresses)
         open_before, before = loop.begin(memory, at)
         logged: list[Array] = []

@@ -164,8 +164,7 @@ def decoder(text: str, geometry: Geometry) -> Decoder:
     bits than it has, a number of rows, banks, ... that is no power of two, or an interleave that does not fit.
     """
     found = problems(text, geometry)
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
     order, every, flip = _parts(text)
     flips = tuple(_flips(flip, _bits(geometry)))
     if every is not None and not (_is_power(geometry.channels) and _is_power(geometry.rows)):

@@ -66,8 +66,7 @@ def read_saved(path: str | Path) -> Saved:
         problems = [problem for memory in memories for problem in _access_problems(path, memory, arrays)]
     if not memories:
         problems = [Problem("holds no array", str(path), "MEMORY.address, MEMORY.write and perhaps MEMORY.at")]
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
     traces = {memory: _saved_trace(memory, arrays) for memory in memories}
     ops = {memory: arrays[_key(memory, "op")] for memory in memories if _key(memory, "op") in arrays}
     return Saved(path, traces, ops, meta)

@@ -165,6 +165,5 @@ def _costs(layers: Sequence[str], cost: Mapping[str, float] | None) -> dict[str,
     problems += [
         Problem(f"cost {value:g} of {name!r}", "cost", "at least 0") for name, value in cost.items() if not value >= 0
     ]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return {layer: float(cost[layer]) for layer in layers}

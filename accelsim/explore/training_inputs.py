@@ -92,8 +92,7 @@ def prepare(
     arrays = tried(lambda: fitted(graph, dataset)) if graph is not None and dataset is not None else None
     if graph is not None and dataset is not None and dataset.text == reads_tokens(graph):
         problems += _too_few(graph, dataset)
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     assert graph is not None and arrays is not None and rule is not None
     return Setup(graph, arrays, rule, scaler, chip, seed)
 
@@ -150,8 +149,7 @@ def fitted(graph: Graph, data: Dataset) -> Arrays:
     classes = graph.tensors[logits_of(graph)].shape[1]
     if data.classes > classes:
         problems.append(Problem(f"{data.classes} classes", data.name, f"at most {classes}, as {graph.name} tells"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     x, x_test = (part.reshape(len(part), *shape[1:]) for part in (data.x_train, data.x_test))
     return Arrays(x, data.y_train, x_test, data.y_test)
 

@@ -58,8 +58,7 @@ def _arrays(archive: zipfile.ZipFile, where: str, error: type[AccelsimError], ki
         what = f"its arrays take {total_B / 2**30:,.0f} GiB"
         raise error(Problem(what, where, f"at most {MOST_B >> 30} GiB"))
     problems = [problem for info in members.values() for problem in _problems(archive, info, where, kinds)]
-    if problems:
-        raise error(problems)
+    error.raise_for(problems)
     found = {}
     for info in members.values():
         name = info.filename.removesuffix(".npy")

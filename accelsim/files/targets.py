@@ -49,8 +49,7 @@ def check_folder(target: Path, names: Iterable[str] = ()) -> None:
     if kind not in (0, stat.S_IFDIR):
         raise UsageError(f"is {KINDS[kind]}", str(target), "a directory")
     problems = dict.fromkeys(problem for name in names if kind for problem in _obstacles(target, name))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     _check_place(target, followed(target) if target.is_symlink() else target)
 
 

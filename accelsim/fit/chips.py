@@ -34,8 +34,7 @@ def knobs(chip: Chip, names: Iterable[str | Sequence[str]]) -> list[Knob]:
         if name not in known
     ]
     problems += [Problem(f"{name} is named twice", "") for name in dict.fromkeys(flat) if flat.count(name) > 1]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     made = []
     for group in groups:
         alike = [known[name] for name in group]

@@ -110,8 +110,7 @@ def fit(
     them than knobs, a row that is not positive, a knob whose range is empty.
     """
     problems = list(_problems(measured, knobs))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
     def errors(x: Floats) -> Floats:
         return misfit.error(model(_values(knobs, x, exact=True)) / measured)

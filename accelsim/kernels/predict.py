@@ -116,5 +116,4 @@ def _check_formats(table: Table, chip: Chip, model: KernelModel) -> None:
             expected = ", ".join(known) + (f"; chips that have it: {others}" if others else "")
             what = f"{chip.name} does not multiply {name}"
             problems.append(Problem(what, place, expected, begun(name, known)))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)

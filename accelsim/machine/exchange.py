@@ -66,8 +66,7 @@ class Exchange:
             for (start, end), route in routes.items()
             if not route
         ]
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
 
     def _channel(self, step: str) -> str:
         name = step.removeprefix("-")

@@ -191,8 +191,7 @@ def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:
             cores = f", the batches of {program.cores} cores" if program.cores > 1 else ""
             what = f"input {name!r} has shape {list(np.shape(feeds[name]))}"
             problems.append(Problem(what, "feeds", f"{list(wanted)}{cores}"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _check_all_done(devices: Mapping[str, _Device]) -> None:
@@ -203,8 +202,7 @@ def _check_all_done(devices: Mapping[str, _Device]) -> None:
         for name, left in stuck.items()
         for command in [each for each in left if each.kind in ("Send", "Recv", "Barrier")][:SHOWN]
     ]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _queues(program: Program) -> dict[str, list[Command]]:

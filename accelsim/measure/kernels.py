@@ -271,8 +271,7 @@ def check(torch: ModuleType, device: str, ops: Sequence[str], dtype: str) -> Non
         ]
     if not torch.cuda.is_available():
         problems.append(Problem(f"no GPU at {device}", "--on", "a device that PyTorch finds, such as cuda:0"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def measured(

@@ -94,8 +94,7 @@ def compiled(
     images and kernels with the channels innermost. Raises UsageError for everything that cannot be called, at once.
     """
     problems = list(_unknown(dtype, attention)) + list(refusals(graph))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     graph = fused(graph) if attention == "fused" else graph
     place = _Place(torch, graph, device, dtype, channels_last, weights == "random", seed)
     calls = _calls(place)  # refuses before anything large is made
@@ -123,8 +122,7 @@ def _calls(place: _Place) -> dict[int, Call]:
             calls[number] = NODES[node.op](site_of(place.torch, place.device, place.kind, place.graph, node))
         except UsageError as error:
             problems += error.problems
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return calls
 
 
@@ -375,8 +373,7 @@ def _check(
                 load_model(model, batch=batch)
             except AccelsimError as error:
                 problems += [each for each in error.problems if each not in problems]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _rows(

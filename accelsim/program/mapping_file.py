@@ -80,8 +80,7 @@ def load_mappings(path: Path, kinds: Sequence[type[ProductMapping]] = (Mapping,)
             problems.append(Problem("a layer without fields", _at(path, block), ", ".join(owners)))
     if not pinned and not problems:
         problems.append(Problem("no layer in it", str(path), LAYERS))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return pinned
 
 

@@ -166,8 +166,7 @@ def check_clocks(found: Replay, clocks: tuple[int, int], channel: int) -> None:
         problems.append(Problem(f"no channel {channel}", "", f"0 to {channels - 1}"))
     if found.served.commands is None:
         problems.append(Problem(f"model {found.model!r} keeps no commands to draw", "", "model 'bank'"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def blocks(found: Replay, clocks: tuple[int, int], channel: int = 0) -> list[Block]:

@@ -121,8 +121,7 @@ def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
     """The summary in each directory. UsageError with all problems of all of them: no report, or a wrong field."""
     found = [_read(folder) for folder in folders]
     problems = [problem for each in found if isinstance(each, list) for problem in each]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return [each for each in found if isinstance(each, dict)]
 
 

@@ -85,7 +85,7 @@ class Request:
         choices=Choices("dataflow", "accelsim.engines.systolic.dataflow:DATAFLOWS"), compiled="dataflow",
         python="What stays in the PEs: 'ws' the weights, 'os' the outputs, 'is' the inputs; default: as the chip "
         "says."))
-    mapping: str | Path | Mapping[str, Mapping[str, object]] | None = field(default=None, metadata=option(
+    mapping: str | Path | Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=option(
         "Mappings to keep, as --save-mapping writes them.", MAPPED, "file", file=True,
         python="Mappings that the search must keep: a file of them, or layer -> fields."))
     search: str | float = field(default="fast", metadata=option(

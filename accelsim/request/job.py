@@ -281,7 +281,7 @@ def _check_names(request: Request) -> None:
     gather.done()
 
 
-def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, object]]:
+def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, Any]]:
     """Return the mappings that the request gives, as they are or in a file."""
     given = request.mapping
     if not isinstance(given, str | Path):
@@ -292,7 +292,7 @@ def _pinned(request: Request, chip: Chip | None) -> Mapping[str, Mapping[str, ob
 
 
 def _options(request: Request, chip: Chip | None, ranges_from: Arrays | None, gather: Gather) -> Options:
-    pinned: Mapping[str, Mapping[str, object]] = {}
+    pinned: Mapping[str, Mapping[str, Any]] = {}
     with gather.also():
         pinned = _pinned(request, chip)
     with gather.also():
@@ -331,8 +331,7 @@ def _feeds(request: Request, graph: Graph | None, cores: int | None) -> tuple[di
         check_values(graph, cores or 1)
         return _drawn(graph, request.seed, cores or 1), ranges_from
     problems = list(_feed_problems(graph, given, "inputs", cores))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return {name: given[name] for name in graph.inputs}, ranges_from
 
 

@@ -72,8 +72,7 @@ def check_needs(asked: Mapping[str, object]) -> None:
         for row in BESIDE
         if row.option in asked and asked[row.option] != DEFAULTS[row.option] and not row.met(asked)
     ]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def notes(asked: Mapping[str, object], chip: Chip) -> list[str]:

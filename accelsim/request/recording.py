@@ -197,8 +197,7 @@ def repeated(saved: Mapping[str, Any], where: str) -> Request:
     ]
     if not {"model", "on"} <= asked.keys():
         problems.append(Problem("does not say what was run", where, "a report of this version"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return Request(**{name: _given(name, value) for name, value in asked.items()})
 
 

@@ -51,8 +51,7 @@ def _controller(spec: Dram, changes: dict[str, object], geometry: Geometry) -> C
         for key in changes
         if key not in known
     ]
-    if wrong:
-        raise UsageError(wrong)
+    UsageError.raise_for(wrong)
     from pydantic import ValidationError
 
     try:
@@ -63,8 +62,7 @@ def _controller(spec: Dram, changes: dict[str, object], geometry: Geometry) -> C
             for each in error.errors(include_url=False)
         ) from None
     found = [Problem(f"controller: {each.what}", "", each.expected, each.near) for each in broken(changed)]
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
     return Controller(**(stated | changes))
 
 

@@ -47,8 +47,7 @@ class Banking:
             problems.append(Problem(what, "interleave", ", ".join(INTERLEAVES), near))
         if self.interleave == "xor" and self.banks & (self.banks - 1):
             problems.append(Problem(f"{self.banks} banks", "banks", "a power of two for 'xor'"))
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
 
     def bank(self, words: Ints) -> Ints:
         """Bank of each word number."""

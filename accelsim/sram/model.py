@@ -160,8 +160,7 @@ def _check(capacity_B: float, word_bits: int, ports: int, banks: int, node_nm: f
         problems.append(Problem(f"no SRAM model at {node_nm:g} nm", "node_nm", expected))
     if cell not in CELLS:
         problems.append(Problem(f"no cell {cell!r}", "cell", " or ".join(CELLS), nearest(cell, CELLS)))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _standing(

@@ -154,8 +154,7 @@ def size_problems(most: int = LARGEST, **sizes: int) -> list[Problem]:
 
 def _check(**sizes: int) -> None:
     problems = size_problems(**sizes)
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def _whole(stride_B: int, element_B: int) -> None:

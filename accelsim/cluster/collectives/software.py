@@ -185,8 +185,7 @@ def _check(kind: str, members: Sequence[int]) -> None:
         problems.append(Problem(f"no collective {kind!r}", "", "one of " + ", ".join(KINDS), nearest(kind, KINDS)))
     if len(members) < 2 or len(set(members)) < len(members):
         problems.append(Problem(f"a group of {list(members)}", "", "two devices or more, none twice"))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
 
 
 def protocol_times(

@@ -152,8 +152,7 @@ def read_profile(text: str, where: str = "profile") -> States:
             titles[node["name"]] = node["title"]
         else:
             problems.append(Problem("not a line of a profile", place, _EXPECTED))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     kept = [name for name in layers if not _dropped(name, titles[name], edges)]
     index = {name: place for place, name in enumerate(kept)}
     pairs = [(index[a], index[b]) for a, b in edges if a in index and b in index]

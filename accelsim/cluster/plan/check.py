@@ -53,8 +53,7 @@ def check(
         *_precision(precision),
         *_samples(plan, graph),
     ]
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
 
 
 def _sizes(plan: Plan, graph: Graph, devices: int | None, sizes: Mapping[str, int]) -> Iterator[Problem]:

@@ -155,8 +155,7 @@ def parse_plan(text: str) -> Plan:
         twice = [name for name in ("dp", "zero") if name in found]
         problems += [Problem(f"{name} beside {FSDP}", "--plan", f"{FSDP}=N, which is dp=N,zero=3") for name in twice]
         found |= {"dp": found.pop(FSDP), "zero": 3}
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return Plan(**found)
 
 

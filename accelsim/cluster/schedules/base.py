@@ -117,8 +117,7 @@ class Schedule:
         UsageError tells everything that is wrong.
         """
         problems = self.check(stages, microbatches, chunks, replicas)
-        if problems:
-            raise UsageError(problems)
+        UsageError.raise_for(problems)
         return self.make(Shape(stages, microbatches, chunks, tuple(replicas)))
 
 

@@ -53,8 +53,7 @@ def play_schedule(
     tables = [spread(name, cost, game.sizes, problems) for name, cost in ops.items()]
     hops = {"transfer_fs": transfer_fs, "occupancy_fs": occupancy_fs}
     links = [spread(name, cost, game.sizes[:1], problems) for name, cost in hops.items()]
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     game.run(tables, list(zip(*links, strict=True)))
     start, end = (tuple(map(tuple, rows)) for rows in (game.start, game.end))
     return PlayedSchedule(orders, start, end, game.stages, game.stage_of, game.sent)

@@ -157,8 +157,7 @@ def memory_traces(played: PlayedSchedule, stash_B: Cost, static_B: Mapping[str, 
         if len(each) != played.stages:
             expected = f"{played.stages}, one per stage"
             problems.append(Problem(f"{len(each)} entries", f"static_B[{kind}]", expected))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return [
         MemoryTrace(
             *_stash_over_time(played, device, stashes[stage]),

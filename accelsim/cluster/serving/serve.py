@@ -184,8 +184,7 @@ def serve(
     wrong of the plan, OutOfMemory where devices hold more than they can.
     """
     wrong = list(problems(model, fleet, plan, asked))
-    if wrong:
-        raise UsageError(wrong)
+    UsageError.raise_for(wrong)
     layout = Layout(model, plan, asked.sequences // plan.dp)
     devices = devices or Devices(fleet, fleet.setting)
     progress(0.0)

@@ -205,8 +205,7 @@ def machines(
 ) -> list[OneMachine]:
     """Simulate a step as one machine, once for each way to treat copies; programs are compiled once."""
     found = [*problems(work, fleet.size, plan, batch, fleet.resized(plan.devices)), *_beyond(work, fleet, plan)]
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
     given = options or Options()
     after = Options(overlap=False, gradient_B=given.gradient_B, ignore_capacity=given.ignore_capacity)
     played_fs = train_step(work, fleet.silent(), plan, batch, after).time_fs

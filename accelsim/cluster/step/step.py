@@ -41,8 +41,7 @@ def _played(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options) 
     if options.overlap_gather and plan.zero not in (1, 2):
         what = f"--overlap-gather with zero={plan.zero}, which gathers no new weights behind the update"
         found.append(Problem(what, "--plan", "zero=1 or 2"))
-    if found:
-        raise UsageError(found)
+    UsageError.raise_for(found)
     planned = Planned(work, fleet, plan, batch, options)
     return (FlushedStep if schedule(plan.schedule).synchronous else SteadyStep)(planned)
 

@@ -89,8 +89,7 @@ def transformer_of(model: str, params: Mapping[str, int] | None = None) -> Trans
         return None
     entry, given = ZOO[name], {**inline, **(params or {})}
     problems = list(_problems(name, given))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     sizes = entry.sizes(given)
     style = entry.build.keywords["style"] if isinstance(entry.build, partial) else Style()
     layers, hidden, heads, kv_heads, ffn, vocab, seq = (

@@ -205,5 +205,4 @@ def check_host(graph: Graph, chip: Chip) -> None:
             if node.attrs.get("edge"):
                 instead = f"--edges outside (somebody else converts inputs and outputs), or {instead}"
             problems.append(Problem(what, node.name, instead))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)

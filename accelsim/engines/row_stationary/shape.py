@@ -24,8 +24,7 @@ class _Positive:
             for name, value in values
             if not isinstance(value, int | np.integer) or value < 1
         ]
-        if wrong:
-            raise UsageError(wrong)
+        UsageError.raise_for(wrong)
 
 
 @dataclass(frozen=True)

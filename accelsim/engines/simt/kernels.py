@@ -249,8 +249,7 @@ def _pinned(spec: Simt, product: Product, pinned: Pins, name: str) -> list[TileS
         problems.append(
             Problem(f"splits {pinned['splits']}", f"mapping of {name}", f"at most the {steps:,} steps over K")
         )
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return kept
 
 

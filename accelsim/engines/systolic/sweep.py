@@ -95,8 +95,7 @@ def _checked(rows: Sequence[Mapping[str, Cell]], where: Sequence[str]) -> list[_
     """Names and sizes of each row in a fixed order; ModelError with every bad cell."""
     problems: list[Problem] = []
     parsed = [_parse(row, place, problems) for row, place in zip(rows, where, strict=True)]
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
     return parsed
 
 
@@ -152,8 +151,7 @@ def read_rows(path: str | Path) -> list[Row]:
             problems.append(Problem("has another number of cells than the header", f"{path}:{line}"))
         else:
             _parse(row, f"{path}:{line}", problems)
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
     return [dict(row) for _, row in lines]
 
 
@@ -165,8 +163,7 @@ def _check_header(header: list[str], where: str, has_rows: bool) -> None:
     problems += [Problem(f"column {name!r} occurs twice", where) for name in twice]
     if not problems and not has_rows:
         problems.append(Problem("has no rows", where))
-    if problems:
-        raise ModelError(problems)
+    ModelError.raise_for(problems)
 
 
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Cell]]) -> None:

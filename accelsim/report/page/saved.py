@@ -86,8 +86,7 @@ def read_pages(folders: list[Path]) -> list[Entry]:
             found.append(_read(folder))
         except UsageError as error:
             problems += error.problems
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return found
 
 

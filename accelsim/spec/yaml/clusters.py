@@ -150,8 +150,7 @@ def _counts(text: str) -> dict[str, int]:
             problems.append(Problem(what, repr(text), "a whole number from 1 to 9,999,999"))
         else:
             found[name] = int(value)
-    if problems:
-        raise SpecError(problems)
+    SpecError.raise_for(problems)
     return found
 
 

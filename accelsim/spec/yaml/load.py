@@ -93,8 +93,7 @@ def _with(tree: Tree, overrides: Sequence[str], stating: Callable[[Path], Chip] 
             _keep_figures(tree, chip, claim)
             _delete(tree, claim)
         chip, problems, _ = _chip(tree, touched)
-    if problems:
-        raise SpecError(problems)
+    SpecError.raise_for(problems)
     for claim in (("power", "idle"), ("die_area",)):
         stated_for = _stated_for(tree, claim)
         chip = chip if stated_for is None else resized(chip, stating(stated_for), claim[0])
