@@ -255,8 +255,7 @@ def byte_sizes(texts: Sequence[str], named: str = "--size") -> tuple[int, ...]:
         if size < 1 or size.denominator != 1:
             problems.append(Problem(f"{text!r} is no whole number of bytes", named, "1 B or more"))
         sizes.append(int(size))
-    if problems:
-        raise UsageError(problems)
+    UsageError.raise_for(problems)
     return tuple(sizes)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from accelsim import usercache
 from accelsim.errors import Problem, SpecError, brief, nearest
@@ -71,16 +72,16 @@ def _states(inside: str) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, state.st_size, state.st_mtime_ns
 
 
-def listing(name: str, make: Callable[[], list[dict[str, object]]]) -> list[dict[str, object]]:
+def listing(name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the rows that ``make`` gives, kept in the user's cache as long as no spec file below the roots changes.
 
     Rows with a ``problem`` are made anew each time, and so are all rows when a spec names files outside the roots.
     """
 
-    def complete(rows: list[dict[str, object]]) -> bool:
+    def complete(rows: list[dict[str, Any]]) -> bool:
         return not any(row.get("problem") for row in rows) and set(every_file()) >= READ
 
-    rows: list[dict[str, object]] = usercache.remembered(name, every_file, make, complete)
+    rows: list[dict[str, Any]] = usercache.remembered(name, every_file, make, complete)
     return rows
 
 
