@@ -120,16 +120,19 @@ def _played(
     counts, free = np.zeros((len(before), sizes), np.int64), np.zeros(len(topology.wires), np.int64)
     ready = end = np.zeros(len(before), np.int64)
     used = np.concatenate([wires for _, wires, _ in steps])
+    was = np.concatenate([ready, free[used]])
     for block in program.rounds:
         for number in range(block.times):
             size = size_of[block.cells(number)]
-            was = np.concatenate([ready, free[used]])
             end = _round(steps, hops, free, ready + topology.overhead_fs, size)
             ready = end[before]
             counts[everybody, size] += 1
             left -= 1
-            later = np.concatenate([ready, free[used]]) - was
-            if sizes == 1 and later[0] and (later == later[0]).all():
+            if sizes > 1:
+                continue
+            now = np.concatenate([ready, free[used]])
+            later, was = now - was, now
+            if later[0] and (later == later[0]).all():
                 counts[:, 0] += left
                 return end + later[0] * left, counts
     return end, counts
