@@ -269,9 +269,14 @@ def check(torch: ModuleType, device: str, ops: Sequence[str], dtype: str) -> Non
             for op in ops
             if op in OPS and op not in known
         ]
-    if not torch.cuda.is_available():
-        problems.append(Problem(f"no GPU at {device}", "--on", "a device that PyTorch finds, such as cuda:0"))
-    UsageError.raise_for(problems)
+    UsageError.raise_for(problems + absent(torch, device))
+
+
+def absent(torch: ModuleType, device: str) -> list[Problem]:
+    """The problem that there is no GPU, if so."""
+    if torch.cuda.is_available():
+        return []
+    return [Problem(f"no GPU at {device}", "--on", "a device that PyTorch finds, such as cuda:0")]
 
 
 def measured(

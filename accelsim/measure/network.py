@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from accelsim.errors import AccelsimError, Problem, UsageError, nearest
 from accelsim.measure.clock import host_seconds, recorded, warmed
-from accelsim.measure.kernels import FORMATS
+from accelsim.measure.kernels import FORMATS, absent
 from accelsim.measure.torch_nodes import ATTENTION, FLOATS, NODES, Call, refusals, site_of
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.masks import CausalMask
@@ -364,9 +364,7 @@ def measured_networks(
 def _check(
     torch: ModuleType, device: str, models: Sequence[str], batches: Sequence[int], dtype: str, attention: str
 ) -> None:
-    problems = list(_unknown(dtype, attention))
-    if not torch.cuda.is_available():
-        problems.append(Problem(f"no GPU at {device}", "--on", "a device that PyTorch finds, such as cuda:0"))
+    problems = [*_unknown(dtype, attention), *absent(torch, device)]
     for model in models:
         for batch in batches:
             try:

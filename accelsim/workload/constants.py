@@ -62,7 +62,7 @@ class Computed:
 
         Large constants that it reads are made once and not kept: they would be in memory twice.
         """
-        order = _behind(self)
+        order = _in_order(self)
         for part in order:  # before any of them is made
             part.check()
         readers = Counter(id(before.node) for part in order for before in part.before)
@@ -107,7 +107,7 @@ def _value(tensor: Tensor, made: Mapping[int, list[Array]]) -> Array:
     return found
 
 
-def _behind(last: Computed) -> list[Computed]:
+def _in_order(last: Computed) -> list[Computed]:
     """Return what must be computed for ``last``, and itself, in order; without recursion, for chains may be long."""
     order: list[Computed] = []
     seen: set[int] = set()

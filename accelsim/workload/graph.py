@@ -10,6 +10,9 @@ from typing import Any
 from accelsim.formats.table import FORMATS, bytes_of
 from accelsim.types import Array
 
+Attributes = dict[str, Any]
+"""What an op is told beside its inputs: name -> number, text, list or array."""
+
 
 class _Bytes(dict[str, float]):
     """A float that is configured by its name needs no row."""
@@ -116,7 +119,7 @@ class Node:
     op: str
     inputs: list[str]
     outputs: list[str]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Attributes = field(default_factory=dict)
     epilogue: list[Node] = field(default_factory=list)
     engine: str = ""
     note: str = ""

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from math import floor, frexp
-from typing import Any
 
 import numpy as np
 
 from accelsim.errors import ModelError, Problem
 from accelsim.types import Array, Index
-from accelsim.workload.graph import Graph, Node
+from accelsim.workload.graph import Attributes, Graph, Node
 
 Floats = Callable[[Node, list[Array | None]], list[Array]]
 Rule = Callable[[Node, list[Array], tuple[int, ...]], Array]
@@ -111,7 +110,7 @@ def _conv(node: Node, values: list[Array], shape: tuple[int, ...]) -> Array:
     return y if len(values) < 3 else _bias_along(y, values[2], 1)
 
 
-def _window(attrs: Mapping[str, Any], offset: tuple[int, ...], out: tuple[int, ...]) -> Index:
+def _window(attrs: Attributes, offset: tuple[int, ...], out: tuple[int, ...]) -> Index:
     """Index of what one kernel offset sees, for every output position."""
     starts = [d * o for d, o in zip(attrs["dilations"], offset, strict=True)]
     steps = list(attrs["strides"])

@@ -12,6 +12,12 @@ from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.ops.rows import FAMILIES, REGISTRY
 
 Shape = tuple[int, ...]
+Value = Any
+"""A value of ``gradient.context``, which stands below: it knows ``+ - * /``, ``step``, and any op by name."""
+Derivative = Callable[[Value, Value, Node], Value]
+"""``derivative(x, y, node)`` is dY/dX of y = f(x)."""
+Rule = Callable[[Any, Node, list[Any]], list[Any]]
+"""``Rule`` of ``gradient.rules``, which stands below."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class Op:
     family: str = ""
     onnx: Mapping[str, Any] | None = None
     keeps: bool = False
-    gradient: Callable[[Any, Node, list[Any]], list[Any]] | str | None = None
+    gradient: Rule | str | None = None
 
 
 def register(op: Op) -> Op:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from accelsim.errors import ModelError
 from accelsim.types import Array
-from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.graph import Attributes, Node, Tensor
 from accelsim.workload.ops.base import Op, Work, register
 from accelsim.workload.ops.values import Infers, Ins, Values, array, bits, broadcast, per_result, tensor
 
@@ -52,7 +51,7 @@ def _modulo(a: Array, b: Array, fmod: int) -> Array:
     return rest
 
 
-_PAIRS: dict[str, tuple[int, str, Compute, dict[str, Any]]] = {
+_PAIRS: dict[str, tuple[int, str, Compute, Attributes]] = {
     "Add": (1, "arithmetic", np.add, {}),
     "Sub": (1, "arithmetic", np.subtract, {}),
     "Mul": (1, "arithmetic", np.multiply, {}),
@@ -97,7 +96,7 @@ def _to_bool(node: Node, ins: Ins) -> Infers:
     return [(_pair(node, ins)[0][0], "bool")]
 
 
-def _register_pair(name: str, count: int, family: str, compute: Compute, attributes: dict[str, Any]) -> None:
+def _register_pair(name: str, count: int, family: str, compute: Compute, attributes: Attributes) -> None:
     def kernel(node: Node, values: Values) -> list[Array]:
         extra = [node.attrs[attribute] for attribute in attributes]
         with np.errstate(all="ignore"):

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.formats.table import FORMATS
 from accelsim.types import Array
 from accelsim.workload.graph import Node
-from accelsim.workload.ops.base import Op, register
+from accelsim.workload.ops.base import Derivative, Op, Rule, Value, register
 from accelsim.workload.ops.values import Infer, Infers, Ins, Values, array, bits, contain, in_format, per_result, same
 
 Kernel = Callable[[Array, Node], Array]
@@ -30,7 +30,7 @@ def register_unary(
     compute: Kernel,
     infer: Infer = same,
     *,
-    derivative: Callable[[Any, Any, Node], Any] | None = None,
+    derivative: Derivative | None = None,
     **row: Any,
 ) -> Op:
     """Register y = compute(x, node), with dY/dX as ``derivative(x, y, node)``; ``row``: other fields of ``Op``."""
@@ -44,10 +44,10 @@ def register_unary(
     return register(Op(name, "elementwise", infer, kernel, per_result(ops_per_element), gradient=rule, **row))
 
 
-def chained(derivative: Callable[[Any, Any, Node], Any]) -> Callable[[Any, Node, list[Any]], list[Any]]:
+def chained(derivative: Derivative) -> Rule:
     """The rule of gradients dX = dY * derivative(x, y, node) of an op of one input and one result."""
 
-    def apply(ctx: Any, node: Node, grads: list[Any]) -> list[Any]:
+    def apply(ctx: Any, node: Node, grads: list[Value]) -> list[Value]:
         return [grads[0] * derivative(ctx.value(node.inputs[0]), ctx.value(node.outputs[0]), node)]
 
     return apply

@@ -5,19 +5,16 @@ Counting: one per addition, multiplication, comparison, division and transcenden
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import pi, sqrt
-from typing import Any
 
 import numpy as np
 
 from accelsim.types import Array
 from accelsim.workload.graph import Node
+from accelsim.workload.ops.base import Derivative, Value
 from accelsim.workload.ops.elementwise import Kernel, register_unary
-
-Value = Any
-"""A value of ``gradient.context``, which stands below: it knows ``+ - * /``, ``step``, and any op by name."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class Unary:
     ops: int
     family: str
     kernel: Kernel
-    derivative: Callable[[Value, Value, Node], Value] | None = None
-    onnx: Mapping[str, Any] | None = field(default_factory=dict)
+    derivative: Derivative | None = None
+    onnx: Mapping[str, object] | None = field(default_factory=dict)
     keeps: bool = False
 
 

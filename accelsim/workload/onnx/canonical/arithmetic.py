@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.formats import table
-from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.graph import Attributes, Node, Tensor
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import (
     RULES,
@@ -74,7 +72,7 @@ def cast(raw: RawNode, scope: Scope) -> Node:
     return make(raw, **_conversion(FORMATS[raw.attrs["to"]], raw))
 
 
-def _conversion(to: str, raw: RawNode) -> dict[str, Any]:
+def _conversion(to: str, raw: RawNode) -> Attributes:
     """Attributes of a Cast: what becomes of values beyond the largest is said for formats of 8 bits only."""
     if to == "e8m0":
         rounding = {"up": "up", "down": "rz", "nearest": "rna"}[raw.attrs.get("round_mode", "up")]

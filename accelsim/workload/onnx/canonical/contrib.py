@@ -6,12 +6,10 @@ them by tables or with another order of factors, so that a code may differ by on
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.types import Array
-from accelsim.workload.graph import Node, Tensor
+from accelsim.workload.graph import Attributes, Node, Tensor
 from accelsim.workload.onnx.canonical.integer import columns, single
 from accelsim.workload.onnx.canonical.quantise import check_scale, is_whole
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, canonical, optional, rule
@@ -24,7 +22,7 @@ Given = tuple[str, str, str]
 
 
 def _between(
-    raw: RawNode, scope: Scope, op: str, operands: list[Given], scale: str, zero: str, **attrs: Any
+    raw: RawNode, scope: Scope, op: str, operands: list[Given], scale: str, zero: str, **attrs: object
 ) -> list[Node]:
     """Dequantize the operands, ``op``, Quantize."""
     nodes: list[Node] = []
@@ -74,11 +72,7 @@ def qlinear_concat(raw: RawNode, scope: Scope) -> list[Node]:
 @rule(f"{DOMAIN}::QGemm")
 def q_gemm(raw: RawNode, scope: Scope) -> list[Node]:
     """Gemm of codes with a 32-bit bias, then Requantize, or Dequantize where no output scale is given."""
-    attrs: dict[str, Any] = {
-        "alpha": 1.0,
-        "beta": 1.0,
-        **{key: int(raw.attrs.get(key, 0)) for key in ("transA", "transB")},
-    }
+    attrs: Attributes = {"alpha": 1.0, "beta": 1.0, **{key: int(raw.attrs.get(key, 0)) for key in ("transA", "transB")}}
     zero = columns(scope, raw, 5, _untransposed(raw, scope))
     attrs["a_zero_point"] = single(scope, raw, 2)
     attrs["b_zero_point"] = zero.reshape(-1, 1) if isinstance(zero, np.ndarray) and attrs["transB"] else zero

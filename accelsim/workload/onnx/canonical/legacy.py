@@ -38,10 +38,10 @@ def _broadcast(raw: RawNode, scope: Scope) -> list[RawNode]:
     axis, rank = raw.attrs.get("axis"), scope.rank(b)
     if not raw.attrs.get("broadcast", 0) or axis is None or scope.tensors[b].elements == 1:
         return [plain]
-    return _behind(plain, scope, scope.rank(a) - (axis % max(scope.rank(a), 1)) - rank)
+    return _widened(plain, scope, scope.rank(a) - (axis % max(scope.rank(a), 1)) - rank)
 
 
-def _behind(raw: RawNode, scope: Scope, count: int) -> list[RawNode]:
+def _widened(raw: RawNode, scope: Scope, count: int) -> list[RawNode]:
     """``raw`` after ``count`` axes of size 1 were put after its second input."""
     if count <= 0:
         return [raw]
@@ -55,7 +55,7 @@ def _prelu(raw: RawNode, scope: Scope) -> list[RawNode]:
     """One slope, or one per channel."""
     x, slope = raw.inputs
     single = scope.tensors[slope].elements == 1 or scope.rank(slope) != 1
-    return [raw] if single else _behind(raw, scope, scope.rank(x) - 2)
+    return [raw] if single else _widened(raw, scope, scope.rank(x) - 2)
 
 
 def _inference(raw: RawNode, scope: Scope) -> list[RawNode]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from accelsim.errors import ModelError
 from accelsim.formats import table
 from accelsim.types import Array
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Attributes, Node
 from accelsim.workload.onnx.canonical.rules import RULES, Foreign, Scope, axis_of, make, optional, rule
 from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
@@ -67,7 +65,7 @@ def _is_code(dtype: str, bits: int) -> bool:
     return (row.kind == "int" and row.bits <= bits) or (row.kind == "float" and row.bits <= 8)
 
 
-def _parameters(raw: RawNode, scope: Scope) -> dict[str, Any]:
+def _parameters(raw: RawNode, scope: Scope) -> Attributes:
     """scale, zero_point, axis, and block where there are blocks; ModelError where they do not fit the data."""
     scale, zero = scope.constant(raw.inputs[1]), scope.constant(optional(raw, 2))
     if scale is None or (zero is None and optional(raw, 2)):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from accelsim.errors import ModelError
 from accelsim.types import Array
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Attributes, Node
 from accelsim.workload.onnx.canonical.build import Chain
 from accelsim.workload.onnx.canonical.rules import Scope, optional, rule
 from accelsim.workload.onnx.importing.read import RawNode
@@ -23,7 +22,7 @@ from accelsim.workload.ops.values import CONTAINERS
 MAX_STEPS = 4096
 """Longest sequence that is unrolled."""
 
-_MATMUL: dict[str, Any] = {"a_zero_point": 0, "b_zero_point": 0}
+_MATMUL: Attributes = {"a_zero_point": 0, "b_zero_point": 0}
 _ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
     "tanh": ("Tanh", {}), "sigmoid": ("Sigmoid", {}), "relu": ("Relu", {}), "softsign": ("Softsign", {}),
     "softplus": ("Softplus", {}), "leakyrelu": ("LeakyRelu", {"alpha": 0.01}), "elu": ("Elu", {"alpha": 1.0}),
@@ -167,7 +166,7 @@ class _Layer:
             return ""
         shape = list(self.scope.shape(name)[1:])
         if self.directions > 1:
-            cut: dict[str, Any] = {"starts": [direction], "ends": [direction + 1], "axes": [0], "steps": [1]}
+            cut: Attributes = {"starts": [direction], "ends": [direction + 1], "axes": [0], "steps": [1]}
             name = self.chain.add("Slice", name, **cut)
         return self.chain.add("Reshape", name, shape=shape)
 
@@ -207,7 +206,7 @@ class _Layer:
             if index // each == direction:
                 yield self._function(op, values)
 
-    def _function(self, op: str, values: dict[str, Any]) -> Callable[[str], str]:
+    def _function(self, op: str, values: Attributes) -> Callable[[str], str]:
         def apply(name: str) -> str:
             if op:
                 return self.chain.add(op, name, **values)
@@ -225,7 +224,7 @@ class _Layer:
         if self.directions == 1:
             return self.chain.add("Reshape", name, shape=list(shape))
         axis = 1 if self.batch_first else 0
-        cut: dict[str, Any] = {"starts": [direction], "ends": [direction + 1], "axes": [axis], "steps": [1]}
+        cut: Attributes = {"starts": [direction], "ends": [direction + 1], "axes": [axis], "steps": [1]}
         return self.chain.add("Reshape", self.chain.add("Slice", name, **cut), shape=list(shape))
 
     def run(self, direction: int) -> tuple[list[str], State]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Attributes, Node
 from accelsim.workload.onnx.canonical.rules import Foreign, Scope, axes_of, given, ints, make, rule
 from accelsim.workload.onnx.importing.read import RawNode
 
@@ -22,9 +22,7 @@ def resize(raw: RawNode, scope: Scope) -> Node:
     if scope.opset < 11:
         return _resize(raw, scope, [], _floats(raw, scope, 1), coordinate="asymmetric", nearest_mode="floor")
     defaults = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "antialias": 0}
-    extra: dict[str, Any] = {
-        key: raw.attrs[key] for key, value in defaults.items() if raw.attrs.get(key, value) != value
-    }
+    extra: Attributes = {key: raw.attrs[key] for key, value in defaults.items() if raw.attrs.get(key, value) != value}
     coordinate = raw.attrs.get("coordinate_transformation_mode", "half_pixel")
     if coordinate == "tf_crop_and_resize":
         extra["roi"] = _spread(_floats(raw, scope, 1), raw, scope, [0.0], [1.0])

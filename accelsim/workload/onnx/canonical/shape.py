@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from accelsim.errors import ModelError
-from accelsim.workload.graph import Node
+from accelsim.workload.graph import Attributes, Node
 from accelsim.workload.onnx.canonical.rules import (
     RULES,
     Foreign,
@@ -23,7 +22,7 @@ from accelsim.workload.onnx.importing.read import RawNode
 from accelsim.workload.onnx.importing.types import FORMATS
 from accelsim.workload.ops.values import common_shape
 
-_POOLS: dict[str, dict[str, Any]] = {"MaxPool": {}, "AveragePool": {"count_include_pad": 0}, "LpPool": {"p": 2}}
+_POOLS: dict[str, dict[str, int]] = {"MaxPool": {}, "AveragePool": {"count_include_pad": 0}, "LpPool": {"p": 2}}
 """Pool -> its own attributes with their defaults."""
 
 
@@ -31,7 +30,7 @@ _POOLS: dict[str, dict[str, Any]] = {"MaxPool": {}, "AveragePool": {"count_inclu
 def pool(raw: RawNode, scope: Scope) -> Node:
     """A pool over windows; the Indices of MaxPool have no canonical form."""
     window = window_attrs(raw, scope, raw.attrs["kernel_shape"])
-    own: dict[str, Any] = {name: int(raw.attrs.get(name, default)) for name, default in _POOLS[raw.op].items()}
+    own: Attributes = {name: int(raw.attrs.get(name, default)) for name, default in _POOLS[raw.op].items()}
     plain = drop_unread(raw, scope) if raw.op == "MaxPool" else raw
     return make(plain, **window, ceil_mode=raw.attrs.get("ceil_mode", 0), **own)
 
@@ -53,7 +52,7 @@ def bit_cast(raw: RawNode, scope: Scope) -> Node:
     return make(raw, to=FORMATS[raw.attrs["to"]], given=scope.tensors[raw.inputs[0]].dtype)
 
 
-def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> dict[str, Any]:
+def window_attrs(raw: RawNode, scope: Scope, kernel: list[int]) -> Attributes:
     """kernel_shape, strides, pads and dilations of a convolution or pooling, padding resolved."""
     ones = [1] * len(kernel)
     strides = list(raw.attrs.get("strides") or ones)
@@ -157,7 +156,7 @@ def expand(raw: RawNode, scope: Scope) -> Node:
 @rule("SpaceToDepth")
 def space_to_depth(raw: RawNode, scope: Scope) -> Node:
     """SpaceToDepth; ``mode`` is stated only where it is CRD."""
-    order: dict[str, Any] = {"mode": "CRD"} if raw.attrs.get("mode", "DCR") == "CRD" else {}
+    order: Attributes = {"mode": "CRD"} if raw.attrs.get("mode", "DCR") == "CRD" else {}
     return make(raw, blocksize=raw.attrs["blocksize"], **order)
 
 

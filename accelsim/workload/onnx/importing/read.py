@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from accelsim.errors import ModelError, Problem, brief, count_of
 from accelsim.types import Array
-from accelsim.workload.graph import Tensor
+from accelsim.workload.graph import Attributes, Tensor
 from accelsim.workload.onnx.importing.check import (
     STORED_EXTERNALLY,
     broken_texts,
@@ -47,7 +47,7 @@ class RawNode:
     domain: str
     inputs: list[str]
     outputs: list[str]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Attributes = field(default_factory=dict)
 
     @property
     def qualified(self) -> str:
