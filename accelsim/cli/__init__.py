@@ -90,7 +90,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it, the signals of ``ENDING`` raise ``Stopped``, unless others handle them.
+    """Let the signals of ``ENDING`` raise ``Stopped`` inside the block, unless others handle them.
 
     So they do where a library has made an error of its own of that, as pydantic does of what its callbacks raise.
     """
@@ -165,18 +165,18 @@ class Commands(click.Group):
             sys.exit(UNWRITTEN)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the command line as click does; it prints help and version, whose reader may have enough."""
+        """Read the command line as click does, and end quietly where the reader of its help has closed the pipe."""
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
             raise _nobody_reads() from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the table."""
+        """Return the names of the commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
+        """Import the command of a name; None where there is none."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name.replace("-", "_"))
@@ -193,7 +193,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing any of them."""
+        """Write the list of commands by section, without importing any of them."""
         known = [name for names in SECTIONS.values() for name in names]
         sections = {**SECTIONS, "Other commands": tuple(name for name in COMMANDS if name not in known)}
         for title, names in sections.items():

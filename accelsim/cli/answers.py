@@ -39,7 +39,7 @@ def answers(
     helps: Mapping[str, str] = MappingProxyType({}),
     **command: Any,
 ) -> Callable[[Callable[..., Answer | None]], Any]:
-    """Make of a function a click command (``make``: or a group) with these ``outputs``, keys of ``HELP``.
+    """Turn a function into a click command (or what ``make`` makes) with these ``outputs``, keys of ``HELP``.
 
     The function takes a ``Gather`` first, which already holds what is wrong with the files to write, then its own
     options. It calls ``done`` when it has read these, and returns the answer. ``helps``: of outputs that are special.

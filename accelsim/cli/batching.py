@@ -12,7 +12,7 @@ from accelsim.report.answer import Answer
 
 
 def parsed_batches(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
-    """Batch sizes with commas between them. Raises UsageError."""
+    """Read batch sizes with commas between them. Raises UsageError."""
     sizes = {part: whole(part) for part in whole_list(text)}
     wrong = [part for part, size in sizes.items() if size is None]
     if wrong or not sizes:

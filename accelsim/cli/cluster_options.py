@@ -103,12 +103,12 @@ class Fused(NamedTuple):
 
     @property
     def given(self) -> list[str]:
-        """Options that were given, by their names."""
+        """Names of the options that were given."""
         return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
     @property
     def policy(self) -> str:
-        """The policy: without --gradients that of DDP, or Horovod's where a cycle is given or sought."""
+        """Name of the policy: without --gradients DDP's, or Horovod's where a cycle is given or sought."""
         return self.gradients or ("horovod" if self.cycle or self.tune_gradients else "ddp")
 
     @property
@@ -118,7 +118,7 @@ class Fused(NamedTuple):
 
 
 def taken(asked: dict[str, Any]) -> Fused:
-    """The options, taken out of what the command line gave."""
+    """Take the options about gradients out of what the command line gave."""
     return Fused(**{name: asked.pop(name) or Fused._field_defaults[name] for name in Fused._fields})
 
 

@@ -25,10 +25,10 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Number(click.FloatRange):
-    """A range of numbers, in which NaN is none (every comparison with it is false)."""
+    """A range of numbers that refuses NaN, which click would accept since every comparison with it is false."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; click's own error for what is none, or out of the range."""
+        """Return the number. Raises BadParameter for what is none, or out of the range."""
         number = super().convert(value, param, ctx)
         return self.fail("nan is not a number.", param, ctx) if number != number else number
 
@@ -38,7 +38,7 @@ MOST_COUNTED = 1e18
 
 
 def large_count(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """'300e9' or '1,000,000' -> a whole number from 1 to 10^18; None stays. BadParameter for anything else."""
+    """Read a whole number from 1 to 10^18, such as '300e9' or '1,000,000'; None stays. Raises BadParameter."""
     if value is None:
         return None
     try:
@@ -51,7 +51,7 @@ def large_count(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def count_or_all(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
-    """Callback of an option that takes a whole number from 1, or 'all' (None); click's own error for anything else."""
+    """Read a whole number from 1, or 'all' as None: a callback of options. Raises BadParameter."""
     if value == "all":
         return None
     number = whole(value)
@@ -78,7 +78,7 @@ class _Named(click.Path):
 
 
 class Output(_Named):
-    """A path that is written."""
+    """A path that the command writes."""
 
 
 FILE, OUT = _Named(path_type=Path), Output(path_type=Path)
@@ -92,7 +92,7 @@ NO_TERMINAL = 100
 
 
 def width() -> int:
-    """Characters per line of the terminal (or as the environment variable COLUMNS says)."""
+    """Return the characters per line of the terminal, or the environment variable COLUMNS."""
     return shutil.get_terminal_size((NO_TERMINAL, 24)).columns
 
 
@@ -106,7 +106,7 @@ def show(renderable: RenderableType, columns: int | None = None) -> None:
 
 
 def paragraphs(sentences: Sequence[str]) -> str:
-    """Sentences as one paragraph that fits the terminal."""
+    """Join sentences to one paragraph that fits the terminal."""
     return click.wrap_text(" ".join(sentences), min(width(), 110))
 
 
@@ -141,7 +141,7 @@ def counted(items: Sequence[T], what: Callable[[T], str]) -> Iterator[T]:
 
 
 def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], expected: str) -> dict[str, T]:
-    """NAME=VALUE options as a dictionary; ``read`` gives None for what is not a value. All problems at once."""
+    """Read NAME=VALUE texts as a dictionary; ``read`` gives None for an invalid value. Raises UsageError with all."""
     problems, found = [], {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -155,17 +155,17 @@ def pairs(option: str, texts: Sequence[str], read: Callable[[str], T | None], ex
 
 
 def whole_list(text: str) -> list[str]:
-    """'a, b' -> ['a', 'b']; each once, empty ones left out."""
+    """Split 'a, b' into ['a', 'b'], each once, without empty ones."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def whole(text: str) -> int | None:
-    """A whole number from 1, or None."""
+    """Read a whole number from 1; None for anything else."""
     return whole_number(text) or None
 
 
 def extents(text: str) -> tuple[int, ...] | None:
-    """'1,3,224,224' -> (1, 3, 224, 224), or None; '()' is the shape of a scalar."""
+    """Read a shape: '1,3,224,224' as (1, 3, 224, 224), '()' as that of a scalar; None for anything else."""
     if text == "()":
         return ()
     sizes = [whole(part.strip()) for part in text.split(",")]
@@ -183,7 +183,7 @@ def check_folder(out: Path | None, names: Iterable[str] = ()) -> None:
 
 
 def check_report_target(target: Path) -> None:
-    """UsageError when ``write_run`` would refuse the directory; for before the simulation."""
+    """Raise UsageError, before the simulation, where ``write_run`` would refuse the directory."""
     from accelsim.report.write import file_names, refuse_foreign
 
     refuse_foreign(target)
@@ -191,7 +191,7 @@ def check_report_target(target: Path) -> None:
 
 
 def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
-    """UsageError when ``target`` cannot be written, is an input of the command, or has none of the ``suffixes``."""
+    """Raise UsageError where ``target`` cannot be written, is an input, or has none of the ``suffixes``."""
     from accelsim.cli.inputs import refuse_inputs
 
     problems = []
@@ -243,7 +243,7 @@ png_option = click.option(
 
 
 def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
-    """UsageError with all that is wrong with the files of --plot and --csv; for before the work."""
+    """Raise UsageError, before the work, with all that is wrong with the files of --plot and --csv."""
     gather = Gather()
     for target, suffixes in ((plot, PICTURES), (table, ())):
         with gather.also():
@@ -253,7 +253,7 @@ def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
 
 
 def example(*lines: str) -> str:
-    """The end of a command's help: examples, each on a line of its own, or on several of at most 80 columns."""
+    """Return the examples at the end of a command's help, in lines of at most 80 columns."""
     told = ["Example:" if len(lines) == 1 else "Examples:"]
     for line in lines:
         first, *rest = line.split(" --")

@@ -21,15 +21,15 @@ EXAMPLES = example(
 
 
 class DramGroup(click.Group):
-    """Its commands; every other word is the name of a memory, on which a trace is replayed."""
+    """A group in which a word that is no command names a memory, on which a trace is replayed."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, or the replay on the memory of that name."""
+        """Return the command of a name, or the replay on the memory of that name."""
         known = super().get_command(ctx, cmd_name)
         return known if known is not None or cmd_name.startswith("-") else replay_on(cmd_name)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options of a replay, then the commands."""
+        """Write the options of a replay, then the commands."""
         replay_on("DRAM").format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
@@ -43,7 +43,7 @@ def dram() -> None:
 
 
 def replay_on(name: str) -> click.Command:
-    """The command that replays a trace on the memory of that name."""
+    """Return the command that replays a trace on the memory of a name."""
     return Grouped(
         name,
         callback=functools.partial(replay.callback, name=name),

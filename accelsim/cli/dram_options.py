@@ -20,7 +20,7 @@ CONTROLLER = ("mapping", "page_policy", "cap", "timeout", "window", "refresh")
 
 
 def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that change the spec of a memory."""
+    """Add the options that change the spec of a memory to a command."""
     options = (
         click.option("--mapping", help="Address mapping, e.g. rochrababgco or bank-group-lowest."),
         click.option("--page-policy", help="open, closed, capped or timeout."),
@@ -42,7 +42,7 @@ def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def preset(name: str) -> str:
-    """The name of a preset in full, or the stem of a file; SpecError when there is neither."""
+    """Return the full name of a preset, or the stem of a file. Raises SpecError where there is neither."""
     from accelsim.spec.yaml import where
     from accelsim.spec.yaml.load_dram import resolve_dram
 
@@ -51,7 +51,7 @@ def preset(name: str) -> str:
 
 
 def spec_of(name: str, asked: dict[str, Any], commands: Sequence[str] = ()) -> Dram:
-    """The spec with the options of the controller and of --set.
+    """Load the spec of a memory with the options of the controller and of --set.
 
     Raises SpecError with every problem; where there is none of that name, which of ``commands`` it looks like.
     """

@@ -27,7 +27,7 @@ MOST_SPEC_B = 2**20
 
 
 def refuse_inputs(target: Path, option: str, outputs: type[click.Path]) -> None:
-    """UsageError when the existing file ``target`` is one that the current command reads, or will write twice.
+    """Raise UsageError where the existing file ``target`` is one that the current command reads, or writes twice.
 
     ``option`` is what the target is told as, ``outputs`` the type of parameters that name no inputs.
     """

@@ -56,7 +56,7 @@ def _record(row: FormatResult) -> Record:
 
 
 def accuracy(result: Accuracy, out: Path | None = None, command: str = "") -> Answer:
-    """Accuracy, latency and energy by number format; ``out``: directory of the page that ``command`` makes."""
+    """Report accuracy, latency and energy by number format; ``out``: directory of the page that ``command`` makes."""
     rows = [vars(row) for row in result.rows]
     answer = Answer(
         {"tool": "accelsim", **vars(result), "rows": rows},
@@ -108,7 +108,7 @@ def sentences(result: Accuracy) -> list[str]:
 
 
 def markdown(result: Accuracy, command: str) -> str:
-    """The page: the command that makes it, the sentences, the picture, the table."""
+    """Return the page in Markdown: the command that makes it, sentences, picture, table."""
     head = f"# {result.model}: accuracy, latency and energy by number format\n\n"
     made = f"Made by `{command}`.\n\n" if command else ""
     heads = [each.title for each in FORMATS]

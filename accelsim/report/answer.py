@@ -66,7 +66,7 @@ class Field(NamedTuple):
     read: Callable[[Any], object] | None = None
 
     def cell(self, record: Any) -> Any:
-        """The cell of a record, or where ``whole`` of any thing."""
+        """Return the cell of a record, or where ``whole`` of any thing."""
         return self.form(record if self.whole else record[self.key])
 
 
@@ -96,7 +96,7 @@ class Table:
     least: int = 0
 
     def shown(self, terminal: int) -> RichTable:
-        """The table for a terminal of so many characters."""
+        """Lay the table out for a terminal of so many characters per line."""
         width = max(terminal, self.least)
         heard = [each for each in self.fields if each.title or each.look]
         cells = [[each.cell(record) for each in heard] for record in self.records]
@@ -106,7 +106,7 @@ class Table:
         return text_table([each.title for each in heard], cells, width)
 
     def legend_lines(self, drawn: RichTable) -> list[str]:
-        """The legend of the table as it was drawn: columns that had no room are not explained."""
+        """Return the legend of the table as drawn, without columns that had no room."""
         heads = {str(column.header).replace("\n", " ") for column in drawn.columns}
         meanings = [f"{each.title}: {each.meaning}" for each in self.fields if each.meaning and each.title in heads]
         return [f"\n{self.legend}", *meanings] if self.legend else []
@@ -119,18 +119,18 @@ class Lines(str):
 
 
 def block(title: str, rows: Iterable[tuple[str, object]]) -> Table:
-    """Two columns: what, under ``title``, and its value."""
+    """Return a table of two columns: names, under ``title``, and values."""
     return Table((Field("what", title), Field("value", " ")), [{"what": what, "value": value} for what, value in rows])
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """Names and what they are, wrapped; nothing is cut off."""
+    """Names with texts about them, wrapped; nothing is cut off."""
 
     rows: Sequence[tuple[str, str]]
 
     def text(self, width: int) -> str:
-        """The lines for a terminal of so many characters."""
+        """Lay the texts out for a terminal of so many characters per line."""
         formatter = HelpFormatter(width=width)
         formatter.write_dl([(name, " ".join(text.split())) for name, text in self.rows])
         return formatter.getvalue().rstrip("\n")
@@ -177,11 +177,11 @@ class Answer:
     aside: Sequence[str] = ()
 
     def json(self) -> str:
-        """The facts as JSON, the same for the same facts."""
+        """Return the facts as JSON; equal facts give equal texts."""
         return json.dumps(finite(self.facts), indent=2, ensure_ascii=False, allow_nan=False)
 
     def table(self) -> list[dict[str, Any]]:
-        """The rows of the CSV file: flat, a list as its items with blanks between them."""
+        """Return the rows of the CSV file: flat, each list as its items with blanks between them."""
         return [{key: cell(value) for key, value in flat(finite(row)).items()} for row in self.rows]
 
     def write(self, folder: Path) -> list[Path]:
@@ -260,7 +260,7 @@ def _drawn_html(drawn: RichTable) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Facts with None for NaN and infinities, which JSON lacks."""
+    """Replace NaN and infinities, which JSON lacks, by None."""
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -269,7 +269,7 @@ def finite(value: Any) -> Any:
 
 
 def flat(record: Record, inside: str = "") -> dict[str, Any]:
-    """A nested record as one row of a CSV: {'a': {'b': 1}} becomes {'a.b': 1}."""
+    """Flatten a nested record to a row of a CSV file: {'a': {'b': 1}} becomes {'a.b': 1}."""
     row: dict[str, Any] = {}
     for key, value in record.items():
         row |= flat(value, f"{inside}{key}.") if isinstance(value, Mapping) else {f"{inside}{key}": value}

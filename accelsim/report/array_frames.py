@@ -50,7 +50,7 @@ DIGITS = 4
 
 
 class Shown(NamedTuple):
-    """The part of a tile that is shown, as a product of its own: its sizes, and of how many streamed rows."""
+    """The part of a tile that is shown, as a product of its own: sizes, folds, streamed rows."""
 
     M: int
     N: int
@@ -67,13 +67,13 @@ class Book:
     planes: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def note(self, plane: Array) -> int:
-        """The number of a plane, written down if it is new."""
+        """Return the number of a plane, which is added if it is new."""
         lines = tuple(self.rows.setdefault(tuple(row), len(self.rows)) for row in plane.tolist())
         return self.planes.setdefault(lines, len(self.planes))
 
 
 def array_frames(run: Run) -> dict[str, Any] | None:
-    """Clips of the systolic arrays of a run, JSON-able; None where no array of at most 16 x 16 PEs multiplied anything.
+    """Return clips of the systolic arrays of a run for JSON; None where no array of at most 16 x 16 PEs multiplied.
 
     At most ``MOST_CLIPS`` clips, each of at most ``MOST_FOLDS`` folds and ``MOST_EDGES`` edges, and ``MOST_BYTES``
     bytes in all. ``clips``: see :func:`_clip`. ``left_out``: shapes of products of the run that have no clip.

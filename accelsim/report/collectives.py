@@ -139,7 +139,7 @@ def _one(asked: Asked, nbytes: int) -> Reported:
 
 
 def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> dict[str, Any]:
-    """The figures of one collective, for JSON."""
+    """Return the figures of one collective for JSON."""
     return {
         "cluster": found.topology.name, "kind": found.kind, "size_B": found.nbytes, "ranks": len(found.group),
         "group": list(found.group), "algorithm": found.algorithm, "protocol": found.protocol or None,

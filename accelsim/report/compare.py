@@ -88,7 +88,7 @@ def category_metric(name: str) -> Metric:
 
 
 def load_summaries(sources: Sequence[Source]) -> list[Summary]:
-    """Summaries of runs, or of the directories that ``write_run`` wrote.
+    """Load the summaries of runs, or of directories that ``write_run`` wrote.
 
     UsageError naming every directory that has no readable summary, and every wrong field, all at once.
     """
@@ -104,7 +104,7 @@ def load_summaries(sources: Sequence[Source]) -> list[Summary]:
 
 
 def settings(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Each setting of a run in words, by what it is a setting of; settings at their defaults are left out."""
+    """Return each setting of a run in words, by its key, without those at their defaults."""
     asked = entry.get("run", {}).get("asked", {})
     model = asked.get("model")
     found = {
@@ -204,7 +204,7 @@ def basis(entries: Sequence[Summary]) -> str:
 
 
 def metrics_of(entries: Sequence[Summary]) -> list[Metric]:
-    """The common metrics, and the energy per inference of each category that any run has."""
+    """Return the common metrics, and the energy per inference of each category that any run has."""
     held = set[str]().union(*(entry["energy_by_category_J"] for entry in entries))
     return [*common_metrics(entries), *(category_metric(name) for name in CATEGORIES if name in held)]
 
@@ -239,7 +239,7 @@ def _ratio(value: float | None, first: float | None) -> float | None:
 
 
 def notes(entries: Sequence[Summary]) -> list[str]:
-    """Sentences that a reader of the ratios must know."""
+    """Return sentences that warn readers of the ratios."""
     from accelsim.report.intervals import of_what
 
     names = labels(entries)

@@ -59,7 +59,7 @@ KEPT = ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 1, 2, 3, 4, 5, 7, 8), (0, 1, 2, 3, 4, 5
 
 
 def compare(sources: Sequence[Source], layers: int | None = None) -> Answer:
-    """Several runs side by side; ``layers``: so many layers of two runs of one model too, in ``rows`` all of them.
+    """Compare several runs; ``layers``: show so many layers of two runs of one model too (``rows`` has all).
 
     UsageError as for ``load_summaries``, and where ``layers`` cannot be compared.
     """

@@ -61,7 +61,7 @@ def _scheduler(found: Replay) -> list[tuple[str, str]]:
 
 
 def figure_rows(found: Replay) -> list[tuple[str, str]]:
-    """(what, value) of everything but energy."""
+    """Return names and values of everything but energy."""
     c, device, counts = found.device.controller, found.device, found.served.counts
     latency, share = latency_facts(found.latencies_s), percent(_finite(found.share_of_peak))
     rows = [
@@ -122,7 +122,7 @@ BUS = (Field("share", "of the time", percent), Field("reason", "the data bus", R
 
 
 def window(text: str | None, drawn: bool) -> tuple[int, int] | None:
-    """'100:400' -> (100, 400), the clocks of a picture; None stays. Raises UsageError, also where none is ``drawn``."""
+    """Read clocks of a picture: '100:400' as (100, 400); None stays. Raises UsageError, also if none is ``drawn``."""
     if text is None:
         return None
     begin, end = (whole(part) for part in text.partition(":")[::2])
@@ -179,14 +179,14 @@ def energy_sentences(found: Replay) -> Iterator[str]:
 
 
 def status_warning(found: Replay) -> str:
-    """A warning when the energies of the memory are not verified, or ''."""
+    """Return a warning where the energies of the memory are not verified, else ''."""
     if found.status not in DOUBTFUL:
         return ""
     return f"Warning: the energies of this memory are not verified ({found.status}: {MEANING[found.status]})."
 
 
 def histogram(found: Replay) -> list[str]:
-    """Lines of a histogram of the read latencies under load; the last row holds the slowest 1 %."""
+    """Return the lines of a histogram of read latencies under load; the last row holds the slowest 1 %."""
     latencies = found.latencies_s
     if latencies is None:
         return []
@@ -206,7 +206,7 @@ def histogram(found: Replay) -> list[str]:
 
 
 def bus_rows(found: Replay) -> list[Record]:
-    """Share of the time, and what the data buses did in it, the largest first."""
+    """Return what the data buses did and the share of the time, the largest first."""
     told = found.waits
     if told is None:
         return []

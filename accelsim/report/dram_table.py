@@ -61,12 +61,12 @@ NUMBERS = tuple(at for at, each in enumerate(COLUMNS) if each.look and each.look
 
 
 def dram_rows(run: Run) -> list[list[str]]:
-    """The cells of every memory whose commands were followed, in the order of ``COLUMNS``."""
+    """Return the cells of every memory whose commands were followed, in the order of ``COLUMNS``."""
     return [[each.cell(row) for each in COLUMNS] for row in run.dram.items()]
 
 
 def dram_sentences(run: Run) -> Iterator[str]:
-    """One sentence per memory that moved anything."""
+    """Yield a sentence per memory that moved anything."""
     for name, stats in run.dram.items():
         if not stats.bursts or stats.hit_rate is None:
             continue

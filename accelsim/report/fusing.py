@@ -50,12 +50,12 @@ def _waits(trial: Trial) -> tuple[str, str]:
 
 
 def size(trial: Trial) -> str:
-    """Its threshold, with all digits."""
+    """Return the threshold of a trial, with all digits."""
     return spell(trial.fusion.threshold_B or 0, "B")
 
 
 def cycle(trial: Trial) -> str:
-    """Its cycle time, with all digits."""
+    """Return the cycle time of a trial, with all digits."""
     return spell(trial.fusion.cycle_fs * FS, "s")
 
 
@@ -67,7 +67,7 @@ def options(found: TunedStep) -> str:
 
 
 def sentences(found: TunedStep) -> list[str]:
-    """The best choice and the step with it and without; what lies to both sides of it."""
+    """Return the best choice, the step with it and without, and the waits to both sides of it."""
     with_s, without_s = (found.time_fs(trial) * FS for trial in (found.best, found.asked))
     best = f"a threshold of {size(found.best)}"
     if found.cycles:
@@ -100,7 +100,7 @@ def _sides(name: str, trials: Sequence[Trial], best: Trial, label: Callable[[Tri
 
 
 def plot(found: TunedStep) -> Picture:
-    """The step's wait against the cycle time by threshold; of policies without a cycle against the threshold."""
+    """Draw the wait of a step against the cycle time by threshold; without a cycle, against the threshold."""
 
     title = f"What the step waits for gradients, {found.best.fusion.policy}"
     return tuning_plot(found.grid, title, "cycle_fs" if found.cycles else "threshold_B")

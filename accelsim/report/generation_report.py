@@ -120,7 +120,7 @@ def answer(request: Request, out: Path | None, told: Callable[[float], None] = l
 
 
 def generation_facts(found: Generation) -> dict[str, Any]:
-    """The figures of the whole, and the summaries of its two calls ('decode' is None where there is none)."""
+    """Return the figures of a generation and the summaries of two calls; 'decode' is None without a decode step."""
     head = {
         "tool": "accelsim",
         "tool_version": tool_version(),

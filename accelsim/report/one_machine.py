@@ -41,7 +41,7 @@ def answer(wanted: Asked, stage: Callable[[str, float], None]) -> Answer:
 
 
 def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
-    """Both times, and where they differ why; ``bare``: the machine whose messages need no copies."""
+    """Return both times, and why they differ; ``bare``: the machine whose messages need no copies."""
     size = f"{count_of(len(whole.runs), 'device')}, {count_of(whole.commands, 'command')}"
     played = f"played pass by pass, with gradients sent behind them, it takes {seconds(whole.played_fs)}"
     start = f"As one machine, tile by tile ({size}), the step takes {seconds(whole.time_fs)}; {played}: "
@@ -58,6 +58,6 @@ def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
 
 
 def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """Return the figures of both machines and the sentences, for JSON."""
     about = {"tool": "accelsim", "tool_version": tool_version(), **whole.as_dict()}
     return {**about, "without_copies_s": bare.time_fs * FS, "sentences": sentences(bare, whole)}

@@ -34,7 +34,7 @@ FIELDS = (
 
 
 def quantised(found: Quantised, ranges: str, data: str | None, out: Path) -> Answer:
-    """A model quantised with the method ``ranges`` on ``data``, for the file ``out``."""
+    """Report a model quantised with the method ``ranges`` on ``data``, and write it to ``out``."""
     rows, before, after = [asdict(row) for row in found.layers], found.bytes_before, found.bytes_after
     facts = {
         "tool": "accelsim",

@@ -196,7 +196,7 @@ def _bound(bound: float) -> str:
 
 
 def several(found: Sequence[Simulated], out: Path | None) -> Answer:
-    """One row a run. What does not fit says so, and fails the command.
+    """Report several runs, one per row; a run that does not fit fails the command.
 
     ``out``: a report of each run goes into a directory of its own in it, numbered in the order of the table.
     """

@@ -118,7 +118,7 @@ class Saved(_Strict):
 
 
 def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
-    """The summary in each directory. UsageError with all problems of all of them: no report, or a wrong field."""
+    """Read the summary in each directory. Raises UsageError with all problems: no report, or a wrong field."""
     found = [_read(folder) for folder in folders]
     problems = [problem for each in found if isinstance(each, list) for problem in each]
     UsageError.raise_for(problems)

@@ -38,7 +38,7 @@ LEAST = 0.0005
 
 
 def answer(found: Served, changes: Sequence[Change], out: Path | None) -> Answer:
-    """The calls, the summary, sentences. ``changes``: of the network, simulated; ``out``: directory of the report."""
+    """Report calls, summary and sentences. ``changes``: of the network, simulated; ``out``: directory of the report."""
     figures, rows = facts(found, changes), call_records(found)
     parts = zip(PARTS, ("compute", "collectives", "transfers"), strict=True)
     fields = [*CALL_FIELDS, *(Field(key, heading, in_unit("s")) for key, heading in parts)]
@@ -130,7 +130,7 @@ def _record(name: str, call: ServedCall, tokens: int, seconds: float) -> dict[st
 
 
 def summary_rows(found: Served) -> list[tuple[str, str]]:
-    """Names and values of the summary."""
+    """Return names and values of the summary."""
     asked = found.asked
     return [
         ("cluster", f"{found.fleet.title} ({found.fleet.name}), {count_of(found.fleet.size, 'device')}"),

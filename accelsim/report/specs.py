@@ -44,11 +44,11 @@ class Leaf(NamedTuple):
 
     @property
     def capacity_B(self) -> int:
-        """Bytes of one of them."""
+        """Capacity of one copy, bytes."""
         return int((self.spec if isinstance(self.spec, Buffer) else self.spec.memory).capacity)
 
     def cells(self) -> tuple[str, str, str]:
-        """Capacity, how much goes in and out, what lies in it."""
+        """Return three texts: capacity, rates in and out, contents."""
         spec, size = self.spec, show(self.capacity_B, "B", 3, binary=True)
         if isinstance(spec, Attachment):
             return size, show(spec.rate_Bps, "B/s", 3), "cache" if spec.cache else ", ".join(spec.holds)
@@ -59,7 +59,7 @@ class Leaf(NamedTuple):
 
 
 def memories(chip: Chip) -> list[Leaf]:
-    """All memories of a chip, those that its cores share first."""
+    """Return all memories of a chip, those that its cores share first."""
     shared = [Leaf(name, 1, each, feeders(chip, name)) for name, each in chip.memories.items()]
     local = [
         Leaf(f"{view.core_kind}.{name}", view.core.count, each, feeders(view, name))
@@ -70,7 +70,7 @@ def memories(chip: Chip) -> list[Leaf]:
 
 
 def engines(chip: Chip) -> list[str]:
-    """A line for each kind of core: how many, with which engines."""
+    """Return a line for each kind of core: how many, with which engines."""
     told = {
         kind: ", ".join(f"{name} ({unit.type})" for name, unit in core.engines.items())
         for kind, core in chip.cores.items()
@@ -95,7 +95,7 @@ def _below(leaf: Leaf, every: list[Leaf], branch: str, indent: str) -> Iterator[
 
 
 def text(chip: Chip) -> str:
-    """The tree, behind the lines of the cores."""
+    """Return the lines of the cores, then the tree."""
     table = rows(chip)
     widths = [max((len(row[column]) for row in table), default=0) for column in range(3)]
     lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]) for row in table]

@@ -98,7 +98,7 @@ def device_rows(result: StepResult) -> list[tuple[object, ...]]:
 
 
 def summary_rows(result: StepResult) -> list[tuple[str, str]]:
-    """The step in figures."""
+    """Return names and values of a step."""
     plan = result.plan
     tokens = si(result.tokens_per_s) + ends_text(result.tokens_ends_per_s, "")
     return [
@@ -123,7 +123,7 @@ def _part(result: StepResult, name: str, fs: int) -> str:
 
 
 def energy_rows(result: StepResult) -> list[tuple[str, str]]:
-    """The energy of devices and links, and that of their servers where the cluster states what these draw."""
+    """Return rows of the energy of devices and links, and of servers where the cluster states their power."""
     rows = [
         ("energy of a step", si(result.total_J, "J") + ends_text(result.ends_J, "J")),
         ("energy of a sample", si(result.sample_J, "J")),
@@ -135,7 +135,7 @@ def energy_rows(result: StepResult) -> list[tuple[str, str]]:
 
 
 def lasting_rows(whole: Lasting) -> list[tuple[str, str]]:
-    """A whole training in figures."""
+    """Return names and values of a whole training."""
     return [
         ("tokens", f"{si(whole.tokens)}, in {count_of(whole.steps, 'step')}"),
         ("time", _days(whole)),
@@ -156,7 +156,7 @@ def _microbatches(count: int) -> str:
 
 
 def binding(result: StepResult) -> str:
-    """The part that takes most beside computing, '' where none takes ``LEAST``."""
+    """Return the part of a step that takes most beside computing, '' where none takes ``LEAST``."""
     others = {name: fs for name, fs in result.parts_fs.items() if name != "compute"}
     name = max(others, key=lambda each: others[each])
     return name if others[name] >= LEAST * result.time_fs else ""

@@ -51,7 +51,7 @@ LAYER_COLUMNS = (
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int]]:
-    """Indices of the columns that stay and their widths, so that a row is at most ``width`` characters.
+    """Return the indices of the columns that stay and their widths, so that a row is at most ``width`` characters.
 
     Empty columns go; then it shortens (the widest name loses first), drops by rank, and shortens as far as it takes.
     """
@@ -93,7 +93,7 @@ def table(
     title: str = "",
     footer: Sequence[str] | None = None,
 ) -> Table:
-    """A rich table of text cells that is at most ``width`` characters wide; one line per row.
+    """Return a rich table of text cells that is at most ``width`` characters wide; one line per row.
 
     ``footer`` is a last row, set off by a rule.
     """
@@ -134,7 +134,7 @@ def _plain(cell: str) -> Any:
 
 
 def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
-    """The cells of one layer, in the order of ``LAYER_COLUMNS``."""
+    """Return the cells of one layer, in the order of ``LAYER_COLUMNS``."""
     return [
         str(layer.number) if layer.number else "",
         name,
@@ -151,7 +151,7 @@ def layer_cells(layer: Layer, name: str, total_fs: int) -> list[str]:
 
 
 def layer_names(layers: Sequence[Layer]) -> list[str]:
-    """Short names of layers, for tables and plots: the model's own where it says something, else what the layer is."""
+    """Return short names of layers for tables and plots: the model's own where telling, else the title of the layer."""
     from accelsim.account.titles import is_own
 
     names = short_names([layer.name for layer in layers], [layer.label.split("+")[0] for layer in layers])
@@ -162,7 +162,7 @@ def layer_names(layers: Sequence[Layer]) -> list[str]:
 
 
 def layer_table(layers: Sequence[Layer], width: int = 80, most: int | None = None) -> Table:
-    """The per-layer table with a total; ``time`` adds up to the latency, ``of run`` to 100 %.
+    """Return the per-layer table with a total; ``time`` adds up to the latency, ``of run`` to 100 %.
 
     ``most``: only that many layers, those that add most to the latency, the largest first; the total is that of all.
     """
@@ -193,7 +193,7 @@ def _costliest(named: list[tuple[Layer, str]], most: int) -> list[tuple[Layer, s
 
 
 def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The summary as (what, value) texts with units."""
+    """Return names and values of the summary, with units."""
     from accelsim.account.latency import COUNTED
     from accelsim.machine.memory_models import DEFAULT, MODELS
 
@@ -263,13 +263,13 @@ def cache_text(level: dict[str, Any]) -> str:
 
 
 def summary_table(summary: dict[str, Any], width: int = 80) -> Table:
-    """The summary as a block of two columns."""
+    """Return the summary as a table of two columns."""
     columns = (Column("run", right=False), Column("", right=False, least=20, shorten=cut))
     return table(columns, summary_rows(summary), width)
 
 
 def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Energy by category: (category, energy, share), in the order from the arithmetic outwards."""
+    """Return category, energy and share, from the arithmetic outwards."""
     total = summary["energy_J"]
     return [
         (name, si(energy, "J"), percent(energy / total if total else 0.0))
@@ -303,7 +303,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]], width: 
 
 
 def render(renderable: RenderableType, width: int = 80, color: bool = False) -> str:
-    """The table as text of that width; without colour codes unless asked for."""
+    """Return a table or text as lines of at most ``width`` characters; ``color``: with colour codes."""
     from rich.console import Console
 
     stream = StringIO()

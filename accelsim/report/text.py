@@ -20,7 +20,7 @@ SIGNED = re.compile(r"[^.=,/_-]*[.=,/_-]+|[^.=,/_-]+")
 
 
 def si(value: float | None, unit: str = "", digits: int = DIGITS) -> str:
-    """``value`` in SI units of ``unit`` with an engineering prefix: '1.23 ms'; a dash for None.
+    """Write a value in SI units of ``unit`` with an engineering prefix: '1.23 ms'; a dash for None.
 
     Below 1 a number without a unit has no prefix: '0.867', since 867m reads like 867 million.
     """
@@ -34,17 +34,17 @@ def si(value: float | None, unit: str = "", digits: int = DIGITS) -> str:
 
 
 def plain(value: float, digits: int = DIGITS) -> str:
-    """A number below 1 without a prefix: '0.0024', '2.4e-07' where that would have too many zeros."""
+    """Write a number below 1 without a prefix: '0.0024', '2.4e-07' where that would have too many zeros."""
     return f"{value:.{digits}g}"
 
 
 def seconds(t_fs: float) -> str:
-    """A simulated time (fs) in engineering units of s."""
+    """Write a simulated time (fs) in engineering units of s."""
     return si(t_fs * FS, "s")
 
 
 def percent(fraction: float | None) -> str:
-    """'12.3%' of a fraction, whole percents from 99.95 on; a dash for None."""
+    """Write a fraction as '12.3%', as whole percents from 99.95 on; a dash for None."""
     if fraction is None:
         return MISSING
     value = 100 * fraction
@@ -54,19 +54,19 @@ def percent(fraction: float | None) -> str:
 
 
 def at_most(fraction: float) -> str:
-    """'at most 12.3%' of a fraction that is an upper bound, 'less than 0.1%' of a small one or none."""
+    """Write an upper bound of a fraction as 'at most 12.3%', below 0.1 % as 'less than 0.1%'."""
     text = percent(fraction)
     return f"at most {text}" if fraction and not text.startswith("<") else "less than 0.1%"
 
 
 def signed(fraction: float) -> str:
-    """A change in percent with its sign: '-37.9%', '+4.5%'; '0.0%' where nothing changes."""
+    """Write a change in percent with its sign: '-37.9%', '+4.5%'; '0.0%' where nothing changes."""
     text = f"{100 * fraction:+.1f}%"
     return "0.0%" if text in ("-0.0%", "+0.0%") else text
 
 
 def shorten(name: str, width: int) -> str:
-    """``name`` in at most ``width`` characters; what is left out is in the middle and marked."""
+    """Shorten a name to ``width`` characters; a mark in the middle stands for the rest."""
     if len(name) <= width:
         return name
     if width <= 1:
@@ -76,17 +76,17 @@ def shorten(name: str, width: int) -> str:
 
 
 def cut(name: str, width: int) -> str:
-    """``name`` in at most ``width`` characters; what is left out is at the end and marked."""
+    """Cut a name to ``width`` characters; a mark at the end stands for the rest."""
     return name if len(name) <= width else name[: max(0, width - 1)].rstrip(" (") + ELLIPSIS
 
 
 def ratio(value: float) -> str:
-    """'0.608×', '10.8k×' of a ratio."""
+    """Write a ratio as '0.608×' or '10.8k×'."""
     return f"{value:.{DIGITS}g}×" if 1e-3 <= abs(value) < 999.5 or not value else f"{si(value)}×"
 
 
 def wrapped(name: str, width: int) -> list[str]:
-    """``name`` in lines of at most ``width`` characters, nothing left out: cut at blanks, long words behind signs."""
+    """Split a name into lines of at most ``width`` characters, at blanks, and long words after signs."""
     lines = [""]
     for word in name.split():
         for at, part in enumerate([word] if len(word) <= width else SIGNED.findall(word)):
@@ -98,7 +98,7 @@ def wrapped(name: str, width: int) -> list[str]:
 
 
 def folded(name: str, width: int) -> str:
-    """``name`` in lines of at most ``width`` characters; further lines are indented as the first."""
+    """Fold a name into lines of at most ``width`` characters; further lines are indented as the first."""
     indent = name[: len(name) - len(name.lstrip())]
     if len(name) <= width or len(indent) >= width:
         return name[:width]
@@ -106,12 +106,12 @@ def folded(name: str, width: int) -> str:
 
 
 def unbroken(name: str) -> int:
-    """Characters of the longest part of ``name`` that ``wrapped`` does not break."""
+    """Return the length of the longest part of ``name`` that ``wrapped`` does not break."""
     return max((len(part) for word in name.split() for part in SIGNED.findall(word)), default=0)
 
 
 def short_names(names: list[str], ops: list[str]) -> list[str]:
-    """Names without the path components that all share at the front, and without the op type at the end.
+    """Return names without the path components that all share at the front, and without the op type at the end.
 
     '/encoder/layer.0/query/MatMul' becomes 'layer.0/query' where every name starts with '/encoder/'; the end
     stays when two names would become equal.
@@ -131,7 +131,7 @@ LONG = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
 def long_time(seconds: float) -> str:
-    """'20.7 days', '1 hour', '3.5 minutes'; below a minute in engineering units of s."""
+    """Write a time as '20.7 days', '1 hour' or '3.5 minutes'; below a minute in engineering units of s."""
     for size, noun in LONG:
         if seconds >= size:
             number = plain(seconds / size)
@@ -140,17 +140,17 @@ def long_time(seconds: float) -> str:
 
 
 def interval_text(found: Interval | None) -> str:
-    """' (90 %: 1 ms to 2 ms)', '' for none."""
+    """Write an interval of a time as ' (90 %: 1 ms to 2 ms)'; '' for None."""
     return ends_text(None if found is None else (found.low_s, found.high_s))
 
 
 def ends_text(ends: tuple[float, float] | None, unit: str = "s") -> str:
-    """' (90 %: 1 ms to 2 ms)', '' for none."""
+    """Write the ends of an interval as ' (90 %: 1 ms to 2 ms)'; '' for None."""
     return "" if ends is None else f" (90 %: {si(ends[0], unit)} to {si(ends[1], unit)})"
 
 
 def decoding_text(tokens_per_s: float | None, ends: tuple[float, float] | None) -> str:
-    """'1k tokens/s (90 %: 800 to 1.2k)'."""
+    """Write the rate of decoding with its interval: '1k tokens/s (90 %: 800 to 1.2k)'."""
     if tokens_per_s is None:
         return "none: a single token"
     return f"{si(tokens_per_s)} tokens/s{ends_text(ends, '')}"

@@ -27,7 +27,7 @@ Event = dict[str, Any]
 
 
 class Drawn(NamedTuple):
-    """One row: its name, its engine, and the slices in it, each with the time at which it is drawn to end, fs."""
+    """One row of the timeline: its name, its engine, and its slices, each with the end at which it is drawn, fs."""
 
     name: str
     engine: str
@@ -42,7 +42,7 @@ def events(run: Run) -> list[Event]:
 
 
 def document(run: Run) -> dict[str, Any]:
-    """The whole file as data."""
+    """Return the content of the file."""
     return {
         "displayTimeUnit": "ns",
         "otherData": {"chip": run.chip.name, "model": run.program.graph.name},
@@ -62,7 +62,7 @@ def _meta(pid: int, tid: int, kind: str, **args: Any) -> Event:
 
 
 def drawn_rows(run: Run) -> list[Drawn]:
-    """A row for each engine, several where its transfers overlap; worked out once for a run."""
+    """Return a row for each engine, several where its transfers overlap; computed once per run."""
     return run.once("rows of the timeline", lambda: _drawn_rows(run))
 
 

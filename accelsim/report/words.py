@@ -35,7 +35,7 @@ NAMED, WORTH_NAMING = 3, 0.01
 
 
 def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> list[str]:
-    """A few sentences about the run; ``layers`` and ``summary`` are those of ``account.latency``.
+    """Return a few sentences about a run; ``layers`` and ``summary``: those of ``account.latency``.
 
     ``summary["what_ifs"]``, if it is there: the records of ``explore.what_ifs``.
     """

@@ -46,7 +46,7 @@ def write_run(run: Run, out_dir: str | Path, what_ifs: Sequence[WhatIf] | None =
 
 
 def refuse_foreign(target: Path, names: Sequence[str] = (), facts: str = SUMMARY, what: str = "report") -> None:
-    """UsageError when no report can be written into ``target``, or something is in it that is no report.
+    """Raise UsageError where no report can be written into ``target``, or it holds something that is no report.
 
     Of reports of another kind: all their files, the one with the figures, and what they are called.
     """
@@ -57,7 +57,7 @@ def refuse_foreign(target: Path, names: Sequence[str] = (), facts: str = SUMMARY
 
 
 def file_names() -> list[str]:
-    """Every file of a report, as a path in its directory."""
+    """Return every file of a report, as a path in its directory."""
     from accelsim.report import plot
 
     return [*FILES, *(f"plots/{name}.{suffix}" for name in plot.PLOTS for suffix in plot.SUFFIXES)]
@@ -95,12 +95,12 @@ def report_files(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str
 
 
 def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:
-    """The summary with the changes that were tried; None under 'what_ifs' where none were asked for."""
+    """Return the summary with the changes that were tried; 'what_ifs' is None where none were asked for."""
     return summary(run) | {"what_ifs": None if what_ifs is None else [what.as_dict() for what in what_ifs]}
 
 
 def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows of layers.csv: one row per step, all digits, the unit in the name of each column."""
+    """Return header and rows of layers.csv: one row per step, all digits, the unit in the name of each column."""
     memories = [*traffic_by_memory(run), *traffic_by_level(run)]
     header = ["index", "number", "edge", "name", "title", "stage", "op", "engine", "output_shape"]
     header += [*(f"gemm_{size}" for size in ("groups", "M", "N", "K")), *FIGURES, "bound_by"]
@@ -124,7 +124,7 @@ def layer_records(run: Run) -> tuple[list[str], list[list[Any]]]:
 
 
 def ledger_records(run: Run) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows of ledger.csv: every action with its count and energy; static power counts fs."""
+    """Return header and rows of ledger.csv: every action with its count and energy; static power counts fs."""
     header = ["component", "action", "layer", "tensor", "count", "energy_J"]
     records = [
         [row.component, row.action, row.op + 1 if row.op >= 0 else "", row.tensor, row.count, row.energy_J]

@@ -178,8 +178,8 @@ def scaling_sentence(results: Sequence[StepResult]) -> str:
 
 
 def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> list[StepResult]:
-    """Steps with 1, 2, 4, ... replicas and those of the plan, on the first devices of the fleet, without those that do
-    not fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
+    """Simulate steps with 1, 2, 4, ... replicas and those of the plan on the first devices of a fleet, where they
+    fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
     counts = [1 << power for power in range(plan.dp.bit_length()) if 1 << power < plan.dp]
     each, found = batch // plan.dp, list[StepResult]()
     for count in counts:
@@ -194,7 +194,7 @@ Event = dict[str, Any]
 
 
 def events(result: StepResult) -> Iterator[Event]:
-    """All events: what each device did, and what it held of each kind."""
+    """Yield all events: what each device did, and what it held of each kind."""
     for pid, (device, name) in enumerate(zip(result.devices, device_names(result), strict=True), 1):
         yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}}
         yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": pid}}

@@ -45,7 +45,7 @@ class Layout:
 
 
 def layout(topology: Topology) -> Layout:
-    """Places for what is drawn of a topology."""
+    """Return the places of the vertices of a topology that are drawn."""
     tori = tori_of(topology.router)
     if len(tori) == 1 and len(tori[0].places) == topology.ranks > MOST_DRAWN:
         return _planes(tori[0])

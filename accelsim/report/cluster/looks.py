@@ -40,7 +40,7 @@ OTHER = Look(GREY)
 
 
 def device_names(result: StepResult) -> list[str]:
-    """A name for each kind of device: its stage, its chip where a stage has several kinds, how many there are."""
+    """Return a name per kind of device: stage, chip where a stage has several kinds, number of devices."""
     stages = [device.stage for device in result.devices]
     return [_name(device, stages.count(device.stage) > 1) for device in result.devices]
 

@@ -67,7 +67,7 @@ def _said(topology: Topology, made: Layout) -> str:
 
 
 def others_text(topology: Topology) -> str:
-    """'1 switch', '145 switches and cards'."""
+    """Return how many switches and cards there are: '1 switch', '145 switches and 8 cards'."""
     names = [label.split(".")[-1] for label in topology.labels[topology.ranks :]]
     cards = sum(name.startswith("nic") for name in names)
     switches = len(names) - cards
