@@ -202,7 +202,7 @@ class Commands(click.Group):
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=14)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command; errors become one line each on stderr and an exit code; what no input may cause is told with
         a traceback as a fault of accelsim."""
         try:
@@ -218,7 +218,7 @@ class Commands(click.Group):
             click.echo(f"internal error: {type(error).__name__}: {error}\n{REPORT}", err=True)
             raise click.exceptions.Exit(INTERNAL) from None
 
-    def _invoke(self, ctx: click.Context) -> Any:
+    def _invoke(self, ctx: click.Context) -> object:
         files.forget()
         try:
             with ended_by_signals():

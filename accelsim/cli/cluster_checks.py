@@ -36,7 +36,7 @@ def check_used(gather: Gather, asked: Mapping[str, Any], used: frozenset[str]) -
         gather.refuse(changed, f"{flag(name)} {where}", "", expected)
 
 
-def check_mode(gather: Gather, asked: Mapping[str, Any], fused: Fused, serving: bool, out: Path | None) -> None:
+def check_mode(gather: Gather, asked: Mapping[str, object], fused: Fused, serving: bool, out: Path | None) -> None:
     """Refuse options that do not go together."""
     train, whole = asked["train"], asked["whole"]
     decoders = " and ".join(name for name, key in DECODERS.items() if asked[key])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accelsim.cli.common import flag, large_count, option
+from accelsim.cli.common import Command, flag, large_count, option
 from accelsim.errors import AccelsimError, Gather, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FS_PER_S = 10**15
 HALVED = "fp16"
 """The compression that wants gradients of 32 bits."""
-OPTIONS: tuple[Callable[[Any], Any], ...] = (
+OPTIONS: tuple[Callable[[Command], Command], ...] = (
     option(
         "--plan", "On a cluster: how data, layers and tensors are shared out: 'tp=8,pp=8,dp=16,schedule=1f1b'. "
         "Without recompute=, accelsim chooses the least recomputation that fits in memory; without microbatches=, the "
@@ -71,17 +71,17 @@ OWN = {"--plan": "plan", "--whole": "whole", "--tokens": "tokens", **DECODERS, "
 """Options of clusters, beside those of gradients."""
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def cluster_options(command: Command) -> Command:
     """Add the options to a command."""
     return reduce(lambda made, each: each(made), reversed(OPTIONS), command)
 
 
-def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def decoder_options(command: Command) -> Command:
     """Add what only the training of decoders has to a command."""
     return reduce(lambda made, each: each(made), reversed(FOR_DECODERS), command)
 
 
-def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def plan_options(command: Command) -> Command:
     """Add the options that say how a training with values is shared out to a command."""
     plan = "How the devices of the cluster share the work: dp, tp, pp, sp, zero, chunks, recompute, period (steps "
     order = "Order of microbatches: gpipe, 1f1b, interleaved, zb-h1, pipedream, pipedream-vertical, pipedream-2bw."

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 T = TypeVar("T")
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Command = Callable[..., Any]
+"""The function of a command, or one that its options decorate."""
+Decorated = TypeVar("Decorated", bound=Command)
 
 
 class Number(click.FloatRange):

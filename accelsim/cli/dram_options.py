@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from accelsim.cli.common import Command
 from accelsim.errors import Problem, SpecError, nearest
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ CONTROLLER = ("mapping", "page_policy", "cap", "timeout", "window", "refresh")
 """Options that are fields of the controller: ``--page-policy closed`` is ``--set controller.page_policy=closed``."""
 
 
-def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def controller_options(command: Command) -> Command:
     """Add the options that change the spec of a memory to a command."""
     options = (
         click.option("--mapping", help="Address mapping, e.g. rochrababgco or bank-group-lowest."),

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -78,7 +77,7 @@ def _inputs(context: click.Context, outputs: type[click.Path]) -> Iterator[Path]
         yield from root.rglob("*.yaml")
 
 
-def _named(value: Any) -> Iterator[Path]:
+def _named(value: object) -> Iterator[Path]:
     """Return what may be paths in the value of a parameter: the text, the parts of a list, what follows '='."""
     if isinstance(value, tuple | list):
         for each in value:

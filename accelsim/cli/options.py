@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli.common import FILE, Number, extents, pairs, whole
+from accelsim.cli.common import FILE, Command, Number, extents, pairs, whole
 from accelsim.errors import UsageError
 from accelsim.request.fields import DEFAULTS, OPTIONS, compiled
 from accelsim.request.needs import check_needs
@@ -17,7 +17,6 @@ from accelsim.request.recording import flag
 if TYPE_CHECKING:
     from accelsim.errors import Gather
 
-Command = Callable[..., Any]
 Callback = Callable[[click.Context, click.Parameter, Any], None]
 
 SETTINGS: dict[Kind, dict[str, Any]] = {

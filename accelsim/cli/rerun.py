@@ -38,7 +38,7 @@ def rerun(gather: Gather, report: Path, out: Path | None) -> Answer:
     with progress(2 + advised) as stage:
         run = execute(prepare(request), progress=stage)
         changes = what_ifs(run, lambda share: stage("what if", share)) if advised else None
-    now: dict[str, Any] = json.loads(json.dumps(facts_of(run, changes)))
+    now: dict[str, object] = json.loads(json.dumps(facts_of(run, changes)))
     return repeated(before, now, run.asked, {out: report_files(run, changes)} if out is not None else {})
 
 

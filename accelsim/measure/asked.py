@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from accelsim import files
 from accelsim.measure.kernels import COLUMNS, FORMATS, MOST_SETS, OPS, check, measured, pytorch
@@ -13,7 +12,7 @@ from accelsim.measure.power import Meter
 
 POWER = ("power_W", "clock_MHz", "energy_mJ")
 """Columns of a meter."""
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 def measured_rows(

@@ -24,7 +24,7 @@ from accelsim import files
 from accelsim.errors import AccelsimError, UsageError
 from accelsim.report.table import Column, text_table
 from accelsim.report.table import table as ranked
-from accelsim.report.text import si
+from accelsim.report.text import Facts, si
 from accelsim.units import show as spelled
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ Draw = Callable[[], "Picture | None"]
 Record = Mapping[str, Any]
 
 
-def in_unit(unit: str = "", digits: int = 3) -> Callable[[Any], str]:
+def in_unit(unit: str = "", digits: int = 3) -> Callable[[float | None], str]:
     """Return how a number is spelled in engineering units of ``unit``; a dash for None."""
     return lambda value: si(value, unit, digits)
 
 
-binary: Callable[[Any], str] = partial(spelled, unit="B", digits=4, binary=True)
+binary: Callable[[float], str] = partial(spelled, unit="B", digits=4, binary=True)
 """Bytes as they are said of memories: '64 MiB'."""
 
 
@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
     key: str
     title: str = ""
-    form: Callable[[Any], Any] = lambda value: value
+    form: Callable[[Any], object] = lambda value: value
     whole: bool = False
     meaning: str = ""
     look: Column | None = None
@@ -75,7 +75,7 @@ def column(title: str, form: Callable[[Any], object], rank: int | None = None, *
     return Field("", title, form, True, look=None if rank is None else Column(title, rank, **look))
 
 
-def records(fields: Sequence[Field], things: Iterable[object]) -> list[dict[str, Any]]:
+def records(fields: Sequence[Field], things: Iterable[object]) -> list[Facts]:
     """Return a record of each thing: what each field reads of it, in their order."""
     reads = {each.key: each.read or attrgetter(each.key) for each in fields if each.key}
     return [{key: read(thing) for key, read in reads.items()} for thing in things]
@@ -167,7 +167,7 @@ class Answer:
     not hold. ``aside``: what stderr shows, paragraphs or lines.
     """
 
-    facts: Any
+    facts: object
     shown: Sequence[Part] = ()
     rows: Sequence[Record] = ()
     pictures: Mapping[str, Draw] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class Answer:
         """Return the facts as JSON; equal facts give equal texts."""
         return json.dumps(finite(self.facts), indent=2, ensure_ascii=False, allow_nan=False)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[Facts]:
         """Return the rows of the CSV file: flat, each list as its items with blanks between them."""
         return [{key: cell(value) for key, value in flat(finite(row)).items()} for row in self.rows]
 
@@ -259,7 +259,7 @@ def _drawn_html(drawn: RichTable) -> str:
     )
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """Replace NaN and infinities, which JSON lacks, by None."""
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
@@ -268,14 +268,14 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def flat(record: Record, inside: str = "") -> dict[str, Any]:
+def flat(record: Record, inside: str = "") -> Facts:
     """Flatten a nested record to a row of a CSV file: {'a': {'b': 1}} becomes {'a.b': 1}."""
-    row: dict[str, Any] = {}
+    row: Facts = {}
     for key, value in record.items():
         row |= flat(value, f"{inside}{key}.") if isinstance(value, Mapping) else {f"{inside}{key}": value}
     return row
 
 
-def cell(value: Any) -> Any:
+def cell(value: object) -> object:
     """Return a value as a cell of a CSV: of a list its items with blanks between them."""
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value

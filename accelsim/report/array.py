@@ -14,7 +14,7 @@ from accelsim.engines.systolic.sweep import one
 from accelsim.engines.systolic.watch import frames, legend
 from accelsim.errors import UsageError
 from accelsim.report.answer import Answer, Field, Lines, Table
-from accelsim.report.text import si
+from accelsim.report.text import Facts, si
 
 MOST_EDGES = 2000
 """Clock edges that are shown at most."""
@@ -55,7 +55,7 @@ def side_by_side(
     """
     if not dataflows:
         raise UsageError("no dataflow", "--dataflow", f"{', '.join(DATAFLOWS)}, or several of them")
-    (M, N, K), found = sizes, list[dict[str, Any]]()
+    (M, N, K), found = sizes, list[Facts]()
     for name in dataflows:
         result = one(rows, cols, name, schedule, M, N, K, shadow_load)
         found.append({"dataflow": name, **result, **array_energy_J(name, result, energy, dtype)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from accelsim.cluster.collectives.base import KINDS
 from accelsim.cluster.collectives.choice import IN_GRAPH, LIBRARY, Asked, Called, library_of
@@ -16,7 +16,7 @@ from accelsim.formats.table import get
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
 from accelsim.report.picture import Axis, Panel, Picture, line
 from accelsim.report.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION
-from accelsim.report.text import ends_text, percent, si
+from accelsim.report.text import Facts, ends_text, percent, si
 from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.collectives import Collectives
 from accelsim.spec.yaml.clusters import load_cluster
@@ -74,7 +74,7 @@ def collective(
     swept: bool = False,
     drawn: bool = False,
     counted: Callable[[Sequence[int]], Iterable[int]] = iter,
-    theirs: Callable[[ClusterSpec, Topology, int], dict[str, Any]] | None = None,
+    theirs: Callable[[ClusterSpec, Topology, int], Facts] | None = None,
 ) -> Answer:
     """Report a collective on a cluster at one size, or with ``swept`` over the sizes; a picture shows a sweep.
 
@@ -112,11 +112,11 @@ def collective(
     return Answer(facts, shown, table, {"sweep": lambda: bus_bandwidths(*who, rows, crossovers(rows))})
 
 
-Reported: TypeAlias = "tuple[dict[str, Any], list[Part], list[dict[str, Any]]]"
+Reported: TypeAlias = "tuple[Facts, list[Part], list[Facts]]"
 """Facts, parts for a terminal, rows of the CSV file."""
 
 
-def _swept(asked: Asked, rows: list[dict[str, Any]]) -> Reported:
+def _swept(asked: Asked, rows: list[Facts]) -> Reported:
     """Return the bus bandwidth of every algorithm by size."""
     sizes = dict.fromkeys(row["size_B"] for row in rows)
     fields = [Field("algorithm", "algorithm"), *(Field(str(size), binary(size), in_unit()) for size in sizes)]
@@ -138,7 +138,7 @@ def _one(asked: Asked, nbytes: int) -> Reported:
     return told, shown, others or told["links"]
 
 
-def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> dict[str, Any]:
+def facts(found: CollectiveTime, software: Collectives, called: Called = IN_GRAPH) -> Facts:
     """Return the figures of one collective for JSON."""
     return {
         "cluster": found.topology.name, "kind": found.kind, "size_B": found.nbytes, "ranks": len(found.group),
@@ -206,7 +206,7 @@ def binding(found: CollectiveTime) -> str:
     return f"{many} {verb} {si(top['most_B'], 'B')} and is busy for {share}."
 
 
-def crossovers(rows: Sequence[dict[str, Any]]) -> str:
+def crossovers(rows: Sequence[Facts]) -> str:
     """Return which algorithm is the fastest from which size on, in a sentence; the library is not asked."""
     best: list[tuple[int, str]] = []
     for size in dict.fromkeys(row["size_B"] for row in rows):
@@ -227,7 +227,7 @@ LOOKS = tuple(zip((BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY), "os^DvPX
 """Colour and mark of one algorithm after the other."""
 
 
-def bus_bandwidths(kind: str, cluster: str, ranks: int, rows: Sequence[dict[str, Any]], said: str = "") -> Picture:
+def bus_bandwidths(kind: str, cluster: str, ranks: int, rows: Sequence[Facts], said: str = "") -> Picture:
     """Draw bus bandwidth against size, a line for each algorithm; ``rows``: of ``sweep``; ``said``: below the title."""
     marks = []
     names = {row["algorithm"] for row in rows}

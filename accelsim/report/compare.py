@@ -14,10 +14,10 @@ from accelsim.account.latency import COUNTED, summary
 from accelsim.errors import UsageError
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run
-from accelsim.report.text import percent, si
+from accelsim.report.text import Facts, percent, si
 from accelsim.request import OPTIONS
 
-Summary = dict[str, Any]
+Summary = Facts
 Source = Run | str | Path
 
 STAR = "*"

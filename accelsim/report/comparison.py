@@ -39,7 +39,7 @@ from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, stac
 from accelsim.report.style import GREY, Look
 from accelsim.report.table import GAP, Column
 from accelsim.report.table import table as ranked
-from accelsim.report.text import MISSING, cut, ratio, si, wrapped
+from accelsim.report.text import MISSING, Facts, cut, ratio, si, wrapped
 from accelsim.time import FS
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def differences(sources: Sequence[Source]) -> list[Record]:
     found = []
     for key in {**first, **second}:
         title, sides = (first.get(key) or second[key])[0], [each.get(key, (None,) * 4)[1:] for each in (first, second)]
-        row: dict[str, Any] = {"name": key[0], "title": title}
+        row: Facts = {"name": key[0], "title": title}
         for figure, values in zip(FIGURES, zip(*sides, strict=True), strict=True):
             row |= {f"{side}_{figure}": value for side, value in zip(SIDES, values, strict=True)}
         for figure in FIGURES[:2]:

@@ -106,7 +106,7 @@ def value(what: Description) -> Answer:
     return Answer(_plain(facts), [Lines("\n".join([heading, *lines]))], pictures={"value": partial(draw, what)})
 
 
-def _plain(facts: Any) -> Any:
+def _plain(facts: object) -> object:
     if isinstance(facts, dict):
         return {key: _plain(each) for key, each in facts.items()}
     return str(facts) if isinstance(facts, float) and not math.isfinite(facts) else facts

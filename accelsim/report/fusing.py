@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any
 
 from accelsim.cluster.step.fusing import THRESHOLDS_B, Trial, Tuned, TunedStep
 from accelsim.errors import count_of
@@ -106,7 +105,7 @@ def plot(found: TunedStep) -> Picture:
     return tuning_plot(found.grid, title, "cycle_fs" if found.cycles else "threshold_B")
 
 
-def facts(found: TunedStep) -> dict[str, Any]:
+def facts(found: TunedStep) -> dict[str, object]:
     """Return the facts for JSON; the unit is the end of each key."""
     around = {"thresholds": found.thresholds, "cycles": found.cycles}
     return {
@@ -120,7 +119,7 @@ def facts(found: TunedStep) -> dict[str, Any]:
     }
 
 
-def _facts(found: TunedStep, trial: Trial) -> dict[str, Any]:
+def _facts(found: TunedStep, trial: Trial) -> dict[str, object]:
     return {
         "threshold_B": trial.fusion.threshold_B,
         "cycle_s": trial.fusion.cycle_fs * FS,

@@ -119,7 +119,7 @@ def answer(request: Request, out: Path | None, told: Callable[[float], None] = l
     return Answer(facts, shown, rows, other_files={out: _files(found)} if out else {})
 
 
-def generation_facts(found: Generation) -> dict[str, Any]:
+def generation_facts(found: Generation) -> dict[str, object]:
     """Return the figures of a generation and the summaries of two calls; 'decode' is None without a decode step."""
     head = {
         "tool": "accelsim",
@@ -136,7 +136,7 @@ def _runs(found: Generation) -> Iterator[tuple[str, Any]]:
     yield from zip(CALLS_IN_A_GENERATION, (found.prefill, found.decode), strict=True)
 
 
-def call_records(found: Generation) -> list[dict[str, Any]]:
+def call_records(found: Generation) -> list[dict[str, object]]:
     """Return the prefill, then every call of decoding that was simulated."""
     many, moved = found.sequences * found.prompt, traffic_by_memory(found.prefill).values()
     read_B, write_B = (sum(flow[key] for flow in moved) for key in ("read_B", "write_B"))
@@ -150,7 +150,7 @@ def call_records(found: Generation) -> list[dict[str, Any]]:
 
 def _record(
     call: str, past: int, tokens: int, seconds: float, joules: float, read_B: int, write_B: int, floor_s: float | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "call": call, "past": past, "tokens": tokens, "seconds": seconds, "tokens_per_s": tokens / seconds,
         "energy_J": joules, "energy_per_token_J": joules / tokens, "read_B": read_B, "write_B": write_B,

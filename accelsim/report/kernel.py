@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from accelsim.kernels.table import named_sizes, one, read_table
 from accelsim.report.answer import Answer, Field, Lines, Part, Table
 from accelsim.report.picture import Axis, Panel, Picture, area, line, points
 from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
+from accelsim.report.text import Facts
 from accelsim.spec.chip import Chip
 from accelsim.units import show
 
@@ -36,7 +36,7 @@ def kernel_answer(op: str, dtype: str | None, sizes: Sequence[str], chip: Chip) 
     interval, times = ends(kernels, found), found.times
     seconds, low, high = (float(each[0]) for each in (times.seconds, interval.low, interval.high))
     cells, spread = kernels.table.cells[0], str(interval.spread[0])
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "chip": kernels.chip.name, **cells, "predicted_us": seconds * 1e6, "low_us": low * 1e6, "high_us": high * 1e6,
         "calibrated": bool(interval.calibrated[0]), "interval": spread, "tile": str(times.tile[0]),
         "split": int(times.splits[0]), "waves": float(times.waves[0]), "binds": str(times.binds[0]),

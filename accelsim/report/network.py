@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from accelsim.network.noc.sweep import Sweep
 from accelsim.report.answer import Answer, Field, Lines, Part, Table, binary, in_unit
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, rule
 from accelsim.report.style import BLUE, GREY, INK, ORANGE, VERMILLION
-from accelsim.report.text import si
+from accelsim.report.text import Facts, si
 from accelsim.spec.link import Link
 from accelsim.time import FS_PER_S
 
@@ -41,7 +41,7 @@ TRANSFERS = (
 def link_answer(name: str, made: Link, sizes_B: Sequence[int]) -> Answer:
     """Report time and bandwidth of transfers over a link, by their size."""
     rows = [_transfer(made, size) for size in sizes_B]
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "link": name,
         "kind": made.kind,
         "payload_Bps": made.bandwidth,
@@ -76,8 +76,8 @@ def link_rates(name: str, link: Link, sizes_B: Sequence[int]) -> Picture:
     return Picture(4.2, [Panel(title, marks, size, payload, caption, "both")], legend=3)
 
 
-def _transfer(made: Link, size: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"size_B": size}
+def _transfer(made: Link, size: int) -> dict[str, object]:
+    row: dict[str, object] = {"size_B": size}
     for write, way in ((False, "read"), (True, "write")):
         time = transfer(made, size, write)
         row |= {
@@ -135,7 +135,7 @@ def noc_answer(name: str, found: Sweep) -> Answer:
     return Answer(facts, shown, rows, pictures, ["figures.json"])
 
 
-def _noc_lines(facts: dict[str, Any]) -> Lines:
+def _noc_lines(facts: Facts) -> Lines:
     size = " x ".join(map(str, facts["shape"]))
     return Lines(
         f"{facts['topology']} {size}: {count_of(facts['nodes'], 'node')}, {count_of(facts['links'], 'link')}; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from accelsim.cluster.step.asked import Asked, ready
 from accelsim.cluster.step.one_machine import OneMachine, machines
@@ -57,7 +56,7 @@ def sentences(bare: OneMachine, whole: OneMachine) -> list[str]:
     return [f"{start}the machine takes {more}.", f"The difference: {told}."]
 
 
-def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, Any]:
+def facts_of(bare: OneMachine, whole: OneMachine) -> dict[str, object]:
     """Return the figures of both machines and the sentences, for JSON."""
     about = {"tool": "accelsim", "tool_version": tool_version(), **whole.as_dict()}
     return {**about, "without_copies_s": bare.time_fs * FS, "sentences": sentences(bare, whole)}

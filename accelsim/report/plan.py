@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from functools import partial
 from math import prod
-from typing import Any
 
 from accelsim.cluster.partition.assign import Assigned
 from accelsim.cluster.step.result import PARTS, StepResult
@@ -93,7 +92,7 @@ def _alike(found: Found) -> Iterator[str]:
         yield f"{which}: {intervals.order_text(found.order, factor)}."
 
 
-def _records(found: Found) -> Iterator[dict[str, Any]]:
+def _records(found: Found) -> Iterator[dict[str, object]]:
     """A row for each plan that was looked at, for CSV: estimates, and the simulated time of the best."""
     times = {result.plan: result for result in found.best}
     for each in found.looked:

@@ -10,6 +10,7 @@ from typing import Any
 from accelsim.files import Make
 from accelsim.report.answer import Answer, Lines, Part, flat
 from accelsim.report.table import text_table
+from accelsim.report.text import Facts
 from accelsim.request import differences, how_to_repeat
 
 MOST = 12
@@ -42,7 +43,7 @@ def repeated(
     return Answer(facts, shown, other_files=files, fails=bool(differing))
 
 
-def _figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(summary: Mapping[str, Any]) -> Facts:
     """Every figure under its path; what only says how the run was asked for is left out."""
 
     own = {key: value for key, value in summary.items() if key not in ("run", "tool_version")}

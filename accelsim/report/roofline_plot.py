@@ -130,7 +130,7 @@ def _area(layer: Layer, run: Run) -> float:
 def _roof_names(axes: Axes, roof: Roofline, engine: str) -> Iterator[Iterator[Annotation]]:
     """The two roofs by name, each along its line: the memory on the slope, the ``engine`` of products on the flat."""
     (low, high), knee = axes.get_xlim(), roof.knee_ops_per_B
-    look: dict[str, Any] = {"fontsize": 7.5, "color": INK}
+    look: dict[str, object] = {"fontsize": 7.5, "color": INK}
     peak = f"peak of {engine} {si(roof.peak_ops_per_s, 'OPS')}"
     yield (_label(axes, peak, (high, roof.peak_ops_per_s), (-2, 7 + up), "right", **look) for up in (0, 8, 12))
     slope = f"{roof.memory} {si(roof.bandwidth_Bps, 'B/s')}"

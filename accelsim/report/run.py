@@ -16,7 +16,7 @@ from accelsim.errors import AccelsimError, Gather, Problem, UsageError, count_of
 from accelsim.files import Make, text
 from accelsim.report.answer import Answer, Lines, Part, Table, block, bullet, notes
 from accelsim.report.table import Column, layer_table, summary_table, table
-from accelsim.report.text import si, signed
+from accelsim.report.text import Facts, si, signed
 from accelsim.report.words import helps, nothing_helps, option_texts, sentences
 from accelsim.request.job import execute, prepare
 from accelsim.request.variants import Simulated, Variant
@@ -37,7 +37,7 @@ SLOW_S = 30.0
 """Seconds from which on a run is told how it would be quicker."""
 
 
-def _record(found: Simulated) -> dict[str, Any]:
+def _record(found: Simulated) -> dict[str, object]:
     """Return the row of the CSV: what was set, then every compared figure."""
     from accelsim.report.compare import METRICS
 
@@ -141,7 +141,7 @@ def _one(
     return Answer(figures, shown, [_record(found)], other_files=written, fails=wrong)
 
 
-def _helping(found: list[dict[str, Any]] | None) -> list[Part]:
+def _helping(found: list[dict[str, object]] | None) -> list[Part]:
     """The changes that help most, with the option that repeats each."""
     if found is None:
         return []
@@ -151,7 +151,7 @@ def _helping(found: list[dict[str, Any]] | None) -> list[Part]:
     return ["", title, partial(_gains, helps(found))]
 
 
-def _gains(named: Sequence[dict[str, Any]], width: int) -> str:
+def _gains(named: Sequence[Facts], width: int) -> str:
     """A line for each change. An option is never broken, so that it can be copied."""
     wide = max(len(what["change"]) for what in named)
     gains = [f"  {signed(-what['saved']):>7}  {si(what['latency_s'], 's'):>8}  " for what in named]
@@ -218,7 +218,7 @@ def several(found: Sequence[Simulated], out: Path | None) -> Answer:
     return Answer(told, shown, rows, other_files=_reports(found, out) if out else {}, fails=fails)
 
 
-def _side_by_side(found: Sequence[Simulated], facts: Sequence[dict[str, Any] | None], width: int) -> Any:
+def _side_by_side(found: Sequence[Simulated], facts: Sequence[dict[str, object] | None], width: int) -> Any:
     """Values that tell the runs apart are never shortened."""
     from accelsim.report.compare import common_metrics
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from accelsim.account.energy_basis import ABSENT, ESTIMATED, STATED
 from accelsim.errors import Problem, UsageError
 from accelsim.files.reading import is_file, read_text
+from accelsim.report.text import Facts
 from accelsim.report.write import MOST_FACTS_B, STEP, STEP_PAGE, SUMMARY, is_report
 from accelsim.request import OPTIONS
 from accelsim.request.fields import DEFAULTS, FORMER, MAPPINGS
@@ -63,10 +64,7 @@ JSON: dict[Kind, Any] = {
     "formats": dict[str, str],
 }  # fmt: skip
 """How the command line gives a field of a request -> what a file holds."""
-OTHERWISE: dict[str, Any] = {
-    "mapping": str | dict[str, dict[str, Any]],
-    "scales": str | dict[str, Figure | list[Figure]],
-}
+OTHERWISE: Facts = {"mapping": str | dict[str, Facts], "scales": str | dict[str, Figure | list[Figure]]}
 """Fields that a file can hold in another way too."""
 
 
@@ -114,10 +112,10 @@ class Saved(_Strict):
     memory_model: str = ""
     run: Record = Record()
     energy_basis: Basis | None = None
-    what_ifs: list[dict[str, Any]] | None = None
+    what_ifs: list[Facts] | None = None
 
 
-def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
+def read_summaries(folders: list[Path]) -> list[Facts]:
     """Read the summary in each directory. Raises UsageError with all problems: no report, or a wrong field."""
     found = [_read(folder) for folder in folders]
     problems = [problem for each in found if isinstance(each, list) for problem in each]
@@ -125,7 +123,7 @@ def read_summaries(folders: list[Path]) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)]
 
 
-def _read(folder: Path) -> dict[str, Any] | list[Problem]:
+def _read(folder: Path) -> Facts | list[Problem]:
     calls = [folder / part for part in CALLS_IN_A_GENERATION if is_file(folder / part / SUMMARY)]
     expected = f"one of its calls: {' or '.join(map(str, calls))}" if calls else "a directory with the report of a run"
     unreadable = Problem(f"has no readable {SUMMARY}", str(folder), expected)
@@ -136,14 +134,14 @@ def _read(folder: Path) -> dict[str, Any] | list[Problem]:
         return [unreadable]
     try:
         content = read_text(folder / SUMMARY, MOST_FACTS_B)
-        entry: dict[str, Any] = json.loads(content, parse_constant=_refuse)
+        entry: Facts = json.loads(content, parse_constant=_refuse)
         json.dumps(entry, ensure_ascii=False).encode()  # halves of characters cannot be printed
     except (OSError, ValueError, RecursionError):
         return [unreadable]
     return _problems(entry, folder / SUMMARY) or _of_today(entry)
 
 
-def _of_today(entry: dict[str, Any]) -> dict[str, Any]:
+def _of_today(entry: Facts) -> Facts:
     record = entry.get("run", {})
     asked = {FORMER.get(name, name): value for name, value in record.get("asked", {}).items()}
     lost = [FORMER.get(name, name) for name in record.get("in_memory", [])]
@@ -154,7 +152,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _problems(entry: dict[str, Any], file: Path) -> list[Problem]:
+def _problems(entry: Facts, file: Path) -> list[Problem]:
     try:
         Saved.model_validate(entry)
     except ValidationError as error:

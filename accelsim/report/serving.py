@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from accelsim.account.interval import WALL
 from accelsim.cluster.collectives.software import estimate
@@ -53,7 +52,7 @@ def answer(found: Served, changes: Sequence[Change], out: Path | None) -> Answer
     return Answer(figures, shown, rows, other_files={out: _files(found, figures)} if out else {})
 
 
-def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, Any]:
+def facts(found: Served, changes: Sequence[Change] = ()) -> dict[str, object]:
     """Return the facts for JSON; the unit is the end of each key. ``changes``: of the network, simulated."""
     spans = _spans(found)
     first, token, total = ([span.low_s, span.high_s] if span else None for span in spans)
@@ -93,7 +92,7 @@ def _spans(found: Served) -> tuple[Interval | None, Interval | None, Interval | 
     return found.first_interval, found.token_interval, found.total_interval
 
 
-def _call(call: ServedCall) -> dict[str, Any]:
+def _call(call: ServedCall) -> dict[str, object]:
     return {
         "tokens": call.seq, "past": call.past, "groups": call.groups, "first_s": call.first_s,
         "period_s": call.period_s, "devices_J": call.energy_J, "links_J": call.links_J,
@@ -108,14 +107,14 @@ def _call_J(static_W: float, row: Record) -> str:
     return si(row["devices_J"] + row["links_J"] + static_W * row["seconds"], "J")
 
 
-def call_records(found: Served) -> list[dict[str, Any]]:
+def call_records(found: Served) -> list[dict[str, object]]:
     """Return the prefill, then every call of decoding that was simulated."""
     many = found.asked.sequences
     rows = [_record("prefill", found.prefill, many * found.asked.prompt, found.prefill.first_s)]
     return rows + [_record("decode", call, many, call.period_s) for call in found.decode.found]
 
 
-def _record(name: str, call: ServedCall, tokens: int, seconds: float) -> dict[str, Any]:
+def _record(name: str, call: ServedCall, tokens: int, seconds: float) -> dict[str, object]:
     return {
         "call": name,
         "past": call.past,
@@ -277,7 +276,7 @@ def check_target(folder: Path) -> None:
     refuse_foreign(folder, NAMES, FACTS, "report of serving")
 
 
-def _files(found: Served, figures: dict[str, Any]) -> dict[str, Make | None]:
+def _files(found: Served, figures: dict[str, object]) -> dict[str, Make | None]:
     content = json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False)
     made: dict[str, Make | None] = dict.fromkeys(NAMES)
     made |= {FACTS: text(content + "\n"), CALLS: records(call_records(found))}

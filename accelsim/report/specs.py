@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from accelsim.errors import Problem, SpecError
 from accelsim.report.answer import Answer, Lines
@@ -102,7 +102,7 @@ def text(chip: Chip) -> str:
     return "\n".join([*engines(chip), *lines])
 
 
-def facts(chip: Chip) -> list[dict[str, Any]]:
+def facts(chip: Chip) -> list[dict[str, object]]:
     """Return the same as records."""
     return [
         {

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from accelsim.cluster.step.fusing import TunedStep
 from accelsim.cluster.step.result import HOUR, NOT_CALIBRATED, PARTS, Lasting, Refused, StepResult
@@ -51,7 +50,7 @@ class StepReport:
             shown += ["", helping(self.helps)]
         return Answer(self.facts(), shown, list(records(self.result)), other_files=written)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return all of it for JSON."""
         found = {"tool": "accelsim", "tool_version": tool_version(), **self.result.as_dict()}
         found["sentences"] = self.sentences()
@@ -211,7 +210,7 @@ def helping(helps: Sequence[WhatIf]) -> str:
     return f"What would help most, of {count_of(len(helps), 'change')} simulated one at a time: {told}."
 
 
-def records(result: StepResult) -> Iterator[dict[str, Any]]:
+def records(result: StepResult) -> Iterator[dict[str, object]]:
     """Yield a row for each kind of device, for CSV."""
     for device in result.devices:
         yield {

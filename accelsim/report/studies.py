@@ -11,7 +11,7 @@ from accelsim.explore.studies import Crossover, Ladder, crossover_sentences, err
 from accelsim.report.answer import Answer, Field, Part, Table, in_unit, records
 from accelsim.report.picture import Axis, Panel, Picture, bars, line, stacked
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, Look
-from accelsim.report.text import percent, si
+from accelsim.report.text import Facts, percent, si
 from accelsim.time import FS
 
 LEGEND = "latency: of the whole batch; energy: of one sample; shares of the critical path, as in the report of a run:"
@@ -42,7 +42,7 @@ def batching(found: Batching) -> Answer:
     return Answer(facts, [Table(fields, rows, legend=LEGEND)], rows, pictures)
 
 
-def _sample_B(row: dict[str, Any]) -> str:
+def _sample_B(row: Facts) -> str:
     return si(row["link_B"] / row["samples"], "B")
 
 

@@ -8,7 +8,19 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from accelsim.errors import count_of
-from accelsim.report.text import MISSING, cut, folded, percent, seconds, short_names, shorten, si, unbroken, wrapped
+from accelsim.report.text import (
+    MISSING,
+    Facts,
+    cut,
+    folded,
+    percent,
+    seconds,
+    short_names,
+    shorten,
+    si,
+    unbroken,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -192,7 +204,7 @@ def _costliest(named: list[tuple[Layer, str]], most: int) -> list[tuple[Layer, s
     return [*ends["input"], *top, *ends["output"]]
 
 
-def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_rows(summary: Facts) -> list[tuple[str, str]]:
     """Return names and values of the summary, with units."""
     from accelsim.account.latency import COUNTED
     from accelsim.machine.memory_models import DEFAULT, MODELS
@@ -234,7 +246,7 @@ def _ends(ends: Sequence[float] | None, unit: str = "") -> str:
     return f", 90 %: {si(ends[0], unit)} to {si(ends[1], unit)}" if ends else ""
 
 
-def latency_text(summary: dict[str, Any]) -> str:
+def latency_text(summary: Facts) -> str:
     """'3.21 ms, 90 %: 2.9 ms to 3.6 ms', with 'uncalibrated' where that comes of other chips, else 'in any lab' or 'in
     this lab'."""
     text, interval = si(summary["latency_s"], "s", 4), summary.get("latency_interval")
@@ -248,13 +260,13 @@ def latency_text(summary: dict[str, Any]) -> str:
     return f"{text}{lab}{'' if share == 1 else f', {percent(share)} of it calibrated'}"
 
 
-def energy_text(summary: dict[str, Any]) -> str:
+def energy_text(summary: Facts) -> str:
     """'2.46 J, 90 %: 1.8 J to 3.4 J' where measured power tells how far off such energies are."""
     interval = summary.get("energy_interval")
     return si(summary["energy_J"], "J", 4) + _ends(interval and (interval["low_J"], interval["high_J"]), "J")
 
 
-def cache_text(level: dict[str, Any]) -> str:
+def cache_text(level: Facts) -> str:
     """Return what a cache did, by its entry in ``summary['levels']``."""
     asked = level["hits"] + level["misses"]
     moved = {"fetched": "fetched_B", "written back": "written_back_B", "through": "through_B", "left": "dirty_B"}
@@ -262,13 +274,13 @@ def cache_text(level: dict[str, Any]) -> str:
     return f"{percent(level['hit_rate'])} of {asked:,}; {', '.join(parts) or 'nothing moved'}"
 
 
-def summary_table(summary: dict[str, Any], width: int = 80) -> Table:
+def summary_table(summary: Facts, width: int = 80) -> Table:
     """Return the summary as a table of two columns."""
     columns = (Column("run", right=False), Column("", right=False, least=20, shorten=cut))
     return table(columns, summary_rows(summary), width)
 
 
-def energy_rows(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
+def energy_rows(summary: Facts) -> list[tuple[str, str, str]]:
     """Return category, energy and share, from the arithmetic outwards."""
     total = summary["energy_J"]
     return [

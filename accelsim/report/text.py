@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelsim.time import FS
 from accelsim.units import show
@@ -126,6 +126,8 @@ def short_names(names: list[str], ops: list[str]) -> list[str]:
     return short if len(set(short)) == len(short) else long
 
 
+Facts = dict[str, Any]
+"""Figures and words by name, as JSON has them; the unit is the end of each name."""
 LONG = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 """Units of time that one does not tell in seconds, s."""
 

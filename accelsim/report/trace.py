@@ -23,7 +23,7 @@ from accelsim.program.work import Transfer
 
 FS_PER_US, FS_PER_NS = 1e9, 10**6
 PID_ENGINES, PID_COUNTERS, PID_PATH = 1, 2, 3
-Event = dict[str, Any]
+Event = dict[str, object]
 
 
 class Drawn(NamedTuple):
@@ -41,7 +41,7 @@ def events(run: Run) -> list[Event]:
     return [*_critical_path(run), *_engine_rows(run, rows), *_arrows(run, rows), *_bandwidth(run), *_occupancy(run)]
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: Run) -> dict[str, object]:
     """Return the content of the file."""
     return {
         "displayTimeUnit": "ns",
@@ -123,7 +123,7 @@ def _critical_path(run: Run) -> Iterator[Event]:
     for piece in critical_path(run):
         command = run.program.commands[piece.command]
         shares = sorted(blamed(run, piece), key=lambda share: -share[1])
-        args: dict[str, Any] = {
+        args: dict[str, object] = {
             "layer": steps[command.op].name if 0 <= command.op < len(steps) else "",
             "command": piece.command,
             "engine": command.engine,
@@ -162,7 +162,7 @@ def _lanes(pieces: list[tuple[Slice, int]], clip: bool) -> list[list[tuple[Slice
 
 def _slice(run: Run, piece: Slice, end: int, tid: int) -> Event:
     work = run.program.commands[piece.command].work
-    args: dict[str, Any] = {
+    args: dict[str, object] = {
         "layer": run.program.steps[piece.op].name if 0 <= piece.op < len(run.program.steps) else "",
         "command": piece.command,
         "waited_us": (piece.data - piece.start) / FS_PER_US,

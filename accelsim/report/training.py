@@ -16,7 +16,7 @@ from accelsim.explore.training import TrainingResult, train
 from accelsim.report.answer import Answer, Part, block, finite
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from accelsim.report.text import ends_text, interval_text, percent, seconds, si
+from accelsim.report.text import Facts, ends_text, interval_text, percent, seconds, si
 from accelsim.types import Array
 from accelsim.workload.training import QuantConfig
 
@@ -40,7 +40,7 @@ COSTS = (
 """Costs of a training on a chip: words, key, unit."""
 
 
-def drop_others(gather: Gather, cluster: bool, asked: dict[str, Any]) -> None:
+def drop_others(gather: Gather, cluster: bool, asked: dict[str, object]) -> None:
     """Take options of the other kind of training out of ``asked``, with a problem for each that was given."""
     others, kind = (ONLY_CHIP, "one chip") if cluster else (ONLY_CLUSTER, "a cluster")
     expected = "one chip, or none" if cluster else "--on with a cluster (accelsim clusters lists them)"
@@ -86,7 +86,7 @@ def on_chip(
 def _answer(
     facts: Any,
     shown: list[Part],
-    rows: list[dict[str, Any]],
+    rows: list[Facts],
     curves: Mapping[str, TrainingResult | Curve],
     title: str,
     graph: Graph,
@@ -100,7 +100,7 @@ def _answer(
     return Answer(facts, shown, rows, {"loss": partial(losses, curves, title)}, other_files=model)
 
 
-def _chip_facts(result: TrainingResult) -> dict[str, Any]:
+def _chip_facts(result: TrainingResult) -> dict[str, object]:
     run, step = result.step, result.training
     quant = {name: item.dtype for name, item in step.wrapped.items()}
     return {
@@ -198,7 +198,7 @@ def on_cluster(
     return _answer(facts, [table, "", " ".join(_verdicts(result))], rows, result.curves, loss, result.graph, out)
 
 
-def _curve(curve: Curve) -> dict[str, Any]:
+def _curve(curve: Curve) -> dict[str, object]:
     return {
         "loss_first": float(curve.losses[0]),
         "loss_last": float(curve.losses[-1]),

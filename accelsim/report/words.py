@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import HOST_IDLE, STATIC, energy_table
@@ -18,7 +17,7 @@ from accelsim.explore.what_ifs import WORTH
 from accelsim.machine.run import Run
 from accelsim.program.roles import multiplier
 from accelsim.report.table import layer_names
-from accelsim.report.text import percent, shorten, si, signed, times_as
+from accelsim.report.text import Facts, percent, shorten, si, signed, times_as
 from accelsim.spec.constants import outdated
 from accelsim.spec.status import ESTIMATE
 from accelsim.time import FS
@@ -34,7 +33,7 @@ NAMED, WORTH_NAMING = 3, 0.01
 """Figures of energy that the warning names at most, and the share from which on it does."""
 
 
-def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> list[str]:
+def sentences(run: Run, layers: Sequence[Layer], summary: Facts) -> list[str]:
     """Return a few sentences about a run; ``layers`` and ``summary``: those of ``account.latency``.
 
     ``summary["what_ifs"]``, if it is there: the records of ``explore.what_ifs``.
@@ -58,7 +57,7 @@ def sentences(run: Run, layers: Sequence[Layer], summary: dict[str, Any]) -> lis
     return [part for part in parts if part]
 
 
-def _time(run: Run, summary: dict[str, Any]) -> str:
+def _time(run: Run, summary: Facts) -> str:
     spent = by_blame(run)
     shares = [(blame.phrase, fs / run.time_fs) for blame, fs in spent.items()]
     first, *rest = shares
@@ -123,7 +122,7 @@ def _layer(run: Run, layers: Sequence[Layer]) -> str:
     return f"The slowest layer is {what}; {share} of its time goes to {blame.phrase}."
 
 
-def _caches(summary: dict[str, Any]) -> str:
+def _caches(summary: Facts) -> str:
     """Return what each cache of the chip kept from the memory behind it."""
     return " ".join(
         f"The cache {name} hits {percent(level['hit_rate'])} of the lines asked for; {level['memory']} gives "
@@ -133,7 +132,7 @@ def _caches(summary: dict[str, Any]) -> str:
     )
 
 
-def _energy(run: Run, summary: dict[str, Any]) -> str:
+def _energy(run: Run, summary: Facts) -> str:
     kinds, total = summary["energy_by_category_J"], summary["energy_J"]
     if not total:
         return ""
@@ -200,24 +199,24 @@ def _calibration(run: Run, names: Sequence[str]) -> str:
     )
 
 
-def helps(what_ifs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def helps(what_ifs: Sequence[Facts]) -> list[Facts]:
     """Return the changes to name: the best that help."""
     return [what for what in what_ifs if what["saved"] >= WORTH][:NAMED_CHANGES]
 
 
-def option_texts(what: dict[str, Any]) -> list[str]:
+def option_texts(what: Facts) -> list[str]:
     """Return what to add to the command line to get the run of a change."""
     return [*(f"--set {shlex.quote(text)}" for text in what["set"]), *what["options"]]
 
 
-def nothing_helps(what_ifs: Sequence[dict[str, Any]]) -> str:
+def nothing_helps(what_ifs: Sequence[Facts]) -> str:
     """Return what to say where no change that was tried is worth it."""
     if not what_ifs:
         return f"No possible change is expected to save {percent(WORTH)} or more of the run, so none was simulated."
     return f"None of the {count_of(len(what_ifs), 'change')} tried shortens the run by {percent(WORTH)} or more."
 
 
-def _what_ifs(summary: dict[str, Any]) -> str:
+def _what_ifs(summary: Facts) -> str:
     found = summary.get("what_ifs")
     if found is None:
         return ""

@@ -94,7 +94,7 @@ def report_files(run: Run, what_ifs: Sequence[WhatIf] | None = None) -> dict[str
     return dict.fromkeys(file_names()) | dict(zip(FILES, makers, strict=True)) | drawn
 
 
-def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, Any]:
+def facts_of(run: Run, what_ifs: Sequence[WhatIf] | None) -> dict[str, object]:
     """Return the summary with the changes that were tried; 'what_ifs' is None where none were asked for."""
     return summary(run) | {"what_ifs": None if what_ifs is None else [what.as_dict() for what in what_ifs]}
 

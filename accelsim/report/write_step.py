@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from accelsim import files
 from accelsim.cluster.plan.plan import Plan
@@ -111,7 +111,7 @@ def _tuned(fused: TunedStep) -> Section:
     )
 
 
-def _devices(result: StepResult) -> list[dict[str, Any]]:
+def _devices(result: StepResult) -> list[dict[str, object]]:
     """Rows of the file of devices; what a device lacks is 0."""
     rows = list(records(result))
     names = dict.fromkeys((name for row in rows for name in row), 0)
@@ -190,7 +190,7 @@ def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Opti
 
 
 FS_PER_US = 1e9
-Event = dict[str, Any]
+Event = dict[str, object]
 
 
 def events(result: StepResult) -> Iterator[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -57,7 +57,7 @@ MAPS = (
 
 def page_data(
     result: StepResult, sentences: Sequence[str], pictures: Mapping[str, Figure], more: Sequence[Section] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return all that the page shows, for JSON; ``pictures``: those of the step, the first beside the sentences;
     ``more``: tables below the others."""
     names = device_names(result)
@@ -102,7 +102,7 @@ def _calibrations(result: StepResult) -> Section:
     return section("What the constants of the chips come of", ("chip", "calibrated on"), rows)
 
 
-def _lines(result: StepResult, names: list[str]) -> dict[str, Any]:
+def _lines(result: StepResult, names: list[str]) -> dict[str, object]:
     """The table of devices, and what bars and tooltips say of each."""
     spent = [device.spent_fs for device in result.devices]
     cells, values, told = [], [], []
