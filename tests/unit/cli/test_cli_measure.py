@@ -48,7 +48,7 @@ def test_what_cannot_be_measured_is_left_out_and_said(
         {"model": "mlp", "batch": 1, "why": "no room"},
     ]
     monkeypatch.setitem(sys.modules, "torch", Torch())  # type: ignore[arg-type]
-    monkeypatch.setattr("accelsim.measure.network.measured_networks", lambda *given: iter(rows))
+    monkeypatch.setattr("accelsim.measure.asked.measured_networks", lambda *given: iter(rows))
     out = tmp_path / "n.csv"
     result = cli("measure", "--model", "cnn", "--model", "mlp", "--out", str(out))
     assert result.exit_code == 0 and "left out: mlp: no room" in result.stderr
