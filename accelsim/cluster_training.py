@@ -143,4 +143,4 @@ COMPARED: dict[str, Callable[[Plan, _Job], Plan]] = {
     "pipedream": _pipedream,
     "pipedream-vertical": lambda plan, job: replace(_pipedream(plan, job), schedule="pipedream-vertical"),
 }
-"""What can be trained beside a plan, by name: one device on whole batches, and trainings that see other weights."""
+"""Trainings to compare with a plan, by name: one device on whole batches, and trainings that see other weights."""

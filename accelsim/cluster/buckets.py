@@ -204,7 +204,7 @@ EACH = Policy(
 
 
 def _whole(gradients: Sequence[Gradient], fusion: Fusion) -> list[Formed]:
-    """All gradients of a format in one bucket, after the backward pass."""
+    """Put all gradients of a format into one bucket, after the backward pass."""
     by_format: dict[str, list[int]] = {}
     for index, gradient in enumerate(gradients):
         by_format.setdefault(gradient.dtype, []).append(index)

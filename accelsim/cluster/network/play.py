@@ -56,7 +56,7 @@ def starts(counts: Ints) -> Ints:
 
 
 LONGEST_FS = 1 << 60
-"""Beyond the time of any single hop, fs (1,153 s)."""
+"""Longest time of a hop, fs (1,153 s)."""
 
 
 @dataclass(frozen=True, eq=False)

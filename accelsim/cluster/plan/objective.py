@@ -189,7 +189,7 @@ def _copies(graph: Graph, names: Sequence[str], stage: Mapping[str, int]) -> dic
 
 
 LAYER = re.compile(r"l(\d+)(?=[._]|$)")
-"""How nodes of a repeated layer are called."""
+"""Pattern of the names of nodes in a repeated layer."""
 
 WEIGHTED = ("Conv", "MatMul", "Gemm", "ExpertMatMul")
 

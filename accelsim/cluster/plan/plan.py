@@ -15,7 +15,7 @@ T = TypeVar("T")
 Recompute = Literal["none", "selective", "full"]
 
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
-"""What the backward pass computes again instead of keeping it."""
+"""Kinds of recomputation: what the backward pass computes again instead of keeping it."""
 
 
 @dataclass(frozen=True)

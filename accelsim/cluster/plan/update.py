@@ -51,7 +51,7 @@ class Update:
 
 
 STATE = "state."
-"""Before the names of states of the optimiser."""
+"""Prefix of the names of states of the optimiser."""
 
 
 def update_graph(
@@ -96,7 +96,7 @@ class _Write:
         _keep(self.e, self._moved(grads))
 
     def flat(self, zero: int) -> None:
-        """All weights as one vector, in equal parts."""
+        """Update all weights as one vector, in equal parts."""
         e = self.e
         sums = {name: e.input(f"{name}{SUM}", shape) for name, shape in self.weights.items()}
         total = self._spmd("ReduceScatter", self._joined(e, sums, "gradients"), "gradients.part", axis=0)

@@ -71,7 +71,7 @@ class Shape:
 
 
 Law = Callable[[Shape], Problem | None]
-"""What a schedule asks of a shape, ``None`` where it holds."""
+"""A condition on shapes: the problem of a shape, None where it holds."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from accelsim.cluster.schedules.played import Cost, Number, PlayedSchedule, spre
 from accelsim.errors import Problem, UsageError
 
 _STEPS: dict[Kind, int] = {"F": 0, "B": 1, "W": 2}
-"""What has been done with a microbatch before this op: nothing, F, or B too."""
+"""Ops that a microbatch has passed before this kind: none, F, or F and B."""
 _MOVES: dict[Kind, int] = {"F": 1, "B": -1, "W": 0}
 """Kind of an op -> steps along the pipeline from its stage to the stage that reads its result."""
 

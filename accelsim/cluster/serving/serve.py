@@ -269,4 +269,4 @@ def _room_B(devices: Devices, layout: Layout, stage: int) -> tuple[list[int], in
 
 
 ADVICE = "more devices by tp or pp, fewer sequences, a shorter prompt; or, for a study, --ignore-capacity"
-"""What helps."""
+"""Advice for a generation that does not fit."""

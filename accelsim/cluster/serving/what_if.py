@@ -49,7 +49,7 @@ CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
     "links twice as fast": faster_links,
     "half the latency of the library": quicker_library,
 }
-"""In words -> the changed devices."""
+"""Change in words -> function that makes it."""
 
 
 def what_ifs(found: Served, devices: Devices) -> list[Change]:

@@ -73,7 +73,7 @@ def tori_of(router: object) -> tuple[Torus, ...]:
 
 
 WIDE_AREA = "wide-area"
-"""How the wires of the wide area are called."""
+"""Name of the wires of the wide area."""
 
 
 def build(cluster: ClusterSpec) -> Topology:

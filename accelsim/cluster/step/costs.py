@@ -282,7 +282,7 @@ def _kind(graph: Graph) -> Hashable:
 WIDE = "fp32"
 """Format of a loss."""
 FORMATS = ("bf16", "fp16", "fp32")
-"""What training computes in, where the preferred format of a chip is none of these: the first that it multiplies."""
+"""Formats of training. A chip that prefers none of these takes the first that it multiplies."""
 
 
 def format_of(chip: Chip) -> str:

@@ -38,7 +38,7 @@ def static_B(pieces: Sequence[Sequence[Piece]], plan: Plan, gradient_B: int) -> 
 
 
 HELD = frozenset({"weights", "activations"})
-"""What a training keeps in memory."""
+"""Contents of memories that a training uses."""
 
 
 def capacity_B(chip: Chip) -> int:
@@ -76,7 +76,7 @@ ADVICE = (
     "more stages or tensor parallelism, smaller microbatches, recompute=full, zero=1 to 3, --offload-activations; or, "
     "for a study, --ignore-capacity"
 )
-"""What helps a training that does not fit."""
+"""Advice for a training that does not fit."""
 
 
 class OutOfMemory(Infeasible):

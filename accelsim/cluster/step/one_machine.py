@@ -225,7 +225,7 @@ def machines(
 
 
 def _simulated(parts: Parts, fleet: Fleet, copies: bool) -> tuple[Run, ...]:
-    """All devices on one clock, joined by the wires of the cluster."""
+    """Simulate all devices on one clock, joined by the wires of the cluster."""
     names = [name_of(rank) for rank in range(len(parts.devices))]
     incoming: dict[str, list[Letter]] = {name: [] for name in names}
     routes: dict[tuple[str, str], list[str]] = {}

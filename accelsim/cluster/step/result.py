@@ -59,7 +59,7 @@ class Synced(NamedTuple):
 
 
 NOT_CALIBRATED = "not calibrated"
-"""What ``StepResult.calibrated`` says of a chip without fitted constants."""
+"""Text in ``StepResult.calibrated`` for a chip without fitted constants."""
 
 
 @dataclass(frozen=True)

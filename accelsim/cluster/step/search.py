@@ -44,7 +44,7 @@ OBJECTIVES: dict[str, Callable[[StepResult], float]] = {
     "time": lambda result: result.time_s,
     "energy": lambda result: result.total_J,
 }
-"""What is made least."""
+"""Objective -> figure that is minimised."""
 
 
 class Looked(NamedTuple):

@@ -219,9 +219,9 @@ def _loss(split: Split) -> Segment:
 
 
 BLOCK: tuple[Maker, ...] = (_norm, _projection, _attention, _out, _sum, _feed_forward)
-"""What a block is made of, in no particular order where a piece comes twice."""
+"""Makers of the pieces of a block; the order of pieces that come twice does not matter."""
 EDGES: Mapping[str, tuple[Maker, ...]] = {"embedding": (_embedding,), "head": (_norm, _head, _loss)}
-"""What the first and the last stage have beside blocks."""
+"""Makers of the pieces that the first and the last stage have beside blocks."""
 
 
 def block(split: Split) -> tuple[Segment, ...]:

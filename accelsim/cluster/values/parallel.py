@@ -27,7 +27,7 @@ from accelsim.workload.training.step import LABELS, RATE
 Batch = tuple[Array, Array]
 """Samples and labels (one-hot), of all microbatches of all replicas in their order."""
 Devices = list[list[Values]]
-"""By replica and tensor part."""
+"""Values by replica and tensor part."""
 
 
 class VersionError(AccelsimError):
@@ -147,7 +147,7 @@ class Parallel:
         return [self._weights(k, held.newest) for k, held in enumerate(self.held)]
 
     def _play(self, orders: Orders, batches: Sequence[Batch]) -> None:
-        """All ops, each device in its order, none before those whose results it reads."""
+        """Run all ops, each device in its order, none before those whose results it reads."""
         played = play_schedule(orders, 1, 1, 1)
         ops = [(start, d, op) for d in range(len(orders)) for op, (start, _) in played.when(d).items()]
         for _, device, op in sorted(ops, key=lambda each: each[:2]):
