@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.cluster.collectives.algorithms import COLLECTIVES
-from accelsim.cluster.collectives.base import Members, bounds
+from accelsim.cluster.collectives.base import bounds
 from accelsim.cluster.collectives.rounds import Program, Rounds
 from accelsim.cluster.collectives.software import called_eagerly, estimate
 from accelsim.cluster.collectives.timing import (
@@ -96,13 +96,25 @@ class Asked:
         chosen, members, called = self.algorithm, tuple(self.members), self.called
         chosen = chosen or (LIBRARY if stated(self.software) else AUTO)
         if chosen == LIBRARY and len(set(members)) > 1:
-            return by_library(self.topology, self.software, self.kind, nbytes, members, called)
+            return self._by_library(Task(self.topology, self.kind, nbytes, members))
         if chosen in (LIBRARY, AUTO):
             return self.others(nbytes)[0]
         if chosen == SWITCH and not _switch_adds(self.software, called):
             expected = f"{', '.join(_switch_formats(self.software))}, or another --algorithm"
             raise UsageError(f"the switch of {self.topology.name} does not add up {called.dtype}", "", expected)
         return collective(self.topology, self.kind, nbytes, chosen, members, self.chunks)
+
+    def _by_library(self, task: Task) -> CollectiveTime:
+        """Time it by ``software.estimate``. Joules and busiest links are those of the algorithm that stands for the
+        library's; no link is busy longer than the whole."""
+        task.check(AUTO)
+        given = (task.topology, self.software)
+        found = estimate(*given, task.kind, task.nbytes, task.members, self.called.dtype)
+        called = called_eagerly(self.software, found.time_s, task.nbytes) if self.called.eager else found.time_s
+        time_fs = round(float(called) * FS_PER_S)
+        made = closed(task, found.algorithm, time_fs, _wire_B(task, found.algorithm), LIBRARY)
+        factor = factor_of(*given, task.nbytes, task.members, self.called)
+        return replace(made, protocol=found.protocol, factor=factor)
 
     def others(self, nbytes: int, most: int = MOST_TRIED) -> list[CollectiveTime]:
         """Time it by every algorithm on the wires alone, fastest first, as ``timing.ranked``; without the switch if it
@@ -140,23 +152,6 @@ def stated(software: Collectives) -> bool:
     return software.model_copy(update={"title": "-"}) != Collectives.model_construct(title="-")
 
 
-def by_library(
-    topology: Topology, software: Collectives, kind: str, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
-) -> CollectiveTime:
-    """Time a collective as the library runs it, by ``software.estimate``. Joules and busiest links are those of the
-    algorithm that stands for the library's; no link is busy longer than the whole."""
-    members = tuple(group)
-    task = Task(topology, kind, nbytes, members)
-    task.check(AUTO)
-    found = estimate(topology, software, kind, nbytes, members, called.dtype)
-    seconds = float(called_eagerly(software, found.time_s, nbytes)) if called.eager else found.time_s
-    wire_B = _wire_B(topology, found.algorithm, kind, members, nbytes)
-    time_fs = round(seconds * FS_PER_S)
-    made = closed(task, found.algorithm, time_fs, wire_B, LIBRARY)
-    factor = factor_of(topology, software, nbytes, members, called)
-    return replace(made, protocol=found.protocol, factor=factor)
-
-
 def factor_of(
     topology: Topology, software: Collectives, nbytes: int, group: Sequence[int], called: Called = IN_GRAPH
 ) -> float | None:
@@ -168,16 +163,16 @@ def factor_of(
     return None if width is None else width.factor
 
 
-def _wire_B(topology: Topology, algorithm: str, kind: str, members: tuple[int, ...], nbytes: int) -> Ints:
+def _wire_B(task: Task, algorithm: str) -> Ints:
     """Bytes per wire of what a library's algorithm sends."""
+    topology, kind, nbytes, members = task.topology, task.kind, task.nbytes, task.members
     if algorithm == SWITCH:
         return switched_B(topology, members, nbytes)
-    who = Members(len(members), tuple(topology.groups[rank] for rank in members))
     if algorithm == "one-shot":  # the whole buffer to each: an exchange of buffers of n times the size
         name, kind, nbytes = "direct", "all_to_all", nbytes * len(members)
     else:
-        name = next(name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, who))
-    return carried_B(topology, COLLECTIVES[name].rounds(kind, who), members, nbytes)
+        name = next(name for name in STANDS_FOR[algorithm] if not COLLECTIVES[name].why_not(kind, task.who))
+    return carried_B(topology, COLLECTIVES[name].rounds(kind, task.who), members, nbytes)
 
 
 def carried_B(topology: Topology, program: Program, ranks: Sequence[int], elements: int) -> Ints:

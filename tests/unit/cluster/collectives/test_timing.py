@@ -11,16 +11,7 @@ from accelsim.cluster.collectives import play as play_module
 from accelsim.cluster.collectives.algorithms import COLLECTIVES, able
 from accelsim.cluster.collectives.algorithms.direct import partners
 from accelsim.cluster.collectives.base import Members, messages
-from accelsim.cluster.collectives.choice import (
-    ALGORITHMS,
-    LIBRARY,
-    Asked,
-    Called,
-    by_library,
-    carried_B,
-    library_of,
-    stated,
-)
+from accelsim.cluster.collectives.choice import ALGORITHMS, LIBRARY, Asked, Called, carried_B, library_of, stated
 from accelsim.cluster.collectives.software import KINDS as PASSED
 from accelsim.cluster.collectives.software import estimate
 from accelsim.cluster.collectives.timing import bus_factor, collective, ranked
@@ -152,7 +143,7 @@ def test_the_library_where_it_states_constants() -> None:
 @pytest.mark.parametrize("kind", PASSED)
 def test_no_link_of_the_library_is_busier_than_the_time(kind: str) -> None:
     for net in (nodes(4, 4), rails(2, 4), switch(3), full(5)):
-        found = by_library(net, SOME, kind, 1 << 26, range(net.ranks))
+        found = Asked(net, SOME, kind).timed(1 << 26)
         assert found.busy_fs.max() <= found.time_fs
         assert found.energy_J > 0
 
@@ -174,7 +165,7 @@ def test_an_exchange_over_nodes_takes_what_its_busiest_wire_carries(name: str) -
     net, size = rails(4, 4), 1 << 28
     found = collective(net, "all_to_all", size, name)
     assert found.busy_fs.max() <= found.time_fs <= 1.15 * found.busy_fs.max()
-    library = by_library(net, SOME, "all_to_all", size, range(net.ranks))
+    library = Asked(net, SOME, "all_to_all").timed(size)
     assert library.time_fs > found.busy_fs.max() and (library.wire_B == found.wire_B).all()
 
 
@@ -199,7 +190,7 @@ def test_intervals_are_of_collectives_inside_a_node_by_size_and_caller() -> None
         (switch(4), 1 << 10, Called(), 1.2), (switch(4), 1 << 20, Called(), 1.1),
         (switch(4), 1 << 10, Called(eager=True), 1.5), (nodes(2, 4), 1 << 10, Called(), None),
     ):  # fmt: skip
-        found = by_library(net, library, "all_reduce", size, range(4 if factor else 8), called)
+        found = Asked(net, library, "all_reduce", called=called).timed(size)
         assert found.factor == factor
         ends = found.interval_s
         assert ends == (None if factor is None else (found.seconds / factor, found.seconds * factor))
