@@ -19,9 +19,6 @@ from accelsim.engines.systolic.stationary import StationaryArray
 from accelsim.errors import UsageError, known
 from accelsim.types import Array, Ints
 
-MACHINES: dict[bool, type[Fabric]] = {False: AccumulatingArray, True: StationaryArray}
-"""Whether an operand is stationary -> the array that does it."""
-
 HARDWARE_SCHEDULES = ("sequential", "overlapped")
 """Schedules that a machine follows ('scalesim' is a way to report)."""
 
@@ -42,7 +39,8 @@ def build(a: Sequence[Array], b: Sequence[Array], setup: Setup) -> Fabric:
     flow = DATAFLOWS[known("dataflow", setup.dataflow, DATAFLOWS)]
     if len(a) != len(b) or any(x.shape[1] != y.shape[0] for x, y in zip(a, b, strict=False)):
         raise UsageError("the operands of a product do not fit: A[M,K] x B[K,N] needs one K")
-    return MACHINES[flow.stationary](Batch(a, b, setup), setup)
+    machine = StationaryArray if flow.stationary else AccumulatingArray
+    return machine(Batch(a, b, setup), setup)
 
 
 def simulate(a: Sequence[Array], b: Sequence[Array], setup: Setup) -> Result:

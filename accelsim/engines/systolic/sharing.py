@@ -7,7 +7,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -107,7 +107,7 @@ def _best(step: Lowering, gemm: Gemm) -> Shared:
         step.cores[1].places[name] = Place(step.layout.place(name).home)
     for axis, cores in product(SHARES[1:] if asked is None else [asked], _numbers(len(step.cores))):
         torn = _tears(gemm, axis) and step.pinned.get("tq")
-        parts = list(_parts(step, gemm, axis, cores)) if axis in AXES and not torn else []
+        parts = list(_parts(step, gemm, axis, cores)) if axis != "none" and not torn else []
         if len(parts) > 1:
             ways += _shared(step, gemm, axis, parts, kept)
     if not ways:
@@ -222,50 +222,26 @@ class _Collector(_Summing):
         super()._finish(tile, found)
 
 
-Cut = Callable[[Lowering, Gemm, int], Iterator[CoreShare]]
-
-
 def _parts(step: Lowering, gemm: Gemm, axis: Share, cores: int) -> Iterator[CoreShare]:
-    if len(step.node.inputs) < CHOSEN_BY_VALUES:
-        yield from AXES[axis](step, gemm, cores)
-
-
-def _ranges(extent: int, cores: int, granule: int = 1) -> list[tuple[int, int]]:
-    step = -(-extent // (cores * granule)) * granule
-    return [(start, min(start + step, extent)) for start in range(0, extent, step)]
-
-
-def _groups(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
-    ranges = _ranges(gemm.groups, cores)
-    for g0, g1 in ranges:
-        yield CoreShare(whole(gemm)._replace(g0=g0, g1=g1), replace(gemm, groups=ranges[0][1]))
-
-
-def _columns(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
-    ranges = _ranges(gemm.N, cores)
-    for n0, n1 in ranges:
-        yield CoreShare(whole(gemm)._replace(n0=n0, n1=n1), replace(gemm, N=ranges[0][1]))
-
-
-def _reduction(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
-    """Whole channels of a convolution, whole patterns of sparse weights."""
-    kernel = prod(gemm.conv.kernel) if gemm.conv else 1
-    ranges = _ranges(gemm.K, cores, kernel * sparsity(step.node)[1])
-    deepest = ranges[0][1]
-    conv = replace(gemm.conv, channels=deepest // kernel) if gemm.conv else None
-    for k0, k1 in ranges:
-        yield CoreShare(whole(gemm)._replace(k0=k0, k1=k1), replace(gemm, K=deepest, conv=conv))
-
-
-def _rows(step: Lowering, gemm: Gemm, cores: int) -> Iterator[CoreShare]:
-    """Rows of a product; whole images of a convolution, or rows of its only one that no pooling needs whole."""
-    conv, per_image = gemm.conv, 1
+    """Yield the part of each core along an axis: whole channels of a convolution and whole patterns of sparse weights
+    along k; along m whole images, or rows of the only image unless a pooling needs it whole."""
+    if len(step.node.inputs) >= CHOSEN_BY_VALUES:
+        return
+    conv, kernel, per_image = gemm.conv, 1, 1
     if conv is not None:
+        kernel = prod(conv.kernel)
         per_image = prod(conv.out) if conv.batch > 1 or _pools(step.node) else conv.out[1]
-    ranges = _ranges(gemm.M, cores, per_image)
-    seen = replace(gemm, M=ranges[0][1], conv=_band(conv, ranges[0][1]) if conv else None)
-    for m0, m1 in ranges:
-        yield CoreShare(whole(gemm)._replace(m0=m0, m1=m1), seen)
+    extents = {"g": gemm.groups, "m": gemm.M, "n": gemm.N, "k": gemm.K}
+    granule = {"m": per_image, "k": kernel * sparsity(step.node)[1]}.get(axis, 1)
+    most = -(-extents[axis] // (cores * granule)) * granule
+    largest = min(most, extents[axis])
+    if conv is not None and axis in "mk":
+        conv = _band(conv, largest) if axis == "m" else replace(conv, channels=largest // kernel)
+    sizes = extents | {axis: largest}
+    seen = replace(gemm, groups=sizes["g"], M=sizes["m"], N=sizes["n"], K=sizes["k"], conv=conv)
+    for first in range(0, extents[axis], most):
+        tile = whole(gemm)._asdict() | {f"{axis}0": first, f"{axis}1": min(first + most, extents[axis])}
+        yield CoreShare(Tile(**tile), seen)
 
 
 def _tears(gemm: Gemm, axis: Share) -> bool:
@@ -284,7 +260,3 @@ def _band(conv: Conv, rows: int) -> Conv:
 
 def _pools(node: Node) -> bool:
     return any((op := find(part.op)) is not None and op.kind == "pool" for part in node.epilogue)
-
-
-AXES: dict[str, Cut] = {"g": _groups, "m": _rows, "n": _columns, "k": _reduction}
-"""Axis -> how cores share it."""

@@ -189,11 +189,16 @@ class Layout:
         self.transfers.load(op, place.home, place.chip, tensor, self.graph.tensors[tensor].nbytes, effect)
 
     def source(self, op: int, tensor: str) -> int:
-        """A region from which a tensor can be stored: on the chip, or in the buffer of the DMA engines."""
-        place = self.place(tensor)
+        """Return a region from which a tensor can be stored: on the chip, or in the buffer of the DMA engines, into
+        which it is loaded from its memory."""
+        place, size_B = self.place(tensor), self.graph.tensors[tensor].nbytes
         if place.chip is not None:
             return place.chip
-        return self._fetch(op, tensor, place.home, self.graph.tensors[tensor].nbytes)
+        assert place.home is not None
+        staging = self.off_chip(STAGING, tensor, size_B)
+        effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
+        self.transfers.load(op, place.home, staging, tensor, size_B, effect)
+        return staging
 
     def store_whole(self, op: int, tensor: str, memory: str) -> int:
         """Make sure that a tensor is in an off-chip memory; returns its region there."""
@@ -214,15 +219,6 @@ class Layout:
         """Make sure that a tensor is somewhere behind the buffers; returns its region there."""
         home = self.place(tensor).home
         return self.store_whole(op, tensor, self.result_home(tensor)) if home is None else home
-
-    def _fetch(self, op: int, tensor: str, home: int | None, size_B: int) -> int:
-        """From one off-chip memory to another a tensor passes a buffer of the DMA engines: read here, written there."""
-        assert home is not None
-        staging = self.off_chip(STAGING, tensor, size_B)
-        self.transfers.load(
-            op, home, staging, tensor, size_B, Effect("copy", operands=((tensor, home),), tensor=tensor)
-        )
-        return staging
 
     def spill(self, op: int, keep: Sequence[str]) -> bool:
         """Send the largest tensor of the activation buffer that is not in ``keep`` to its memory, to make room.

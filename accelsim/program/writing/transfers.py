@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelsim.program.actions import READ, WRITE, Action
-from accelsim.program.commands import Effect
+from accelsim.program.commands import CommandKind, Effect
 from accelsim.program.roles import Roles
 from accelsim.program.work import Transfer
 from accelsim.program.writing.builder import Builder
@@ -31,17 +31,8 @@ class Transfers:
         ``needs``: regions that say what to load. ``times``: how often ``size_B`` has the bytes of the tile.
         """
         memory, buffer = self.builder.regions[source].memory, self.builder.regions[target].memory
-        return self.builder.emit(
-            "Load",
-            self.roles.load_engine(memory),
-            op,
-            f"load {tensor}",
-            Transfer(memory, size_B, False, offset_B, times),
-            effect,
-            [(region, "src") for region in (source, *needs)],
-            [(target, "whole")],
-            self._moved(memory, buffer, tensor, size_B, False),
-        )
+        work = Transfer(memory, size_B, False, offset_B, times)
+        return self._move("Load", op, tensor, work, effect, [source, *needs], (target, "whole"), buffer)
 
     def _moved(self, memory: str, buffer: str, tensor: str, size_B: int, write: bool) -> tuple[Action, ...]:
         """Ledger entries of a transfer between an off-chip memory and a buffer; equal transfers share them."""
@@ -55,11 +46,8 @@ class Transfers:
 
     def load_parameters(self, op: int, sources: list[int], target: int, memory: str, size_B: int) -> int:
         """One Load of the constants that a vector unit keeps in registers of its own."""
-        actions = transfer_actions(self.roles, memory, "parameters", size_B, False)
-        return self.builder.emit(
-            "Load", self.roles.load_engine(memory), op, "load parameters", Transfer(memory, size_B, False),
-            Effect("none"), [(source, "src") for source in sources], [(target, "whole")], actions,
-        )  # fmt: skip
+        work = Transfer(memory, size_B, False)
+        return self._move("Load", op, "parameters", work, Effect("none"), sources, (target, "whole"), STAGING)
 
     def store(
         self, op: int, source: int, target: int, tensor: str, size_B: int, effect: Effect, role: str = "whole",
@@ -67,14 +55,23 @@ class Transfers:
     ) -> int:  # fmt: skip
         """A Store of ``size_B`` bytes from the chip into (a part of) a home region."""
         memory, buffer = self.builder.regions[target].memory, self.builder.regions[source].memory
-        return self.builder.emit(
-            "Store",
-            self.roles.store_engine(memory),
-            op,
-            f"store {tensor}",
-            Transfer(memory, size_B, True, offset_B),
-            effect,
-            [(source, "acc" if effect.what == "epilogue" else "src")],
-            [(target, role)],
-            self._moved(memory, buffer, tensor, size_B, True),
-        )
+        work = Transfer(memory, size_B, True, offset_B)
+        return self._move("Store", op, tensor, work, effect, [source], (target, role), buffer)
+
+    def _move(
+        self,
+        kind: CommandKind,
+        op: int,
+        tensor: str,
+        work: Transfer,
+        effect: Effect,
+        sources: Sequence[int],
+        target: tuple[int, str],
+        buffer: str,
+    ) -> int:
+        engine = (self.roles.store_engine if work.write else self.roles.load_engine)(work.memory)
+        role = "acc" if effect.what == "epilogue" else "src"
+        reads = [(source, role) for source in sources]
+        actions = self._moved(work.memory, buffer, tensor, work.nbytes, work.write)
+        label = f"{kind.lower()} {tensor}"
+        return self.builder.emit(kind, engine, op, label, work, effect, reads, [target], actions)
