@@ -15,7 +15,7 @@ from accelsim.compiler.graph.wiring import Wiring
 from accelsim.compiler.numbers.integerise_match import PRODUCTS, Matcher, Product, is_turned
 from accelsim.compiler.numbers.integerise_moves import (
     BOUNDS,
-    Codes,
+    CodedTensor,
     Moves,
     data_of,
     dequantised,
@@ -171,7 +171,7 @@ class _Integerise:
         tensor.quant = Quant(codes.scale, int(codes.zero))
         return Node(f"{product.node.name}.requantize", "Requantize", [total], [codes.name], attrs)
 
-    def _quantised(self, name: str) -> Codes | None:
+    def _quantised(self, name: str) -> CodedTensor | None:
         """Return what the only reader of a tensor makes of it, when that is a Quantize to one scale."""
         reader = self.wires.only_reader(name)
         codes = None if reader is None else made_by(reader)

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.wiring import Wiring
-from accelsim.compiler.numbers.integerise_moves import Codes, dequantised, read_by
+from accelsim.compiler.numbers.integerise_moves import CodedTensor, dequantised, read_by
 from accelsim.formats import integer
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
@@ -23,8 +23,8 @@ class Product:
     """A matrix node between Dequantize nodes; ``add`` is the node behind it that adds its bias, if any."""
 
     node: Node
-    a: Codes
-    b: Codes
+    a: CodedTensor
+    b: CodedTensor
     bias: str
     add: Node | None
 
@@ -53,7 +53,7 @@ class Matcher:
         products = [self.match(maker) for maker in made]
         return next((found for found in products if found is not None and found.add is node), None)
 
-    def _codes(self, name: str) -> Codes | None:
+    def _codes(self, name: str) -> CodedTensor | None:
         node = self.wires.maker(name)
         return None if node is None else read_by(self.graph, node)
 
@@ -81,7 +81,7 @@ class Matcher:
             return attrs["alpha"] == 1 and not attrs["transA"] and (attrs["beta"] == 1 or not with_bias)
         return all(len(self.graph.tensors[name].shape) > 1 for name in node.inputs[:2])
 
-    def _right(self, node: Node, b: Codes) -> bool:
+    def _right(self, node: Node, b: CodedTensor) -> bool:
         """Return whether the scales of the second operand are per tensor, or per output channel."""
         tensor = self.graph.tensors[b.name]
         if not tensor.is_constant:
@@ -169,7 +169,7 @@ def channels_of(node: Node, weights: Tensor) -> int:
     return 0 if node.op == "Conv" or is_turned(node) else len(weights.shape) - 1
 
 
-def _peak(codes: Codes) -> int:
+def _peak(codes: CodedTensor) -> int:
     """Largest |code - zero point|."""
     low, high = integer.code_range(codes.dtype)
     zero = np.asarray(codes.zero, np.int64)

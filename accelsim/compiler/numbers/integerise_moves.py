@@ -1,4 +1,4 @@
-"""Codes instead of reals where an op only moves values: Dequantize goes down, repeated pairs vanish."""
+"""CodedTensor instead of reals where an op only moves values: Dequantize goes down, repeated pairs vanish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUNDS = frozenset({"Relu", "Clip"})
 
 
 @dataclass(frozen=True)
-class Codes:
+class CodedTensor:
     """A tensor of codes: real = scale * (code - zero); one value per slice of ``axis`` where that is not None."""
 
     name: str
@@ -34,7 +34,7 @@ class Codes:
         """Return whether one scale and one zero point hold for the whole tensor."""
         return self.axis is None and isinstance(self.zero, int)
 
-    def same(self, other: Codes) -> bool:
+    def same(self, other: CodedTensor) -> bool:
         """Return whether equal codes mean equal numbers."""
         return self.plain and other.plain and self.key == other.key
 
@@ -56,18 +56,18 @@ class Codes:
         return int(integer.quantise(np.asarray(value, np.float32), self.scale, self.dtype, self.zero))
 
 
-def read_by(graph: Graph, node: Node) -> Codes | None:
+def read_by(graph: Graph, node: Node) -> CodedTensor | None:
     """Return what a Dequantize reads; None for blocks and for formats that a matrix unit does not multiply."""
     dtype = graph.tensors[node.inputs[0]].dtype
     return _codes(node, node.inputs[0], dtype) if node.op == "Dequantize" else None
 
 
-def made_by(node: Node) -> Codes | None:
+def made_by(node: Node) -> CodedTensor | None:
     """Return what a Quantize writes, with the limits of ``read_by``."""
     return _codes(node, node.outputs[0], node.attrs["dtype"]) if node.op == "Quantize" else None
 
 
-def _codes(node: Node, name: str, dtype: str) -> Codes | None:
+def _codes(node: Node, name: str, dtype: str) -> CodedTensor | None:
     if node.attrs.get("block", 0) or dtype not in INTEGER_OPERANDS:
         return None
     zero, axis = node.attrs["zero_point"], node.attrs["axis"]
@@ -76,7 +76,7 @@ def _codes(node: Node, name: str, dtype: str) -> Codes | None:
         scale, axis = scale.reshape(()), None
     if not isinstance(zero, np.ndarray) or zero.size == 1:
         zero = int(zero)
-    return Codes(name, dtype, scale, zero, axis)
+    return CodedTensor(name, dtype, scale, zero, axis)
 
 
 def data_of(node: Node) -> list[int]:
@@ -131,11 +131,11 @@ class Moves:
             made.update((name, part) for part in new for name in part.outputs)
         self.graph.nodes = nodes
 
-    def _common(self, node: Node, made: dict[str, Node]) -> list[Codes] | None:
+    def _common(self, node: Node, made: dict[str, Node]) -> list[CodedTensor] | None:
         """The codes behind all data inputs of a move, when they have the same parameters."""
         if not moves(node) or node.op == "Identity":
             return None
-        found: list[Codes] = []
+        found: list[CodedTensor] = []
         for slot in data_of(node):
             producer = made.get(node.inputs[slot])
             codes = None if producer is None else read_by(self.graph, producer)
@@ -157,14 +157,14 @@ class Moves:
         self.graph.tensors[node.outputs[0]].source = partial(_dequantised_move, node, before, source)
         return []
 
-    def _coded(self, node: Node, codes: list[Codes]) -> list[Node]:
+    def _coded(self, node: Node, codes: list[CodedTensor]) -> list[Node]:
         """The move on codes, and a Dequantize behind each output."""
         outs = [
             edit.add_tensor(self.graph, f"{out}.{codes[0].dtype}", self.graph.tensors[out].shape, codes[0].dtype)
             for out in node.outputs
         ]
         axis = codes[0].axis
-        after = Codes(
+        after = CodedTensor(
             "",
             codes[0].dtype,
             codes[0].scale,
@@ -183,7 +183,7 @@ class Moves:
         ]
 
 
-def on_codes(graph: Graph, node: Node, inputs: list[str], outputs: list[str], codes: Codes) -> Node:
+def on_codes(graph: Graph, node: Node, inputs: list[str], outputs: list[str], codes: CodedTensor) -> Node:
     """The op with codes as data: zeros and bounds become codes too."""
     given = list(node.inputs)
     for slot, name in zip(data_of(node), inputs, strict=True):
@@ -200,7 +200,7 @@ def on_codes(graph: Graph, node: Node, inputs: list[str], outputs: list[str], co
     return Node(node.name, op, given, outputs, attrs)
 
 
-def bounds(node: Node, codes: Codes) -> dict[str, int | None]:
+def bounds(node: Node, codes: CodedTensor) -> dict[str, int | None]:
     """Attributes of the Clip on codes that a Relu or Clip of reals is; None where the format ends anyway."""
     low, high = integer.code_range(codes.dtype)
     least, most = (0.0, None) if node.op == "Relu" else (node.attrs["min"], node.attrs["max"])

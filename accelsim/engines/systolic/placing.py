@@ -11,7 +11,7 @@ from accelsim.engines.systolic.mapping.tilings import slots_in_use
 from accelsim.engines.systolic.merging import FEW, MANY, MOST, SHORT, merged
 from accelsim.engines.systolic.pace import b_elements
 from accelsim.engines.systolic.spec import MatrixUnit
-from accelsim.engines.systolic.tile_costs import Results, Streams, TileCosts, check_matrix, matrix_commands
+from accelsim.engines.systolic.tile_costs import Results, StreamedData, TileCosts, check_matrix, matrix_commands
 from accelsim.errors import Infeasible
 from accelsim.program.commands import Tile
 from accelsim.program.mapping import Mapping
@@ -80,7 +80,7 @@ class PlacedStep:
         streamed = sum(not self._on_chip(region) for region in self.sides.values())
         epilogue = self.layout.roles.matrix.epilogue
         writes = 1 + (epilogue and stored)
-        streams = Streams(
+        streams = StreamedData(
             not self._on_chip(self.a_region), not self._on_chip(self.b_region), streamed * epilogue, writes, self.arrays
         )
         runs, count = self.mapping, matrix_commands(self.seen, self.mapping, streams)

@@ -21,7 +21,7 @@ from accelsim.files.reading import read_text
 from accelsim.types import Array, Ints
 
 Cell = str | int | float | None
-Row = dict[str, Cell]
+CsvRow = dict[str, Cell]
 _Parsed = tuple[tuple[str, ...], list[int]]
 
 NAMES: dict[str, Iterable[str]] = {"dataflow": DATAFLOWS, "schedule": SCHEDULES, "shadow_load": SHADOW_LOADS}
@@ -54,7 +54,7 @@ def one(
     return {name: column.item() for name, column in zip(RESULTS, _results(names, np.array([numbers])), strict=True)}
 
 
-def table(rows: Sequence[Mapping[str, Cell]], where: Sequence[str] | None = None) -> list[Row]:
+def table(rows: Sequence[Mapping[str, Cell]], where: Sequence[str] | None = None) -> list[CsvRow]:
     """Each row's input columns, then :data:`RESULTS`; a result replaces an input column of its name.
 
     ``where`` names the rows in error texts. Raises ModelError for bad cells, all at once.
@@ -64,7 +64,7 @@ def table(rows: Sequence[Mapping[str, Cell]], where: Sequence[str] | None = None
     groups: dict[tuple[str, ...], list[int]] = {}
     for index, (names, _) in enumerate(parsed):
         groups.setdefault(names, []).append(index)
-    out: list[Row] = [{} for _ in rows]
+    out: list[CsvRow] = [{} for _ in rows]
     for names, members in groups.items():
         sizes = np.array([parsed[index][1] for index in members], np.int64)
         figures = zip(*(column.tolist() for column in _results(names, sizes)), strict=True)
@@ -132,7 +132,7 @@ def _size(column: str, cell: Cell, where: str, problems: list[Problem]) -> int:
     return 1
 
 
-def read_rows(path: str | Path) -> list[Row]:
+def read_rows(path: str | Path) -> list[CsvRow]:
     """Rows of a CSV file with the input columns (``shadow_load`` may be missing) and any others.
 
     Raises ModelError with ``file:line`` for what cannot be read, a missing column or a bad cell, all at once.

@@ -169,7 +169,7 @@ class TileCosts:
 ADVICE = "a larger array, larger buffers, a smaller batch or model"
 
 
-class Streams(NamedTuple):
+class StreamedData(NamedTuple):
     """Data of a matrix step that moves tile by tile: operands, ``sides`` (number of side operands), and ``writes``:
     commands that take a result tile out of the accumulators; ``arrays`` run side by side."""
 
@@ -180,14 +180,14 @@ class Streams(NamedTuple):
     arrays: int
 
 
-def matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
+def matrix_commands(gemm: Gemm, mapping: Mapping, streams: StreamedData) -> int:
     """Commands of all tiles of a mapping: loads, products, vector functions, stores. Counted once for alike steps,
     whatever the names of their operands."""
     return _matrix_commands(replace(gemm, a="", b=""), mapping, streams)
 
 
 @lru_cache(maxsize=4096)
-def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: Streams) -> int:
+def _matrix_commands(gemm: Gemm, mapping: Mapping, streams: StreamedData) -> int:
     tiles = Candidates.from_mapping(mapping, streams.arrays)
     m, n, k, groups = (
         -(-extent // tile)

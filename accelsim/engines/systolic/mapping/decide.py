@@ -87,23 +87,18 @@ def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
 
 
 def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, most: float) -> _Found | None:
-    """Return what it takes alone; None where that cannot be told, or is more than ``most`` clocks."""
+    """Return what it takes alone; None where it does not fit after all, that cannot be told, or is more than ``most``
+    clocks. It has few tiles, so the limits of the run do not hold for it, and do not change what is chosen."""
     mapping = leader.mapping()
-    program = _program(step, gemm, mapping)
-    clocks = None if program is None else rehearsed(program, step.layout.roles, described, most=most)
-    if program is None or clocks is None:
-        return None
-    return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, program)
-
-
-def _program(step: Lowering, gemm: Gemm, mapping: Mapping) -> Program | None:
-    """The step alone; None where a mapping does not fit after all. It has few tiles, so the limits of the run do
-    not hold for it, and do not change what is chosen."""
     try:
         with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
-            return product_program(step, gemm, mapping)
+            program = product_program(step, gemm, mapping)
     except Infeasible:
         return None
+    clocks = rehearsed(program, step.layout.roles, described, most=most)
+    if clocks is None:
+        return None
+    return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, program)
 
 
 def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
