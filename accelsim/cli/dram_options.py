@@ -45,7 +45,7 @@ def controller_options(command: Command) -> Command:
 def preset(name: str) -> str:
     """Return the full name of a preset, or the stem of a file. Raises SpecError where there is neither."""
     from accelsim.spec.yaml import where
-    from accelsim.spec.yaml.load_dram import resolve_dram
+    from accelsim.spec.yaml.parts import resolve_dram
 
     path = resolve_dram(name)
     return next((known for known, file in where.names("dram").items() if file == path), path.stem)
@@ -56,7 +56,7 @@ def spec_of(name: str, asked: dict[str, Any], commands: Sequence[str] = ()) -> D
 
     Raises SpecError with every problem; where there is none of that name, which of ``commands`` it looks like.
     """
-    from accelsim.spec.yaml.load_dram import load_dram
+    from accelsim.spec.yaml.parts import load_dram
 
     chosen = [f"controller.{field}={asked[field]}" for field in CONTROLLER if asked[field] is not None]
     try:

@@ -22,7 +22,7 @@ from accelsim.files.reading import exists
 from accelsim.spec import dram_device as build
 from accelsim.spec.dram import Dram
 from accelsim.spec.status import UNSTATED, Status
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.time import FS
 from accelsim.types import Array
 

@@ -17,7 +17,7 @@ from accelsim.errors import ModelError, Problem, UsageError, nearest
 from accelsim.files.reading import exists, is_folder
 from accelsim.spec.dram import Dram
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 
 
 class Source(NamedTuple):

@@ -13,7 +13,7 @@ from accelsim.files import Make
 from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.spec.dram import Dram
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram
 
 
 def accesses_file(run: Run, path: Path) -> Make:

@@ -11,8 +11,7 @@ from accelsim.report.text import si
 from accelsim.spec.dram_device import device
 from accelsim.spec.memory import Memory
 from accelsim.spec.yaml.load import list_chips
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
-from accelsim.spec.yaml.parts import memory_named, memory_names
+from accelsim.spec.yaml.parts import list_drams, load_dram, memory_named, memory_names
 from accelsim.spec.yaml.where import listing
 from accelsim.units import show as spelled
 from accelsim.workload.sources.load import list_models

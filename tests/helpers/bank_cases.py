@@ -16,7 +16,7 @@ from accelsim.dram.device import Command, Device
 from accelsim.dram.mapping import Place, decoder
 from accelsim.dram.served import Served
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.helpers import protocol
 
 FRONT = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accelsim.dram.device import SCHEDULERS, Controller, Device
 from accelsim.dram.standards import STANDARDS
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram
 from accelsim.types import Array
 
 MEMORIES = list_drams()

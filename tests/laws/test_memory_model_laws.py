@@ -16,7 +16,7 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.spec.dram import Dram
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.helpers.law_cases import Case, cases, changed
 
 QUICK = settings(max_examples=15)

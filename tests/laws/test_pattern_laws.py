@@ -15,7 +15,7 @@ from accelsim.dram.device import Device, Geometry
 from accelsim.dram.mapping import decoder
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.types import Array
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts

@@ -13,7 +13,7 @@ from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.seeds import generator
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram
 from accelsim.types import Array
 
 SEED = 1

@@ -22,7 +22,7 @@ from accelsim.dram.pattern import Pattern
 from accelsim.dram.served import Served
 from accelsim.dram.traces import NAMED, made
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor, golden
 
 RAMULATOR2, DRAMSIM3 = "Ramulator2", "DRAMsim3"

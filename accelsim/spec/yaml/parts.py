@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +20,6 @@ from accelsim.spec.link import Link
 from accelsim.spec.memory import Memory
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import read_part, refuse_other_kind
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
 from accelsim.spec.yaml.tree import dotted
 
 M = TypeVar("M", bound=Model)
@@ -107,3 +107,35 @@ def with_table(chip: Chip, energy: str | Path | EnergyTable | None) -> Chip:
     if problems := [Problem(found.what, dotted(found.path)) for found in energies_are_there(changed)]:
         raise UsageError(problems)
     return changed
+
+
+def list_drams() -> list[str]:
+    """Return the names of all presets, sorted."""
+    return list(where.names("dram"))
+
+
+def load_dram(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Dram:
+    """The DRAM of a name, the beginning of one ('hbm3'), or a YAML file, with 'path.to.field=value' overrides.
+
+    Raises SpecError with all problems at once, each with file:line:column.
+    """
+    made, problems = read_part(resolve_dram(name_or_path), Dram, overrides)
+    if problems or made is None:
+        raise SpecError(problems)
+    return made
+
+
+def resolve_dram(name_or_path: str | Path) -> Path:
+    """The file of a DRAM; SpecError with the nearest name, or with all that begin so, otherwise."""
+    text = str(name_or_path)
+    known = where.names("dram")
+    if text in known:
+        return known[text]
+    if Path(text).suffix in where.SUFFIXES or text.startswith(("." + os.sep, ".." + os.sep, os.sep)):
+        return where.resolve(text)
+    begun = [name for name in known if name.startswith(text)]
+    if len(begun) == 1:
+        return known[begun[0]]
+    if begun:
+        raise SpecError(f"more than one DRAM begins with {brief(text)}", "", " or ".join(begun))
+    raise SpecError(f"no DRAM {brief(text)}", "", "one of " + ", ".join(known), nearest(text, known))

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from accelsim.explore.dram_replay import replay
-from accelsim.spec.yaml.load_dram import list_drams
+from accelsim.spec.yaml.parts import list_drams
 from tests.validation.dram_lessons import LESSONS
 from tests.validation.golden import anchor
 

@@ -13,7 +13,7 @@ from accelsim.dram import bank
 from accelsim.dram.bank import Bank, engine, serve
 from accelsim.dram.device import Command
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram
 from tests.helpers import protocol
 from tests.helpers.bank_cases import (
     BL,
@@ -344,7 +344,7 @@ def test_python_loop_and_imports_do_without_numba() -> None:
     code = (
         "import sys, numpy, accelsim, accelsim.dram.bank as bank\n"
         "from accelsim.spec.dram_device import device\n"
-        "from accelsim.spec.yaml.load_dram import load_dram\n"
+        "from accelsim.spec.yaml.parts import load_dram\n"
         "found = bank.serve(device(load_dram('ddr4-2400')), numpy.arange(64) * 64, False, kernel='python')\n"
         "print(found.end, 'numba' in sys.modules)"
     )

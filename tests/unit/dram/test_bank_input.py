@@ -6,7 +6,7 @@ import pytest
 from accelsim.dram.bank import Bank
 from accelsim.errors import SpecError, UsageError
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 
 
 @pytest.mark.parametrize("more", [{"injection": 0}, {"outstanding": -1}, {"outstanding": 10**7}])

@@ -14,7 +14,7 @@ from accelsim.dram.device import Geometry
 from accelsim.dram.mapping import ALIASES, Decoder, Place, decoder, problems
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import geometry_of
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor, golden
 
 GOLDEN = golden("dram/dram_golden.csv")

@@ -11,7 +11,7 @@ from accelsim.dram.standards import DEFAULTS, STANDARDS, Standard, clocks, names
 from accelsim.spec.base import declared
 from accelsim.spec.dram import Dram, Timing
 from accelsim.spec.dram_device import device, timing_of
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor
 
 ACT, PRE, RD, WR, REF, REFPB = Command

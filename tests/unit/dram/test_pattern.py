@@ -15,7 +15,7 @@ from accelsim.dram.records import FRONT
 from accelsim.dram.traces import made
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.dram_replay import Golden, device_of, golden_rows
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts

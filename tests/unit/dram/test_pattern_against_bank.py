@@ -11,7 +11,7 @@ from accelsim.dram.bank import Bank
 from accelsim.dram.device import Device
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.types import Array
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts

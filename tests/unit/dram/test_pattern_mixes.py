@@ -9,7 +9,7 @@ from accelsim.dram import bank
 from accelsim.dram.mapping import ALIASES
 from accelsim.dram.pattern import Pattern
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram
 from tests.validation.dram_mixes import errors
 
 pytestmark = pytest.mark.xdist_group("compiled")  # one process compiles the loops over bursts

@@ -13,7 +13,7 @@ from accelsim.dram.standards import STANDARDS
 from accelsim.errors import UsageError
 from accelsim.spec.dram_device import device, devices_per_rank
 from accelsim.spec.yaml.load import check, load_chip
-from accelsim.spec.yaml.load_dram import list_drams, load_dram, resolve_dram
+from accelsim.spec.yaml.parts import list_drams, load_dram, resolve_dram
 from tests.validation.golden import ANCHORS, anchor
 
 ALL = [*list_drams(), *(str(path) for path in sorted(ANCHORS.glob("*.yaml")))]

@@ -15,7 +15,7 @@ from accelsim.errors import SpecError, UsageError
 from accelsim.explore.dram_compare import TRACES, compare
 from accelsim.explore.dram_replay import MODELS, Offer, accesses_of, replay
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor
 
 ACCESSES = 2_000

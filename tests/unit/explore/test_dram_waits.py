@@ -15,7 +15,7 @@ from accelsim.explore.dram_replay import replay
 from accelsim.explore.dram_waits import REASONS, Waits, waits
 from accelsim.report.dram import limit_sentences
 from accelsim.spec.dram_device import device
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor
 
 ACCESSES = 3_000

@@ -17,7 +17,7 @@ from accelsim.explore.dram_waits import REASONS
 from accelsim.report import dram as told
 from accelsim.report import dram_plots
 from accelsim.report.dram_plots import LOOKS, activity, blocks, default_clocks
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from tests.validation.golden import anchor
 
 

@@ -17,8 +17,7 @@ from accelsim.machine.memory_models import MODELS
 from accelsim.spec.dram_device import device
 from accelsim.spec.memory import Memory
 from accelsim.spec.yaml.load import check, load_chip, show
-from accelsim.spec.yaml.load_dram import list_drams, load_dram
-from accelsim.spec.yaml.parts import load_memory, memory_names, memory_of
+from accelsim.spec.yaml.parts import list_drams, load_dram, load_memory, memory_names, memory_of
 
 CHIP = """\
 use: chips/edu-4x4

@@ -11,7 +11,7 @@ from accelsim.errors import Problem, SpecError
 from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.load import check, load_chip
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 
 GOOD = (where.shipped() / "dram" / "ddr4-3200.yaml").read_text(encoding="utf-8")
 HBM = (where.shipped() / "dram" / "hbm3-6400.yaml").read_text(encoding="utf-8")

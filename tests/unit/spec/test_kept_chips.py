@@ -12,7 +12,7 @@ from accelsim.errors import SpecError
 from accelsim.spec import digest, dram_memory
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import chips, clusters, load, where
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.usercache import Table
 
 CLOCK = ["clock=123 MHz"]

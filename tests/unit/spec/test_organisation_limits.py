@@ -9,7 +9,7 @@ import pytest
 from accelsim.errors import SpecError
 from accelsim.spec.dram import MOST_CHANNELS, MOST_PARTS
 from accelsim.spec.yaml.load import load_chip
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.spec.yaml.where import shipped
 
 MOST = {"channels": MOST_CHANNELS} | dict.fromkeys(

@@ -15,8 +15,7 @@ from accelsim.spec.energy import SramPoint, sram_J_per_B
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS
 from accelsim.spec.yaml.load import check, load_chip, show
-from accelsim.spec.yaml.load_dram import load_dram
-from accelsim.spec.yaml.parts import load_energy, load_link, load_memory
+from accelsim.spec.yaml.parts import load_dram, load_energy, load_link, load_memory
 from accelsim.spec.yaml.shape import annotation_of, core, model_of
 from accelsim.units import DIMENSIONS, parse, spell
 from tests.helpers import spec_reference as schema

@@ -19,7 +19,7 @@ from accelsim.lessons.compare import answer, number
 from accelsim.seeds import generator
 from accelsim.spec import dram_device as build
 from accelsim.spec.status import UNSTATED
-from accelsim.spec.yaml.load_dram import load_dram
+from accelsim.spec.yaml.parts import load_dram
 from accelsim.types import Ints
 
 FIELDS = ("ro", "ba", "bg", "co")
