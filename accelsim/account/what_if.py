@@ -30,12 +30,10 @@ def with_energy(
     chip = run.chip
     if table is not None:
         found = table if isinstance(table, EnergyTable) else load_energy(table)
-        if problems := list(_missing(run, found)):
-            raise UsageError(problems)
+        UsageError.raise_for(_missing(run, found))
         chip = chip.model_copy(update={"energy": found})
     if memories:
-        if problems := list(_memory_problems(run, memories)):
-            raise UsageError(problems)
+        UsageError.raise_for(_memory_problems(run, memories))
         changed = {name: _attached(chip.memories[name], device) for name, device in memories.items()}
         chip = chip.model_copy(update={"memories": {**chip.memories, **changed}})
     return replace(run, chip=chip, program=replace(run.program, chip=chip), asked={})

@@ -48,8 +48,7 @@ def connected(programs: Mapping[str, Program], wires: Iterable[Wire], piece_B: i
     cores that differ, and inputs that come twice.
     """
     wires = list(wires)
-    if problems := [problem for wire in wires for problem in _problems(programs, wire)] + _twice(wires):
-        raise UsageError(problems)
+    UsageError.raise_for([problem for wire in wires for problem in _problems(programs, wire)] + _twice(wires))
     found = dict(programs)
     for wire in wires:
         found[wire.target] = _Receiving(found[wire.target], wire, piece_B).program()

@@ -104,8 +104,7 @@ def with_table(chip: Chip, energy: str | Path | EnergyTable | None) -> Chip:
         return chip
     table = energy if isinstance(energy, EnergyTable) else load_energy(energy)
     changed = chip.model_copy(update={"energy": table})
-    if problems := [Problem(found.what, dotted(found.path)) for found in energies_are_there(changed)]:
-        raise UsageError(problems)
+    UsageError.raise_for([Problem(found.what, dotted(found.path)) for found in energies_are_there(changed)])
     return changed
 
 
