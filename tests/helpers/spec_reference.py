@@ -51,6 +51,8 @@ _CLOCKED = "tCK or s"
 """Unit of clocks, or a time."""
 _DELAYS = {str(DELAY).removeprefix("0 to "): "delay", str(REFRESH).removeprefix("0 to "): "refresh time"}
 """Upper limit of clocks, or a time -> its type in words."""
+WIDTH, WIDTHS = "width", ["1 B", "1 MiB"]
+"""Name of a type with this range: bytes that move at once."""
 USUAL = "1..65,536"
 """Range of most whole numbers."""
 LONG = 6
@@ -66,6 +68,7 @@ def _ranges() -> str:
         for row in units.DIMENSIONS.values()
     ]
     rows += [f"| a {name} of DRAM | 0 tCK | {most} |" for most, name in _DELAYS.items()]
+    rows.append(f"| a {WIDTH} (bytes) | {WIDTHS[0]} | {WIDTHS[1]} |")
     head = (
         "Numbers outside these ranges are refused, unless a field states its own; times, energies and powers may also "
         "be 0.\n\n| a field that is | least | most |\n|---|---|---|\n"
@@ -188,7 +191,7 @@ def _type(annotation: Any) -> str:
         return _DELAYS[_own_range(annotation)[1]]
     if unit:
         own = _own_range(annotation)
-        return unit + (f", {own[0]}..{own[1]}" if own else "")
+        return WIDTH if own == WIDTHS else unit + (f", {own[0]}..{own[1]}" if own else "")
     if get_origin(inner) is dict:
         or_none = f", or `{NONE}`" if families_of(annotation) else ""
         return f"table: {_type(get_args(inner)[1])}{or_none}"
