@@ -94,7 +94,7 @@ class MemoryNeed:
 
     @property
     def needed_B(self) -> int:
-        """All of it, bytes."""
+        """Bytes of weights, states and activations together."""
         return self.weights_B + self.states_B + self.activations_B
 
     @property

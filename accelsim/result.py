@@ -86,8 +86,7 @@ class Result(Run):
 
     def layers(self) -> list[Layer]:
         """One entry per step, in program order: time, what bound it, traffic, energy. Conversions of inputs and results
-        are among them; their ``number`` is 0.
-        """
+        are among them; their ``number`` is 0."""
         return latency.layers(self)
 
     def what_ifs(self) -> list[WhatIf]:
@@ -96,8 +95,7 @@ class Result(Run):
 
     def ledger_frame(self) -> Any:
         """Every action with its count and energy: a pandas DataFrame where pandas is installed, else a list of
-        dictionaries. Columns: component, action, layer, tensor, count, energy_J.
-        """
+        dictionaries. Columns: component, action, layer, tensor, count, energy_J."""
         from accelsim.report.answer import frame
         from accelsim.report.write import ledger_records
 
@@ -151,7 +149,7 @@ class Result(Run):
 
 
 def answered(run: Run) -> Result:
-    """Return the same run, as one that can be asked."""
+    """Return a run as a ``Result``, which has methods for its answers."""
     return Result(**{entry.name: getattr(run, entry.name) for entry in fields(Run) if entry.init})
 
 

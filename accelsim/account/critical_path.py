@@ -205,7 +205,7 @@ def ranked(times: Mapping[Blame, int]) -> Times:
 
 
 def by_key(times: Mapping[Blame, int]) -> dict[str, int]:
-    """Return the same by the keys of ``KEYS``, in their order; those that take any time."""
+    """Return the time of each cause, by the keys of ``KEYS`` in their order; causes without time are left out."""
     totals: defaultdict[str, int] = defaultdict(int)
     for blame, fs in times.items():
         totals[blame.key] += fs

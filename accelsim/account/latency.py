@@ -80,7 +80,7 @@ class Layer:
 
     @property
     def bound(self) -> str:
-        """Return the same in words, with the name of the memory or link."""
+        """Return the largest cause of the added time in words, with the name of the memory or link."""
         return next((blame.text for blame in self.path), HIDDEN)
 
     @property
@@ -159,8 +159,7 @@ def _outside(run: Run, traffic: dict[str, tuple[int, int]], joules: dict[str, fl
 
 def lines(layers: Sequence[Layer]) -> list[Layer]:
     """The layers, with all conversions at one end of the model as one line before or after them; then what no step
-    causes.
-    """
+    causes."""
     found = [layer for layer in layers if not layer.edge]
     ends = {end: [layer for layer in layers if layer.edge == end] for end in ("input", "output")}
     first, last = (_together(parts, f"{end} conversion") for end, parts in ends.items())
@@ -226,7 +225,7 @@ def traffic_by_memory(run: Run) -> dict[str, dict[str, int]]:
 
 
 def traffic_by_level(run: Run) -> dict[str, dict[str, int]]:
-    """Return the same of every level between buffers and memories."""
+    """Level between buffers and memories -> {'read_B', 'write_B'}."""
     names = [name for name in run.chip.memories if is_level(run.chip, name)]
     return _by_memory(names, traffic_by_step(run, is_level)) if names else {}
 

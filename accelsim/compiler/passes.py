@@ -117,8 +117,8 @@ def configured(chip: Chip, options: Options) -> Chip:
 
 
 def _check_names(state: State) -> None:
-    """UsageError for pinned layers and given scales that the model does not have, for scales that are none, and for
-    fields of mappings that the chip does not choose or that cannot be so."""
+    """Raise UsageError for pinned layers and given scales that the model does not have, for scales that are none, and
+    for fields of mappings that the chip does not choose or that cannot be so."""
     layers, tensors = {node.name for node in state.graph.nodes}, state.graph.tensors
     unit, problems = multiplier(state.chip), list[Problem]()
     kind = ENGINES[unit.type].mapping if unit is not None else None

@@ -98,7 +98,7 @@ class Options:
 
 
 def check_kinds(options: Options, chip: Chip) -> None:
-    """UsageError, all at once, for what cores of several kinds cannot do: share a layer, take one mapping."""
+    """Raise UsageError, all at once, for what cores of several kinds cannot do: share a layer, take one mapping."""
     kinds = f"the cores of {chip.name} are of several kinds ({', '.join(chip.cores)})"
     asked = {
         "share 'layer'": (options.share == "layer", "and share no layer", "share 'batch'"),
@@ -110,7 +110,7 @@ def check_kinds(options: Options, chip: Chip) -> None:
 
 
 def check_choices(options: Options) -> None:
-    """UsageError, all at once, for choices that do not exist."""
+    """Raise UsageError, all at once, for choices that do not exist."""
     problems: list[Problem] = []
     for what, given, valid in (
         ("range method", options.ranges, _range_methods(options)),

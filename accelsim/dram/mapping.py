@@ -61,7 +61,7 @@ _FIELD = re.compile(r"([a-z]{2})(\d*)")
 
 
 class Place(NamedTuple):
-    """Where bursts lie: int32 arrays of one shape. ``column``: the burst in its row."""
+    """Places of bursts: int32 arrays of one shape. ``column``: the burst in its row."""
 
     channel: Array
     rank: Array

@@ -81,7 +81,7 @@ class Constraint:
 
 @dataclass(slots=True)
 class After:
-    """Where the constraints after a command begin: those of its bank, group, rank, of other ranks, and past these."""
+    """Offsets of the constraints after a command: those of its bank, group, rank, of other ranks, and their end."""
 
     first: list[int] = each(len(Level) + 1)
 

@@ -41,7 +41,7 @@ def free(bus: Bus, clock: int, clocks: int) -> int:
 
 
 def on_edge(edge: int, bus: Bus, clock: int, clocks: int) -> int:
-    """Return the same as ``free``, for a command that begins at every ``edge`` clocks only."""
+    """Return the first free clock like ``free``, for a command that begins only at multiples of ``edge`` clocks."""
     t = free(bus, clock, clocks)
     while (t - clocks) % edge > 0:
         t = free(bus, t + 1, clocks)

@@ -73,7 +73,7 @@ def read_saved(path: str | Path) -> Saved:
 
 
 def check_memory(path: str | Path, memory: str) -> None:
-    """ModelError when ``read_trace`` would not know which memory is meant; no access is read."""
+    """Raise ModelError when ``read_trace`` would not know which memory is meant; no access is read."""
     path = Path(path)
     if is_saved(path):
         path = _archive(path)

@@ -122,7 +122,7 @@ class Standard:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Names of its commands."""
+        """Names of the standard's commands."""
         return ("ACT", "PRE", "RD", "WR", "REF", *(("REFPB",) if self.bank_refresh else ()))
 
     @property

@@ -138,8 +138,8 @@ def named(kind: str, device: Device) -> Trace:
 
 
 def made(kind: str, access_B: int, row_lsb: int = 0) -> Trace:
-    """Return the same with bursts of ``access_B`` bytes; ``row_lsb`` is the lowest bit of the row, for 'conflict'
-    only."""
+    """Return the trace ``kind`` of :data:`NAMED` in bursts of ``access_B`` bytes; only 'conflict' needs ``row_lsb``,
+    the lowest bit of the row."""
     return _pattern(kind).make(access_B, row_lsb)
 
 

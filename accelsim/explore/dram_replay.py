@@ -253,7 +253,8 @@ def checked_model(name: str) -> str:
 
 
 def check_trace(name: str, memory: str = "") -> None:
-    """UsageError when ``name`` is neither a named trace nor a file; ModelError when the file has no such memory."""
+    """Raise UsageError when ``name`` is neither a named trace nor a file; ModelError when the file has no such
+    memory."""
     if name not in NAMED:
         if not name or not exists(Path(name)):
             expected = "a file of accesses, or one of " + ", ".join(NAMED)

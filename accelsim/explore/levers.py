@@ -37,7 +37,7 @@ class Lever:
 
 @dataclass(frozen=True)
 class Scene:
-    """The run whose chip is to change, and what its time goes to."""
+    """A run whose chip is to change, with the shares of its time."""
 
     run: Run
 

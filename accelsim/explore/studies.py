@@ -117,7 +117,7 @@ def _product(chip: str, dtype: str) -> Floats:
 
 
 def _interval(facts: dict[str, Any], batch: int) -> tuple[float, float]:
-    """Both ends of an inference's time, s; 0, 0 where a run has none."""
+    """Return both ends of the interval of an inference's time in s; 0, 0 for a run without one."""
     found = facts["latency_interval"]
     return (0.0, 0.0) if found is None else (found["low_s"] / batch, found["high_s"] / batch)
 

@@ -86,7 +86,7 @@ def what_ifs(
 
 
 def best(found: Sequence[WhatIf], most: int = NAMED) -> list[WhatIf]:
-    """Return those that shorten the run by ``WORTH`` or more, the best first."""
+    """Return the changes that shorten the run by ``WORTH`` or more, the best first."""
     return [what for what in found if what.saved >= WORTH][:most]
 
 

@@ -28,7 +28,7 @@ KINDS = {
 
 
 def check_file(target: Path) -> None:
-    """UsageError when ``target`` could not be written as a file. It is not touched."""
+    """Raise UsageError when ``target`` could not be written as a file. It is not touched."""
     kind = _kind(target)
     if is_stream(target):
         return
@@ -44,7 +44,8 @@ def check_file(target: Path) -> None:
 
 
 def check_folder(target: Path, names: Iterable[str] = ()) -> None:
-    """UsageError when files called ``names`` could not be written into the directory ``target``, which may be new."""
+    """Raise UsageError when files called ``names`` could not be written into the directory ``target``, which may be
+    new."""
     kind = _kind(target)
     if kind not in (0, stat.S_IFDIR):
         raise UsageError(f"is {KINDS[kind]}", str(target), "a directory")
@@ -130,7 +131,7 @@ def _obstacles(folder: Path, name: str) -> Iterator[Problem]:
 
 
 def _check_place(target: Path, folder: Path) -> None:
-    """UsageError when nothing can be made in ``folder``, or in what lies above it where it does not exist."""
+    """Raise UsageError when nothing can be made in ``folder``, or in what lies above it where it does not exist."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:

@@ -59,7 +59,7 @@ FLOAT64 = Word(np.float64, np.uint64, 52, 1023)
 
 @dataclass(frozen=True)
 class Plan:
-    """The constants of rounding to one format, as patterns of ``word``; ``shift`` bits are cut off."""
+    """Constants for rounding to one format, as bit patterns of type ``word``; ``shift`` bits are cut off."""
 
     row: Format
     word: Word

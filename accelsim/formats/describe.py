@@ -13,7 +13,7 @@ from accelsim.formats.table import Format, get
 
 @dataclass(frozen=True)
 class Field:
-    """Some bits of a code and what they mean."""
+    """Bits of a code and their meaning."""
 
     name: str
     bits: str

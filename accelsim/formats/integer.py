@@ -125,7 +125,7 @@ def quantise(
 
 
 def _check_choices(dtype: str, zero_point: ArrayLike, method: str, source: str) -> None:
-    """UsageError, with all problems, for what ``quantise`` cannot do."""
+    """Raise UsageError, with all problems, for what ``quantise`` cannot do."""
     problems = []
     for what, name, valid in (("method", method, METHODS), ("source", source, ("onnx", "ort"))):
         if name not in valid:

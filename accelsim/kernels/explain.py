@@ -22,7 +22,7 @@ scatter of kernels in the lab that measured the chip."""
 
 
 class Ends(NamedTuple):
-    """Both ends of the intervals, s; whether each comes of a calibration of this chip; what it covers."""
+    """Ends of the intervals in s, whether each comes from a calibration of this chip, and what it covers."""
 
     low: Floats
     high: Floats

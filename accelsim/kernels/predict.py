@@ -36,7 +36,7 @@ def usual_format(chip: Chip) -> str:
 
 
 class PreparedRows(NamedTuple):
-    """Rows of a table, and their kernels on a chip."""
+    """Rows of a kernel table and their kernels, prepared on a chip."""
 
     rows: Ints
     prepared: Prepared
@@ -82,7 +82,7 @@ class Kernels:
         return Prediction(KernelTimes(*columns), self._families)
 
     def likely(self, chip: Chip, most: int) -> Kernels:
-        """Return the same with few candidates a kernel, for fits."""
+        """Return the kernels with at most ``most`` candidates each, for fits."""
         other = copy(self)
         other.parts = [
             part._replace(prepared=part.prepared.likely(chip, most)) if part.prepared.likely else part

@@ -29,7 +29,7 @@ LIBRARY: ColumnValues = {name: float(index) for index, name in enumerate(LIBRARI
 
 
 class Wrong(Exception):
-    """Problem of a row."""
+    """Problem of one row of a table."""
 
     def __init__(self, what: str, expected: str = "", near: str = "") -> None:
         self.what, self.expected, self.near = what, expected, near

@@ -93,7 +93,7 @@ class Outcome:
 
 
 def named(file: Path) -> str:
-    """Return whose file it is, by its line ``STUDENT = "..."``; '' where it has none. Nothing is run."""
+    """Return the student's name in a file, from its line ``STUDENT = "..."``, else ''. The file is not run."""
     try:
         return _named(read_text(file, MOST_FILE_B))
     except (OSError, ValueError):

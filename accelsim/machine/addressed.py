@@ -100,7 +100,7 @@ class Addressed:
         return self._served(bursts(runs, geometry.access_B, geometry.capacity_B), asked, at_fs)
 
     def serve_lines(self, lines: Sequence[int], line_B: int, asked: Asked, at_fs: int) -> Served:
-        """Return the same for the lines of ``line_B`` bytes with these numbers, which a cache asks for."""
+        """Serve the cache lines with these numbers, of ``line_B`` bytes each, in one call of the DRAM model."""
         geometry = self._device.geometry
         starts = np.array(lines, np.int64) * line_B
         return self._served(covering(starts, line_B, geometry.access_B) % geometry.capacity_B, asked, at_fs)

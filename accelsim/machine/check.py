@@ -60,8 +60,7 @@ def engine_times_add_up(run: Run) -> Iterator[str]:
 
 def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
     """MACs in the ledger, by step, are the MACs of the node's product, those of pruned weights (skipped) among them;
-    padding is separate and not negative.
-    """
+    padding is separate and not negative."""
     counted: dict[int, int] = defaultdict(int)
     for row in run.ledger:
         if row.count < 0:
@@ -76,7 +75,7 @@ def macs_are_those_of_the_graph(run: Run) -> Iterator[str]:
 
 
 def arrays_stay_below_their_peak(run: Run) -> Iterator[str]:
-    """MACs of the run take each queue of an engine at least their time at its share of the peak rate."""
+    """Check that each queue of an engine takes at least the time that its MACs need at its share of the peak."""
     unit = multiplier(run.chip)
     if unit is None:
         return
@@ -158,8 +157,7 @@ def caches_keep_to_the_memory_behind(run: Run) -> Iterator[str]:
 
 def traffic_is_in_the_ledger(run: Run) -> Iterator[str]:
     """Off-chip bytes in the ledger are those of the transfers, and what the array works on came and went, unless it was
-    on the chip from the start.
-    """
+    on the chip from the start."""
     moved = _passed(run)
     memories = run.chip.memories
     rows = [row for row in run.ledger if row.component in memories and row.action in WAYS]

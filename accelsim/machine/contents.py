@@ -17,7 +17,7 @@ from accelsim.time import NEVER
 
 
 class Effects(Protocol):
-    """A value policy."""
+    """A value policy: what reading, completing and overwriting a command's regions does to values."""
 
     def read(self, command: Command, use: Use) -> None:
         """The command has finished reading: take the operand."""

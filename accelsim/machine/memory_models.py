@@ -75,15 +75,16 @@ ENGINES = {
 
 
 def check_model(name: str, chip: Chip | None) -> None:
-    """UsageError for a level that is none, or for memories of which it needs more than the spec says; all at once."""
+    """Raise UsageError for a level that is none, or for memories of which it needs more than the spec says; all at
+    once."""
     known("memory model", name, MODELS)
     if chip is not None and MODELS[name].dram is not None:
         check_dram(chip, name)
 
 
 def check_dram(chip: Chip, name: str) -> None:
-    """UsageError that names every memory of the chip whose spec has no DRAM that the model ``name`` could follow; of a
-    level before it there is none to follow."""
+    """Raise UsageError that names every memory of the chip whose spec has no DRAM that the model ``name`` could follow;
+    of a level before it there is none to follow."""
     lacking = [memory for memory, each in chip.memories.items() if each.memory.dram is None and each.fed_by is None]
     if lacking:
         raise UsageError(_lacks(chip, memory, name) for memory in lacking)

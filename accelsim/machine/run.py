@@ -42,7 +42,7 @@ class Slice(NamedTuple):
     end: int
 
     def moved(self, command: int, op: int, label: str, fs: int) -> Slice:
-        """Return the same slice of another command, ``fs`` later."""
+        """Return a copy of the slice for another command, ``fs`` later."""
         return Slice(command, self.engine, op, label, self.start + fs, self.data + fs, self.end + fs)
 
 
@@ -212,7 +212,7 @@ class Replay:
         return piece.moved(command, op, repeat.text(piece.label, copy), self.later_fs(copy))
 
     def behind(self, piece: Slice) -> Slice:
-        """A slice behind the copies in the whole run."""
+        """Return a slice that follows the copies, at its time in the whole run."""
         number, op = self.repeat.commands.long(piece.command), self.step_of(piece.command)
         return piece.moved(number, op, piece.label, self.behind_fs)
 

@@ -179,7 +179,8 @@ class _Device:
 
 
 def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:
-    """UsageError, all problems at once, for inputs that are missing or do not have the shape of the whole batch."""
+    """Raise UsageError, all problems at once, for inputs that are missing or do not have the shape of the whole
+    batch."""
     problems = []
     for name in program.graph.inputs:
         if name in program.received:
@@ -195,7 +196,7 @@ def _check_feeds(program: Program, feeds: Mapping[str, Array]) -> None:
 
 
 def _check_all_done(devices: Mapping[str, _Device]) -> None:
-    """UsageError naming what waits for ever: a message or a barrier to which the other side never comes."""
+    """Raise UsageError naming what waits for ever: a message or a barrier to which the other side never comes."""
     stuck = {name: left for name, device in devices.items() if (left := device.waiting())}
     problems = [
         Problem(f"{command.kind} {command.label} waits for ever", name, "a program for the other side that comes to it")

@@ -44,7 +44,7 @@ def captured(torch: ModuleType, calls: Sequence[Call]) -> tuple[Call, int]:
 
 
 def warmed(torch: ModuleType, calls: Sequence[Call]) -> None:
-    """Some calls on a stream of their own, as PyTorch asks for before a graph is recorded."""
+    """Warm up on a stream of its own, as PyTorch requires before a graph is recorded."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

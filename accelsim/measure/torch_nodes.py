@@ -36,7 +36,7 @@ Call: TypeAlias = "Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]"
 
 
 class Site(NamedTuple):
-    """A node where it is called: PyTorch, a device, the type of floats there, and the tensors read and written."""
+    """Context in which a node is called: PyTorch, a device, its float type, and the tensors read and written."""
 
     torch: ModuleType
     device: str

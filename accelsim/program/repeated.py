@@ -293,7 +293,7 @@ class Commands(Lazy[Command]):
         return self.repeat.commands.size * self.repeat.times
 
     def __iter__(self) -> Iterator[Command]:
-        """All of them in order."""
+        """Iterate over all commands in order."""
         yield from self.before
         unit = self.before[-self.repeat.commands.size :]
         for copy in range(1, self.repeat.times + 1):

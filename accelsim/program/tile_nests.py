@@ -1,4 +1,4 @@
-"""Where the elements of a tile lie in the tensor that it is cut from: nests of strides, counted in elements.
+"""Places of a tile's elements in its tensor: nests of strides, counted in elements.
 
 Tensors are row-major. A matrix product sees them as A [M, K], B [K, N] and Y [M, N] per group; a convolution's input is
 [image, group, channel, row, column], its weights [group, N, K], its result [image, group, N, row, column].
@@ -175,7 +175,7 @@ def _matrix(
 
 
 def _groups(gemm: Gemm, tensor: Tensor, tile: Tile, matrix: int) -> list[tuple[int, int, int]]:
-    """Where the matrices of the groups of a tile begin, as (start, stride, count); those that broadcast begin at one
+    """Starts of the matrices of a tile's groups, as (start, stride, count); those that broadcast begin at one
     place."""
     if not gemm.batch:
         return [(tile.g0 * matrix, matrix, tile.g1 - tile.g0)]

@@ -11,7 +11,7 @@ from accelsim.workload.graph import Graph
 
 
 def check_length(graph: Graph, chip: Chip, time_fs: int) -> None:
-    """UsageError for a run that is longer than times can say."""
+    """Raise UsageError for a run that takes longer than simulated time can express."""
     if time_fs < NEVER:
         return
     what = f"{graph.name} takes more than {NEVER // FS_PER_S:,} s, the longest time that can be simulated"

@@ -81,7 +81,7 @@ def clusters(counted: Callable[[Sequence[str]], Iterable[str]] = iter) -> Answer
 
 
 def made_of(cluster: ClusterSpec) -> Answer:
-    """Report the parts of a cluster: its row, its bisection and its sorts of wires."""
+    """Report a cluster: its row of the table, its bisection bandwidth, and its wires grouped by link and rate."""
     topology = build(cluster)
     sorts: dict[tuple[Any, ...], int] = {}
     for wire in topology.wires:

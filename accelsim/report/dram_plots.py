@@ -155,7 +155,7 @@ def default_clocks(found: Replay) -> tuple[int, int]:
 
 
 def check_clocks(found: Replay, clocks: tuple[int, int], channel: int) -> None:
-    """UsageError when the window or the channel lies outside of what was simulated."""
+    """Raise UsageError when the window or the channel lies outside of what was simulated."""
     problems = []
     begin, end = clocks
     if not found.served.begin <= begin < end or begin >= found.served.end:

@@ -103,7 +103,7 @@ def text(chip: Chip) -> str:
 
 
 def facts(chip: Chip) -> list[dict[str, object]]:
-    """Return the same as records."""
+    """Records of the memory tree: one per memory, with its capacity, contents and source."""
     return [
         {
             "name": leaf.name,

@@ -142,7 +142,7 @@ def _write_svg(drawn: Figure, file: IO[bytes]) -> None:
 
 
 def prefixed(values: Iterable[float], unit: str) -> tuple[float, str]:
-    """(factor, 'us'): what to multiply values with, and the unit with the prefix that suits the largest."""
+    """Return a factor for values, and their unit with the prefix that suits the largest: (1e6, 'us')."""
     top = max((abs(value) for value in values if isfinite(value)), default=0.0)
     if not top:
         return 1.0, unit

@@ -158,7 +158,7 @@ def _host_J(run: Run) -> float:
 
 
 def _power_said(run: Run) -> str:
-    """Where the static power of a chip is an estimate, or left out, a sentence that says so; '' where it is stated."""
+    """Return a sentence if the static power of a chip is an estimate or left out; '' if it is stated."""
     chip = run.chip
     if chip.power is not None:
         return f"Its idle power is {chip.power.note}." if (chip.power.note or "").startswith(ESTIMATE) else ""

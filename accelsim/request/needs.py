@@ -66,7 +66,7 @@ def _slowed(chip: Chip) -> bool:
 
 
 def check_needs(asked: Mapping[str, object]) -> None:
-    """UsageError, all at once, for options of ``asked`` that others among them leave without effect."""
+    """Raise UsageError, all at once, for options of ``asked`` that others among them leave without effect."""
     problems = [
         Problem(f"{flag(row.option)} has no effect here", expected=f"it with {row.needs}")
         for row in BESIDE

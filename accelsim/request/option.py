@@ -86,7 +86,7 @@ class Option:
 
     @property
     def compiled_name(self) -> str:
-        """Its name in ``compiler.state.Options``."""
+        """Name of the field in ``compiler.state.Options``."""
         return self.compiled.removeprefix("not ")
 
 

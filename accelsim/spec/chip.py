@@ -166,7 +166,7 @@ class Chip(Model):
         return kinds[number]
 
     def seen_from(self, kind: str) -> Chip:
-        """Return the same chip, whose ``engines`` and ``buffers`` are those of this kind of core."""
+        """Return the chip as this kind of core sees it, with its ``engines`` and ``buffers``."""
         if kind == self.core_kind:
             return self
         return self.model_copy(update={"_seen_from": kind})

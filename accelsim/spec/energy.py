@@ -33,7 +33,7 @@ class SramPoint(Model):
 
 
 def _rows_may_follow(schema: dict[str, Any]) -> None:
-    """In the schema for editors: ``arithmetic`` instead of the columns."""
+    """Let the schema for editors accept ``arithmetic`` instead of the columns."""
     stated = schema.pop("required")
     derived = [name for name in stated if name not in ("mac", "vector")]
     schema["anyOf"] = [{"required": stated}, {"required": [*derived, "arithmetic"]}]

@@ -74,7 +74,7 @@ class EngineSpec(Model):
         return {name: float(each * rate) for name, rate in self.rates().items()}
 
     def queues(self, name: str) -> list[str]:
-        """Its queues in a program, by their names: ``name`` is what the chip calls the engine."""
+        """Return the names of the engine's queues in a program; ``name`` is its name in the chip."""
         return [name]
 
     def constants(self, chip: Chip, name: str) -> Iterator[Constant]:
@@ -112,5 +112,5 @@ def laws() -> Iterator[tuple[type[EngineSpec], Law]]:
 
 
 def type_of(spec: type[Any]) -> str:
-    """The only value that the field ``type`` of a spec may have."""
+    """Return the engine type of a spec class: the only value of its field ``type``."""
     return str(get_args(declared(spec, "type").annotation)[0])

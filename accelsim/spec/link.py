@@ -193,7 +193,7 @@ class Packets(Model):
     round_trip: Seconds | None = Field(None, description="packet to its credits; bounds the rate with the window")
 
     def framing(self, write: bool) -> Framing:
-        """Both directions are alike."""
+        """Return the same framing for both directions."""
         window = None
         if self.window is not None and self.round_trip:
             window = Fraction(self.window) / Fraction(str(self.round_trip))

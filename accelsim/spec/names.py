@@ -66,7 +66,7 @@ class Families:
         return {**schema, "additionalProperties": value, "propertyNames": {"enum": self.names}}
 
     def shortened(self, table: Mapping[str, int]) -> dict[str, int | str]:
-        """Return the same table with families where these make it shorter, with ``none`` for members that it lacks."""
+        """Return a table of operators with families where these make it shorter, and ``none`` for missing members."""
         families: dict[str, int | str] = {}
         named: dict[str, int | str] = dict(table)
         for family, keys in self.members.items():

@@ -88,7 +88,7 @@ def _wrap(total: Array) -> Array:
 
 
 def _centred(node: Node, values: list[Array]) -> tuple[Array, Array]:
-    """Both operands in float64, zero points subtracted."""
+    """Return both operands in float64, zero points subtracted."""
     a = values[0].astype(np.float64) - node.attrs.get("a_zero_point", 0)
     return a, values[1].astype(np.float64) - node.attrs.get("b_zero_point", 0)
 

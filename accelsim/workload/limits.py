@@ -29,7 +29,7 @@ WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
 def check_sizes(graph: Graph) -> None:
-    """ModelError that names the tensors and layers beyond the limits; of many the first of each, and how many."""
+    """Raise ModelError that names the tensors and layers beyond the limits; of many the first of each, and how many."""
     tensors = [problem for tensor in graph.tensors.values() for problem in _of_tensor(tensor)]
     layers = [problem for node in graph.nodes for problem in _of_node(graph, node)]
     if len(tensors) + len(layers) <= TOLD:

@@ -174,7 +174,7 @@ class _Pass:
                 self.notes.append(f"{what}: {self.ranks} do not divide what could be split")
 
     def _eligible(self, ask: Ask, choice: Choice) -> bool:
-        """Nothing partial (that was looked at before), and no split for its own sake: an operand must lie so."""
+        """Return whether a choice has no partial operand and an operand already lies as it splits."""
         if any(place.kind == "partial" for place in choice.ins):
             return False
         if set(choice.ins) <= {WHOLE}:

@@ -53,7 +53,7 @@ CHANGES: Mapping[str, Callable[[Fleet], Fleet]] = {
 
 
 def what_ifs(found: Served, devices: Devices) -> list[Change]:
-    """Simulate every change, where there is a network. ``devices``: those of ``found``, whose kernels stay."""
+    """Simulate every change of a cluster that has a network. ``devices``: those of ``found``, whose kernels stay."""
     found_changes = []
     for words, change in CHANGES.items() if found.plan.devices > 1 else ():
         fleet = change(found.fleet)

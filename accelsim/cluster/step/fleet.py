@@ -112,15 +112,15 @@ class Fleet:
         return self._changed("_known", "_alike", chips=self.chips[:count], speeds=self.speeds[:count])
 
     def with_speeds(self, speeds: tuple[float, ...]) -> Fleet:
-        """Return the same devices at other paces."""
+        """Return the fleet with its devices at other paces."""
         return self._changed("_known", "_alike", speeds=speeds)
 
     def with_topology(self, topology: Topology) -> Fleet:
-        """Return the same devices on another network."""
+        """Return the fleet on another network."""
         return self._changed(topology=topology)
 
     def silent(self) -> Fleet:
-        """Return the same devices with a library that costs nothing."""
+        """Return the fleet with a communication library that costs nothing."""
         return self._changed(software=SILENT)
 
     def _changed(self, *known: str, **fields: object) -> Fleet:

@@ -138,7 +138,7 @@ class Planned:
         return id(self.fleet.chips[rank]), self.fleet.speeds[rank]
 
     def replicas(self) -> list[tuple[int, ...]]:
-        """Return the numbers of replicas whose devices are alike in chips and pace."""
+        """Group the replicas (by index) whose devices have the same chips and paces."""
         found: dict[tuple[object, ...], list[int]] = {}
         for d in range(self.plan.dp):
             ranks = [self.plan.rank(p, d, t) for p in range(self.plan.pp) for t in range(self.plan.tp)]

@@ -92,7 +92,7 @@ def _backward(graph: Graph, activations: tuple[str, ...], weights: list[str], re
 
 
 def _closed(graph: Graph, outputs: list[str]) -> Graph:
-    """Only what the outputs need; what no node makes any more is an input."""
+    """Keep only the nodes that the outputs need; tensors without a producer become inputs."""
     wanted, nodes = set(outputs), []
     for node in reversed(graph.nodes):
         if wanted.intersection(node.outputs):

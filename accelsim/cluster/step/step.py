@@ -159,7 +159,8 @@ class SteadyStep(FlushedStep):
         return found
 
     def _synced(self) -> list[Synced]:
-        """Nothing follows a run; joules and bytes of all sums and updates of a step."""
+        """Return the sums after the last pass, which nothing follows: joules and bytes of all sums and updates of a
+        step."""
         end, found = max(int(pipe.makespan_fs) for pipe in self.played), []
         for comm, updates in zip(self.sums, self.updates, strict=True):
             joules = sum(cost.energy_J for cost in updates.values())

@@ -104,7 +104,8 @@ def _is_format(name: str) -> bool:
 
 
 def check_formats(state: State) -> None:
-    """UsageError, all problems at once, for formats that the chip cannot compute in and layers that do not exist."""
+    """Raise UsageError, all problems at once, for formats that the chip cannot compute in and layers that do not
+    exist."""
     names = [node.name for node in state.graph.nodes if (op := base.find(node.op)) and op.kind == "matrix"]
     problems = [
         Problem(f"no matrix product {name!r} in the model", "layers", "a Conv, MatMul or Gemm", nearest(name, names))

@@ -91,7 +91,7 @@ class Moves:
         self.graph, self._outputs = graph, frozenset(graph.outputs)
 
     def free(self) -> None:
-        """Take out each Clip of codes that bounds them to the codes that there are."""
+        """Remove each Clip that bounds codes to the range that they have anyway."""
         links, gone = edit.Links(self.graph), list[Node]()
         for node in self.graph.nodes:
             dtype = self.graph.tensors[node.inputs[0]].dtype if node.op == "Clip" else ""

@@ -200,7 +200,7 @@ def _in_blocks(state: State) -> None:
 
 
 def _store(state: State) -> None:
-    """Where the chip keeps a format in a wider one, say so in the tensors: real numbers, and codes made here."""
+    """Record in the tensors where the chip keeps a format in a wider one: real numbers, and codes made here."""
     known = cache(lambda dtype, weights: stored_format(state.chip, dtype, weights))
     for tensor in state.graph.tensors.values():
         if tensor.dtype in edit.FLOATS or (tensor.quant is not None and tensor.dtype != "int32"):

@@ -39,7 +39,7 @@ class Range(NamedTuple):
     mean: float
 
     def stretched(self, factor: float) -> Range:
-        """Return the same range, so many times as wide on either side."""
+        """Return the range, ``factor`` times as wide on either side."""
         return Range(self.low * factor, self.high * factor, self.mean)
 
 

@@ -109,8 +109,7 @@ class LargestPart(NamedTuple):
 
 class Figures(NamedTuple):
     """Clocks of a superstep, and bytes: ``sent`` and ``received`` by all tiles together, ``read`` and ``written`` by
-    their computation, ``held``: the most that a tile holds.
-    """
+    their computation, ``held``: the most that a tile holds."""
 
     sync: int = 0
     exchange: int = 0
@@ -127,7 +126,7 @@ class Figures(NamedTuple):
         return self.sync + self.exchange + self.compute
 
     def and_then(self, other: Figures) -> Figures:
-        """Return both in one superstep, one after the other."""
+        """Return the figures of two steps, one after the other, as those of one superstep."""
         return Figures(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
@@ -150,7 +149,7 @@ class Superstep:
         return self.sync + self.exchange + self.compute
 
     def where(self, present: Ints) -> Superstep:
-        """Return the same, zero where ``present`` (0 or 1) is zero."""
+        """Return the superstep with every count zero where ``present`` (0 or 1) is zero."""
         return Superstep(**{field.name: getattr(self, field.name) * present for field in fields(self)})
 
     def one(self, index: int = 0) -> Figures:

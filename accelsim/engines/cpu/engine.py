@@ -85,7 +85,7 @@ def _state_of(layout: Layout, node: Node) -> str:
 
 
 def _at_home(layout: Layout, op: int, node: Node, tensor: str, home: str) -> int:
-    """Where a node of the host reads a tensor. Before and after the run a state is where it is, and nothing moves."""
+    """Return the place from which a host node reads a tensor. States stay in place before and after the run."""
     place = layout.place(tensor)
     if node.attrs.get(OUTSIDE):
         if place.home is not None and _state_of(layout, node):

@@ -159,7 +159,7 @@ class Legal:
         self._pinned, self._few = pinned, few
 
     def likely(self) -> Iterator[Ints]:
-        """Return those that are worth little effort."""
+        """Mappings that a search with little effort tries."""
         return self._rows(self._few(self._conv, self._array)) if self._few else self.every()
 
     def every(self) -> Iterator[Ints]:

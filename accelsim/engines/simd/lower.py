@@ -48,7 +48,7 @@ class VectorStep(Streamed):
         return sizes + [tensor.nbytes for tensor in self.outs]
 
     def _chunks(self) -> int:
-        """In how many chunks (a power of two) a node must stream to fit, 0 when not even single bytes do."""
+        """Number of chunks (a power of two) in which a node must stream to fit; 0 if not even single bytes fit."""
         sizes, chunks, room = self._missing_B(), 1, self.space.free_B()
         while FLIGHT * sum(-(-size // chunks) for size in sizes) > room:
             chunks *= 2

@@ -164,7 +164,7 @@ def _implicit(sizes: Mapping[str, Floats], deep: Floats, element_B: float) -> Pr
 
 
 def _winograd(sizes: Mapping[str, Floats], implicit: Products, fits: Bools, element_B: float) -> list[Algorithm]:
-    """Both of Winograd's."""
+    """Return both Winograd algorithms."""
     n, c, h, w, k, _, _, p, q = (sizes[key] for key in COLUMNS[:9])
     way, none = sizes["backward"].astype(int), np.zeros(len(n))
     tiles = n * np.ceil(p / 4) * np.ceil(q / 4)

@@ -67,7 +67,7 @@ def _least(found: Candidates, seconds: Floats, most: int) -> Bools:
 
 
 def _by_waves(binds: Array, waves: Floats) -> Array:
-    """Where like errors are to be expected: launch, less than a wave, a few waves, many."""
+    """Return the regime of similar errors: launch, less than a wave, few waves, many."""
     names = np.array(["less than a wave", "few waves", "many waves"], dtype=object)
     found: Array = np.where(binds == "launch", "launch", names[np.searchsorted([1.0, FEW_WAVES], waves)])
     return found
@@ -129,7 +129,7 @@ def product_kernels(device: Device, name: str, columns: Columns) -> Prepared:
 
 
 def function_kernels(device: Device, name: str, columns: Columns) -> Prepared:
-    """Prepare elementwise functions, softmax, norms, copies."""
+    """Prepare kernels for rows of elementwise functions, softmax, norms and copies."""
     kernels = functions.streams(device.spec, device.rates, columns)
     elements = columns["rows"] * columns["cols"] * columns["element_B"]
     least_B = elements * (np.minimum(columns["reads"], 1) + columns["writes"])
@@ -253,6 +253,6 @@ class Kernels(KernelModel):
         return self._device.named(name, FAMILIES[family].constants)
 
     def formats(self, family: str) -> Iterable[str]:
-        """Return those that it multiplies; functions take every format that a byte count is known of."""
+        """Formats in which the device runs kernels of ``family``; functions take every format of known size."""
         known = self._device.spec.formats
         return serving_formats(known) if family in KINDS else list(known)

@@ -172,7 +172,7 @@ class Candidates(NamedTuple):
     starts: Ints
 
     def kept(self, mask: Bools) -> Candidates:
-        """Return those that a mask names; each product must keep one."""
+        """Return the candidates that a mask selects; each product must keep one."""
         return _grouped(self.row[mask], self.tile[mask], self.splits[mask])
 
 

@@ -284,7 +284,8 @@ class Simt(EngineSpec):
                 yield from marked(attached.memory, ("memories", memory, "memory"), name)
 
     def _shared(self, path: PathTo) -> PathTo:
-        """Where the same constant of the format stands that stands for this one; () for that itself."""
+        """Return the place of the constant that stands for this one, in the first format of its kind; () for that
+        itself."""
         place = path.index("formats") + 1
         first = shared_format(self.formats, str(path[place]))
         return () if first == path[place] else (*path[:place], first, *path[place + 1 :])

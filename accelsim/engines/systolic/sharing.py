@@ -85,7 +85,7 @@ def _gather(step: Lowering) -> None:
 
 
 def _leave(step: Lowering, result: Result) -> None:
-    """Nothing stays in the buffers of the other cores; the result is where all of them see it."""
+    """Empty the buffers of the other cores; the result lies where all of them see it."""
     first, *others = step.cores
     (name,) = step.node.writes
     first.places[name].home = result.home

@@ -25,13 +25,13 @@ class Off:
         self.mail: dict[str, Array] = {}
 
     def read(self, command: Command, use: Use) -> None:
-        """Nothing is taken."""
+        """Ignore the read: no values are kept."""
 
     def complete(self, command: Command) -> None:
-        """Nothing is written."""
+        """Ignore the completion: no values are kept."""
 
     def forget(self, region: int) -> None:
-        """Nothing is held."""
+        """Ignore the overwriting: no values are kept."""
 
     def outputs(self) -> dict[str, Array]:
         """No outputs."""

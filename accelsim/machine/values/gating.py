@@ -29,7 +29,7 @@ def nonzero_macs(a: Array, b: Array) -> int:
 
 
 def of_node(node: Node, graph: Graph, operands: Sequence[Array]) -> int:
-    """Return the same of a whole matrix node with its ``operands``."""
+    """Count the multiplications without a zero in a whole matrix node with its ``operands``."""
     op = base.get(node.op)
     assert op.gemm is not None
     a, b = operands[:2]

@@ -1,4 +1,4 @@
-"""Where things lie on the chip: an allocator per buffer, and rings of slots for tiles in flight."""
+"""Places on the chip: an allocator per buffer, and rings of slots for tiles in flight."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Space:
         return max(gaps, default=0)
 
     def add(self, region: Region) -> tuple[int, ...]:
-        """Take the bytes of a region, which are free; returns the older regions that it overlaps: an empty one none."""
+        """Reserve the free bytes of a region; return the older regions whose bytes it overwrites."""
         start, end = region.offset, region.offset + region.size_B
         if start == end:
             self._live[region.id] = (start, 0)
@@ -94,7 +94,7 @@ class Space:
         return form, regions
 
     def relabel(self, later: Callable[[int], int], regions: Sequence[Region]) -> None:
-        """Its regions become ``later`` ones, of the same bytes."""
+        """Replace the regions by ``later`` ones with the same bytes."""
         self._live = {later(region): at for region, at in self._live.items()}
         for _, entries in self._past.by_size():
             entries[:] = [each._replace(id=later(each.id), region=regions[later(each.id)]) for each in entries]

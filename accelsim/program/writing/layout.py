@@ -1,4 +1,4 @@
-"""Where every tensor is while the program is written: home in an off-chip memory, place on the chip, rings of slots."""
+"""Places of all tensors while the program is written: home in a memory, place on the chip, rings of slots."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Layout:
         return found
 
     def anew(self, builder: Builder) -> Layout:
-        """Return the same graph on the same chip with nothing placed yet; what tiles and transfers cost is shared."""
+        """Return an empty layout for the same graph and chip, which shares the costs of tiles and transfers."""
         other = copy(self)
         other.builder, other.spills = builder, 0
         other.places, other.spaces, other.presets, other.makers, other._whole = {}, {}, {}, {}, []
@@ -182,7 +182,7 @@ class Layout:
         return place.chip is not None
 
     def fetch(self, op: int, tensor: str) -> None:
-        """The Load of a tensor into the room that was reserved for it."""
+        """Write the Load of a tensor into the room that was reserved for it."""
         place = self.place(tensor)
         assert place.home is not None and place.chip is not None
         effect = Effect("copy", operands=((tensor, place.home),), tensor=tensor)
@@ -238,8 +238,7 @@ class Layout:
 
     def _largest(self, kept: set[int]) -> str | None:
         """The largest tensor that lies in the activation buffer as a whole (of several the first by name) and whose
-        place is none of ``kept``, by their ``id``; None when there is none.
-        """
+        place is none of ``kept``, by their ``id``; None when there is none."""
         space, passed, found = self.spaces[self.roles.activations], list[tuple[int, str, int]](), None
         while self._whole and found is None:
             entry = heappop(self._whole)

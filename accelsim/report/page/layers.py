@@ -37,7 +37,7 @@ class Lines:
 
     @cached_property
     def pieces(self) -> list[Slice]:
-        """Return the same of all slices; slice i is that of command i."""
+        """Slices of all commands; slice i belongs to command i."""
         return list(self.run.slices)
 
     def line_of(self, step: int) -> int:
@@ -76,7 +76,7 @@ HOW_TO_READ = (
 
 
 def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
-    """Cells of each line and the numbers that they stand for (None: sorts as text), times in fs and energies in J."""
+    """Return the lines of the page's layer table: cells as text, and their numbers for sorting (None: sort as text)."""
     total_fs = sum(layer.added_fs for layer in lines.shown)
     cells = [layer_cells(layer, name, total_fs) for layer, name in zip(lines.shown, lines.names, strict=True)]
     kept = [i for i, column in enumerate(LAYER_COLUMNS) if not column.rank or any(row[i] for row in cells)]

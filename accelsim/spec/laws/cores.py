@@ -31,7 +31,7 @@ def kinds_differ_in_numbers(chip: Chip) -> Iterator[Finding]:
 
 
 def _unlike(mine: object, theirs: object, path: PathTo, first: str) -> Iterator[Finding]:
-    """Where two blocks differ in anything but numbers."""
+    """Yield the places where two blocks differ in more than numbers."""
     if isinstance(mine, dict) and isinstance(theirs, dict) and mine.keys() == theirs.keys():
         for key in mine:
             if path[-1] in EXACT and mine[key] != theirs[key]:

@@ -69,7 +69,7 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
 
 
 def refuse_other_kind(file: Path, model: type[Model]) -> None:
-    """SpecError where files of ``model`` are of another kind: one problem in place of all that the file lacks."""
+    """Raise SpecError where files of ``model`` are of another kind: one problem in place of all that the file lacks."""
     if found := of_another_kind(file, model):
         wanted = next(ONE[kind] for kind, each in KINDS.items() if each is model)
         told = f"{wanted}; 'accelsim spec show' shows files of any kind"

@@ -92,7 +92,7 @@ def read(file: File, model: object, open_files: tuple[File, ...] = ()) -> Tree:
 
 
 def parse(text: str, file: File, model: object, open_files: tuple[File, ...] = ()) -> Tree:
-    """Return the same for the text of a file. ValueError for text that YAML cannot be made of."""
+    """Parse the text of a spec file into a tree. Raises ValueError for text that is not YAML."""
     tree = Tree(values={(): Mark(str(file), 1, 1)}, heads=[()])
     try:
         node = compose(text)

@@ -53,7 +53,7 @@ def memory_names() -> list[str]:
 
 
 def memory_named(name: str) -> Memory:
-    """Return the memory of one of ``memory_names``."""
+    """Load the memory ``name``, one of ``memory_names``: 'memories/NAME' or 'dram/NAME'."""
     folder, _, rest = name.partition("/")
     return load_memory(rest) if folder == "memories" else memory_of(load_dram(rest), name)
 

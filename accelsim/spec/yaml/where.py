@@ -1,4 +1,4 @@
-"""Where spec files are: the user's directories first, then what ships with the package."""
+"""Locations of spec files: the user's directories first, then those of the package."""
 
 from __future__ import annotations
 
@@ -127,9 +127,8 @@ def _also(name: str, known: Mapping[str, Path]) -> Path | None:
 
 
 def resolve(name: str | Path) -> Path:
-    """The file of a chip: its name, another that it is called by (``also:``), or the path of a YAML file;
-    SpecError with the nearest name otherwise.
-    """
+    """The file of a chip: its name, another that it is called by (``also:``), or the path of a YAML file; SpecError
+    with the nearest name otherwise."""
     text = str(name)
     if Path(text).suffix in SUFFIXES or os.sep in text:
         path = _file(Path(text)) or find(text)

@@ -183,7 +183,7 @@ class Value:
         return self.op("ReduceMean", axes=list(axes), keepdims=1) if axes else self
 
     def reshape(self, shape: Sequence[int]) -> Value:
-        """Return the same elements in another shape."""
+        """Return the value in another shape, with its elements in order."""
         return self if tuple(shape) == self.shape else self.op("Reshape", shape=list(shape))
 
     def transpose(self, perm: Sequence[int]) -> Value:

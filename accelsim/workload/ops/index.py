@@ -26,7 +26,7 @@ from accelsim.workload.ops.values import (
 
 
 def _places(node: Node, x: Array, indices: Array) -> tuple[Array, ...]:
-    """Where each element of ``indices`` points in ``x``: its own position, but the index itself along the axis."""
+    """Position in ``x`` to which each element of ``indices`` points: its own, but the index along the axis."""
     places: list[Array] = list(np.indices(indices.shape, sparse=True))
     places[node.attrs["axis"]] = within(node, indices, x.shape[node.attrs["axis"]])
     return tuple(places)

@@ -46,7 +46,7 @@ def _by_channel(node: Node, ins: Ins) -> Infers:
 
 
 def _require_shapes(node: Node, parameters: list[Tensor], *shapes: tuple[int, ...]) -> None:
-    """ModelError for a parameter of none of these shapes, of which the first one is said."""
+    """Raise ModelError for a parameter of none of these shapes, of which the first one is said."""
     for each in parameters:
         require(each.shape in shapes, node, f"a parameter of shape {list(each.shape)}", f"{list(shapes[0])}")
 

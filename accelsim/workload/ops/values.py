@@ -139,13 +139,13 @@ def broadcast(node: Node, shapes: list[Shape]) -> Shape:
 
 
 def require(condition: bool, node: Node, what: str, expected: str = "") -> None:
-    """ModelError that names the node when ``condition`` does not hold."""
+    """Raise ModelError that names the node when ``condition`` does not hold."""
     if not condition:
         raise ModelError(what, node.name, expected)
 
 
 def bits(node: Node, ins: Ins) -> None:
-    """ModelError where an op on bits gets anything but integers or flags."""
+    """Raise ModelError where an op on bits gets anything but integers or flags."""
     for item in ins:
         if item is not None:
             whole = item.dtype.startswith(("int", "uint", "bool"))

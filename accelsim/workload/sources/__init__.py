@@ -1,1 +1,1 @@
-"""Where workloads come from: names, files, tables of layers, data sets, seeded weights."""
+"""Sources of workloads: names, files, tables of layers, data sets, seeded weights."""

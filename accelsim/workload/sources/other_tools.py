@@ -60,7 +60,7 @@ KINDS = (
 
 
 def refuse_other_tools(path: Path) -> None:
-    """ModelError where a file is a text or of a known kind, with what it looks like; nothing for all others."""
+    """Raise ModelError where a file is a text or of a known kind, with what it looks like; nothing for all others."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_B)

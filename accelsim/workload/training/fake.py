@@ -81,7 +81,7 @@ class Wrapped:
                     factor=self._factor(e.shape(x)))  # fmt: skip
 
     def _factor(self, shape: tuple[int, ...]) -> float:
-        """On the gradient of the scale: 1 / sqrt(n * highest code), n values of a channel or of one sample."""
+        """Factor on the gradient of the scale: 1 / sqrt(n * highest code), n values of a channel or of one sample."""
         count = prod(shape) // (shape[0] if self.axis is None else shape[self.axis])
         return lsq_factor(max(1, count), RANGES[self.dtype][1])
 

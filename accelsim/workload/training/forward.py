@@ -68,7 +68,7 @@ class Forward:
     wrapped: dict[str, Wrapped] = field(default_factory=dict)
 
     def write(self, logits: str) -> str:
-        """Inputs, weights and the nodes that ``logits`` depends on; returns the logits in fp32."""
+        """Write the inputs, the weights and the nodes that ``logits`` depends on; return the logits in fp32."""
         for name in self.model.inputs:
             self.e.input(name, self.model.tensors[name].shape, self.model.tensors[name].dtype)
         for name in trainable(self.model):

@@ -59,7 +59,7 @@ class Builder:
         return [self._add(Tensor(out, *shape)) for out, shape in zip(outputs, shapes, strict=True)]
 
     def room(self, nodes: int) -> None:
-        """ModelError when so many nodes more are too many; for before anything as long is made for them."""
+        """Raise ModelError when so many nodes more are too many; for before anything as long is made for them."""
         total = len(self.graph.nodes) + nodes
         if total > MOST_NODES:
             what = f"a {self.graph.name} of {total:,} nodes or more"
@@ -148,7 +148,7 @@ class Builder:
         return self.op("RMSNormalization", [x, scale], name, axis=axis, epsilon=epsilon)
 
     def reshaped(self, x: str, shape: Sequence[int], name: str) -> str:
-        """Return the same elements in another shape; x itself where it has that shape."""
+        """Add a Reshape of x, unless it already has that shape; return the name of the result."""
         return x if self.shape(x) == tuple(shape) else self.op("Reshape", [x], name, shape=list(shape))
 
     def finish(self, *outputs: str) -> Graph:

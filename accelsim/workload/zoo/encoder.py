@@ -71,7 +71,7 @@ def gpt_decode(batch: int, params: Params) -> Graph:
 
 
 def check_heads(params: Params) -> None:
-    """ModelError for heads that do not divide hidden."""
+    """Raise ModelError for heads that do not divide hidden."""
     if params["hidden"] % params["heads"]:
         raise ModelError(f"hidden={params['hidden']}, heads={params['heads']}", expected="heads that divide hidden")
 

@@ -14,7 +14,7 @@ MOST = 35
 """Words "of" in 1,000 words of prose."""
 SHORT = 100
 """Pages with fewer words of prose vary too much to count."""
-OPENING = re.compile(r"(What|How|Of|Those|The same|Whether|Which|Who|By|As|So|That)\b")
+OPENING = re.compile(r"(What|How|Of|Those|The same|Whether|Which|Who|By|As|So|That|All of|Its|In|Nothing|Behind)\b")
 """A genitive, a relative clause or a comparison instead of a verb or the thing."""
 
 

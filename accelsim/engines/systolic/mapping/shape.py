@@ -230,7 +230,7 @@ def _rows(step: Lowering, gemm: Gemm) -> tuple[int, int]:
 
 
 def _homes(layout: Layout, gemm: Gemm, result: str) -> Homes:
-    """Where operands come from and the result goes to."""
+    """Describe the sources of the operands and the destination of the result."""
     a, b, regions = layout.place(gemm.a), layout.place(gemm.b), layout.builder.regions
     a_home = regions[a.home].memory if a.home is not None else layout.result_home(gemm.a)
     b_home = regions[b.home].memory if b.home is not None else layout.roles.weights_home

@@ -81,9 +81,8 @@ class Axes:
 
 class Tilings:
     """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice the room with which no
-    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted; ``limit``:
-    what the first cost of a candidate that is wanted must not exceed.
-    """
+    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted; ``limit``: what
+    the first cost of a candidate that is wanted must not exceed."""
 
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
                  orders: list[int], axes: Axes) -> None:  # fmt: skip
@@ -189,13 +188,14 @@ class Tilings:
 
 
 def steps(clocks: Floats | float) -> Floats:
-    """Clocks as whole numbers of steps of ``RESOLUTION``."""
+    """Return clocks on a logarithmic scale, in whole steps of a factor 1 + ``RESOLUTION``."""
     found: Floats = np.floor(np.log(np.maximum(clocks, 1.0)) / np.log1p(RESOLUTION))
     return found
 
 
 def _alike(name: str, other: str, one: Fields[str, Bools]) -> Bools:
-    """Where two orders run the same loops in the same sequence, those of one turn left out."""
+    """Return a mask of candidates for which two orders run the same loops in one sequence, single iterations left
+    out."""
     pairs = [
         (x, y) for x, y in ("mn", "mk", "nk") if (name.index(x) < name.index(y)) != (other.index(x) < other.index(y))
     ]

@@ -51,8 +51,8 @@ class Numbers(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Behind a clock edge: registers a, b, y [3, 4, 4], which of them hold something, and what came in at the ports
-    (left [4], top [4])."""
+    """State after a clock edge: registers a, b, y [3, 4, 4], which of them hold something, and what came in at the
+    ports (left [4], top [4])."""
 
     registers: Array
     filled: Array

@@ -85,7 +85,7 @@ def _parameters(raw: RawNode, scope: Scope) -> Attributes:
 
 
 def check_scale(scale: Array, raw: RawNode, index: int) -> None:
-    """ModelError unless every scale is a positive, finite number."""
+    """Raise ModelError unless every scale is a positive, finite number."""
     wrong = scale[~((scale > 0) & np.isfinite(scale))]
     if wrong.size:
         what = f"{raw.op} has the scale {wrong.reshape(-1)[0].item():g} (tensor {raw.inputs[index]!r})"
@@ -93,7 +93,7 @@ def check_scale(scale: Array, raw: RawNode, index: int) -> None:
 
 
 def _check_slices(raw: RawNode, data: tuple[int, ...], scale: tuple[int, ...], axis: int, block: int) -> None:
-    """ModelError unless the scales are one per slice of ``axis``, or one per block along it."""
+    """Raise ModelError unless the scales are one per slice of ``axis``, or one per block along it."""
     length = data[axis] if axis < len(data) else 0
     if not block:
         want: tuple[int, ...] = (length,)

@@ -43,7 +43,7 @@ class Trace:
     parents: dict[str, list[str]] = field(default_factory=dict)
 
     def sources(self, wanted: Iterable[str], inputs: Iterable[str]) -> set[str]:
-        """Return those of ``inputs`` on which the tensors ``wanted`` depend."""
+        """Return the ``inputs`` on which the tensors ``wanted`` depend."""
         names, seen = list(wanted), set(wanted)
         while names:
             new = [name for name in self.parents.get(names.pop(), ()) if name not in seen]
@@ -59,7 +59,7 @@ class Budget:
     left: int = MOST_NODES
 
     def spend(self, count: int, name: str) -> None:
-        """ModelError, naming the node that asks for so many, when there are not as many left."""
+        """Raise ModelError, naming the node that asks for so many, when there are not as many left."""
         self.left -= count
         if self.left < 0:
             what = f"with {count:,} nodes more the unrolled model has {MOST_NODES - self.left:,}"
@@ -145,9 +145,8 @@ def _load_families(common: bool) -> None:
 
 
 def canonical(raw: RawNode, scope: Scope) -> list[Node]:
-    """The canonical nodes of one ONNX node of opset 7 or later, in order; one foreign node where there is no
-    canonical form.
-    """
+    """The canonical nodes of one ONNX node of opset 7 or later, in order; one foreign node where there is no canonical
+    form."""
     apply = find_rule(raw.qualified)
     if apply is None or has_subgraph(raw):
         return [foreign_node(raw)]

@@ -156,7 +156,8 @@ def _loop(raw: RawNode, scope: Scope) -> Body:
 
 
 def _afford(raw: RawNode, scope: Scope, graph: GraphProto, steps: int) -> None:
-    """ModelError when there are too many nodes in so many copies; those are counted again one by one when made."""
+    """Raise ModelError when there are too many nodes in so many copies; those are counted again one by one when
+    made."""
     inner = {item.name: item for item in graph.initializer}
 
     def number(name: str) -> int:

@@ -17,7 +17,7 @@ RAISED = (
 
 @contextmanager
 def refusing(op: str, name: str, ins: Iterable[Tensor | None]) -> Iterator[None]:
-    """ModelError naming the node for what the block raises about it; errors of accelsim pass."""
+    """Raise ModelError naming the node for what the block raises about it; errors of accelsim pass."""
     try:
         yield
     except RAISED as error:
