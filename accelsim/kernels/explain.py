@@ -4,7 +4,7 @@ times."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,12 +117,12 @@ def _waves(waves: float) -> str:
     return f"Its thread blocks fill {waves:,.2f} waves; the last wave occupies {rest:.0%} of the multiprocessors."
 
 
-def columns(kernels: Kernels) -> list[Mapping[str, Any]]:
-    """The table with what is predicted, one record a row: every column as it was, then ``predicted_us``, ``low_us``,
-    ``high_us``, ``tile``, ``split``, ``waves``, ``binds``, ``interval`` (what that covers)."""
+def columns(kernels: Kernels) -> list[Mapping[str, object]]:
+    """Return the table with its predictions, one record a row: every column as it was, then
+    ``predicted_us``, ``low_us``, ``high_us``, ``tile``, ``split``, ``waves``, ``binds``, ``interval``."""
     found = kernels.predicted(kernels.chip)
     interval, times = ends(kernels, found), found.times
-    rows: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, object]] = []
     for index, cells in enumerate(kernels.table.cells):
         added = {
             "predicted_us": _us(times.seconds[index]),

@@ -58,7 +58,7 @@ sooner and move less per second, both fitted to 60 of an H200 (``tests/golden``)
 class Product(NamedTuple):
     """A matrix product: the host's work for the call, that for an addition being 1; whether its name is that of a
     framework's function, so that measured times are those of calls, else of kernels alone; what its operands make a
-    multiplication draw, that of random numbers being 1 (``products.slower``)."""
+    multiplication draw, that of random numbers being 1 (``products.slowed``)."""
 
     host: float = 1.15
     called: bool = False

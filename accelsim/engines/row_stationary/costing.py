@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from accelsim.engines.row_stationary.counts import pass_counts
+from accelsim.engines.row_stationary.counts import Passes, pass_counts
 from accelsim.engines.row_stationary.laws import ceil
-from accelsim.engines.row_stationary.passes import Passes
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping
 from accelsim.engines.row_stationary.timing import image_clocks, load_clocks, skew_clocks, steps
 from accelsim.program.actions import READ, WAYS, WRITE, Action, ActionName, mac

@@ -32,8 +32,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accelsim.engines.row_stationary.counts import Passes, last_filters, passes, spread, tiles
 from accelsim.engines.row_stationary.laws import ceil
-from accelsim.engines.row_stationary.passes import Passes, last_filters, passes, spread, tiles
 from accelsim.engines.row_stationary.shape import Conv, Geometry, Mapping, Mappings
 from accelsim.types import Ints
 

@@ -26,8 +26,8 @@ from accelsim.engines.simt.convolutions import (
     SAVED_2X2,
     WINOGRAD_2X2,
     WINOGRAD_4X4,
+    algorithm_seconds,
     called,
-    of_algorithms,
 )
 from accelsim.engines.simt.kernels import DIRECT, Kernel, is_of_filters, lanes_clocks, on_lanes
 from accelsim.engines.simt.model import convolution_parts
@@ -60,7 +60,7 @@ def _as_fastest(step: Lowering, product: Product, kernels: list[Kernel]) -> list
     device = Device(chip, step.unit.name)
     found, parts = convolution_parts(device, product.format, _columns(product.gemm))
     times = [part.times(chip).seconds for part in parts]
-    seconds = of_algorithms(device.spec, device.rates, found, times)[:, 0]
+    seconds = algorithm_seconds(device.spec, device.rates, found, times)[:, 0]
     way, launch = int(np.argmin(seconds)), device.spec.launch
     if way == 0:
         return kernels

@@ -228,7 +228,7 @@ def _products(
     return Products(none + groups, m, n, k, a_B, b_B, y_B, none, none, none, none, none + 1, none + 1, none, none)
 
 
-def of_algorithms(spec: Simt, rates: ChipRates, found: Forms, seconds: Sequence[Floats]) -> Floats:
+def algorithm_seconds(spec: Simt, rates: ChipRates, found: Forms, seconds: Sequence[Floats]) -> Floats:
     """Return the seconds of each algorithm (rows) for each convolution, infinite where it does not apply; ``seconds``:
     those of their products, with launch."""
     ways, rows = spec.convolution, []

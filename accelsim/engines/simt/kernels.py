@@ -33,7 +33,7 @@ from accelsim.engines.simt.products import (
     cut,
     ragged,
     shapes,
-    slower,
+    slowed,
     timed,
 )
 from accelsim.engines.simt.spec import Simt, TileShape
@@ -172,7 +172,7 @@ def fitting_kernels(
         far, activity, busy = (
             float(each) for each in (shape.far[index], shape.activity[index], work.ideal[index] / computed)
         )
-        taken = slower(spec, rates, name, computed / rates.clock_Hz, far, activity, busy)
+        taken = slowed(spec, rates, name, computed / rates.clock_Hz, far, activity, busy)
         adds, read = ceil(float(cost.adding[index]) * rates.clock_Hz), read_B(product, panel)
         moving = (read + moved_B) / rates.dram_Bps
         pieces = min(max(taken * rates.clock_Hz / float(work.single[index]), FEWEST_PIECES), MOST_PIECES)
@@ -278,7 +278,7 @@ def on_lanes(spec: Simt, plain: int, special: int, multiprocessors: int) -> int:
     return max(-(-plain // (spec.lanes * multiprocessors)), -(-special // (spec.special * multiprocessors)))
 
 
-def paces(spec: Simt, ops: Iterable[str]) -> tuple[int, int]:
+def epilogue_paces(spec: Simt, ops: Iterable[str]) -> tuple[int, int]:
     """Return the lane clocks and special functions per element of functions one after the other."""
     names = list(ops)
     return sum(spec.functions.get(op, 1) for op in names), sum(map(_is_special, names))

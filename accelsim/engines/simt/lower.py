@@ -12,7 +12,7 @@ from math import ceil
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.simt.actions import function_actions, is_simple, product_actions
 from accelsim.engines.simt.algorithms import with_algorithm
-from accelsim.engines.simt.kernels import Blocks, Kernel, choose, paces, sums_B
+from accelsim.engines.simt.kernels import Blocks, Kernel, choose, epilogue_paces, sums_B
 from accelsim.engines.simt.panels import SLOTS, Product, a_B, b_B, panels, read_B, whole_B
 from accelsim.engines.simt.served import timed, work_clocks
 from accelsim.engines.simt.spec import Simt
@@ -71,7 +71,7 @@ def _product(step: Lowering) -> Product:
     graph, node = step.layout.graph, step.node
     gemm = gemm_view(graph, node)
     assert gemm is not None
-    tensors, (lanes, special) = graph.tensors, paces(step.unit.spec, [part.op for part in node.epilogue])
+    tensors, (lanes, special) = graph.tensors, epilogue_paces(step.unit.spec, [part.op for part in node.epilogue])
     sides = tuple(tensors[name] for name in step.layout.facts.epilogue_reads(node).sides)
     result = tensors[node.writes[0]]
     return Product(

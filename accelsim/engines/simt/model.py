@@ -174,7 +174,7 @@ def _fastest_algorithm(
     def times(chip: Chip) -> KernelTimes:
         now, each = Device(chip, device.name), [part.times(chip) for part in parts]
         every = [part.seconds for part in each]
-        seconds = convolutions.of_algorithms(now.spec, now.rates, found, every)
+        seconds = convolutions.algorithm_seconds(now.spec, now.rates, found, every)
         chosen = np.argmin(seconds, axis=0)
         pick = chosen, np.arange(len(chosen))
         tile, splits, waves, binds = (

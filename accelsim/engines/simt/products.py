@@ -73,7 +73,7 @@ class ChipRates(NamedTuple):
         """
         stated, drawn = spec.droops(name), self.power.get(name, 1.0) * busy
         if stated is None:
-            return fallen(drawn * activity)
+            return power_slowdown(drawn * activity)
         if spec.formats[name].unit != "lanes" or max(self.power.values(), default=0.0) <= 1:
             return activity * (1 + stated) - 1
         cool = shipped().clock.cool
@@ -81,7 +81,7 @@ class ChipRates(NamedTuple):
         return activity * (1 + stated * (warm - _positive(warm - 1))) - 1
 
 
-def fallen(drawn: F) -> F:
+def power_slowdown(drawn: F) -> F:
     """Return the relative slowdown of a long kernel that would draw ``drawn`` times the available power; below 0 where
     power is left."""
     over = _positive(drawn - 1)
@@ -337,7 +337,7 @@ def timed(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Timed:
     rounds = np.ceil(np.ceil(shape.blocks / spec.multiprocessors) / shape.residents)
     clocks = busiest(spec, shape) * work.block + work.exposed + rounds * ends
     seconds, busy = clocks / rates.clock_Hz, work.ideal / clocks
-    computing = slower(spec, rates, name, seconds, shape.far, shape.activity, busy)
+    computing = slowed(spec, rates, name, seconds, shape.far, shape.activity, busy)
     moving = (shape.moved_B + spec.transposed * shape.turned_B) / rates.dram_Bps
     pieces = np.clip(computing * rates.clock_Hz / work.single, FEWEST_PIECES, MOST_PIECES)
     adding = np.where(shape.splits > 1, spec.reduction + shape.added_B / rates.dram_Bps, 0.0)
@@ -345,7 +345,7 @@ def timed(spec: Simt, rates: ChipRates, name: str, shape: Shapes) -> Timed:
     return Timed(computing, moving, adding, core + adding, shape.blocks / spec.multiprocessors)
 
 
-def slower(spec: Simt, rates: ChipRates, name: str, seconds: F, far: F, activity: F, busy: F) -> F:
+def slowed(spec: Simt, rates: ChipRates, name: str, seconds: F, far: F, activity: F, busy: F) -> F:
     """Seconds of the multiprocessors with rows that lie apart, under a clock that falls.
 
     ``activity``: what a multiplication draws, as a multiple of that which the droop is of, and ``busy``: the share of

@@ -18,7 +18,7 @@ import numpy as np
 from accelsim.engines.base import Lowering
 from accelsim.engines.kernel_times import Columns, ServingKernel
 from accelsim.engines.simt.constants import Device
-from accelsim.engines.simt.products import slower
+from accelsim.engines.simt.products import slowed
 from accelsim.engines.simt.serving import KINDS, parts_of, row
 from accelsim.engines.simt.serving_layers import overlapped
 from accelsim.engines.simt.spec import Simt
@@ -149,7 +149,7 @@ def _under_load(device: Device, name: str, computing: float) -> float:
     kernels are fitted to are all alike and switch few wires (docs/gpu-kernels.md)."""
     if device.spec.droop is None:
         return computing
-    return float(slower(device.spec, device.rates, name, computing, 0.0, 1.0, 1.0))
+    return float(slowed(device.spec, device.rates, name, computing, 0.0, 1.0, 1.0))
 
 
 def work_clocks(rest: float, moving: float, ends: float, pieces: int, clock_Hz: float) -> int:

@@ -18,16 +18,14 @@ Everything is decided after all other events of an instant, what passes before w
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import simpy
 
-from accelsim.engines.device import LAST, late
+from accelsim.engines.device import LAST, Yields, late
 from accelsim.time import Clock
 
-Until = Generator[simpy.Event, Any, int]
+Until = Yields[int]
 """Ends with the edge until which something took."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from accelsim.spec.base import Model
 from accelsim.spec.constants import Constant, Fitted, marked
@@ -224,7 +224,7 @@ class Simt(EngineSpec):
 
     @field_validator("formats", mode="before")
     @classmethod
-    def _of_their_units(cls, formats: Any) -> Any:
+    def _of_their_units(cls, formats: object) -> object:
         """Fill in what measurements say of their units, where nothing else is given."""
         if not isinstance(formats, dict):
             return formats

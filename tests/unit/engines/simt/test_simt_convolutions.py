@@ -11,7 +11,7 @@ import pytest
 
 import accelsim
 from accelsim.cluster.step.asked import Asked, ready
-from accelsim.engines.simt.convolutions import IMPLICIT, WINOGRAD_2X2, forms, of_algorithms
+from accelsim.engines.simt.convolutions import IMPLICIT, WINOGRAD_2X2, algorithm_seconds, forms
 from accelsim.engines.simt.products import ChipRates
 from accelsim.kernels.calibrate import calibrate
 from accelsim.kernels.predict import Kernels, Prediction
@@ -103,7 +103,7 @@ def test_an_algorithm_takes_its_products_its_transforms_and_its_kernels(dtype: s
              "backward": gradients}  # fmt: skip
     found = forms(spec, dtype, {name: np.array([float(size)]) for name, size in sizes.items()})
     clock_Hz = 1e3 / (spec.lanes * spec.multiprocessors)
-    taken = of_algorithms(
+    taken = algorithm_seconds(
         spec, ChipRates(clock_Hz, 1, Fraction(1), 1e3), found, [np.array([21.0])] * len(found.algorithms)
     )
     assert len(found.algorithms) > 1

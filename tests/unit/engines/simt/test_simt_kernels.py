@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.engines.simt.convolutions import forms
-from accelsim.engines.simt.kernels import Kernel, choose, columns, fitting_kernels, lanes_clocks, paces
+from accelsim.engines.simt.kernels import Kernel, choose, columns, epilogue_paces, fitting_kernels, lanes_clocks
 from accelsim.engines.simt.panels import Product
 from accelsim.engines.simt.products import ChipRates, cut, dense, ragged
 from accelsim.engines.simt.waves import Grid, Times
@@ -122,8 +122,8 @@ def test_other_nodes_are_bound_by_lanes_special_functions_or_the_cache():
 
 
 def test_paces_of_what_is_fused():
-    assert paces(GPU, ["Add", "Exp"]) == (3, 1)
-    assert paces(GPU, []) == (0, 0)
+    assert epilogue_paces(GPU, ["Add", "Exp"]) == (3, 1)
+    assert epilogue_paces(GPU, []) == (0, 0)
 
 
 def test_rows_begin_where_both_sides_allow():
