@@ -20,7 +20,7 @@ from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.memory_models import DEFAULT
 from accelsim.machine.run import Run, Segment
 from accelsim.machine.simulate import simulate as simulate_program
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.report.page.tables import Cell, table_html
 from accelsim.report.table import layer_names
 from accelsim.report.text import percent, seconds, si

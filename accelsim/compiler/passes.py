@@ -13,8 +13,8 @@ from accelsim.compiler.state import Options, Pass, State, check_choices, check_k
 from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.pause import no_collection
-from accelsim.program.commands import Program
 from accelsim.program.mapping import wrong_pins
+from accelsim.program.program import Program
 from accelsim.program.roles import multiplier, units
 from accelsim.program.verify import verify
 from accelsim.spec.chip import Chip

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 from accelsim.engines.device import Device
-from accelsim.program.commands import Command, Program, Step
+from accelsim.program.commands import Command, Step
 from accelsim.program.mapping import Pins, ProductMapping
+from accelsim.program.program import Program
 from accelsim.program.roles import Unit
 from accelsim.program.writing.layout import Layout
 from accelsim.spec.chip import Chip

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from accelsim.engines.base import Lowering, M, Mapped
-from accelsim.program.commands import Program, Step
+from accelsim.program.commands import Step
+from accelsim.program.program import Program
 from accelsim.program.writing.builder import Builder
 from accelsim.program.writing.layout import Layout, Place
 

@@ -22,7 +22,7 @@ from accelsim.explore.training_inputs import BATCH, labelled
 from accelsim.formats import table
 from accelsim.formats.sparsity import pattern
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.seeds import of_ranges
 from accelsim.spec.chip import Chip

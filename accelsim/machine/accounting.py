@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from accelsim.engines.device import ACTIVE, BUSY, EngineLog, Times
 from accelsim.machine.run import Busy, LedgerRow, Slice
 from accelsim.program.actions import Action, ActionName
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Command
+from accelsim.program.program import Program
 
 Entry = tuple[str, ActionName, int, str]
 """What is counted: component, action, step, tensor."""

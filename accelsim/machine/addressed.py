@@ -18,7 +18,7 @@ from accelsim.machine.run import LedgerRow
 from accelsim.network.link import lane
 from accelsim.program.actions import ACT, IO, RD, REF, REFPB, WR, ActionName
 from accelsim.program.addresses import AddressMap, Runs
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.levels import cache_of
 from accelsim.time import FS_PER_S
 from accelsim.types import Array, Ints

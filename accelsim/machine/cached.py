@@ -20,7 +20,8 @@ from accelsim.machine.rates import Lane
 from accelsim.machine.run import LedgerRow
 from accelsim.program.actions import READ, TRANSFER, WRITE, ActionName
 from accelsim.program.addresses import AddressMap, Runs
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Command
+from accelsim.program.program import Program
 from accelsim.program.work import Transfer
 
 

@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from accelsim.errors import HazardError
-from accelsim.program.commands import Command, Program, Use
+from accelsim.program.commands import Command, Use
+from accelsim.program.program import Program
 from accelsim.time import NEVER
 
 

@@ -15,7 +15,7 @@ import simpy
 from accelsim.engines.device import Asked, Served, late
 from accelsim.errors import Problem, UsageError, known
 from accelsim.machine.rates import Bandwidth, Ideal, lane_of
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.levels import cache_of
 from accelsim.spec.memory import Attachment

@@ -20,8 +20,8 @@ from accelsim.engines.device import BUSY, QUEUE, EngineLog, History
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.accounting import busy, costs, ledger_rows, spans, step_stalls, summed
 from accelsim.machine.run import Busy, LedgerRow, Replay, Run, Segment, Slice, add_to
-from accelsim.program.commands import Program
 from accelsim.program.lazy import Item, Lazy
+from accelsim.program.program import Program
 from accelsim.program.repeated import Commands, Span
 from accelsim.time import Clock
 from accelsim.types import Ints

@@ -11,7 +11,7 @@ from accelsim.engines.device import History, Mix
 from accelsim.engines.registry import TypeTable
 from accelsim.errors import count_of
 from accelsim.program.actions import ActionName
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.time import FS
 from accelsim.types import Array

@@ -10,7 +10,7 @@ from accelsim.machine.memory_models import DEFAULT, MODELS, check_model
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import How, Simulation
 from accelsim.pause import no_collection
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.repeated import Repeat
 from accelsim.program.verify import check_length
 from accelsim.spec.levels import caches
@@ -53,8 +53,9 @@ def simulate(
 def _replayed(program: Program, repeat: Repeat, how: How, progress: Progress) -> Run | None:
     """The run of a program that repeats itself, simulated without its copies; None where these do not follow."""
     from accelsim.machine.replay import replay_of, replayed
+    from accelsim.program.shortened import without_copies
 
-    short, logs = _simulate(repeat.short(program), None, how, progress)
+    short, logs = _simulate(without_copies(program), None, how, progress)
     with no_collection():
         replay = replay_of(program, short)
         return None if replay is None else replayed(replay, logs)

@@ -25,7 +25,8 @@ from accelsim.machine.sram import Buffers
 from accelsim.machine.values.batch import batch_shape
 from accelsim.machine.values.effects import policy
 from accelsim.pause import no_collection
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Command
+from accelsim.program.program import Program
 from accelsim.program.verify import check_length
 from accelsim.spec.link import Link
 from accelsim.threads import one_blas_thread

@@ -12,7 +12,8 @@ from typing import Any
 import simpy
 
 from accelsim.engines.device import late
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Command
+from accelsim.program.program import Program
 from accelsim.program.roles import buffer_of, unit_of
 from accelsim.spec.chip import Chip
 

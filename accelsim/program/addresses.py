@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple, cast
 
-from accelsim.program.commands import Command, Program, Region, Tile
+from accelsim.program.commands import Command, Region, Tile
 from accelsim.program.packed import roots_of, tiles_of
+from accelsim.program.program import Program
 from accelsim.program.tile_nests import Dims, Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import b_key
 from accelsim.program.work import Transfer

@@ -6,21 +6,14 @@ A command holds all that it needs: what it waits for and why (``waits``), what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from accelsim.errors import MemoryNeed
 from accelsim.program.actions import Action as Action
 from accelsim.program.mapping import ProductMapping
 from accelsim.program.work import Work
-from accelsim.spec.chip import Chip
-from accelsim.spec.link import Link
-from accelsim.workload.graph import Graph, Node
+from accelsim.workload.graph import Node
 from accelsim.workload.ops.base import Gemm
-
-if TYPE_CHECKING:
-    from accelsim.program.repeated import Repeat
 
 CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv", "Barrier"]
 OUTSIDE = "outside"
@@ -146,36 +139,3 @@ class Step:
     def outside(self) -> bool:
         """Return whether somebody else does the step, before or after the run: it takes no time and no energy."""
         return bool(self.node.attrs.get(OUTSIDE))
-
-
-@dataclass(repr=False)
-class Program:
-    """Commands in program order (queues keep that order), regions and steps, for ``chip`` as it was configured.
-
-    ``cores`` cores run the graph side by side, each on its part of the batch (``graph`` is that of one core).
-    ``presets``: region -> (tensor, core) that it holds from the start. ``results``: graph output -> the region in which
-    it ends, per core. ``engines``: engine -> its type. ``needs``: off-chip memory -> what must be in it at one time.
-    ``received``: inputs that other devices send. ``peers``: other device -> the links to it. ``repeat``: which commands
-    are copies that are not written (``accelsim.program.repeated``).
-    """
-
-    graph: Graph
-    chip: Chip
-    dtype: str
-    commands: Sequence[Command]
-    regions: list[Region]
-    steps: list[Step]
-    presets: dict[int, tuple[str, int]]
-    results: dict[str, list[int]]
-    engines: dict[str, str]
-    cores: int = 1
-    notes: list[str] = field(default_factory=list)
-    needs: dict[str, MemoryNeed] = field(default_factory=dict)
-    received: frozenset[str] = frozenset()
-    peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
-    repeat: Repeat | None = None
-
-    def __repr__(self) -> str:
-        """One line: what runs where, and how large it is."""
-        size = f"{len(self.steps)} steps, {len(self.commands)} commands"
-        return f"Program({self.graph.name} on {self.chip.name}, {self.dtype}: {size})"

@@ -12,8 +12,8 @@ from accelsim.digits import whole
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files import text, write_file
 from accelsim.files.reading import read_text
-from accelsim.program.commands import Program
 from accelsim.program.mapping import MOST, Mapping, Pin, ProductMapping, expected, least
+from accelsim.program.program import Program
 from accelsim.spec.yaml.marks import compose
 
 MOST_FILE_B = 2**24

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import Action, Command, Effect, Program, Region, Use, Wait
+from accelsim.program.commands import Action, Command, Effect, Region, Use, Wait
+from accelsim.program.program import Program
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
 from accelsim.program.work import Meet, Message, Transfer

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from accelsim.program.commands import Command, Program
+from accelsim.program.commands import Command
+from accelsim.program.program import Program
 from accelsim.program.repeated import written
 from accelsim.program.tiles import b_key
 from accelsim.program.work import Transfer

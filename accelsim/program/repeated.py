@@ -10,12 +10,11 @@ unit, all further units are copies: command, region and step number ``i`` of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
-from weakref import ref
 
 from accelsim.program.actions import Action
-from accelsim.program.commands import Command, Effect, Program, Region, Use, Wait
+from accelsim.program.commands import Command, Effect, Region, Use, Wait
 from accelsim.program.lazy import Lazy
 
 
@@ -127,7 +126,6 @@ class Repeat:
     fixed_commands: frozenset[int]
     fixed_regions: Mapping[int, int]
     kept: _Kept = field(default_factory=_Kept, repr=False, compare=False)
-    shortened: tuple[ref[Program], Program] | None = field(default=None, repr=False, compare=False)
 
     def command_id(self, number: int, copy: int) -> int:
         """Number in a copy of a command to which the unit written last refers."""
@@ -161,67 +159,6 @@ class Repeat:
             self._uses(command.reads, copy), self._uses(command.writes, copy), self._entries(command.actions, copy),
             command.core,
         )  # fmt: skip
-
-    def short(self, program: Program) -> Program:
-        """The program without its copies, in numbers of its own: what is behind them follows the unit written last.
-
-        Of copies that lie further back than units are written, the first of these takes the part. Made once for the
-        program asked for last.
-        """
-        if self.shortened is None or self.shortened[0]() is not program:
-            self.shortened = ref(program), self._without_copies(program)
-        return self.shortened[1]
-
-    def _without_copies(self, program: Program) -> Program:
-        commands, steps, regions, all_regions = program.commands, self.steps, self.regions, program.regions
-        assert isinstance(commands, Commands)
-        return replace(
-            program,
-            repeat=None,
-            commands=[*commands.before, *(self._short_command(each) for each in commands.behind)],
-            steps=[*program.steps[: steps.end], *program.steps[steps.behind :]],
-            regions=[
-                *all_regions[: regions.end],
-                *(self._short_region(each) for each in all_regions[regions.behind :]),
-            ],
-            presets={
-                regions.short(region): entry
-                for region, entry in program.presets.items()
-                if not regions.copy_of(region)[1]
-            },
-            results={name: [self._short(regions, each) for each in ends] for name, ends in program.results.items()},
-        )
-
-    def _short_command(self, command: Command) -> Command:
-        waits = dict.fromkeys(
-            Wait(self._short(self.commands, number), phase, why) for number, phase, why in command.waits
-        )
-        reads, writes = (
-            tuple(
-                [
-                    Use(
-                        self._short(self.regions, use.region),
-                        use.version - self.times * self.fixed_regions.get(use.region, 0),
-                        use.role,
-                    )
-                    for use in uses
-                ]
-            )
-            for uses in (command.reads, command.writes)
-        )
-        ident, op = self.commands.short(command.id), self._short(self.steps, command.op)
-        return Command(
-            ident, command.kind, command.engine, op, command.label, command.work, command.effect, tuple(waits), reads,
-            writes, command.actions, command.core,
-        )  # fmt: skip
-
-    def _short_region(self, region: Region) -> Region:
-        overlaps = dict.fromkeys(self._short(self.regions, past) for past in region.overlaps)
-        return region._replace(id=self.regions.short(region.id), overlaps=tuple(overlaps))
-
-    def _short(self, span: Span, number: int) -> int:
-        template, copy = span.copy_of(number)
-        return template - min(self.times - copy, self.units - 1) * span.size if copy else span.short(number)
 
     def _uses(self, uses: Sequence[Use], copy: int) -> tuple[Use, ...]:
         later, fixed = copy * self.regions.size, self.fixed_regions

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from accelsim.program.actions import TRANSFER
-from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use, Wait
+from accelsim.program.commands import Action, Command, Effect, Region, Step, Use, Wait
 from accelsim.program.messages import IN, OUT, PIECE_B, READ, TYPES, WRITE
+from accelsim.program.program import Program
 from accelsim.program.roles import Roles
 from accelsim.program.verify import verify
 from accelsim.program.work import Message, Transfer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.errors import HazardError, InternalError, UsageError
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.roles import buffer_of
 from accelsim.spec.chip import Chip
 from accelsim.time import FS_PER_S, NEVER
@@ -25,7 +25,9 @@ def verify(program: Program) -> None:
     or waits for one that comes later on its own queue; InternalError when a region lies outside its buffer.
     """
     if program.repeat is not None:  # what copies read is what their templates read
-        program = program.repeat.short(program)
+        from accelsim.program.shortened import without_copies
+
+        program = without_copies(program)
     _check_regions(program)
     written = {(region, 0) for region in program.presets}
     for command in program.commands:

@@ -21,8 +21,8 @@ from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.values.batch import batch_shape, whole_batch
 from accelsim.mapping.search import known_effort
-from accelsim.program.commands import Program
 from accelsim.program.mapping import ProductMapping
+from accelsim.program.program import Program
 from accelsim.program.roles import units
 from accelsim.request import OPTIONS, Request
 from accelsim.request import record as record_of

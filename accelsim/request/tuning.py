@@ -19,8 +19,8 @@ from accelsim.errors import Infeasible, UsageError
 from accelsim.files import text, write_file, write_folder
 from accelsim.files.reading import exists, read_text
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
 from accelsim.program.mapping import ProductMapping
+from accelsim.program.program import Program
 
 MOST_FILE_B = 2**26
 """Bytes of a file of decisions; one takes about 300."""

@@ -36,7 +36,7 @@ from accelsim.compiler.state import Options
 from accelsim.engines.systolic.mapping.known import Choice
 from accelsim.engines.systolic.mapping.search import ProductSearch
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph
 from accelsim.workload.limits import limited

@@ -15,7 +15,7 @@ from accelsim.explore.against_reference import Verdict, check_run
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.workload import execute
 from accelsim.workload.graph import Array, Graph, Node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.program.actions import READ, WRITE
-from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use, Wait
+from accelsim.program.commands import Action, Command, Effect, Region, Step, Use, Wait
+from accelsim.program.program import Program
 from accelsim.program.work import Cycles, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip

@@ -19,8 +19,8 @@ from accelsim.errors import Infeasible, UsageError
 from accelsim.machine.check import check
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
 from accelsim.program.mapping import SPLITS
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Array, Graph

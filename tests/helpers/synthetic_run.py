@@ -14,7 +14,8 @@ from typing import Any
 from accelsim.engines.device import START, History
 from accelsim.machine.run import Busy, LedgerRow, Run, Segment, Slice
 from accelsim.program.actions import ActionName
-from accelsim.program.commands import Action, Command, Effect, Program, Region, Step, Use
+from accelsim.program.commands import Action, Command, Effect, Region, Step, Use
+from accelsim.program.program import Program
 from accelsim.program.work import Cycles, Duration, Folds, Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload.graph import Graph, Node, Tensor

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from accelsim.errors import OverCapacity
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.workload.limits import limited
 from tests.helpers.law_cases import Case, cases, changed, compiled
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from accelsim.cluster.step.costs import Costs
 from accelsim.cluster.step.passes import in_format, local
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.workload.graph import Graph
 
 

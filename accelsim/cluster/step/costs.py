@@ -23,7 +23,7 @@ from accelsim.errors import AccelsimError
 from accelsim.kernels.whole import KernelSeconds
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.roles import units
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import with_values

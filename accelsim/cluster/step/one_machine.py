@@ -27,7 +27,7 @@ from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import Simulation
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.sequence import Letter, SequencePart, in_sequence
 from accelsim.spec.link import Link
 from accelsim.time import FS, FS_PER_S

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from accelsim.errors import MemoryNeed, OverCapacity
-from accelsim.program.commands import OUTSIDE, Command, Program, Step
+from accelsim.program.commands import OUTSIDE, Command, Step
 from accelsim.program.packed import tiles_B
+from accelsim.program.program import Program
 from accelsim.program.repeated import Commands, Repeat
 from accelsim.program.roles import HOST, Roles
 from accelsim.program.writing.layout import Layout

@@ -14,8 +14,9 @@ from accelsim.compiler.state import EAGER, QUANTISERS, SERVING, State
 from accelsim.engines.base import Lowering
 from accelsim.engines.registry import ENGINES, sequential
 from accelsim.errors import ModelError, Problem, count_of
-from accelsim.program.commands import OUTSIDE, Program, Step
+from accelsim.program.commands import OUTSIDE, Step
 from accelsim.program.mapping import Mapping
+from accelsim.program.program import Program
 from accelsim.program.roles import HOST, Roles, Unit, units
 from accelsim.program.tiles import kept, sparsity
 from accelsim.program.verify import check_length

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accelsim.errors import UsageError, nearest
-from accelsim.program.commands import Command, Program, Use
+from accelsim.program.commands import Command, Use
+from accelsim.program.program import Program
 from accelsim.types import Array
 
 if TYPE_CHECKING:

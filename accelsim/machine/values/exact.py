@@ -18,8 +18,9 @@ from accelsim.formats.table import FORMATS
 from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.epilogue import TileShape, result_matrix, run_epilogue
 from accelsim.machine.values.gating import gates_zeros, nonzero_macs, of_node
-from accelsim.program.commands import Command, Program, Step, Tile, Use
+from accelsim.program.commands import Command, Step, Tile, Use
 from accelsim.program.mapping import Mapping
+from accelsim.program.program import Program
 from accelsim.types import Array
 from accelsim.workload.execute import run_node
 from accelsim.workload.matrix import a_matrix, b_matrix, y_from_matrix

@@ -8,7 +8,8 @@ from dataclasses import replace
 from accelsim.formats.dot import rule_of
 from accelsim.machine.values.batch import part_of_batch, whole_batch
 from accelsim.machine.values.gating import gates_zeros, of_node
-from accelsim.program.commands import Command, Program, Use
+from accelsim.program.commands import Command, Use
+from accelsim.program.program import Program
 from accelsim.types import Array
 from accelsim.workload.execute import run_node
 from accelsim.workload.graph import Graph, Node

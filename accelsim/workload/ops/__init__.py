@@ -137,7 +137,7 @@ constants decide have no row: an importer writes the rows that they consist of (
 
 from __future__ import annotations
 
-from accelsim.workload.ops.base import Gemm, Op, Work, find, get
-from accelsim.workload.ops.rows import FAMILIES, REGISTRY
+from accelsim.workload.ops.base import REGISTRY, Gemm, Op, Work, find, get
+from accelsim.workload.ops.rows import FAMILIES
 
 __all__ = ["FAMILIES", "REGISTRY", "Gemm", "Op", "Work", "find", "get"]

@@ -16,7 +16,8 @@ from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.machine.values.epilogue import result_matrix
 from accelsim.program.addresses import ALIGN_B, AddressMap, Runs
-from accelsim.program.commands import Command, Program, Tile
+from accelsim.program.commands import Command, Tile
+from accelsim.program.program import Program
 from accelsim.program.tile_nests import Nest, a_nests, b_nests, nest, y_nests
 from accelsim.program.tiles import a_elements
 from accelsim.program.work import Transfer

@@ -8,7 +8,7 @@ import pytest
 import accelsim
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.roles import HOST_OWN_MEMORY
 from accelsim.program.work import Transfer
 from accelsim.spec.yaml.load import load_chip

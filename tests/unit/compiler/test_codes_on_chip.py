@@ -16,7 +16,7 @@ from accelsim.formats import codec, dot, integer, table
 from accelsim.formats.ranges.methods import METHODS
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.workload.graph import Array, Graph
 from accelsim.workload.sources.load import load_model
 from tests.helpers.format_runs import assert_usable, matrix_nodes, net, output, ran, real

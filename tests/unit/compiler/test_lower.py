@@ -16,7 +16,7 @@ from accelsim.errors import Infeasible
 from accelsim.machine.check import check
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import mac
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
 from accelsim.workload import execute

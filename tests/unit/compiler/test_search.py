@@ -13,8 +13,8 @@ from accelsim.compiler.state import Options
 from accelsim.engines.systolic import placing
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
 from accelsim.program.mapping import ORDERS
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph

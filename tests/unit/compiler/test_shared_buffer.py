@@ -18,7 +18,7 @@ from accelsim.machine.check import check
 from accelsim.machine.lifetimes import occupancy
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload import execute

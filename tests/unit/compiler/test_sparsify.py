@@ -17,7 +17,7 @@ from accelsim.errors import UsageError
 from accelsim.explore.against_reference import check_run
 from accelsim.formats import sparsity
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.spec.chip import Chip
 from accelsim.spec.multiplying import Sparse
 from accelsim.workload import execute

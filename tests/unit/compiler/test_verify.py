@@ -10,7 +10,8 @@ import pytest
 from accelsim.compiler.passes import compile
 from accelsim.compiler.state import Options
 from accelsim.errors import HazardError, InternalError
-from accelsim.program.commands import Program, Use, Wait
+from accelsim.program.commands import Use, Wait
+from accelsim.program.program import Program
 from accelsim.program.verify import verify
 from tests.helpers.pass_graphs import Graphs, chip
 

@@ -20,8 +20,8 @@ from accelsim.machine.critical_path import critical_path
 from accelsim.machine.run import Run
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import How, Simulation
-from accelsim.program.commands import Program
 from accelsim.program.messages import Wire, barrier, connected
+from accelsim.program.program import Program
 from accelsim.spec.link import Link
 from accelsim.spec.yaml.load import load_chip
 from accelsim.spec.yaml.parts import load_link

@@ -16,7 +16,8 @@ from accelsim.machine.dram_stats import CacheStats
 from accelsim.machine.run import Busy, LawError, LedgerRow, Run, Segment
 from accelsim.machine.simulate import simulate
 from accelsim.program.actions import COMMANDS, PADDING, READ, SKIPPED, WRITE, ActionName, mac
-from accelsim.program.commands import Program, Use, Wait
+from accelsim.program.commands import Use, Wait
+from accelsim.program.program import Program
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.graph import Graph, Node, Tensor
 from accelsim.workload.ops.base import Gemm

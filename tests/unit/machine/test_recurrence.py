@@ -19,8 +19,10 @@ from accelsim.machine.check import engine_times_add_up, the_critical_path_covers
 from accelsim.machine.replay import NEAR, replay_of, replayed
 from accelsim.machine.run import Replay, Run
 from accelsim.machine.simulate import simulate
-from accelsim.program.commands import Program, Wait
+from accelsim.program.commands import Wait
+from accelsim.program.program import Program
 from accelsim.program.repeated import Commands, Repeat
+from accelsim.program.shortened import without_copies
 from accelsim.spec.yaml.load import load_chip
 from accelsim.time import Clock
 from accelsim.workload.limits import limited
@@ -56,7 +58,7 @@ def _short(case: str) -> tuple[Program, Repeat, Run]:
     with limited(ignore_capacity=True):
         program = compile(load_model(model), load_chip(chip, sets), Options(values="off"))
     assert program.repeat is not None
-    return program, program.repeat, simulate(program.repeat.short(program))
+    return program, program.repeat, simulate(without_copies(program))
 
 
 def _equal(case: str, change: Callable[[Run, Repeat, int], None]) -> bool:

@@ -13,9 +13,11 @@ from accelsim.compiler.state import Options
 from accelsim.errors import TooLarge
 from accelsim.machine.simulate import simulate
 from accelsim.machine.simulation import Simulation
-from accelsim.program.commands import Program, Wait
+from accelsim.program.commands import Wait
 from accelsim.program.messages import barrier
+from accelsim.program.program import Program
 from accelsim.program.repeated import Chains, Commands, Repeat, Span
+from accelsim.program.shortened import without_copies
 from accelsim.spec.yaml.load import load_chip
 from accelsim.workload.limits import limited
 from accelsim.workload.sources.load import load_model
@@ -41,12 +43,13 @@ def test_what_waits_for_copies_waits_for_what_is_written() -> None:
     behind = [vector(30, 0, 0), vector(31, 0, 0, 5, tuple(Wait(each, "done", "full") for each in awaited))]
     whole = program_by_hand([], [HOME])
     whole.commands = Commands([vector(number, 0, 0) for number in range(10)], behind, repeat)
-    short = repeat.short(whole)
+    whole.repeat = repeat
+    short = without_copies(whole)
     assert [command.id for command in short.commands] == [*range(12)]
     assert [wait.command for wait in short.commands[11].waits] == list(dict.fromkeys(awaited.values()))
     for number, place in awaited.items():
         behind[1].waits = (Wait(number, "done", "full"),)
-        (wait,) = replace(repeat, shortened=None).short(whole).commands[11].waits
+        (wait,) = without_copies(replace(whole)).commands[11].waits
         assert wait.command == place
 
 
@@ -67,7 +70,7 @@ def test_without_its_copies_a_program_is_that_of_fewer_blocks(model: str, chip: 
     program = written(fewer, True)
     repeat = program.repeat
     assert repeat is not None and repeat.times > 1
-    short = repeat.short(program)
+    short = without_copies(program)
     plain = written(fewer - repeat.times * repeat.blocks, False)
     parts = ("id", "kind", "engine", "op", "work", "reads", "writes")
     for one, other in zip(short.commands, plain.commands, strict=True):

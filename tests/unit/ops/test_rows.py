@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from accelsim.workload.ops.base import find, get
-from accelsim.workload.ops.rows import MODULES, REGISTRY
+from accelsim.workload.ops.base import REGISTRY, find, get
+from accelsim.workload.ops.rows import MODULES
 
 
 def test_the_table_of_modules_names_the_operators_of_each() -> None:

@@ -13,7 +13,7 @@ from accelsim.spec.names import FUNCTIONS, operand_formats
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.clusters import load_spec
 from accelsim.spec.yaml.load import KINDS, check, kind_of, list_chips, load_chip, show
-from accelsim.workload.ops.rows import REGISTRY
+from accelsim.workload.ops.base import REGISTRY
 
 FILES = [(kind, path) for kind in KINDS for path in where.names(kind).values()]
 CHIPS = [summary.name for summary in list_chips()]

@@ -13,8 +13,8 @@ from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
 from accelsim.engines.tuning import step_program
 from accelsim.errors import Infeasible
-from accelsim.program.commands import Program
 from accelsim.program.mapping import Mapping
+from accelsim.program.program import Program
 from accelsim.program.roles import Roles
 from accelsim.program.tiles import in_strips
 from accelsim.time import FS_PER_S

@@ -18,7 +18,8 @@ from typing import NamedTuple, cast
 from accelsim.engines.clocked import clocks_of
 from accelsim.engines.systolic.streaming import timing_of
 from accelsim.engines.systolic.timing import FoldTiming
-from accelsim.program.commands import Command, Program, Wait
+from accelsim.program.commands import Command, Wait
+from accelsim.program.program import Program
 from accelsim.program.roles import Roles, spec_of
 from accelsim.program.work import Cycles, Folds, Transfer
 from accelsim.time import FS_PER_S, Clock, clock_of, transfer_fs

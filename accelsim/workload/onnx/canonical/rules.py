@@ -18,7 +18,7 @@ from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
 from accelsim.workload.limits import MOST_NODES
 from accelsim.workload.onnx.importing.read import RawNode
-from accelsim.workload.ops.rows import REGISTRY
+from accelsim.workload.ops.base import REGISTRY
 
 MOST_INTEGERS = 1 << 16
 """Axes, sizes, pads: numbers of an input that are part of an op's form."""

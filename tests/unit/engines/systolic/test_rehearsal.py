@@ -16,7 +16,7 @@ from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.mapping.search import solve
-from accelsim.program.commands import Program
+from accelsim.program.program import Program
 from accelsim.program.roles import Roles
 from accelsim.workload.ops.base import Gemm
 from tests.unit.engines.systolic.test_mapping_quality import SMALL, product
