@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from accelsim.errors import nearest
 from accelsim.types import Array
 from accelsim.workload.graph import Node, Tensor
-from accelsim.workload.ops.rows import FAMILIES, MODULES
+from accelsim.workload.ops.rows import FAMILIES, Operators
 
 Shape = tuple[int, ...]
 Value = Any
@@ -106,51 +103,7 @@ class Op:
     gradient: Rule | str | None = None
 
 
-class _Operators(MutableMapping[str, Op]):
-    """Rows by name. The module of an operator is imported when the row is first asked for; a list imports all."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, Op] = {}
-        self._homes = {name: module for module, names in MODULES.items() for name in names.split()}
-
-    def add(self, op: Op) -> None:
-        """Add a row; ValueError for a second one of the same name."""
-        self._load(op.name)
-        if op.name in self._rows:
-            raise ValueError(f"op {op.name!r} is registered twice")
-        self._rows[op.name] = op
-
-    def _load(self, name: str) -> None:
-        if name in self._homes:
-            import_module(f"{__package__}.{self._homes[name]}")
-
-    @cached_property
-    def _all(self) -> dict[str, Op]:
-        package = import_module(f"{__package__}")
-        for module in iter_modules(package.__path__):
-            import_module(f"{__package__}.{module.name}")
-        self._rows = {name: self._rows[name] for name in dict.fromkeys((*self._homes, *self._rows))}
-        return self._rows
-
-    def __getitem__(self, name: str) -> Op:
-        if name not in self._rows:
-            self._load(name)
-        return self._rows[name] if name in self._rows else self._all[name]
-
-    def __setitem__(self, name: str, op: Op) -> None:
-        self._rows[name] = op
-
-    def __delitem__(self, name: str) -> None:
-        del self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-
-REGISTRY = _Operators()
+REGISTRY: Operators[Op] = Operators()
 """Name of an operator -> its row."""
 
 

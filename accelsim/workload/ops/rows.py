@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from functools import cached_property
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Protocol, TypeVar
+
 FAMILIES = (
     "activations", "other_activations", "arithmetic", "powers", "trigonometry", "rounding", "comparisons", "logic",
     "bits", "pooling", "normalisations", "softmaxes", "reductions", "ranking", "scans", "moves", "blocks", "indexing",
@@ -32,3 +38,58 @@ MODULES = {
 }
 """Module of this package -> its operators, in the order of lists. An operator that is missing here is found too, but
 all modules are imported for it."""
+
+
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str:
+        """Name that it is known by."""
+
+
+Row = TypeVar("Row", bound=Named)
+
+
+class Operators(MutableMapping[str, Row]):
+    """Rows by name. The module of an operator is imported when the row is first asked for; a list imports all."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._homes = {name: module for module, names in MODULES.items() for name in names.split()}
+
+    def add(self, op: Row) -> None:
+        """Add a row; ValueError for a second one of the same name."""
+        self._load(op.name)
+        if op.name in self._rows:
+            raise ValueError(f"op {op.name!r} is registered twice")
+        self._rows[op.name] = op
+
+    def _load(self, name: str) -> None:
+        if name in self._homes:
+            import_module(f"{__package__}.{self._homes[name]}")
+
+    @cached_property
+    def _all(self) -> dict[str, Row]:
+        package = import_module(f"{__package__}")
+        for module in iter_modules(package.__path__):
+            import_module(f"{__package__}.{module.name}")
+        self._rows = {name: self._rows[name] for name in dict.fromkeys((*self._homes, *self._rows))}
+        return self._rows
+
+    def __getitem__(self, name: str) -> Row:
+        if name not in self._rows:
+            self._load(name)
+        return self._rows[name] if name in self._rows else self._all[name]
+
+    def __setitem__(self, name: str, op: Row) -> None:
+        self._rows[name] = op
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
