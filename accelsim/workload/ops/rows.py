@@ -41,11 +41,11 @@ all modules are imported for it."""
 
 
 class Named(Protocol):
-    """What has a name."""
+    """A thing that is known by a name."""
 
     @property
     def name(self) -> str:
-        """Name that it is known by."""
+        """The name."""
 
 
 Row = TypeVar("Row", bound=Named)
