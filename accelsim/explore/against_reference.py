@@ -77,7 +77,7 @@ class Verdict:
 
     @property
     def worst(self) -> Compared:
-        """The tensor that is farthest off; the first of them."""
+        """Tensor with the largest error; the first of several."""
         return max(self.rows, key=lambda row: row.relative)
 
     @property

@@ -55,7 +55,7 @@ class Format(NamedTuple):
     precision: str = "highest"
 
     def use(self, torch: ModuleType, device: str) -> None:
-        """Make products on a device those of the format."""
+        """Set PyTorch so that products on a device are computed in this format."""
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision(self.precision)
         torch.backends.cudnn.allow_tf32 = self.precision != "highest"

@@ -110,7 +110,7 @@ def asynchronous(shape: Shape) -> Orders:
 
 
 def stashed(stage: int, stages: int, microbatch: int, per_update: int) -> int:
-    """Return the newest version when the forward began: p - 1 - s updates are still to come."""
+    """Return the weight version that was newest when the forward pass began: p - 1 - s updates are still to come."""
     return max(0, microbatch - (stages - 1 - stage))
 
 

@@ -205,8 +205,8 @@ class Fleet:
         return max((share / rates[wire] for wire, share in load.items()), default=0.0)
 
     def loads(self, kind: str, group: Group) -> dict[int, float]:
-        """Return wire -> share of the bytes that each rank passes on which cross it, by rings as the library lays them;
-        a single message takes one route."""
+        """Wire -> share of the bytes passed on by a rank that cross this wire, by the library's rings; a single message
+        takes one route."""
         found: dict[int, float] = {}
         edges = [(group[0], group[1], 1.0)] if kind == "send_recv" else self._edges(group)
         for a, b, share in edges:

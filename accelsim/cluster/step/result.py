@@ -158,7 +158,7 @@ class StepResult:
 
     @property
     def samples_per_s(self) -> float:
-        """Samples of the whole batch per second."""
+        """Return the samples of all replicas per second."""
         return self.batch / self.time_s
 
     @property

@@ -342,7 +342,7 @@ def sparse_patterns_keep_less(unit: Simt, chip: Chip, path: PathTo) -> Iterator[
 
 
 def one_cache_holds_all(unit: Simt, chip: Chip, path: PathTo) -> Iterator[Finding]:
-    """Activations and weights pass one buffer, the L2 cache."""
+    """Check that activations and weights pass one buffer, the L2 cache."""
     holders = {role: [name for name, buffer in chip.buffers.items() if role in buffer.holds] for role in CACHED}
     if any(len(names) != 1 for names in holders.values()) or len({names[0] for names in holders.values()}) > 1:
         holders_text = "; ".join(f"{role}: {' and '.join(names) or 'none'}" for role, names in holders.items())

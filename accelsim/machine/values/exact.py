@@ -31,7 +31,7 @@ from accelsim.workload.ops.values import contain
 
 
 class Exact:
-    """Contents by region. ``_taken``: operands that a running command has read."""
+    """Value policy 'exact': contents by region. ``_taken``: operands that a running command has read."""
 
     def __init__(self, program: Program, feeds: dict[str, Array], keep: bool) -> None:
         self._program, self._keep, self._feeds = program, keep, feeds

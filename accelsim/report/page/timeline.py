@@ -126,7 +126,7 @@ class Texts:
         self.numbers: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """The number of a text."""
+        """Return the number of a text, which is added if it is new."""
         return self.numbers.setdefault(text, len(self.numbers))
 
     def all(self) -> list[str]:

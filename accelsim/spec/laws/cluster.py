@@ -134,7 +134,7 @@ MOST_LABELS = 256
 
 
 def connected(cluster: ClusterSpec) -> Iterator[Finding]:
-    """A way leads from any device to any other; else two that cannot reach each other are named."""
+    """Check that a route leads from any device to any other; else name two that cannot reach each other."""
     for kind, node in cluster.nodes.items():
         parts = _parts_of(cluster, node)
         if len(parts) > 1:

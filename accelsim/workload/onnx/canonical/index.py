@@ -94,7 +94,7 @@ def top(raw: RawNode, scope: Scope) -> Node:
 
 @rule("Compress")
 def compress(raw: RawNode, scope: Scope) -> Node | list[Node]:
-    """Compress by a constant condition is a Gather; without an axis of the flattened input."""
+    """Write Compress by a constant condition as a Gather, without an axis of the flattened input."""
     x, chosen = raw.inputs[0], scope.constant(raw.inputs[1])
     if chosen is None:
         raise Foreign

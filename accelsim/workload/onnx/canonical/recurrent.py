@@ -120,7 +120,7 @@ _CELLS: dict[str, tuple[int, list[str], Callable[[Cell, str, State], State]]] = 
 
 @rule("RNN", "GRU", "LSTM")
 def recurrent(raw: RawNode, scope: Scope) -> list[Node]:
-    """All steps of all directions; lengths must be constants."""
+    """Unroll a recurrent node: all steps in all directions; lengths must be constants."""
     layer = _Layer(raw, scope)
     results = [layer.run(direction) for direction in range(layer.directions)]
     layer.join(results)
