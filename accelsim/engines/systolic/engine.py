@@ -33,6 +33,8 @@ from accelsim.workload.ops.base import Conv
 
 PARTIAL_SUM_B = 4
 """Bytes of one partial sum."""
+HALF = 0.5
+"""Weight of the time that something twice as fast takes less of."""
 
 REASONS = (
     Reason("compute", "compute", "computing in the matrix unit", "compute", "#0072b2", computing=True),
@@ -73,8 +75,26 @@ class Systolic(EngineType):
         return Tiling
 
     def accepts(self, offer: Offer) -> str | None:
-        """Accept products of activations by weights, or by activations where the spec allows that (see ``refusal``)."""
-        return refusal(offer)
+        """Accept products of activations by weights, or by activations where the spec allows that."""
+        if offer.op.kind != "matrix":
+            return None
+        view, tensors, sources = (
+            gemm_view(offer.graph, offer.node),
+            offer.graph.tensors,
+            offer.unit.spec.stationary_from,
+        )
+        if view is None:
+            return "has no form as a matrix product"
+        a, b = tensors[view.a], tensors[view.b]
+        if a.is_constant:
+            return "its left operand is a constant, which the matrix unit does not stream"
+        if not offer.multiplies:
+            return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
+        if not b.is_constant and "activations" not in sources:
+            return "a product of two activations, and the matrix unit holds only weights"
+        if b.is_constant and "weights" not in sources:
+            return "a product with weights, and the matrix unit holds only activations"
+        return ""
 
     def lower(self, lowering: Lowering) -> Mapped:
         """Write the commands of a product by the best mapping found, on one core or shared by several if faster."""
@@ -107,9 +127,24 @@ class Systolic(EngineType):
         return found | {HOP: hop}
 
     def improvements(self, chip: Chip, unit: Unit) -> Iterator[Improvement]:
-        """Yield changes of the array that may make a run faster; see ``improvements``."""
-
-        return improvements(chip, unit)
+        """Yield changes of an array: its sides, its weight shift, its schedule, its dataflow."""
+        spec, path = unit.spec, unit.name
+        for side in ("rows", "cols"):
+            size = getattr(spec, side)
+            larger = (f"{path}.{side}={2 * size}", *_slots(chip))
+            yield Improvement(f"twice the {side} of the array", larger, ("compute", "weight_shift"), HALF)
+            if size > 1:
+                idle = ("padding", "fill_drain", "weight_shift")
+                yield Improvement(f"half the {side} of the array", (f"{path}.{side}={size // 2}",), idle, REMAPPED)
+        rate = f"{path}.load_rows_per_clock={2 * spec.load_rows_per_clock}"
+        yield Improvement("twice as many weight rows shifted per clock", (rate,), ("weight_shift",), HALF)
+        if spec.schedule == "sequential":
+            late, overlapped = ("weight_shift", "fill_drain"), (f"{path}.schedule=overlapped",)
+            yield Improvement("folds that overlap", overlapped, late, 1.0, "array_timing")
+        for name in DATAFLOWS:
+            if name != spec.dataflow:
+                idle = ("padding", "weight_shift", "fill_drain")
+                yield Improvement(f"dataflow {name}", (f"{path}.dataflow={name}",), idle, REMAPPED, "dataflow")
 
     def clock(self, chip: Chip, engine: str) -> Clock:
         """Clock of the array; that of the chip if the array has none of its own."""
@@ -128,50 +163,6 @@ def accumulator_B(chip: Chip) -> int:
 
 
 ENGINE = Systolic()
-
-
-def refusal(offer: Offer) -> str | None:
-    """Return why an array cannot do a node, '' where it can, None for what is no product."""
-    if offer.op.kind != "matrix":
-        return None
-    view, tensors, sources = (gemm_view(offer.graph, offer.node), offer.graph.tensors, offer.unit.spec.stationary_from)
-    if view is None:
-        return "has no form as a matrix product"
-    a, b = tensors[view.a], tensors[view.b]
-    if a.is_constant:
-        return "its left operand is a constant, which the matrix unit does not stream"
-    if not offer.multiplies:
-        return f"the matrix unit does not multiply {a.dtype} by {b.dtype}"
-    if not b.is_constant and "activations" not in sources:
-        return "a product of two activations, and the matrix unit holds only weights"
-    if b.is_constant and "weights" not in sources:
-        return "a product with weights, and the matrix unit holds only activations"
-    return ""
-
-
-HALF = 0.5
-"""Weight of the time that something twice as fast takes less of."""
-
-
-def improvements(chip: Chip, unit: Unit) -> Iterator[Improvement]:
-    """Yield changes of an array: its sides, its weight shift, its schedule, its dataflow."""
-    spec, path = unit.spec, unit.name
-    for side in ("rows", "cols"):
-        size = getattr(spec, side)
-        larger = (f"{path}.{side}={2 * size}", *_slots(chip))
-        yield Improvement(f"twice the {side} of the array", larger, ("compute", "weight_shift"), HALF)
-        if size > 1:
-            idle = ("padding", "fill_drain", "weight_shift")
-            yield Improvement(f"half the {side} of the array", (f"{path}.{side}={size // 2}",), idle, REMAPPED)
-    rate = f"{path}.load_rows_per_clock={2 * spec.load_rows_per_clock}"
-    yield Improvement("twice as many weight rows shifted per clock", (rate,), ("weight_shift",), HALF)
-    if spec.schedule == "sequential":
-        late, overlapped = ("weight_shift", "fill_drain"), (f"{path}.schedule=overlapped",)
-        yield Improvement("folds that overlap", overlapped, late, 1.0, "array_timing")
-    for name in DATAFLOWS:
-        if name != spec.dataflow:
-            idle = ("padding", "weight_shift", "fill_drain")
-            yield Improvement(f"dataflow {name}", (f"{path}.dataflow={name}",), idle, REMAPPED, "dataflow")
 
 
 def _slots(chip: Chip) -> Iterator[str]:
