@@ -30,8 +30,9 @@ from accelsim.report.answer import Answer
 from accelsim.report.cluster.looks import PARTS, device_names
 from accelsim.report.cluster.page import page_data
 from accelsim.report.cluster.topology import draw
-from accelsim.report.page.data import Section, packed, section
+from accelsim.report.page.data import packed, section
 from accelsim.report.page.document import Entry, html
+from accelsim.report.page.form import Section
 from accelsim.report.picture import Axis, Panel, Picture, line, note, stacked
 from accelsim.report.plot import SUFFIXES, pictures
 from accelsim.report.step import StepReport, records

@@ -10,7 +10,8 @@ import numpy as np
 from accelsim.cluster.step.result import Device, StepResult
 from accelsim.report.cluster.looks import HELD, KINDS, OTHER, device_names
 from accelsim.report.page.buffers import MAP_IN, memory_map
-from accelsim.report.page.data import FORMAT, VERSION, Section, section
+from accelsim.report.page.data import FORMAT, VERSION, section
+from accelsim.report.page.form import Page, Section, Table
 from accelsim.report.page.pictures import Drawn
 from accelsim.report.page.timeline import MOST, WHEN, Row, Texts, of_row, rows_picture, spans, thinned
 from accelsim.report.picture import Axis, Mark, Panel, Picture, stacked
@@ -57,13 +58,13 @@ MAPS = (
 
 def page_data(
     result: StepResult, sentences: Sequence[str], pictures: Mapping[str, Figure], more: Sequence[Section] = ()
-) -> dict[str, object]:
+) -> Page:
     """Return all that the page shows, for JSON; ``pictures``: those of the step, the first beside the sentences;
     ``more``: tables below the others."""
     names = device_names(result)
     first, *others = [Drawn(name, *figure) for name, figure in pictures.items()]
     shown = [first, _bars(result, names), _timeline(result, names), _memory(result, names), *others]
-    table = _lines(result, names)
+    table, told = _lines(result, names)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -73,7 +74,7 @@ def page_data(
         "sentences": list(sentences),
         "first": [section("Summary", ("", ""), summary_rows(result)), _energy(result)],
         "layers": table,
-        "lines": {"names": names, "told": table.pop("told")},
+        "lines": {"names": names, "told": told},
         "table": {"title": "Devices", "file": "devices.csv", "terms": TERMS},
         "pictures": [each.data() for each in shown],
         "files": FILES,
@@ -102,10 +103,10 @@ def _calibrations(result: StepResult) -> Section:
     return section("What the constants of the chips come of", ("chip", "calibrated on"), rows)
 
 
-def _lines(result: StepResult, names: list[str]) -> dict[str, object]:
+def _lines(result: StepResult, names: list[str]) -> tuple[Table, list[list[str]]]:
     """The table of devices, and what bars and tooltips say of each."""
     spent = [device.spent_fs for device in result.devices]
-    cells, values, told = [], [], []
+    cells, values, told = list[list[str]](), list[list[float | None]](), list[list[str]]()
     for device, name, times in zip(result.devices, names, spent, strict=True):
         share = device.memory.peak_B / device.capacity_B
         waits = times.get("wait", 0)
@@ -115,11 +116,19 @@ def _lines(result: StepResult, names: list[str]) -> dict[str, object]:
         cells.append([name, device.chip, seconds(busy), seconds(talk), seconds(waits), held, percent(share)])
         values.append([None, None, busy, talk, waits, device.memory.peak_B, share])
         told.append([device.chip, f"computes {percent(busy / result.time_fs)} of the step", f"holds {held}"])
-    return {
-        "columns": [["stage", 0, False], ["chip", 2, False], ["compute", 0, True], ["communication", 1, True],
-                    ["waits", 1, True], ["memory", 0, True], ["of capacity", 0, True]],
-        "cells": cells, "values": values, "keys": names, "names": names, "titles": names, "told": told,
-    }  # fmt: skip
+    titles = {"stage": 0, "chip": 2, "compute": 0, "communication": 1, "waits": 1, "memory": 0, "of capacity": 0}
+    table: Table = {
+        "columns": [(title, rank, number > 1) for number, (title, rank) in enumerate(titles.items())],
+        "cells": cells,
+        "values": values,
+        "keys": names,
+        "names": names,
+        "titles": names,
+        "bound": [max(times, key=lambda kind: times[kind]) for times in spent],
+        "time_fs": [result.time_fs] * len(names),
+        "energy_J": [0.0] * len(names),
+    }
+    return table, told
 
 
 def _bars(result: StepResult, names: list[str]) -> Drawn:

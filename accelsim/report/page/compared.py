@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,9 @@ from accelsim.report.compare import (
     records,
 )
 from accelsim.report.layer_plots import NAME_WIDTH
-from accelsim.report.page.data import Section, section
+from accelsim.report.page.data import section
 from accelsim.report.page.document import Entry
+from accelsim.report.page.form import Comparison, Line, Section
 from accelsim.report.page.pictures import Drawn
 from accelsim.report.picture import Axis, Panel, Picture, bars, beside
 from accelsim.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -43,7 +43,7 @@ def labelled(entries: Sequence[Entry], folders: Sequence[Path]) -> list[Entry]:
     return [entry._replace(label=name) for entry, name in zip(entries, names, strict=True)]
 
 
-def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, Any]:
+def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> Comparison:
     """Return what the page says of all runs together; ``entries`` have their labels."""
     summaries = load_summaries(folders)
     names = [entry.label for entry in entries]
@@ -66,7 +66,7 @@ def comparison(entries: Sequence[Entry], folders: Sequence[Path]) -> dict[str, A
     }
 
 
-def _picture(lines: Sequence[dict[str, Any]], names: Sequence[str], shared: int) -> Drawn:
+def _picture(lines: Sequence[Line], names: Sequence[str], shared: int) -> Drawn:
     """Return bars of time and of energy by layer, a colour for each run."""
     caption = (
         f"Layers are matched by their names in the models: {shared} of {len(lines)} lines are in all runs. "
@@ -74,10 +74,11 @@ def _picture(lines: Sequence[dict[str, Any]], names: Sequence[str], shared: int)
     )
     parts = {"first": 0, "count": len(lines), "flat": True}
     panels = []
-    for key, what, unit in (("time_s", "time", "s"), ("energy_J", "energy", "J")):
+    figures = {"s": [line["time_s"] for line in lines], "J": [line["energy_J"] for line in lines]}
+    for what, (unit, of_lines) in zip(("time", "energy"), figures.items(), strict=True):
         marks = []
         for number, name in enumerate(names):
-            values = [line[key][number] or 0.0 for line in lines]
+            values = [each[number] or 0.0 for each in of_lines]
             places = np.arange(len(lines)) + beside(number, len(names))
             page = {"columns": {"line": range(len(lines))}}
             marks.append(
@@ -88,7 +89,7 @@ def _picture(lines: Sequence[dict[str, Any]], names: Sequence[str], shared: int)
     return Drawn("compare", "Layers side by side", caption, Picture(1 + 0.19 * len(lines), panels, across=2))
 
 
-def _told(line: dict[str, Any], names: Sequence[str]) -> Iterator[str]:
+def _told(line: Line, names: Sequence[str]) -> Iterator[str]:
     """Yield what the page says of a line: its title, and the figures of each run."""
     yield from [line["title"]] * (line["title"] != line["name"])
     for name, time_s, energy_J, bound in zip(names, line["time_s"], line["energy_J"], line["bound"], strict=True):
@@ -137,19 +138,19 @@ def _against(metric: Metric, value: float | None, before: float | None, star: st
     return [metric.text(value), f"{sign}{metric.text(abs(step))}", times]
 
 
-def _lines(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _lines(entries: Sequence[Entry]) -> list[Line]:
     """Every line of any run in the order of the first run that has it; None where a run lacks it."""
     places = [{key: at for at, key in enumerate(entry.data["layers"]["keys"])} for entry in entries]
-    found = []
+    found = list[Line]()
     for key in dict.fromkeys(key for each in places for key in each):
         at = [each.get(key) for each in places]
         tables = [entry.data["layers"] for entry in entries]
-        run = next(number for number, place in enumerate(at) if place is not None)
+        run, first = next((number, place) for number, place in enumerate(at) if place is not None)
         have = list(zip(tables, at, strict=True))
         found.append(
             {
-                "name": tables[run]["names"][at[run]],
-                "title": tables[run]["titles"][at[run]],
+                "name": tables[run]["names"][first],
+                "title": tables[run]["titles"][first],
                 "time_s": [None if place is None else table["time_fs"][place] * FS for table, place in have],
                 "energy_J": [None if place is None else table["energy_J"][place] for table, place in have],
                 "bound": ["" if place is None else table["bound"][place] for table, place in have],

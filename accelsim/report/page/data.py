@@ -16,6 +16,7 @@ from accelsim.program.roles import part_of
 from accelsim.report.array_frames import array_frames
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.page.buffers import buffers
+from accelsim.report.page.form import Page, Section
 from accelsim.report.page.joules import joules
 from accelsim.report.page.layers import layer_lines, lines_of
 from accelsim.report.page.pictures import LEAST, Drawn
@@ -29,8 +30,6 @@ from accelsim.request import how_to_repeat
 from accelsim.spec.base import Model, defaults
 
 Summary = dict[str, Any]
-Section = dict[str, Any]
-"""A section of tables: its title, headers, rows, columns of numbers, sentences before and notes behind."""
 
 
 def section(
@@ -148,10 +147,10 @@ WHOLE = "whole"
 
 def page_data(
     run: Run, layers: Sequence[Layer], summary: dict[str, Any], plots: Mapping[str, Picture] | None = None
-) -> dict[str, Any]:
+) -> Page:
     """Return all that the page shows, for JSON; ``plots``: those of the registry, where they are at hand."""
     lines, drawn = lines_of(run, layers), declared(run) if plots is None else plots
-    table = layer_lines(run, lines)
+    table, told = layer_lines(run, lines)
     pictures: list[Drawn | None] = [
         _whole(drawn[WHOLE]),
         *(Drawn(name, *PLOTS[name][1:3], picture) for name, picture in drawn.items() if name not in REPLACED),
@@ -167,7 +166,7 @@ def page_data(
         "sentences": list(sentences(run, layers, summary)),
         "first": first(run, summary),
         "layers": table,
-        "lines": {"names": table["names"], "told": table.pop("told")},
+        "lines": {"names": table["names"], "told": told},
         "pictures": [each.data() for each in pictures if each],
         "array": array_frames(run),
         "last": [make(run, summary) for make in LAST],
@@ -191,7 +190,7 @@ def _parts(panel: Panel) -> list[Mark]:
     return [mark for mark in panel.marks if mark.kind == "flat bars" and max(mark.x) >= LEAST]
 
 
-def packed(data: dict[str, Any]) -> bytes:
+def packed(data: Page) -> bytes:
     """The data as the file holds them: JSON, gzip without name and time; the same data give the same bytes."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     file = io.BytesIO()

@@ -13,9 +13,10 @@ from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
+from accelsim.report.page.form import About, Comparison, Page, PictureData, Section
 from accelsim.report.page.layers import HOW_TO_READ
 from accelsim.report.page.tables import Cell, layer_part, side_by_side, table_html
 
@@ -33,7 +34,7 @@ FILES = (
 """File beside the page -> what is in it."""
 
 
-LAYERS = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
+LAYERS: About = {"title": "Layers", "file": "layers.csv", "terms": HOW_TO_READ}
 """Title, file and columns of the table of lines, where the data of a page do not say."""
 
 
@@ -41,13 +42,13 @@ class Entry(NamedTuple):
     """A run on a page: its data, these as they were packed, the path of its folder from the page ('' for the same)
     and its name where there are several."""
 
-    data: dict[str, Any]
+    data: Page
     packed: bytes
     base: str = ""
     label: str = ""
 
 
-def html(entries: Sequence[Entry], comparison: dict[str, Any] | None = None) -> str:
+def html(entries: Sequence[Entry], comparison: Comparison | None = None) -> str:
     """The page of a run, or of several with what differs between them. Valid HTML5, prints, fits a phone."""
     title = entries[0].data["title"] if comparison is None else comparison["title"]
     several = comparison is not None
@@ -131,7 +132,7 @@ def _article(number: int, entry: Entry, several: bool) -> str:
     return f'<article class="run" data-run="{number}" aria-label="{escape(title)}">\n{body}\n</article>'
 
 
-def _comparison(entries: Sequence[Entry], comparison: dict[str, Any]) -> str:
+def _comparison(entries: Sequence[Entry], comparison: Comparison) -> str:
     """Return what compares the runs, and the buttons that choose one."""
     buttons = "".join(
         f'<button type="button" data-show="{number}">{escape(entry.label)}</button>'
@@ -154,7 +155,7 @@ def _titled(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
 
 
-def _section(each: dict[str, Any]) -> str:
+def _section(each: Section) -> str:
     """A section of tables as ``page.data`` makes it."""
     words = "".join(f"<p>{escape(text)}</p>\n" for text in each["before"])
     heads, *rows = (
@@ -165,7 +166,7 @@ def _section(each: dict[str, Any]) -> str:
     return _titled(each["title"], words + (table_html(heads, rows) if rows else "") + notes)
 
 
-def _picture(each: dict[str, Any]) -> str:
+def _picture(each: PictureData) -> str:
     """A picture that the script draws: its title, how to read it, and where it goes."""
     title = f"<h2>{escape(each['title'])}</h2>\n" if each["title"] else ""
     caption = f'<p class="caption">{escape(each["caption"])}</p>\n' if each["caption"] else ""
@@ -186,10 +187,13 @@ def _files(entry: Entry) -> str:
     return _titled("Files of this report", "<ul>\n" + "\n".join(links) + told + "\n</ul>")
 
 
-ARRAY = {
+ARRAY: PictureData = {
     "name": "array",
     "title": "The array at work",
     "caption": "The first tile of each shape of product, as the register-level model moves it through the array; play "
     "it, or step from edge to edge.",
+    "across": 1,
+    "panels": [],
+    "texts": [],
 }
 """The animation, as other pictures state themselves."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from accelsim.account.latency import OUT_OF_STEPS, Layer, layers, lines
 from accelsim.account.spans import OUTSIDE
 from accelsim.machine.run import Run, Slice
 from accelsim.program.commands import Command
+from accelsim.report.page.form import Table
 from accelsim.report.table import LAYER_COLUMNS, layer_cells, layer_names
 from accelsim.report.text import percent, seconds, si
 
@@ -75,13 +75,13 @@ HOW_TO_READ = (
 """Column of the layer table -> what it means. The page and the glossary of columns in the documentation show it."""
 
 
-def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
-    """Return the lines of the page's layer table: cells as text, and their numbers for sorting (None: sort as text)."""
+def layer_lines(run: Run, lines: Lines) -> tuple[Table, list[list[str]]]:
+    """Return the layer table (times in fs, energies in J), and what is told of each of its lines."""
     total_fs = sum(layer.added_fs for layer in lines.shown)
     cells = [layer_cells(layer, name, total_fs) for layer, name in zip(lines.shown, lines.names, strict=True)]
     kept = [i for i, column in enumerate(LAYER_COLUMNS) if not column.rank or any(row[i] for row in cells)]
-    return {
-        "columns": [[LAYER_COLUMNS[i].title, LAYER_COLUMNS[i].rank, LAYER_COLUMNS[i].right] for i in kept],
+    table: Table = {
+        "columns": [(LAYER_COLUMNS[i].title, LAYER_COLUMNS[i].rank, LAYER_COLUMNS[i].right) for i in kept],
         "cells": [[row[i] for i in kept] for row in cells],
         "values": [_values(layer, kept) for layer in lines.shown],
         "keys": _keys(lines),
@@ -91,8 +91,8 @@ def layer_lines(run: Run, lines: Lines) -> dict[str, Any]:
         "bound": [layer.bound for layer in lines.shown],
         "time_fs": [layer.added_fs for layer in lines.shown],
         "energy_J": [layer.energy_J for layer in lines.shown],
-        "told": [list(_told(layer, name, total_fs)) for layer, name in zip(lines.shown, lines.names, strict=True)],
     }
+    return table, [list(_told(layer, name, total_fs)) for layer, name in zip(lines.shown, lines.names, strict=True)]
 
 
 def _told(layer: Layer, name: str, total_fs: int) -> Iterator[str]:

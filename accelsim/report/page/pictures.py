@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from accelsim.report.page.form import PictureData
 from accelsim.report.picture import Axis, Mark, Panel, Picture, Values, ends
 from accelsim.report.style import INK, tick_text
 from accelsim.report.text import si
 from accelsim.types import Array
 
-Json: TypeAlias = "dict[str, Any]"
+Json: TypeAlias = "dict[str, object]"
 PX_PER_IN, PX_PER_PT = 80, 4 / 3
 """Height of a picture on the page; size of its texts."""
 LEAST_PX = 130
@@ -42,39 +43,39 @@ class Drawn(NamedTuple):
     note: str = ""
     texts: Sequence[str] = ()
 
-    def data(self) -> Json:
+    def data(self) -> PictureData:
         """Return all that the page has of the picture."""
         drawn = self.picture
         ratios = drawn.ratios or [1] * -(-len(drawn.panels) // drawn.across)
         heights = [drawn.height_in * PX_PER_IN * ratio / sum(ratios) for ratio in ratios]
-        panels = [
-            _panel(panel, max(LEAST_PX, round(heights[number // drawn.across])), self)
-            for number, panel in enumerate(drawn.panels)
-        ]
-        caption = f"{self.caption} {self.note}".strip()
-        if len(panels) == 1 and panels[0]["title"] == self.title:
-            panels[0]["title"] = ""
-        return {"name": self.name, "title": self.title, "caption": caption, "across": drawn.across, "panels": panels,
-                "texts": list(self.texts)}  # fmt: skip
+        return {
+            "name": self.name,
+            "title": self.title,
+            "caption": f"{self.caption} {self.note}".strip(),
+            "across": drawn.across,
+            "panels": [
+                self._panel(panel, max(LEAST_PX, round(heights[number // drawn.across])))
+                for number, panel in enumerate(drawn.panels)
+            ],
+            "texts": list(self.texts),
+        }
 
-
-def _panel(panel: Panel, height_px: int, whole: Drawn) -> Json:
-    ways = [_axis(axis, panel.marks, which) for which, axis in enumerate((panel.x, panel.y))]
-    for axis, name in zip(ways, "xy", strict=True):
-        axis["grid"] = panel.grid in (name, "both")
-    titles = [panel.title, whole.title] if panel.title != whole.title else [panel.title]
-    return {
-        "title": ", ".join(filter(None, panel.title.split("\n"))),
-        "label": ": ".join(text for text in titles[::-1] if text),
-        "note": panel.note,
-        "height": height_px,
-        "bare": panel.bare,
-        "equal": panel.equal,
-        "x": ways[0],
-        "y": ways[1],
-        "marks": [_mark(mark, ways) for mark in sorted(panel.marks, key=_layer)],
-        **panel.page,
-    }
+    def _panel(self, panel: Panel, height_px: int) -> Json:
+        """Return a panel; its title is left out where the picture has the same, and read out in any case."""
+        x, y = (_Way.of(axis, panel.marks, which) for which, axis in enumerate((panel.x, panel.y)))
+        title = ", ".join(filter(None, panel.title.split("\n")))
+        return {
+            "title": "" if title == self.title else title,
+            "label": ": ".join(dict.fromkeys(filter(None, (self.title, title)))),
+            "note": panel.note,
+            "height": height_px,
+            "bare": panel.bare,
+            "equal": panel.equal,
+            "x": x._asdict() | {"grid": panel.grid in ("x", "both")},
+            "y": y._asdict() | {"grid": panel.grid in ("y", "both")},
+            "marks": [_mark(mark, (x, y)) for mark in sorted(panel.marks, key=_layer)],
+            **panel.page,
+        }
 
 
 def _layer(mark: Mark) -> float:
@@ -82,27 +83,35 @@ def _layer(mark: Mark) -> float:
     return float(mark.look.get("zorder", LAYERS.get(mark.kind, 1)))
 
 
-def _axis(axis: Axis, marks: Sequence[Mark], which: int) -> Json:
-    """Return an axis with both its ends, and its ticks where they are texts."""
-    log, names = axis.scale != "linear", axis.names
-    shown = names if isinstance(names, Mapping) or names is None else dict(enumerate(names))
-    if axis.names is not None and shown and not isinstance(names, Mapping) and which:
-        low, high = len(shown) - 0.4, -0.6
-    else:
-        low, high = _limits(axis, _values(marks, which, log), log)
-    if log and shown is None:
-        ratio, text = (
-            max(low, high) / min(low, high),
-            axis.text or (partial(si, unit=axis.unit) if axis.unit else tick_text),
-        )
-        parts = next(parts for most, parts in TICKS if ratio < most)
-        decades = range(floor(log10(min(low, high))), ceil(log10(max(low, high))) + 1)
-        places = [part * 10.0**power for power in decades for part in parts]
-        shown = {place: text(place) for place in places if low <= place <= high}
-    return {
-        "label": axis.label, "unit": axis.unit, "factor": axis.factor, "log": log, "low": low, "high": high,
-        "names": None if shown is None else [[place, str(text)] for place, text in shown.items()],
-    }  # fmt: skip
+class _Way(NamedTuple):
+    """An axis of a page: both its ends, and its ticks where they are texts (value, text)."""
+
+    label: str
+    unit: str
+    factor: float
+    log: bool
+    low: float
+    high: float
+    names: list[tuple[float, str]] | None
+
+    @classmethod
+    def of(cls, axis: Axis, marks: Sequence[Mark], which: int) -> _Way:
+        """Return the axis with number ``which`` (0: to the right) of a panel with ``marks``."""
+        log, names = axis.scale != "linear", axis.names
+        shown = names if isinstance(names, Mapping) or names is None else dict(enumerate(names))
+        if which and shown and not isinstance(names, Mapping):
+            low, high = len(shown) - 0.4, -0.6
+        else:
+            low, high = _limits(axis, _values(marks, which, log), log)
+        if log and shown is None:
+            text = axis.text or (partial(si, unit=axis.unit) if axis.unit else tick_text)
+            first, last = sorted((low, high))
+            parts = next(parts for most, parts in TICKS if last / first < most)
+            decades = range(floor(log10(first)), ceil(log10(last)) + 1)
+            places = [part * 10.0**power for power in decades for part in parts]
+            shown = {place: text(place) for place in places if first <= place <= last}
+        ticks = None if shown is None else [(float(place), str(name)) for place, name in shown.items()]
+        return cls(axis.label, axis.unit, axis.factor, log, low, high, ticks)
 
 
 def _values(marks: Sequence[Mark], which: int, log: bool) -> list[float]:
@@ -122,12 +131,12 @@ def _limits(axis: Axis, values: Sequence[float], log: bool) -> tuple[float, floa
     return (first - spread * (first != 0) if low is None else low), (last + spread if high is None else high)
 
 
-def _mark(mark: Mark, axes: Sequence[Json]) -> Json:
+def _mark(mark: Mark, axes: Sequence[_Way]) -> Json:
     look = dict(mark.look)
     colour = look.get("color", look.get("facecolor", look.get("facecolors", look.get("c", INK))))
     found: Json = {"kind": mark.kind, "label": mark.label, "colour": colour, "columns": {}, **mark.page}
     if mark.kind in BOXES:
-        return found | _boxes(mark, found["columns"], axes)
+        return found | _boxes(mark, mark.page.get("columns", {}), axes)
     found |= {"dash": look.get("linestyle", "-"), "wide": look.get("linewidth", 1.5), "kind": "line"}
     x, y = np.asarray(mark.x), np.asarray(mark.y)
     match mark.kind:
@@ -139,7 +148,7 @@ def _mark(mark: Mark, axes: Sequence[Json]) -> Json:
             (x, y), (back, low) = (_stepped(x, values, "step" in look) for values in (y, np.asarray(mark.base)))
             x, y = np.concatenate([x, back[::-1]]), np.concatenate([y, low[::-1]])
         case "rule":
-            ends_of = [[axis["low"], axis["high"]] for axis in axes]
+            ends_of = [[axis.low, axis.high] for axis in axes]
             x, y = (np.repeat(x, 2), np.array(ends_of[1])) if len(x) else (np.array(ends_of[0]), np.repeat(y, 2))
         case "dots":
             found |= {
@@ -163,7 +172,7 @@ def _stepped(x: Array, y: Array, steps: bool) -> tuple[Array, Array]:
     return (np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]) if steps else (x, y)
 
 
-def _boxes(mark: Mark, columns: Mapping[str, object], axes: Sequence[Json]) -> Json:
+def _boxes(mark: Mark, columns: Mapping[str, object], axes: Sequence[_Way]) -> Json:
     """Return bars and spans alike: where each begins, how far it goes, where it stands, how high it is.
 
     Bars of nothing are left out; whole numbers are kept as differences, which pack well.
@@ -178,7 +187,7 @@ def _boxes(mark: Mark, columns: Mapping[str, object], axes: Sequence[Json]) -> J
         columns["value"] = _numbers(values[kept])
         values, places, base = values[kept], places[kept], base[kept]
         axis = axes[0 if mark.kind == "flat bars" else 1]
-        share = float(max(values, default=0)) / (abs(axis["high"] - axis["low"]) or 1.0)
+        share = float(max(values, default=0)) / (abs(axis.high - axis.low) or 1.0)
         if mark.kind == "flat bars":
             found = {"start": _numbers(base), "span": _numbers(values), "low": _numbers(places - size / 2)}
         else:

@@ -4,73 +4,24 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.files.reading import is_file
 from accelsim.report.page import PAGE
 from accelsim.report.page.data import FORMAT, VERSION
 from accelsim.report.page.document import Entry
+from accelsim.report.page.form import Page
 from accelsim.report.saved_summary import read_summaries
 from accelsim.report.write import SUMMARY
 
 MOST_B = 2**28
 """Bytes of the data of a page, unpacked: 256 MiB, a hundred times what the largest runs have."""
 AGAIN = "data of this version: 'accelsim rerun {folder} --out DIR' makes them in DIR"
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class _Strict(BaseModel):
-    """Types are those of JSON; what only the script of the page reads may be there too."""
-
-    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
-
-
-class _Section(_Strict):
-    title: str
-    headers: list[str]
-    rows: list[list[str]]
-    numbers: list[int]
-    before: list[str]
-    behind: list[str]
-
-
-class _Layers(_Strict):
-    columns: list[tuple[str, int, bool]]
-    cells: list[list[str]]
-    values: list[list[Finite | None]]
-    keys: list[str]
-    names: list[str]
-    titles: list[str]
-    bound: list[str]
-    time_fs: list[int]
-    energy_J: list[Finite]
-    blocks: list[tuple[int, int, int]] = []
-
-
-class _Picture(_Strict):
-    name: str
-    title: str
-    caption: str
-
-
-class _Page(_Strict):
-    """Fields of the data from which HTML is made."""
-
-    tool_version: str
-    title: str
-    sentences: list[str]
-    first: list[_Section]
-    layers: _Layers
-    lines: dict[str, Any]
-    pictures: Annotated[list[_Picture], Field(min_length=1)]
-    array: dict[str, Any] | None
-    last: list[_Section]
-    notes: list[str]
-    plots: list[str]
 
 
 def read_pages(folders: list[Path]) -> list[Entry]:
@@ -109,7 +60,7 @@ def _read(folder: Path) -> Entry:
         json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogateescape")
     except (OSError, ValueError, RecursionError, zlib.error) as error:
         raise UsageError(f"is damaged: {error}", str(file), again) from error
-    return Entry(_checked(content, text, file, again), packed)
+    return Entry(_checked(content, file, again), packed)
 
 
 def _unpacked(packed: bytes) -> str:
@@ -127,27 +78,53 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _checked(content: Any, text: str, file: Path, again: str) -> dict[str, Any]:
+def _checked(content: object, file: Path, again: str) -> Page:
     """The data, where all that is read of them is there. Raises UsageError."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or type(content.get("version")) is not int:
         raise UsageError(f"is no {FORMAT}", str(file), again)
     if content["version"] != VERSION:
         what = f"is of version {content['version']} of the data of pages, this accelsim reads version {VERSION}"
         raise UsageError(what, str(file), again)
-    try:
-        _Page.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"is damaged: {where}: {first['msg']}", str(file), again) from None
-    layers = content["layers"]
-    columns = ("cells", "values", "keys", "names", "titles", "bound", "time_fs", "energy_J")
-    rows = [*layers["cells"], *layers["values"]]
-    ragged = any(len(row) != len(layers["columns"]) for row in rows)
-    if ragged or len({len(layers[name]) for name in columns}) > 1:
+    if fault := next(_faults(content, Page), "") or ("pictures: none" if not content["pictures"] else ""):
+        raise UsageError(f"is damaged: {fault}", str(file), again)
+    page: Page = content  # type: ignore[assignment]  # its form is what was checked
+    layers = page["layers"]
+    widths = {*map(len, layers["cells"]), *map(len, layers["values"]), len(layers["columns"])}
+    names = [layers["keys"], layers["names"], layers["titles"], layers["bound"]]
+    lengths = {*map(len, names), len(layers["time_fs"]), len(layers["energy_J"])}
+    lengths |= {len(layers["cells"]), len(layers["values"])}
+    if len(widths) > 1 or len(lengths) > 1:
         raise UsageError("is damaged: the columns of its layers are not of one length", str(file), again)
-    found: dict[str, Any] = content
-    return found
+    return page
+
+
+def _faults(value: object, kind: Any, where: str = "") -> Iterator[str]:
+    """Yield where a value of JSON is not of the type that a form declares, and what is wrong."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if is_typeddict(kind):
+        if not isinstance(value, dict):
+            yield f"{where}: no object"
+            return
+        for name, each in get_type_hints(kind).items():
+            path = f"{where}.{name}".lstrip(".")
+            if name in value:
+                yield from _faults(value[name], each, path)
+            elif name in kind.__required_keys__:
+                yield f"{path}: is missing"
+    elif origin in (list, tuple, Sequence):
+        if not isinstance(value, list) or (origin is tuple and len(value) != len(inner)):
+            yield f"{where}: no list of its length"
+            return
+        for number, each in enumerate(value):
+            yield from _faults(each, inner[number if origin is tuple else 0], f"{where}.{number}")
+    elif origin is UnionType:
+        if all(next(_faults(value, each), "") for each in inner):
+            yield f"{where}: {value!r:.40}"
+    elif kind is float:
+        if type(value) not in (int, float) or not isfinite(value):  # type: ignore[arg-type]
+            yield f"{where}: no finite number"
+    elif kind is not object and type(value) is not (origin or kind):
+        yield f"{where}: {value!r:.40}"
 
 
 def _beside(folder: Path) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from accelsim.report.page.form import About, Comparison, Table
 from accelsim.report.text import MISSING, si
 
 
@@ -41,7 +42,7 @@ def table_html(
     return f'<div class="scroll"><table{kind}>\n{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
-def layer_part(layers: dict[str, Any], about: dict[str, Any]) -> str:
+def layer_part(layers: Table, about: About) -> str:
     """Return the table of layers, or of whatever else the lines of a page are. It sorts by a click on a column, drops
     columns where the page is narrow, and folds blocks that are alike."""
     columns, again = layers["columns"], set[int]()
@@ -63,7 +64,7 @@ def layer_part(layers: dict[str, Any], about: dict[str, Any]) -> str:
     )
 
 
-def side_by_side(comparison: dict[str, Any]) -> str:
+def side_by_side(comparison: Comparison) -> str:
     """Return the table of layers of all runs: times, energies, differences to the first run, what each is bound by."""
     runs, heads = comparison["runs"], [Cell("layer")]
     for what in ("time", "energy"):
