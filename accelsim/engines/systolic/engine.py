@@ -78,14 +78,10 @@ class Systolic(EngineType):
         """Accept products of activations by weights, or by activations where the spec allows that."""
         if offer.op.kind != "matrix":
             return None
-        view, tensors, sources = (
-            gemm_view(offer.graph, offer.node),
-            offer.graph.tensors,
-            offer.unit.spec.stationary_from,
-        )
+        view, sources = gemm_view(offer.graph, offer.node), offer.unit.spec.stationary_from
         if view is None:
             return "has no form as a matrix product"
-        a, b = tensors[view.a], tensors[view.b]
+        a, b = (offer.graph.tensors[name] for name in (view.a, view.b))
         if a.is_constant:
             return "its left operand is a constant, which the matrix unit does not stream"
         if not offer.multiplies:
@@ -111,11 +107,8 @@ class Systolic(EngineType):
     def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
         """Return whether the open sums of one image fit into half of the accumulators."""
         needed_B = prod(conv.out) * unit.spec.cols * PARTIAL_SUM_B
-        return bool(needed_B <= accumulator_B(chip) // 2)
-
-    def called(self, unit: Unit) -> str:
-        """Return what it is called where its clock is meant."""
-        return "the array"
+        there_B = sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds)
+        return bool(needed_B <= int(there_B) // 2)
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Prices of multiplications by format, those that no PE carries out, bytes of PE registers and between PEs."""
@@ -155,11 +148,6 @@ class Systolic(EngineType):
         from accelsim.engines.systolic.process import MatrixEngine
 
         MatrixEngine(device, engine, spec_of(device.chip, engine), self.clock(device.chip, engine), queue).start()
-
-
-def accumulator_B(chip: Chip) -> int:
-    """Capacity of the buffers that hold partial sums, B."""
-    return int(sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds))
 
 
 ENGINE = Systolic()
