@@ -99,7 +99,7 @@ class Line(TypedDict):
 
 
 class Comparison(TypedDict):
-    """What a page says of several runs together."""
+    """Sentences, tables and a picture of several runs side by side."""
 
     title: str
     sentences: list[str]
