@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from accelsim.cli.answers import answers
 from accelsim.errors import AccelsimError, Gather, UsageError
 from accelsim.files import text
-from accelsim.report.answer import Answer, Lines, block
+from accelsim.report.answer import Answer, Field, Lines, Table, block, column, records
 from accelsim.report.picture import Panel, Picture, line
 from accelsim.report.table import render
 
@@ -63,6 +63,23 @@ def test_a_check_that_does_not_hold_and_an_error_end_the_command_when_all_is_tol
 def test_a_block_has_what_and_its_value() -> None:
     lines = render(block("run", [("chip", "t4"), ("layers", 3)]).shown(80), 80).splitlines()
     assert [line.split() for line in lines[2:]] == [["chip", "t4"], ["layers", "3"]] and "run" in lines[0]
+
+
+def test_fields_read_records_of_things_and_columns_take_things_whole() -> None:
+    fields = (Field("n", "number"), Field("twice", read=lambda thing: 2 * thing.n))
+    things = [SimpleNamespace(n=1), SimpleNamespace(n=2)]
+    assert records(fields, things) == [{"n": 1, "twice": 2}, {"n": 2, "twice": 4}]
+    shown = Table([column("number", lambda thing: thing.n), column("square", lambda thing: thing.n**2)], things)
+    assert render(shown.shown(40)).split() == ["number", "square", *["─" * 14], "1", "1", "2", "4"]
+
+
+def test_what_is_aside_goes_to_stderr() -> None:
+    @answers("accelsim it")
+    def command(gather: Gather) -> Answer:
+        return Answer({}, [Lines("told")], aside=[Lines("left out: x"), "a note"])
+
+    result = CliRunner().invoke(command, ["--json"])
+    assert (result.stdout, result.stderr) == ("{}\n", "left out: x\n\na note\n")
 
 
 def test_python_has_the_same_answer() -> None:
