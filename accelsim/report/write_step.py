@@ -5,25 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 from accelsim import files
-from accelsim.cluster.plan.plan import Plan
 from accelsim.cluster.step.asked import Asked, Ready, ready
 from accelsim.cluster.step.energy import wire_bytes
-from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.fusing import TunedStep, tuned
-from accelsim.cluster.step.ops import DEFAULTS, Options
 from accelsim.cluster.step.result import PARTS as MEANING
 from accelsim.cluster.step.result import Device, StepResult, lasting
 from accelsim.cluster.step.search import what_ifs
-from accelsim.cluster.step.step import train_step
-from accelsim.cluster.step.work import Work
-from accelsim.errors import Infeasible, count_of
+from accelsim.cluster.step.step import weak_scaling
+from accelsim.errors import count_of
 from accelsim.files import Make, as_bytes, text
 from accelsim.report import fusing
 from accelsim.report.answer import Answer
@@ -176,18 +170,6 @@ def scaling_sentence(results: Sequence[StepResult]) -> str:
         f"{si(one.samples_per_s)} to {si(many.samples_per_s)} {many.unit} per second: "
         f"a scaling efficiency of {percent(share)}."
     )
-
-
-def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> list[StepResult]:
-    """Simulate steps with 1, 2, 4, ... replicas and those of the plan on the first devices of a fleet, where they
-    fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
-    counts = [1 << power for power in range(plan.dp.bit_length()) if 1 << power < plan.dp]
-    each, found = batch // plan.dp, list[StepResult]()
-    for count in counts:
-        part = replace(plan, dp=count, zero=plan.zero if count > 1 else 0)
-        with suppress(Infeasible):
-            found.append(train_step(work, fleet.first(part.devices), part, each * count, options))
-    return [*found, train_step(work, fleet, plan, batch, options)]
 
 
 FS_PER_US = 1e9

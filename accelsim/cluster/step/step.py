@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from accelsim.cluster.step.flushed import FlushedStep
 from accelsim.cluster.step.ops import DEFAULTS, FUSED, Options, Planned, ReplicaOps
 from accelsim.cluster.step.result import Device, Slice, StepResult, Synced
 from accelsim.cluster.step.work import Work
-from accelsim.errors import Problem, UsageError
+from accelsim.errors import Infeasible, Problem, UsageError
 from accelsim.time import FS
 
 
@@ -189,3 +190,15 @@ class SteadyStep(FlushedStep):
         kept = [weights.kept(p, self.plan.pp) - 1 for p in range(self.plan.pp)]
         older = [size * count for size, count in zip(found["weights"], kept, strict=True)]
         return {**found, "older weights": older}
+
+
+def weak_scaling(work: Work, fleet: Fleet, plan: Plan, batch: int, options: Options = DEFAULTS) -> list[StepResult]:
+    """Simulate steps with 1, 2, 4, ... replicas and those of the plan on the first devices of a fleet, where they
+    fit; one replica has nothing to share by ZeRO. ``batch`` is that of the whole plan. Raises as ``train_step``."""
+    counts = [1 << power for power in range(plan.dp.bit_length()) if 1 << power < plan.dp]
+    each, found = batch // plan.dp, list[StepResult]()
+    for count in counts:
+        part = replace(plan, dp=count, zero=plan.zero if count > 1 else 0)
+        with suppress(Infeasible):
+            found.append(train_step(work, fleet.first(part.devices), part, each * count, options))
+    return [*found, train_step(work, fleet, plan, batch, options)]

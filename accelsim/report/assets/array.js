@@ -1,7 +1,7 @@
 "use strict";
 /* A systolic array as an animation: new Player(element, data).
 
-`data` is what accelsim/report/array_frames.py makes. A frame of a clip lists numbers of planes: for each of
+`data` is what accelsim/explore/array_frames.py makes. A frame of a clip lists numbers of planes: for each of
 `registers`, in their order, two of an operand (the indices of its element) or four of a sum (its row, its column, the
 first k that is added, how many are), and last what the PEs do (0 nothing, 1 a product with padding, 2 a product).
 A plane is numbers of rows. An index is 0 where the register is empty, 1 for a zero that pads the fold, else 2 more.

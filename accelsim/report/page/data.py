@@ -11,9 +11,9 @@ from typing import Any
 
 from accelsim.account.energy import energy_table, prices_of
 from accelsim.account.latency import Layer
+from accelsim.explore.array_frames import array_frames
 from accelsim.machine.run import Run
 from accelsim.program.roles import part_of
-from accelsim.report.array_frames import array_frames
 from accelsim.report.dram_table import COLUMNS, NUMBERS, dram_rows, dram_sentences
 from accelsim.report.page.buffers import buffers
 from accelsim.report.page.form import Page, Section

@@ -15,7 +15,7 @@ COMPUTING = [name for name, kind in ENGINES.items() if kind.rank < ENGINES["cpu"
 ABOUT_ONE = {
     "systolic": {"cli/array.py", "request/fields.py", "account/array_energy.py",
                  "spec/chip.py", "spec/silicon.py", "program/roles.py", "cli/sram.py", "sram/patterns.py",
-                 "report/array_frames.py"},
+                 "explore/array_frames.py", "report/array.py"},
     "simd": {"spec/chip.py"},
 }  # fmt: skip
 """Files of tools for one type (``accelsim array`` and pages draw a systolic array, ``accelsim sram`` feeds its ports), and what names the first

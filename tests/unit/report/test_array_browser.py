@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from accelsim.engines.systolic.following import IDLE, PADS, WORKS
-from accelsim.report.array_frames import array_frames
+from accelsim.explore.array_frames import array_frames
 from tests.helpers import chromium as system
 from tests.helpers.array_clips import registers, setup_of, small_run
 

@@ -16,10 +16,10 @@ from accelsim.engines.systolic.fabric import Setup
 from accelsim.engines.systolic.following import PADS, WORKS, follow, names
 from accelsim.engines.systolic.streaming import timing_of
 from accelsim.engines.systolic.timing import cycles
+from accelsim.explore import array_frames as module
+from accelsim.explore.array_frames import MOST_BYTES, MOST_CLIPS, MOST_EDGES, array_frames
 from accelsim.program.roles import spec_of
 from accelsim.program.work import Folds
-from accelsim.report import array_frames as module
-from accelsim.report.array_frames import MOST_BYTES, MOST_CLIPS, MOST_EDGES, array_frames
 from accelsim.workload.matrix import a_matrix, b_matrix
 from accelsim.workload.zoo.build import Builder
 from tests.helpers.array_clips import registers, setup_of, small_run, unpacked, words

@@ -17,20 +17,13 @@ from accelsim.cluster.step.energy import wire_bytes
 from accelsim.cluster.step.fusing import tuned
 from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.result import StepResult
+from accelsim.cluster.step.step import weak_scaling
 from accelsim.errors import UsageError
 from accelsim.report.cluster.page import page_data
 from accelsim.report.picture import Panel, Picture, points
 from accelsim.report.step import StepReport
 from accelsim.report.text import percent
-from accelsim.report.write_step import (
-    NAMES,
-    check_target,
-    parts_caption,
-    scaling_sentence,
-    step_files,
-    weak_scaling,
-    write_trace,
-)
+from accelsim.report.write_step import NAMES, check_target, parts_caption, scaling_sentence, step_files, write_trace
 
 PLANS = (
     "dp=2,pp=2",

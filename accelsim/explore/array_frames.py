@@ -28,7 +28,6 @@ from accelsim.program.commands import Command, Step, Tile
 from accelsim.program.roles import spec_of
 from accelsim.program.tiles import DENSE, sparsity
 from accelsim.program.work import Folds
-from accelsim.report.text import Facts
 from accelsim.types import Array
 from accelsim.workload import execute
 from accelsim.workload.matrix import a_matrix, b_matrix
@@ -73,14 +72,14 @@ class Book:
         return self.planes.setdefault(lines, len(self.planes))
 
 
-def array_frames(run: Run) -> Facts | None:
+def array_frames(run: Run) -> dict[str, Any] | None:
     """Return clips of the systolic arrays of a run for JSON; None where no array of at most 16 x 16 PEs multiplied.
 
     At most ``MOST_CLIPS`` clips, each of at most ``MOST_FOLDS`` folds and ``MOST_EDGES`` edges, and ``MOST_BYTES``
     bytes in all. ``clips``: see :func:`_clip`. ``left_out``: shapes of products of the run that have no clip.
     """
     found = list(_firsts(run))
-    clips: list[Facts] = []
+    clips: list[dict[str, Any]] = []
     room = MOST_BYTES
     values = _values(run) if found else {}
     for command in found[:MOST_CLIPS]:
@@ -112,7 +111,7 @@ def _firsts(run: Run) -> Iterator[Command]:
             return
 
 
-def _clip(run: Run, command: Command, values: dict[str, Array]) -> Facts:
+def _clip(run: Run, command: Command, values: dict[str, Array]) -> dict[str, Any]:
     """One clip.
 
     ``registers``: name -> matrix of its elements, in the order of a frame. ``frames``: for each edge the numbers of
@@ -223,7 +222,7 @@ def _notes(unit: MatrixUnit, command: Command, setup: Setup, shown: Shown) -> It
         yield f"The chip counts cycles as the schedule {unit.schedule}; shown is {setup.schedule}."
 
 
-def _packed(setup: Setup, edges: list[Edge]) -> Facts:
+def _packed(setup: Setup, edges: list[Edge]) -> dict[str, Any]:
     """All edges, see :func:`_clip`."""
     book, registers = Book(), names(setup)
     frames = [
@@ -260,7 +259,7 @@ def _phases(working: list[int], loads: bool) -> list[tuple[str, int]]:
     return found
 
 
-def _words(setup: Setup, busy: list[int], pads: list[int]) -> Facts:
+def _words(setup: Setup, busy: list[int], pads: list[int]) -> dict[str, Any]:
     """``flow``: what stays and what moves. ``story``: phase -> what happens in it."""
     flow, pes = DATAFLOWS[setup.dataflow], setup.rows * setup.cols
     right, top, still = flow.at_rows.upper(), flow.at_cols.upper(), flow.still.upper()
@@ -298,11 +297,11 @@ def _values(run: Run) -> dict[str, Array]:
         return known
 
 
-def _operands(tensors: Any, step: Step, shown: Shown, tile: Tile, values: dict[str, Array]) -> Facts:
+def _operands(tensors: Any, step: Step, shown: Shown, tile: Tile, values: dict[str, Array]) -> dict[str, Any]:
     """A [M, K] and B [K, N] of what is shown, as the unit multiplies them; None for both where one is not known."""
     gemm = step.gemm
     assert gemm is not None
-    unknown: Facts = {"a": None, "b": None}
+    unknown: dict[str, Any] = {"a": None, "b": None}
     if not values or step.node.op == "ExpertMatMul":
         return unknown
     found = {}
