@@ -37,8 +37,8 @@ def _serves(state: State) -> bool:
 
 
 def _engine(trait: str) -> Callable[[State], bool]:
-    """Return what finds an engine whose type has a trait, such as 'attends'."""
-    return lambda state: any(getattr(ENGINES[unit.type], trait) for unit in units(state.chip).values())
+    """Return what finds an engine whose spec has a trait, such as 'attends'."""
+    return lambda state: any(getattr(unit.spec, trait) for unit in units(state.chip).values())
 
 
 PASSES = (

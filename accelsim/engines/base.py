@@ -22,7 +22,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.status import Status
 from accelsim.time import Clock
 from accelsim.workload.graph import Graph, Node
-from accelsim.workload.ops.base import Conv, Gemm, Op
+from accelsim.workload.ops.base import Gemm, Op
 
 if TYPE_CHECKING:
     from accelsim.engines.kernel_times import KernelModel
@@ -183,14 +183,8 @@ class EngineType(ABC):
     """Whether the effort of a search changes what it chooses."""
     moves: ClassVar[bool] = False
     """Whether its commands are transfers, several of which may be under way."""
-    reads_turned: ClassVar[bool] = False
-    """Whether its products take operands of either layout, so that nobody turns a matrix before them."""
-    attends: ClassVar[bool] = False
-    """Whether it does attention in one kernel: two products with a softmax between them."""
     drains: ClassVar[bool] = False
     """Whether results still leave when the next command has begun to occupy it."""
-    keeps: ClassVar[bool] = False
-    """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
     hue: ClassVar[str] = "grey"
     """Its colour in plots, a name of ``accelsim.report.looks.HUES``."""
 
@@ -207,10 +201,6 @@ class EngineType(ABC):
     def lower(self, lowering: Lowering) -> Mapped | None:
         """Write the commands of a step. Raises Infeasible where something does not fit, TooLarge beyond the limits."""
         raise NotImplementedError(f"{self.type} does no nodes")
-
-    def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
-        """Return whether a pooling may be one of these: it needs the sums of a whole image at a time."""
-        return False
 
     def kernels(self, chip: Chip, unit: Unit) -> KernelModel | None:
         """Return how long kernels take that run alone, in closed form; None for types that run no kernels."""

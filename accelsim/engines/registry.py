@@ -28,9 +28,10 @@ class _EngineTypes(Mapping[str, EngineType]):
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        (folder,) = engines.__path__
-        names = [entry.name for entry in iter_modules([folder]) if entry.ispkg]
-        return frozenset(name for name in names if any(e.name == "engine" for e in iter_modules([f"{folder}/{name}"])))
+        packages = [(at, entry.name) for at in engines.__path__ for entry in iter_modules([at]) if entry.ispkg]
+        return frozenset(
+            name for at, name in packages if any(each.name == "engine" for each in iter_modules([f"{at}/{name}"]))
+        )
 
     def __getitem__(self, name: str) -> EngineType:
         if name not in self._loaded:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.account.latency import summary, traffic_by_memory
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.explore.generation import Generation, generation
 from accelsim.files import Make, as_bytes, records, text
@@ -55,7 +54,7 @@ FIELDS = (
 
 def kernels_row(chip: Chip, fusion: str, kv_dtype: str = "", stack: str = "") -> list[tuple[str, str]]:
     """Return the rows about fused kernels, the serving stack and the format of keys and values, where they apply."""
-    fuses = any(ENGINES[unit.type].attends for unit in units(chip).values())
+    fuses = any(unit.spec.attends for unit in units(chip).values())
     rows = [("kernels", f"{FUSED[fusion]} (--fusion {fusion})")] if fuses else []
     rows += [("serving stack", f"{stack} (--stack {stack})")] if stack else []
     return rows + ([("keys and values", kv_dtype)] if kv_dtype else [])

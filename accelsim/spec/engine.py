@@ -41,6 +41,15 @@ class EngineSpec(Model):
     mechanism: ClassVar[int] = 1
     """Version of the closed forms that its constants belong to: a calibration made with another one does not hold."""
 
+    reads_turned: ClassVar[bool] = False
+    """Whether its products take operands of either layout, so that no matrix is turned before them."""
+
+    attends: ClassVar[bool] = False
+    """Whether it does attention in one kernel: two products with a softmax between them."""
+
+    keeps: ClassVar[bool] = False
+    """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
+
     type: str = Field(description="type of the engine")
     clock: Hertz | None = Field(None, description="absent: the chip's clock")
 
@@ -62,6 +71,10 @@ class EngineSpec(Model):
     def sparse_pattern(self, mac_format: str) -> tuple[int, int] | None:
         """Return (N, M) where it skips the zeros of weights of which at most N of each M are nonzero, else None."""
         return None
+
+    def pools(self, chip: Chip, pixels: int) -> bool:
+        """Return whether a pooling may follow a convolution: it needs all ``pixels`` of an image at once."""
+        return False
 
     def kept_B(self, buffer: Buffer) -> int:
         """Return the bytes that stay in one of its buffers, of all that there are of it; 0 for types that keep

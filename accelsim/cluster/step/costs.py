@@ -162,7 +162,7 @@ class Costs:
         multiply BF16, for which FlashAttention 2 exists (Ampere and later)."""
         if self.setting.attention == PLAIN_ATTENTION or self.dtype not in SHORT_FLOATS:
             return False
-        found = [unit.spec for unit in units(self.chip).values() if ENGINES[unit.type].attends]
+        found = [unit.spec for unit in units(self.chip).values() if unit.spec.attends]
         return any("bf16" in spec.formats or self.setting.attention for spec in found)
 
     @cached_property
@@ -174,7 +174,7 @@ class Costs:
     def tiles(self) -> bool:
         """Return whether everything that a piece reads and leaves lies in the memories of tiles, which reach no other
         memory."""
-        return any(ENGINES[unit.type].keeps for unit in units(self.working).values())
+        return any(unit.spec.keeps for unit in units(self.working).values())
 
     @cached_property
     def at_site(self) -> Chip:

@@ -23,7 +23,6 @@ from accelsim.cluster.step.fleet import Fleet
 from accelsim.cluster.step.ops import Options
 from accelsim.cluster.step.step import problems, train_step
 from accelsim.cluster.step.work import DecoderWork, Graphs, Piece, Work
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, count_of
 from accelsim.machine.run import Run
 from accelsim.machine.simulation import Simulation
@@ -276,7 +275,7 @@ def _beyond(work: Work, fleet: Fleet, plan: Plan) -> Iterator[Problem]:
         (splits, f"{plan.schedule} of {work.name} {whole}", f"another schedule: {apart}"),
     ]
     for chip in {id(chip): chip for chip in fleet.chips[: plan.devices]}.values():
-        keeps = any(ENGINES[spec.type].keeps for spec in chip.engines.values())
+        keeps = any(spec.keeps for spec in chip.engines.values())
         what = f"what stays on the tiles of {chip.name} from one program to the next {whole}"
         rows.append((keeps, what, "chips with a memory of their own"))
     rows.append((slow, f"devices slower than their chips {whole}", "speed: 1 of all devices"))

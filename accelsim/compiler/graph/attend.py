@@ -9,7 +9,6 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.fuse import ELEMENTWISE
 from accelsim.compiler.numbers.formats import SHORT_FLOATS
 from accelsim.compiler.state import State
-from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import units
 from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
@@ -31,7 +30,7 @@ def attend(state: State) -> None:
     if state.options.fusion == "eager":
         return
     graph, readers = state.graph, state.graph.consumers()
-    able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}
+    able = {name for name, unit in units(state.chip).items() if unit.spec.attends}
     gone, joined = set[int](), dict[int, Node]()
     for node in graph.nodes:
         if node.engine in able and node.format in ATTENDED and is_product(node):

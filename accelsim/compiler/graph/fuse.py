@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 
 import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import EAGER, State
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.program.roles import ON_THE_WAY, function_unit, function_units, units
 from accelsim.program.writing.facts import channel_axis
@@ -254,4 +254,4 @@ def _pools(state: State, node: Node, follower: Node) -> bool:
     if view is None or view.conv is None:
         return False
     seen = ((chip, units(chip)[node.engine]) for chip in state.chip.views())
-    return all(ENGINES[unit.type].pools(chip, unit, view.conv) for chip, unit in seen)
+    return all(unit.spec.pools(chip, prod(view.conv.out)) for chip, unit in seen)

@@ -11,7 +11,6 @@ from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.attend import merged
 from accelsim.compiler.graph.fuse import ELEMENTWISE
 from accelsim.compiler.state import SERVING, State
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.program.roles import units
 from accelsim.workload.graph import Graph, Node
@@ -31,7 +30,7 @@ def join(state: State) -> None:
     """
     if state.options.fusion != SERVING:
         return
-    able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}
+    able = {name for name, unit in units(state.chip).items() if unit.spec.attends}
     if able and (state.graph.states or state.graph.kept):
         state.graph.kept += [name for name in state.graph.outputs if name not in state.graph.staying]
     joining = _Joining(state.graph, able)

@@ -12,7 +12,6 @@ import numpy as np
 
 from accelsim.compiler.graph import edit
 from accelsim.compiler.state import SERVING, State
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import count_of
 from accelsim.program.roles import units
 from accelsim.workload.graph import Graph, Node
@@ -37,7 +36,7 @@ def merge(state: State) -> None:
 
 def _alike(state: State) -> Iterator[Sequence[Node]]:
     graph, uses = state.graph, edit.use_counts(state.graph)
-    able = {name for name, unit in units(state.chip).items() if ENGINES[unit.type].attends}
+    able = {name for name, unit in units(state.chip).items() if unit.spec.attends}
     alone = {*state.options.layers, *state.options.pinned, *graph.sparsity}
     groups: dict[str, list[Node]] = {}
     for node in graph.nodes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from accelsim.compiler.graph import edit
 from accelsim.compiler.graph.place import swaps_last
 from accelsim.compiler.state import State
-from accelsim.engines.registry import ENGINES
 from accelsim.program.roles import units
 from accelsim.workload.graph import Graph, Node
 
@@ -19,7 +18,7 @@ def turn(state: State) -> None:
     """
     graph, readers = state.graph, state.graph.consumers()
     known = units(state.chip)
-    either = {name for name, unit in known.items() if ENGINES[unit.type].reads_turned}
+    either = {name for name, unit in known.items() if unit.spec.reads_turned}
     outputs, gone = frozenset(graph.outputs), list[Node]()
     for node in graph.nodes:
         if node.op != "Transpose" or not swaps_last(node) or node.outputs[0] in outputs:

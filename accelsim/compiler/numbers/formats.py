@@ -12,7 +12,6 @@ from functools import cache
 from typing import NamedTuple
 
 from accelsim.compiler.state import SERVING, Options, State
-from accelsim.engines.registry import ENGINES
 from accelsim.errors import Problem, UsageError, begun, nearest
 from accelsim.formats import table
 from accelsim.formats.table import FP4, FP4_BLOCKS
@@ -237,7 +236,7 @@ def serves_narrow(chip: Chip, fusion: str, request: str) -> bool:
 def attends(chip: Chip) -> bool:
     """Return whether the engine that multiplies has attention in one kernel, as GPUs have."""
     unit = multiplier(chip)
-    return unit is not None and ENGINES[unit.type].attends
+    return unit is not None and unit.spec.attends
 
 
 def short_float(chip: Chip) -> str:

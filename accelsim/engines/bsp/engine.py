@@ -35,7 +35,6 @@ class Bsp(Clocked):
         ("exchange", "tiles send and receive"),
         ("sync", "tiles wait for each other"),
     )
-    keeps = True
     hue = "green"
 
     @property

@@ -42,6 +42,7 @@ class TileFormat(Model):
 class BspUnit(EngineSpec):
     """Tiles, each a processor with its own memory, joined by a clocked network."""
 
+    keeps: ClassVar[bool] = True
     rate: ClassVar[str] = "2 x tiles x k x n / cycles_per_row x clock x cores"
 
     type: Literal["bsp"] = Field(description="type of the engine")

@@ -65,7 +65,6 @@ class Multiprocessors(Clocked):
     title = "the multiprocessors"
     rank = 0
     reasons, categories, pieces = REASONS, CATEGORIES, PIECES
-    reads_turned = attends = True
     hue = "green"
     disturbed = "beside"
 

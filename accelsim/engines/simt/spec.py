@@ -120,6 +120,8 @@ def _library() -> list[TileShape]:
 class Simt(EngineSpec):
     """Streaming multiprocessors that run kernels of thread blocks: a GPU."""
 
+    reads_turned: ClassVar[bool] = True
+    attends: ClassVar[bool] = True
     rate: ClassVar[str] = "2 x multiprocessors x macs / clocks x clock x cores"
     mechanism: ClassVar[int] = 3
     """Raise it when a form changes what its constants mean, and fit the chips that are shipped again

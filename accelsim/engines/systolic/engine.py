@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
 from accelsim.engines.base import (
     REMAPPED,
@@ -29,10 +28,7 @@ from accelsim.spec.chip import Chip
 from accelsim.time import Clock, clock_of
 from accelsim.units import spell
 from accelsim.workload.nodes import gemm_view
-from accelsim.workload.ops.base import Conv
 
-PARTIAL_SUM_B = 4
-"""Bytes of one partial sum."""
 HALF = 0.5
 """Weight of the time that something twice as fast takes less of."""
 
@@ -104,11 +100,9 @@ class Systolic(EngineType):
 
         return lower_shared(lowering, gemm)
 
-    def pools(self, chip: Chip, unit: Unit, conv: Conv) -> bool:
-        """Return whether the open sums of one image fit into half of the accumulators."""
-        needed_B = prod(conv.out) * unit.spec.cols * PARTIAL_SUM_B
-        there_B = sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds)
-        return bool(needed_B <= int(there_B) // 2)
+    def called(self, unit: Unit) -> str:
+        """Return what it is called where its clock is meant."""
+        return "the array"
 
     def prices(self, chip: Chip, unit: Unit) -> dict[str, Price]:
         """Prices of multiplications by format, those that no PE carries out, bytes of PE registers and between PEs."""

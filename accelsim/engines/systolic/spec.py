@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from accelsim.spec.chip import Chip
     from accelsim.spec.memory import Buffer
 
+PARTIAL_SUM_B = 4
+"""Bytes of one partial sum."""
 Schedule = Literal["scalesim", "sequential", "overlapped"]
 SHADOW_LOADS: dict[str, Callable[[Any], Any]] = {"column": lambda R: R, "diagonal": lambda R: 0 * R}
 """Shadow load -> how many of the R PEs of a column have taken over their words when the next ones may enter it.
@@ -87,6 +89,11 @@ class MatrixUnit(EngineSpec):
     def has_epilogue(self) -> bool:
         """Return whether results pass the vector unit."""
         return self.epilogue
+
+    def pools(self, chip: Chip, pixels: int) -> bool:
+        """Return whether the open sums of one image fit into half of the accumulators."""
+        sums_B = sum(buffer.capacity for buffer in chip.buffers.values() if "partial_sums" in buffer.holds)
+        return pixels * self.cols * PARTIAL_SUM_B <= sums_B // 2
 
     @property
     def gates_zeros(self) -> bool:
