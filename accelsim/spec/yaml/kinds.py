@@ -2,60 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import yaml
 
 from accelsim.spec.base import Model
-from accelsim.spec.chip import Chip, Processor
-from accelsim.spec.cluster import ClusterSpec
-from accelsim.spec.collectives import Collectives
-from accelsim.spec.derived_energy import Arithmetic
-from accelsim.spec.dram import Dram
-from accelsim.spec.energy import EnergyTable
-from accelsim.spec.gpu_power import GpuPower
-from accelsim.spec.intervals import Intervals
-from accelsim.spec.link import Link
-from accelsim.spec.memory import Memory
-from accelsim.spec.network import Noc
-from accelsim.spec.serving import Serving
-from accelsim.spec.site import Site
 from accelsim.spec.yaml import where
 
-KINDS: dict[str, type[Model]] = {
-    "chips": Chip,
-    "memories": Memory,
-    "dram": Dram,
-    "links": Link,
-    "energy": EnergyTable,
-    "arithmetic": Arithmetic,
-    "processors": Processor,
-    "networks": Noc,
-    "clusters": ClusterSpec,
-    "collectives": Collectives,
-    "sites": Site,
-    "intervals": Intervals,
-    "power": GpuPower,
-    "serving": Serving,
+ROWS = {
+    "chips": ("chip", "Chip", "a chip"),
+    "memories": ("memory", "Memory", "a memory"),
+    "dram": ("dram", "Dram", "a DRAM"),
+    "links": ("link", "Link", "a link"),
+    "energy": ("energy", "EnergyTable", "an energy table"),
+    "arithmetic": ("derived_energy", "Arithmetic", "a table of arithmetic"),
+    "processors": ("chip", "Processor", "a processor"),
+    "networks": ("network", "Noc", "a network"),
+    "clusters": ("cluster", "ClusterSpec", "a cluster"),
+    "collectives": ("collectives", "Collectives", "a communication library"),
+    "sites": ("site", "Site", "a site"),
+    "intervals": ("intervals", "Intervals", "a table of intervals"),
+    "power": ("gpu_power", "GpuPower", "a table of what GPUs draw"),
+    "serving": ("serving", "Serving", "a serving stack on a GPU"),
 }
-"""Kinds of spec files: the folder that they are in and what they hold."""
-ONE = {
-    "chips": "a chip",
-    "memories": "a memory",
-    "dram": "a DRAM",
-    "links": "a link",
-    "energy": "an energy table",
-    "arithmetic": "a table of arithmetic",
-    "processors": "a processor",
-    "networks": "a network",
-    "clusters": "a cluster",
-    "collectives": "a communication library",
-    "sites": "a site",
-    "intervals": "a table of intervals",
-    "power": "a table of what GPUs draw",
-    "serving": "a serving stack on a GPU",
-}
-"""Kind -> what one file of it is called."""
+"""Kind of spec files, the folder that they are in -> module and model in ``spec``, and the name of one file."""
+ONE = {kind: what for kind, (_, _, what) in ROWS.items()}
+"""Kind -> the name of one file."""
+
+
+class _Kinds(Mapping[str, type[Model]]):
+    def __getitem__(self, kind: str) -> type[Model]:
+        module, name, _ = ROWS[kind]
+        model: type[Model] = getattr(import_module(f"accelsim.spec.{module}"), name)
+        return model
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in ROWS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ROWS)
+
+    def __len__(self) -> int:
+        return len(ROWS)
+
+
+KINDS = _Kinds()
+"""Kind of spec files -> model of one, imported when it is first asked for."""
+
+
+def kind_of_model(model: object) -> str:
+    """Return the kind of spec files that hold a model, '' for what no file holds alone."""
+    place = getattr(model, "__module__", "").removeprefix("accelsim.spec."), getattr(model, "__name__", "")
+    return next((kind for kind, row in ROWS.items() if row[:2] == place), "")
 
 
 def kind_by_place(file: Path) -> str:
@@ -67,13 +67,15 @@ def kind_by_place(file: Path) -> str:
 
 
 def kind_by_keys(keys: set[str]) -> str:
-    """The kind whose fields fit best to the keys of a file."""
+    """Return the kind of spec file that has most of ``keys`` among its fields."""
     return max(KINDS, key=lambda kind: len(keys & set(KINDS[kind].model_fields)))
 
 
 def kind_of_nodes(file: Path, node: yaml.Node | None) -> str:
     """The kind of a file with these nodes: by its place, else by its keys; '' where neither says anything."""
+    if placed := kind_by_place(file):
+        return placed
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     keys = {str(key.value) for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
     named = set().union(*(set(model.model_fields) for model in KINDS.values())) - set(Model.model_fields)
-    return kind_by_place(file) or (kind_by_keys(keys) if keys & named else "")
+    return kind_by_keys(keys) if keys & named else ""

@@ -14,12 +14,10 @@ from accelsim.digits import whole
 from accelsim.errors import Problem, SpecError
 from accelsim.spec.base import Model
 from accelsim.spec.chip import Chip
-from accelsim.spec.cluster import ClusterSpec
 from accelsim.spec.dram import Dram
 from accelsim.spec.energy import EnergyTable
 from accelsim.spec.engine import EngineSpec
 from accelsim.spec.laws import chip as laws
-from accelsim.spec.laws import cluster as cluster_laws
 from accelsim.spec.laws import dram as dram_laws
 from accelsim.spec.laws import link as link_laws
 from accelsim.spec.laws.finding import Finding
@@ -31,7 +29,7 @@ from accelsim.spec.status import mark_set_by_hand
 from accelsim.spec.yaml import overrides as set_by_user
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.kinds import KINDS as KINDS
-from accelsim.spec.yaml.kinds import ONE, kind_by_keys, kind_by_place
+from accelsim.spec.yaml.kinds import ONE, kind_by_keys, kind_by_place, kind_of_model
 from accelsim.spec.yaml.marks import of_another_kind, parse, read
 from accelsim.spec.yaml.overrides import find
 from accelsim.spec.yaml.shape import annotation_of, families_of, item
@@ -71,8 +69,7 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
 def refuse_other_kind(file: Path, model: type[Model]) -> None:
     """Raise SpecError where files of ``model`` are of another kind: one problem in place of all that the file lacks."""
     if found := of_another_kind(file, model):
-        wanted = next(ONE[kind] for kind, each in KINDS.items() if each is model)
-        told = f"{wanted}; 'accelsim spec show' shows files of any kind"
+        told = f"{ONE[kind_of_model(model)]}; 'accelsim spec show' shows files of any kind"
         raise SpecError(f"is {ONE[found]}", str(file), told)
 
 
@@ -225,9 +222,12 @@ def _broken(model: Model, complete: bool) -> list[Finding]:
         return []
     if isinstance(model, Memory):
         return list(dram_laws.memory_findings(model))
-    if isinstance(model, ClusterSpec):
-        return list(cluster_laws.cluster_findings(model))
-    return list(link_laws.link_findings(model)) if isinstance(model, Link) else []
+    if isinstance(model, Link):
+        return list(link_laws.link_findings(model))
+    from accelsim.spec.cluster import ClusterSpec
+    from accelsim.spec.laws.cluster import cluster_findings
+
+    return list(cluster_findings(model)) if isinstance(model, ClusterSpec) else []
 
 
 def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:
@@ -282,7 +282,7 @@ def show(spec: Model) -> str:
 
 
 def resolved(spec: Model) -> dict[str, object]:
-    """The content of ``show``, with each function by its name."""
+    """Return the spec as plain values with units, without idle defaults; functions by name, not by family."""
     content = spec.model_dump(mode="json", exclude_none=True)
     for unit, block in _engines(spec, content):
         for idle in unit.idle_fields():

@@ -18,7 +18,7 @@ from accelsim.errors import LONGEST_NAME, Problem, brief, nearest
 from accelsim.spec.base import Model
 from accelsim.spec.names import NONE, Families
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_nodes
+from accelsim.spec.yaml.kinds import KINDS, ONE, kind_of_model, kind_of_nodes
 from accelsim.spec.yaml.shape import annotation_of, chosen, families_of, file_of, model_of
 from accelsim.spec.yaml.tree import BROKEN, Mark, PathTo, Tree, about
 
@@ -291,10 +291,10 @@ class _Builder:
             self.tree.problem(path, about(path, f"{reference!r} includes itself"))
             return BROKEN
         wrong = of_another_kind(file, model)
-        if wrong == "dram" and model is KINDS["memories"]:
+        folder = kind_of_model(model)
+        if wrong == "dram" and folder == "memories":
             return self._memory_of(file, reference, path)
         if wrong:
-            folder = next(kind for kind, each in KINDS.items() if each is model)
             what = about(path, f"{reference!r} is {ONE[wrong]}, not {ONE[folder]}")
             self.tree.problem(path, what, f"a file of hwspecs/{folder}")
             return BROKEN
@@ -335,10 +335,11 @@ def _nearest_file(reference: str) -> str:
 
 def of_another_kind(file: File, model: object) -> str:
     """The kind of ``file`` where files of ``model`` are of another one; '' where it fits, or nobody can tell."""
-    if model not in KINDS.values():
+    wanted = kind_of_model(model)
+    if not wanted:
         return ""
     try:
         kind = kind_of_nodes(file, compose(_text(file)))
     except (yaml.YAMLError, OSError, ValueError):
         return ""  # reading it will say what is wrong
-    return kind if kind and KINDS[kind] is not model else ""
+    return kind if kind != wanted else ""
