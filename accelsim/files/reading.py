@@ -33,10 +33,10 @@ def exists(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether it is a directory, with the same care."""
+    """Return whether a path is a directory; False where the system does not tell."""
     return kind_of(path) == stat.S_IFDIR
 
 
 def is_file(path: Path) -> bool:
-    """Return whether it is a regular file, with the same care."""
+    """Return whether a path is a regular file; False where the system does not tell."""
     return kind_of(path) == stat.S_IFREG

@@ -105,7 +105,7 @@ def followed(path: Path) -> Path:
 
 
 def unwritable(target: Path, error: Exception, expected: str = "a file in a directory that exists") -> UsageError:
-    """The error of a target that the system refuses."""
+    """Return the UsageError for a target that the system refuses to write."""
     why = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot be written: {why}", str(target), expected)
 

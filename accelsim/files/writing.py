@@ -33,7 +33,7 @@ def content(make: Make) -> bytes:
 
 
 def as_bytes(whole: bytes) -> Make:
-    """Makes a file of these bytes."""
+    """Return a maker of a file with these bytes."""
     return lambda file: file.write(whole)
 
 
@@ -44,7 +44,7 @@ def text(pieces: str | Iterable[str]) -> Make:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Make:
-    """Makes a CSV file: a line of column names, then the rows."""
+    """Return a maker of a CSV file: a line of column names, then the rows."""
 
     def make(file: IO[bytes]) -> None:
         stream = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")

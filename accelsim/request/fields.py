@@ -214,7 +214,7 @@ MAPPINGS = tuple(entry.name for entry in fields(Request) if str(entry.type).star
 
 
 def arguments(record: type[Request]) -> str:
-    """The fields in words, as a docstring has them."""
+    """Return the fields and their meanings as lines of a docstring."""
     told = (f"``{name}``: {row.text}" for name, row in declared(record).items())
     return "\n".join(fill(text, 115, subsequent_indent="    ") for text in told)
 

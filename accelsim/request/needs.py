@@ -76,7 +76,7 @@ def check_needs(asked: Mapping[str, object]) -> None:
 
 
 def notes(asked: Mapping[str, object], chip: Chip) -> list[str]:
-    """Return what a run says about options of ``asked`` that the chip gives no effect."""
+    """Return notes about options in ``asked`` that have no effect on this chip."""
     return [
         f"{flag(row.option)} has no effect on {chip.name}: it needs {row.needs}"
         for row in ON_CHIPS

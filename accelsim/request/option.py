@@ -76,7 +76,7 @@ class Option:
 
     @property
     def text(self) -> str:
-        """Return what the field means to somebody who writes Python."""
+        """Return the meaning of the field for users of the Python API."""
         return self.python or self.help
 
     @property

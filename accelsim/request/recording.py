@@ -25,7 +25,7 @@ IN_MEMORY = "given in memory"
 
 
 def record(request: Request, chip: Chip, graph: Graph) -> dict[str, object]:
-    """Return what was asked, as JSON holds it.
+    """Return the record of a request as JSON values.
 
     'command': the line that asks for it again ('' where an argument was given in memory or has no option); 'asked':
     every field that is not the default; 'files': SHA-256 of each file named; 'chip_sha256' and 'model_sha256': of what
@@ -87,7 +87,7 @@ def _no_option(asked: Mapping[str, object]) -> list[str]:
 
 
 def how_to_repeat(record: Mapping[str, Any]) -> str:
-    """The command line of a record, or why there is none."""
+    """Return the command line of a record, or why none repeats it."""
     if record["command"]:
         return str(record["command"])
     lost = record["in_memory"]
@@ -104,7 +104,7 @@ def command(asked: Mapping[str, object]) -> str:
 
 
 def words(name: str, value: Any) -> list[str]:
-    """Return what gives a field its value on the command line."""
+    """Return the words of a command line that give a field its value."""
     row = OPTIONS[name]
     if row.kind == "argument":
         return [str(value)]
@@ -113,7 +113,7 @@ def words(name: str, value: Any) -> list[str]:
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """Return the command-line option of a field, such as '--batch'."""
     return f"--{name.replace('_', '-')}"
 
 

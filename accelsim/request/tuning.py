@@ -78,7 +78,7 @@ class Tuning:
         return best
 
     def note(self) -> str:
-        """Return what was decided, in words."""
+        """Return a note that says how many mappings were tuned and what that gained."""
         different = len(self.decided | self.found)
         if not different:
             return "nothing was tuned: no product here leaves its mapping to the machine"

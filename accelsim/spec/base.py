@@ -116,7 +116,7 @@ class Model:
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """Return the JSON schema."""
+        """Return the JSON schema of this model."""
         return adapter(cls).json_schema()
 
     @classmethod
@@ -180,14 +180,14 @@ class Declared(NamedTuple):
 
 @remembered
 def defaults(model: type[Model]) -> dict[str, object]:
-    """Return what each field of a model is declared to be without a value, those of its bases first."""
+    """Return field -> its declared default (``...`` for none), fields of the bases first."""
     bases = [each for each in reversed(model.__mro__) if issubclass(each, Model)]
     return {name: default for each in bases for name, default in each.declared.items()}
 
 
 @remembered
 def declared(model: type[Model], name: str) -> Declared:
-    """Return what the source says of a field of a model."""
+    """Return the declaration of the field ``name`` of a model, from the class that declares it."""
     owner = next(each for each in model.__mro__ if issubclass(each, Model) and name in each.declared)
     annotation = owner.__annotations__[name]
     if isinstance(annotation, str):
@@ -214,7 +214,7 @@ _collect(Model)
 
 @remembered
 def adapter(model: type[Model]) -> TypeAdapter[Any]:
-    """Return what validates and writes a model."""
+    """Return the pydantic adapter that validates and writes a model."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(model)

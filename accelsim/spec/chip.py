@@ -56,7 +56,7 @@ class Core(Model):
     memories: dict[Name, Buffer] = Field({}, description="SRAMs by name")
 
     def with_engines(self, change: Callable[[object], EngineSpec]) -> Core:
-        """The core with ``change`` of each of its engines."""
+        """Return a core whose engines are ``change(engine)`` of this one."""
         return self.model_copy(update={"engines": {name: change(unit) for name, unit in self.engines.items()}})
 
 
@@ -132,22 +132,22 @@ class Chip(Model):
 
     @property
     def core(self) -> Core:
-        """A core of that kind."""
+        """Return the kind of core from which the chip is seen."""
         return self.cores[self.core_kind]
 
     @property
     def engines(self) -> dict[str, EngineSpec]:
-        """The engines of that core."""
+        """Return the engines of that kind of core by name."""
         return self.core.engines
 
     @property
     def buffers(self) -> dict[str, Buffer]:
-        """The memories of that core."""
+        """Return the memories of that kind of core by name."""
         return self.core.memories
 
     @property
     def core_count(self) -> int:
-        """Cores of all kinds."""
+        """Number of cores, all kinds together."""
         return sum(core.count for core in self.cores.values())
 
     @property

@@ -129,7 +129,7 @@ class HostMemory(Model):
 
 
 class Node(Model):
-    """Nodes that are alike."""
+    """A kind of nodes: how many, and what each holds."""
 
     count: Parts = Field(1, description="how many of them")
     devices: dict[Name, Devices] = Field(min_length=1, description="devices by name, in the order of ranks")
@@ -141,7 +141,7 @@ class Node(Model):
 
     @property
     def size(self) -> int:
-        """Devices of one such node."""
+        """Number of devices in one such node."""
         return sum(each.count for each in self.devices.values())
 
 
@@ -171,7 +171,7 @@ class ClusterSpec(Model):
 
     @property
     def size(self) -> int:
-        """Devices of all nodes: the ranks."""
+        """Number of devices in all nodes: the ranks."""
         return sum(node.count * node.size for node in self.nodes.values())
 
     def each_node(self) -> Iterator[tuple[str, Node]]:

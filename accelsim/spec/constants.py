@@ -62,7 +62,7 @@ class Constant(NamedTuple):
 
     @property
     def of_shared(self) -> str:
-        """Name of the constant whose value it shares."""
+        """Return the name of the constant whose value this one shares."""
         return self._replace(path=self.shares).name
 
     @property
@@ -75,7 +75,7 @@ class Constant(NamedTuple):
         return units.parse(text, self.mark.unit) if self.mark.unit else float(text)
 
     def spell(self, value: float) -> str:
-        """A value as a spec file has it."""
+        """Return a value as text, as a spec file has it."""
         number = round(value) if self.whole else value
         return units.spell(number, self.mark.unit) if self.mark.unit else f"{number:g}"
 

@@ -83,7 +83,7 @@ class Arithmetic(Model):
 
     @property
     def stated(self) -> Stated:
-        """The two columns, J, at the node that they were stated for."""
+        """Return the columns ``mac`` and ``vector``, J, at the node of the source."""
         return Stated(self.multiply, self.add)
 
     @property

@@ -75,7 +75,7 @@ class EnergyTable(Model):
 
     @classmethod
     def followed(cls, block: dict[str, object], stated: Callable[[PathTo], bool]) -> dict[str, object]:
-        """Return the table with rows in the place of ``arithmetic``."""
+        """Return the block with the rows that follow from ``arithmetic`` in its place."""
         if not isinstance(block.get("arithmetic"), dict):
             return block
         from accelsim.spec.derived_energy import followed

@@ -106,19 +106,19 @@ Law = Callable[[object, "Chip", "PathTo"], "Iterator[Finding]"]
 
 @cache
 def modules() -> dict[str, ModuleType]:
-    """Type -> its module ``spec``, by name."""
+    """Return engine type -> its module ``spec``, sorted by type."""
     folders = [entry.name for entry in iter_modules(import_module(FOLDER).__path__) if entry.ispkg]
     names = [name for folder in sorted(folders) if find_spec(name := f"{FOLDER}.{folder}.spec")]
     return {type_of(module.SPEC): module for module in map(import_module, names)}
 
 
 def specs() -> tuple[type[EngineSpec], ...]:
-    """The spec of every type, by name."""
+    """Return the spec class of every engine type, sorted by type."""
     return tuple(module.SPEC for module in modules().values())
 
 
 def laws() -> Iterator[tuple[type[EngineSpec], Law]]:
-    """Each law of every type, with the spec of the type."""
+    """Yield (spec class, law) for each law of every engine type."""
     for module in modules().values():
         for law in getattr(module, "LAWS", ()):
             yield module.SPEC, law

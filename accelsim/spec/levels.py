@@ -40,12 +40,12 @@ def feeders(chip: Chip, name: str) -> list[str]:
 
 
 def managed(chip: Chip) -> list[str]:
-    """Levels whose contents the compiler decides about."""
+    """Return the levels whose contents the compiler decides."""
     return [name for name, each in chip.memories.items() if each.fed_by is not None and each.cache is None]
 
 
 def caches(chip: Chip) -> list[str]:
-    """Levels that are caches."""
+    """Return the levels that are caches."""
     return [name for name, each in chip.memories.items() if each.cache is not None]
 
 

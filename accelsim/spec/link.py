@@ -144,7 +144,7 @@ class Pcie(Model):
 
     @property
     def tlp_Bps(self) -> Fraction:
-        """Return what is left of it for transaction packets, B/s."""
+        """Return the rate that is left for transaction packets, B/s."""
         return self.raw_Bps * (1 - self.control_share)
 
     @property
@@ -259,7 +259,7 @@ class Link(Model):
         return self.duplex == "full"
 
     def channel(self, name: str, way: str) -> str:
-        """Return what carries the direction ``way`` of the link called ``name``; half duplex: one channel for both."""
+        """Return the channel for the direction ``way`` of the link ``name``; half duplex has one for both."""
         return f"{name} {way}" if self.full_duplex else name
 
 

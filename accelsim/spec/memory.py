@@ -54,7 +54,7 @@ class Buffer(MemoryLevel):
 
     @property
     def part_B(self) -> int:
-        """Bytes of each of its parts."""
+        """Bytes of each part of the buffer."""
         return self.capacity // (self.parts or 1)
 
     @property

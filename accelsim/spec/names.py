@@ -48,12 +48,12 @@ class Families:
         return [*self.members, *self.operators]
 
     def unknown(self, key: str) -> tuple[str, str]:
-        """Return what is wrong with a key that no name is, and the name that was meant."""
+        """Return what is wrong with a key that is no operator or family, and the nearest name."""
         what = "operator" if key[:1].isupper() else "operator or family"
         return f"no {what} of this name", nearest(key, self.names)
 
     def in_vain(self, key: str) -> tuple[str, str, str]:
-        """Return what is wrong with a key that leaves out nothing, what was expected, and the name that was meant."""
+        """Return what is wrong with a ``KEY: none`` that leaves out nothing, what to expect, and the nearest name."""
         if key in self.names:
             return ("leaves out what is not there", "operators of a family of this table or the file beneath", "")
         what, near = self.unknown(key)

@@ -58,7 +58,7 @@ class Wire(Model):
 
     @property
     def length_mm(self) -> float:
-        """Length of a hop, mm."""
+        """Length of the wire of a hop, mm."""
         return sqrt(self.node_area) * 1e3
 
 

@@ -42,7 +42,7 @@ class Silicon(NamedTuple):
 
 
 def silicon(chip: Chip) -> Silicon:
-    """Return what the arrays and buffers of a chip take, by the rules of the module."""
+    """Return PEs, bytes, area and idle power of the arrays and buffers of a chip, by the rules of this module."""
     pes = held_B = 0
     for core in chip.cores.values():
         arrays = (unit for unit in core.engines.values() if isinstance(unit, MatrixUnit))

@@ -57,7 +57,7 @@ def stated_peak(chip: Chip) -> Iterator[Finding]:
 
 
 def multiplying(chip: Chip) -> list[EngineSpec]:
-    """The engines that multiply."""
+    """Yield the engines that multiply."""
     return [unit for unit in chip.engines.values() if unit.rates()]
 
 
@@ -119,7 +119,7 @@ def energies_are_of_formats(chip: Chip) -> Iterator[Finding]:
 
 
 def table_findings(table: EnergyTable) -> Iterator[Finding]:
-    """Yield the same of an energy table alone."""
+    """Yield rows of an energy table that no number format names."""
     for column in ("mac", "vector"):
         for name in getattr(table, column):
             if format_bits(name) is None:

@@ -18,7 +18,7 @@ def link_rates_agree(chip: Chip) -> Iterator[Finding]:
 
 
 def link_findings(link: Link) -> Iterator[Finding]:
-    """Yield the same of one link alone."""
+    """Yield what contradicts itself in one link: two sorts of packets, or a bandwidth unlike that of its packets."""
     if link.pcie is not None and link.packets is not None:
         yield Finding(("packets",), "the link has packets of PCI Express already", "pcie: or packets:")
     if link.protocol is not None and not agree(link.bandwidth, derived := payload_Bps(link.protocol)):

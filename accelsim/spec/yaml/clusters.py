@@ -37,12 +37,12 @@ class Named(NamedTuple):
 
     @property
     def as_it_is(self) -> bool:
-        """Return whether no number is asked for."""
+        """Return whether the name asks for no number of nodes or devices."""
         return self.many is None and not self.counts
 
 
 def clusters() -> list[str]:
-    """Names of all clusters, sorted."""
+    """Return the names of all clusters, sorted."""
     return list(where.names(FOLDER))
 
 

@@ -33,7 +33,7 @@ def _remembered(function: Callable[[Any], R]) -> Callable[[Any], R]:
 
 @_remembered
 def core(annotation: object) -> object:
-    """``annotation`` without ``| None`` and Annotated."""
+    """Return a type without ``| None`` and ``Annotated``."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return core(get_args(annotation)[0])

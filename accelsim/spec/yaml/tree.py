@@ -83,7 +83,7 @@ class Tree:
 
 
 def dotted(path: PathTo) -> str:
-    """'memories.ddr3.memory.bandwidth'."""
+    """Return a path as text: 'memories.ddr3.memory.bandwidth'."""
     return ".".join(str(part) for part in path)
 
 

@@ -95,7 +95,7 @@ def find(reference: str, beside: Path | None = None) -> Path | None:
 
 
 def no_file(reference: str) -> str:
-    """Return what is wrong with a reference that leads to no spec file."""
+    """Return the words for a reference that leads to no spec file."""
     if is_folder(Path(reference)):
         return f"{brief(reference)} is a directory"
     return f"no spec file {brief(reference)}"
