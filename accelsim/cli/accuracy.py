@@ -30,7 +30,7 @@ from accelsim.report.answer import Answer
     "fp32,tf32,bf16,fp16,fp8,int8,int4,int1",
     metavar="FORMAT,...",
 )
-@option("--data", "Samples: x_train, y_train, x_test, y_test, or x and y.", "digits", metavar="digits|FILE.npz")
+@option("--data", "Samples, labels: x_train, y_train, x_test, y_test or x, y.", "digits", metavar="digits|FILE.npz")
 @option("--qat", "Formats that the model is also trained for.", "", metavar="FORMAT,...")
 @option("--batch", "Samples of one run.", 1, least=1)
 @option("--steps", "Steps of each training: of a listed model, and of --qat.", 1000, least=1)

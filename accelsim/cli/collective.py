@@ -42,7 +42,7 @@ from accelsim.report.answer import Answer
     default="graph",
     help="Who starts it: a CUDA graph or kernels before it, or a host call by call (eager).",
 )
-@option("--dtype", "Format that is summed, on which a library's choice may depend.", "", metavar="FORMAT")
+@option("--dtype", "Format that is summed; the library may choose by it; default: any.", "", metavar="FORMAT")
 @option("--group devices", "Devices that take part, in order: '0-7' or '0,8,16'; default: all.", metavar="DEVICES")
 @option("--chunks", "Chunks of the buffer that follow each other.", type=click.IntRange(1, 4096))
 @option(

@@ -54,7 +54,7 @@ def link(gather: Gather, name: str, sizes: tuple[int, ...], overrides: tuple[str
 @click.argument("name", metavar="NAME|TOPOLOGY")
 @click.argument("shape", nargs=-1, type=click.IntRange(1), metavar="[SIZE]...")
 @option("--traffic pattern", "uniform, transpose, neighbour, hotspot or bit-complement.", "uniform")
-@option("--load loads", "Flits per clock and node. Repeatable; without: a sweep.", multiple=True, type=float)
+@option("--load loads", "Offered flits per clock and node. Repeatable; without: a sweep.", multiple=True, type=float)
 @option("--packet-flits", "Flits of a packet.", 1, least=1)
 @option("--clocks", "Clocks of a simulation.", 2000, type=click.IntRange(100, 10000000))
 @option("--seed", "Seed of the packets.", 1, least=0)

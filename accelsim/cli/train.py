@@ -33,7 +33,7 @@ from accelsim.report.answer import Answer
 @click.argument("model")
 @option("--on", "Chip for a simulated step, or cluster that trains: a name or a YAML file.", metavar="CHIP|CLUSTER")
 @plan_options
-@option("--compare", "On a cluster: methods to train with too.", "", metavar="plain,local-sgd,pipedream")
+@option("--compare", "On a cluster: train by these methods too.", "", metavar="plain,local-sgd,pipedream")
 @option(
     "--data",
     "Samples and labels: x_train, y_train, x_test, y_test, or x and y; for a language model text, token numbers in a "
@@ -51,8 +51,8 @@ from accelsim.report.answer import Answer
     "fp32",
     metavar="fp32|mixed|mixed-bf16|fp16|bf16",
 )
-@option("--loss-scale", "Factor of gradients; default: dynamic for mixed, fp16.", "", metavar="dynamic|none|NUMBER")
-@option("--qat", "Train for this format, or weights x activations.", "", metavar="int8|int4|int2|int1|int4xint8")
+@option("--loss-scale", "Against underflow; default: dynamic for mixed, fp16.", "", metavar="dynamic|none|NUMBER")
+@option("--qat", "Quantisation-aware: format, or weights x activations.", "", metavar="int8|int4|int2|int1|int4xint8")
 @option("--edges", "With --qat: format of the first and the last layer.", "", metavar="int8")
 @option("--sparsity", "Prune the starting weights to this pattern and keep the zeros.", "", metavar="2:4")
 @option("--dtype", "Format of the MACs on the chip; default: that of the precision.", "")
