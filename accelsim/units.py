@@ -1,7 +1,8 @@
 """Text with a unit -> SI number, and back. QuantiPhy knows all prefixes; it is loaded for what is rare.
 
-A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V. Arithmetic is exact (the digits as
-they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the float nearest to 9e-13.
+A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V; a price by
+USD/h. Arithmetic is exact (the digits as they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the
+float nearest to 9e-13.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ DIMENSIONS: dict[str, Dimension] = {
         Dimension("T/s", "a rate of transfers per pin", "3200 MT/s", {"T/s": 1}, least=1e6, most=1e12),
         Dimension("A", "a current", "57 mA", {"A": 1}, least=1e-9, most=1e3),
         Dimension("V", "a voltage", "1.2 V", {"V": 1}, least=1e-2, most=100),
+        Dimension("USD/h", "a price", "32.77 USD/h", {"USD/h": 1, "$/h": 1}, least=1e-6, most=1e6),
     )
 }
 """Every dimension, by its SI unit."""

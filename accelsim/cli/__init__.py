@@ -35,6 +35,7 @@ COMMANDS = {
     "chips": ("accelsim.cli.lists", "list the chips"),
     "clusters": ("accelsim.cli.clusters", "list the clusters; show the parts of one, and its routes"),
     "models": ("accelsim.cli.lists", "list the models"),
+    "prices": ("accelsim.cli.prices", "list what instances cost, at whom and since when"),
     "memories": ("accelsim.cli.lists", "list the memories that a chip may have"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),
     "dram": ("accelsim.cli.dram", "replay accesses on one DRAM, compare DRAMs"),
@@ -59,7 +60,7 @@ SECTIONS = {
     "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
-    "Lists and specs": ("chips", "clusters", "models", "memories", "spec"),
+    "Lists and specs": ("chips", "clusters", "models", "memories", "prices", "spec"),
     "Learn and teach": ("lesson",),
     "Measured hardware and other tools": ("validate", "measure", "calibrate", "export-trace"),
 }

@@ -101,3 +101,7 @@ Amperes = Annotated[float, *_read_as("A")]
 """Current, A, not negative: '57 mA'."""
 Volts = Annotated[float, *_read_as("V", positive=True)]
 """Voltage, V, positive: '1.2 V'."""
+BilledSeconds = Annotated[float, *_read_as("s", within=(1, 86_400))]
+"""Time by which a provider bills, s, 0 or a second to a day: '60 s'."""
+DollarsPerHour = Annotated[float, *_read_as("USD/h")]
+"""Price of an hour, USD/h, not negative: '32.77 USD/h'."""

@@ -23,6 +23,7 @@ ROWS = {
     "clusters": ("cluster", "ClusterSpec", "a cluster"),
     "collectives": ("collectives", "Collectives", "a communication library"),
     "sites": ("site", "Site", "a site"),
+    "instances": ("instance", "Provider", "the instances of a provider"),
     "intervals": ("intervals", "Intervals", "a table of intervals"),
     "power": ("gpu_power", "GpuPower", "a table of what GPUs draw"),
     "serving": ("serving", "Serving", "a serving stack on a GPU"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -214,6 +215,13 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
     return made, _sorted([*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()])
 
 
+LATE = {
+    "clusters": ("accelsim.spec.laws.cluster", "cluster_findings"),
+    "instances": ("accelsim.spec.instance", "provider_findings"),
+}
+"""Kind of spec files -> module and function of its laws, imported when a file of the kind is read."""
+
+
 def _broken(model: Model, complete: bool) -> list[Finding]:
     """Laws of a part alone: rates of a link that disagree, a DRAM that contradicts itself or its memory, a cluster."""
     if isinstance(model, Dram):
@@ -224,10 +232,8 @@ def _broken(model: Model, complete: bool) -> list[Finding]:
         return list(dram_laws.memory_findings(model))
     if isinstance(model, Link):
         return list(link_laws.link_findings(model))
-    from accelsim.spec.cluster import ClusterSpec
-    from accelsim.spec.laws.cluster import cluster_findings
-
-    return list(cluster_findings(model)) if isinstance(model, ClusterSpec) else []
+    home = LATE.get(kind_of_model(type(model)))
+    return [] if home is None else list(getattr(import_module(home[0]), home[1])(model))
 
 
 def _strays(tree: Tree, model: Model, complete: bool) -> list[Problem]:

@@ -1,0 +1,163 @@
+"""Instances by name, ``aws:p4d.24xlarge``, and their prices: those of the user first, then what ships."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
+from accelsim.spec.instance import Instance, Price, Provider
+from accelsim.spec.yaml import where
+from accelsim.spec.yaml.chips import kept_part
+
+FOLDER = "instances"
+OLD_DAYS = 366
+"""A price is old that is so many days older than the newest one."""
+
+
+class Offer(NamedTuple):
+    """A price of an instance."""
+
+    provider: Provider
+    name: str
+    instance: Instance
+    price: Price
+
+    @property
+    def full_name(self) -> str:
+        """Name behind its provider's: 'aws:p4d.24xlarge'."""
+        return f"{self.provider.name}:{self.name}"
+
+    @property
+    def region(self) -> str:
+        """Region of the price; '' where nobody says."""
+        return self.price.region or self.provider.region
+
+    @property
+    def accelerators(self) -> float:
+        """Accelerators of the instance, a share of one too."""
+        return self.instance.count * self.instance.share
+
+    @property
+    def accelerator(self) -> str:
+        """Chip of the instance, the name of an accelerator without a spec, or its processor."""
+        return self.instance.chip or self.instance.accelerator or self.instance.processor or ""
+
+    @property
+    def day(self) -> date:
+        """Day of the price; the first of a month or year."""
+        return day_of(self.price.as_of)
+
+
+def day_of(text: str) -> date:
+    """Return the day of YYYY-MM-DD, the first one of YYYY-MM or YYYY."""
+    return date(*(*map(int, text.split("-")), 1, 1)[:3])
+
+
+def load_providers(own: Path | None = None) -> dict[str, Provider]:
+    """Return all providers by name; of instances that are in the user's ``own`` file its prices stand alone.
+
+    Raises SpecError with all problems of all files at once.
+    """
+    problems: list[Problem] = []
+    found: dict[str, Provider] = {}
+    files: list[str | Path] = [*where.names(FOLDER), *([own] if own else [])]
+    for file in files:
+        try:
+            provider = kept_part(file, FOLDER, Provider)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        problems += _unknown_chips(provider)
+        found[provider.name] = _over(provider, found.get(provider.name))
+    if problems:
+        raise SpecError(problems)
+    return found
+
+
+def _over(own: Provider, shipped: Provider | None) -> Provider:
+    """A provider with what an earlier file says of sources and instances that this one does not name."""
+    if shipped is None:
+        return own
+    more = {"sources": {**shipped.sources, **own.sources}, "instances": {**shipped.instances, **own.instances}}
+    return own.model_copy(update=more)
+
+
+def _unknown_chips(provider: Provider) -> list[Problem]:
+    chips = where.names("chips")
+    return [
+        Problem(f"no chip {brief(chip)}", f"{provider.name}:{name}", "a name of 'accelsim chips'", nearest(chip, chips))
+        for name, each in provider.instances.items()
+        if (chip := each.chip) and chip not in chips
+    ]
+
+
+def offers(providers: Mapping[str, Provider]) -> list[Offer]:
+    """Return all prices of all instances, those of a provider in the order of its file."""
+    return [
+        Offer(provider, name, instance, price)
+        for provider in providers.values()
+        for name, instance in provider.instances.items()
+        for price in instance.prices
+    ]
+
+
+def latest(found: list[Offer]) -> list[Offer]:
+    """Return of prices that differ by their day alone (or by the source of the same day) the newest."""
+    newest: dict[tuple[str, str, str, str], Offer] = {}
+    for each in found:
+        key = (
+            each.full_name,
+            each.price.term,
+            each.region,
+            each.price.note or "" if each.price.term == "owned" else "",
+        )
+        if key not in newest or each.day >= newest[key].day:
+            newest[key] = each
+    return list(newest.values())
+
+
+def named(full_name: str, providers: Mapping[str, Provider]) -> tuple[Provider, Instance]:
+    """Return the provider and the instance of 'aws:p4d.24xlarge'. Raises UsageError with the nearest name."""
+    provider_name, _, name = full_name.partition(":")
+    known = [f"{provider.name}:{each}" for provider in providers.values() for each in provider.instances]
+    provider = providers.get(provider_name)
+    if provider is None or name not in provider.instances:
+        expected = "PROVIDER:INSTANCE, see 'accelsim prices'"
+        raise UsageError(f"no instance {brief(full_name)}", "", expected, nearest(full_name, known))
+    return provider, provider.instances[name]
+
+
+def chosen(
+    found: list[Offer],
+    chips: tuple[str, ...] = (),
+    providers: tuple[str, ...] = (),
+    terms: tuple[str, ...] = (),
+    regions: tuple[str, ...] = (),
+) -> list[Offer]:
+    """Return the offers of these accelerators, providers, terms and regions; nothing of a kind stands for all of it.
+
+    Raises UsageError with all names that nothing has, and the nearest.
+    """
+    kinds: dict[str, tuple[tuple[str, ...], Callable[[Offer], str]]] = {
+        "--chip": (chips, lambda each: each.accelerator),
+        "--provider": (providers, lambda each: each.provider.name),
+        "--term": (terms, lambda each: each.price.term),
+        "--region": (regions, lambda each: each.region),
+    }
+    problems = []
+    for option, (names, value) in kinds.items():
+        known = sorted({value(each) for each in found})
+        problems += [
+            Problem(f"no price of {brief(name)}", option, "a name of 'accelsim prices'", nearest(name, known))
+            for name in names
+            if name not in known
+        ]
+    if problems:
+        raise UsageError(problems)
+    kept = [each for each in found if all(not names or value(each) in names for names, value in kinds.values())]
+    if not kept:
+        raise UsageError("no price has all that is asked for", expected="fewer of --chip, --provider, --term, --region")
+    return kept
