@@ -1,8 +1,8 @@
 """Text with a unit -> SI number, and back. QuantiPhy knows all prefixes; it is loaded for what is rare.
 
-A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V; a price by
-USD/h. Arithmetic is exact (the digits as they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is the
-float nearest to 9e-13.
+A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V; of money USD, USD/h, USD/kWh and
+USD/kW-month. Arithmetic is exact (the digits as they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is
+the float nearest to 9e-13.
 """
 
 from __future__ import annotations
@@ -73,7 +73,19 @@ DIMENSIONS: dict[str, Dimension] = {
         Dimension("T/s", "a rate of transfers per pin", "3200 MT/s", {"T/s": 1}, least=1e6, most=1e12),
         Dimension("A", "a current", "57 mA", {"A": 1}, least=1e-9, most=1e3),
         Dimension("V", "a voltage", "1.2 V", {"V": 1}, least=1e-2, most=100),
-        Dimension("USD/h", "a price", "32.77 USD/h", {"USD/h": 1, "$/h": 1}, least=1e-6, most=1e6),
+        Dimension("USD", "a price", "270000 USD", {"USD": 1, "$": 1}, least=0.01, most=1e12),
+        Dimension("USD/h", "a price by the hour", "32.77 USD/h", {"USD/h": 1, "$/h": 1}, least=1e-6, most=1e6),
+        Dimension("USD/kWh", "a price of energy", "0.12 USD/kWh", {"USD/kWh": 1, "$/kWh": 1}, least=1e-4, most=100),
+        Dimension(
+            "USD/kW-month",
+            "a rent by power",
+            "184.06 USD/kW-month",
+            {"USD/kW-month": 1, "$/kW-month": 1},
+            1,
+            False,
+            0.01,
+            1e5,
+        ),
     )
 }
 """Every dimension, by its SI unit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, expm1, log1p
 from typing import NamedTuple
 
 HOUR_S = 3600.0
@@ -66,7 +66,7 @@ def accelerator_hours(flop: float, rate: float, goodput: float = 1.0) -> float:
 
 
 class Yearly(NamedTuple):
-    """Parts of what owned machines cost in a year, USD."""
+    """Parts of the yearly cost of owned machines, USD."""
 
     capital: float
     power: float
@@ -112,11 +112,11 @@ class Ownership:
         """Share of a loan that each of equal yearly payments is (capital recovery factor)."""
         if not self.interest:
             return 1 / self.years
-        return float(self.interest / (1 - (1 + self.interest) ** -self.years))
+        return self.interest / -expm1(-self.years * log1p(self.interest))
 
     @property
     def yearly(self) -> Yearly:
-        """What a year costs, by parts."""
+        """Cost of a year, by parts."""
         kept = self.residual * (1 + self.interest) ** -self.years
         return Yearly(
             self.price_USD * (1 - kept) * self.recovery,
@@ -127,7 +127,7 @@ class Ownership:
 
     @property
     def used_hour_USD(self) -> float:
-        """What an hour costs in which an accelerator works, USD."""
+        """Cost of an hour in which an accelerator works, USD."""
         return self.yearly.total / (YEAR_H * self.accelerators * self.load)
 
     def break_even_load(self, hour_USD: float) -> float:

@@ -15,8 +15,8 @@ Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"]
 """Terms of a price: by the hour, as long as nobody bids more, bound for one or three years, the cost of owning."""
 Confidence = Literal["high", "medium", "low", "estimate"]
 """How far to trust a source: the provider's own list, somebody else's, recalled, an estimate."""
-Fraction = Annotated[float, Field(gt=0, le=1)]
-"""Share of one accelerator, above 0, up to 1."""
+Slice = Annotated[float, Field(ge=0.01, le=1)]
+"""Share of one accelerator, 0.01 to 1."""
 Number = Annotated[int, Field(ge=0, le=1024)]
 """Accelerators of an instance, 0 to 1,024."""
 
@@ -31,7 +31,7 @@ class PriceSource(Model):
 
 
 class Price(Model):
-    """What an hour of an instance costs."""
+    """The price of an hour of an instance."""
 
     price: DollarsPerHour = Field(description="price of the instance")
     beside: DollarsPerHour = Field(0.0, description="price of the machine that is billed apart and needed too")
@@ -52,7 +52,7 @@ class Instance(Model):
     chip: Name | None = Field(None, description="spec of its accelerator; absent: there is none yet")
     accelerator: Words | None = Field(None, description="name of an accelerator without a spec")
     count: Number = Field(description="accelerators")
-    share: Fraction = Field(1.0, description="share of one accelerator that it has")
+    share: Slice = Field(1.0, description="share of one accelerator that it has")
     cluster: Words | None = Field(
         None, description="cluster that it is inside; absent: one accelerator, or several on PCIe"
     )

@@ -105,3 +105,9 @@ BilledSeconds = Annotated[float, *_read_as("s", within=(1, 86_400))]
 """Time by which a provider bills, s, 0 or a second to a day: '60 s'."""
 DollarsPerHour = Annotated[float, *_read_as("USD/h")]
 """Price of an hour, USD/h, not negative: '32.77 USD/h'."""
+Dollars = Annotated[float, *_read_as("USD", positive=True)]
+"""Price paid once, USD, positive: '270000 USD'."""
+DollarsPerKWh = Annotated[float, *_read_as("USD/kWh")]
+"""Price of energy, USD/kWh, not negative: '0.12 USD/kWh'."""
+DollarsPerKWMonth = Annotated[float, *_read_as("USD/kW-month")]
+"""Rent of a place by the power that it supplies, USD/kW-month, not negative: '184.06 USD/kW-month'."""

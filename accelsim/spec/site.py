@@ -5,15 +5,46 @@ from __future__ import annotations
 from typing import Annotated
 
 from accelsim.errors import UsageError
-from accelsim.spec.base import Model
+from accelsim.spec.base import Day, Model
 from accelsim.spec.chip import Chip
 from accelsim.spec.constants import constants, with_values
-from accelsim.spec.counts import Name, Share
+from accelsim.spec.counts import Name, Share, Words
 from accelsim.spec.declaring import Field
-from accelsim.spec.quantity import Seconds
+from accelsim.spec.quantity import Dollars, DollarsPerKWh, DollarsPerKWMonth, Seconds, Watts
 
 Floor = Annotated[Seconds, Field(ge=0, le=1)]
 """Up to a second."""
+
+
+Years = Annotated[float, Field(ge=0.5, le=30)]
+"""A time, 0.5 to 30 years."""
+Yearly = Annotated[float, Field(ge=0, le=1)]
+"""A share of a price or a debt, per year."""
+Overhead = Annotated[float, Field(ge=1, le=5)]
+"""Energy of a whole site per energy of its machines, 1 to 5."""
+
+
+class Machine(Model):
+    """A machine that can be bought: a cluster or a chip, by its name."""
+
+    price: Dollars = Field(description="price, paid once")
+    as_of: Day = Field(description="day of the price")
+    power: Watts | None = Field(None, description="power at full load, the accelerators included; absent: as simulated")
+
+
+class Owning(Model):
+    """Assumptions about owned machines. `sources` says of each field where it comes from."""
+
+    power_price: DollarsPerKWh = Field(description="price of energy")
+    pue: Overhead = Field(description="energy of the site per energy of its machines (power usage effectiveness)")
+    colocation: DollarsPerKWMonth = Field(0.0, description="rent of the place, by power at full load")
+    years: Years = Field(description="time in use")
+    residual: Yearly = Field(0.0, description="share of the price that a machine is worth afterwards")
+    interest: Yearly = Field(0.0, description="interest per year")
+    operations: Yearly = Field(0.0, description="staff, spares and repairs per year, as a share of the price")
+    load: Share = Field(1.0, description="share of the hours in which accelerators work")
+    sources: dict[Name, Words] = Field({}, description="field -> where its figure comes from")
+    machines: dict[Name, Machine] = Field({}, description="prices of machines, by name of the cluster or chip")
 
 
 class Site(Model):
@@ -27,6 +58,7 @@ class Site(Model):
     )
     measured: bool = Field(False, description="the chip was measured here: intervals do not cover other labs")
     fitted_on: str | None = Field(None, description="fitted measurements")
+    owning: Owning | None = Field(None, description="what owning machines costs here")
 
 
 FIELDS = ("sustained_clock", "dispatch")
