@@ -45,6 +45,7 @@ COMMANDS = {
     "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
     "collective": ("accelsim.cli.collective", "time and bandwidth of a collective on a cluster"),
     "batching": ("accelsim.cli.batching", "time per sample by batch size, transfers and computing"),
+    "sweep": ("accelsim.cli.sweep", "run thousands of points, keep them, find the front"),
     "study": ("accelsim.cli.study", "compare number formats across chips; find where a GPU beats a CPU"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
     "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
@@ -57,7 +58,7 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "study"),
+    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "sweep", "study"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
     "Lists and specs": ("chips", "clusters", "models", "memories", "prices", "spec"),

@@ -1,0 +1,83 @@
+"""``accelsim sweep``: many runs into a store, and what they say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from accelsim.cli.answers import answers
+from accelsim.cli.common import FILE, OUT, flag, option, progress
+from accelsim.errors import Gather, Problem, UsageError
+from accelsim.report.answer import Answer
+
+
+def _split(context: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
+    """'latency=10ms' -> {'latency': 0.01}. Raises UsageError with all problems."""
+    from accelsim import units
+    from accelsim.explore.sweep.fronts import OBJECTIVES
+    from accelsim.explore.sweep.study import check_objectives
+
+    found, problems = {}, []
+    check_objectives([text.partition("=")[0] for text in texts])
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            unit = OBJECTIVES[name].unit
+            found[name] = units.parse(value, unit) if unit in units.DIMENSIONS else float(value)
+        except ValueError as error:
+            problems.append(Problem(str(error), "--limit", "NAME=VALUE with its unit, such as latency=10ms"))
+    if problems:
+        raise UsageError(problems)
+    return found
+
+
+@answers(
+    "accelsim sweep sweep.yaml --out study.db --workers 2",
+    "accelsim sweep study.db --pareto latency,energy,area --plot front.png --csv points.csv",
+    outputs="csv plot json",
+)
+@click.argument("file", type=FILE)
+@option("--out", "Store of the results; with a sweep file: FILE with '.db' instead of '.yaml'.", type=OUT)
+@option("--workers", "Processes of this machine.", 1, least=1)
+@option("--dask", "Address of a Dask scheduler whose workers run the points.", "", metavar="tcp://HOST:PORT")
+@flag("--yes", "Run even a very large sweep.")
+@option("--study", "Which study of a store that holds several.", "", metavar="NAME")
+@option("--pareto", "Objectives of the front; default: those of the sweep.", "", callback=_split, metavar="NAME,...")
+@option(
+    "--limit limits", "Keep points within this only. Repeatable.", multiple=True, callback=_limits, metavar="NAME=VALUE"
+)
+@flag("--sensitivity", "Show what each axis changes.")
+def sweep(
+    gather: Gather, file: Path, out: Path | None, workers: int, dask: str, yes: bool, study: str,
+    pareto: tuple[str, ...], limits: dict[str, float], sensitivity: bool,
+) -> Answer:  # fmt: skip
+    """Run the points of a sweep (FILE.yaml), or read what a store (FILE.db) holds: front, knee, effects.
+
+    Each result is kept as it comes: a sweep that was stopped goes on where it was, and no point is run twice.
+    """
+    from accelsim.explore.sweep import space
+    from accelsim.explore.sweep.store import Store
+    from accelsim.explore.sweep.study import check_objectives, read_study, read_sweep, run_sweep
+    from accelsim.report import sweep as report
+
+    with gather.also():
+        check_objectives(pareto)
+    gather.done()
+    if file.suffix not in (".yaml", ".yml"):
+        return report.sweep(read_study(Store(file, new=False), study, pareto, limits), 0, sensitivity)
+    asked = read_sweep(file)
+    if (count := space.size_of(asked)) > space.MANY and not yes:
+        raise UsageError(f"{count:,} points", str(file), f"at most {space.MANY:,}, 'draw:' in the file, or --yes")
+    store, name = Store(out or file.with_suffix(".db")), file.stem
+    with progress(1) as stage:
+
+        def told(done: int, every: int) -> None:
+            stage(f"{done:,} of {every:,} points", done / max(every, 1))
+
+        ran = run_sweep(asked, store, name, workers, dask, told)
+    return report.sweep(read_study(store, name, pareto, limits), ran, sensitivity)

@@ -1,0 +1,1 @@
+"""Many runs: points of a space, a store that keeps what they gave, workers, fronts and effects."""

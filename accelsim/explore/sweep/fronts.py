@@ -1,0 +1,89 @@
+"""Fronts and effects: points that no other beats in all objectives, the knee among them, what each axis changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.types import Bools, Floats
+
+Record = Mapping[str, object]
+
+
+class Objective(NamedTuple):
+    """Something to make small: its ``key`` in the figures of a point, its unit, or large where ``most``."""
+
+    key: str
+    unit: str
+    most: bool = False
+
+
+OBJECTIVES = {
+    "latency": Objective("latency_s", "s"),
+    "throughput": Objective("throughput_per_s", "/s", True),
+    "energy": Objective("energy_J", "J"),
+    "energy per sample": Objective("energy_per_sample_J", "J"),
+    "power": Objective("power_W", "W"),
+    "area": Objective("area_m2", "m²"),
+}
+"""Objectives by the names that users write."""
+
+
+def on_front(values: Floats) -> Bools:
+    """Return which rows no other row beats: as small in every column and smaller in one. Equal rows all stay.
+
+    ``values``: points x objectives, small is good; rows with NaN are on no front.
+    """
+    kept = np.asarray(~np.isnan(values).any(axis=1), dtype=np.bool_)
+    order = np.lexsort(values.T[::-1])
+    front: list[int] = []
+    for at in order:
+        if not kept[at]:
+            continue
+        best = values[front]
+        beaten = len(front) > 0 and bool(np.any(np.all(best <= values[at], axis=1) & np.any(best < values[at], axis=1)))
+        kept[at] = not beaten
+        if not beaten:
+            front.append(int(at))
+    return kept
+
+
+def knee(values: Floats) -> int:
+    """Return the row of a front that lies farthest from the plane through the best of each objective, on logarithmic
+    axes from 0 to 1; the first of equals.
+
+    ``values``: points x objectives, small is good, above 0.
+    """
+    logs = np.log(values)
+    low, high = logs.min(axis=0), logs.max(axis=0)
+    scaled = (logs - low) / np.where(high > low, high - low, 1.0)
+    return int(np.argmin(np.round(scaled.sum(axis=1), 12)))
+
+
+class Effect(NamedTuple):
+    """Effect of an axis on an objective: the value with the smallest and the largest mean, and their ratio."""
+
+    axis: str
+    best: str
+    worst: str
+    ratio: float
+
+
+def effects(columns: Mapping[str, Sequence[str]], objective: Floats) -> list[Effect]:
+    """Return the main effect of each axis, the largest first: geometric means of ``objective`` over all points that
+    have a value of the axis; points without a figure are left out."""
+    there = ~np.isnan(objective)
+    logs = np.log(np.where(there, objective, 1.0))
+    found = []
+    for axis, values in columns.items():
+        means: dict[str, float] = {}
+        for value in dict.fromkeys(values):
+            own = there & np.array([each == value for each in values])
+            if own.any():
+                means[value] = float(logs[own].mean())
+        if len(means) > 1:
+            best, worst = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+            found.append(Effect(axis, best, worst, float(np.exp(means[worst] - means[best]))))
+    return sorted(found, key=lambda each: (-each.ratio, each.axis))

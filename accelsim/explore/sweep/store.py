@@ -1,0 +1,115 @@
+"""The store: outcomes of points in one SQLite file, each kept as it comes. Several processes may write at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from accelsim.errors import UsageError
+from accelsim.explore.sweep.point import Outcome, Point
+
+OURS = 0x41434350
+"""Number by which SQLite files are known as ours (``application_id``)."""
+FORM = 1
+"""Version of the tables (``user_version``)."""
+PATIENCE_S = 60.0
+"""Time for which a writer waits for another."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS outcome (
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, facts TEXT NOT NULL, error TEXT NOT NULL, mechanism TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS known (quick TEXT PRIMARY KEY, key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS member (
+    study TEXT NOT NULL, number INTEGER NOT NULL, point TEXT NOT NULL, quick TEXT NOT NULL,
+    PRIMARY KEY (study, number));
+"""
+
+
+class Member(NamedTuple):
+    """A point of a study, its number, and its outcome; None while it has none."""
+
+    number: int
+    point: Point
+    outcome: Outcome | None
+
+
+class Store:
+    """Outcomes by the hash of all that a run reads, and studies: lists of points with numbers from 0."""
+
+    def __init__(self, path: Path, new: bool = True) -> None:
+        """Open the store at ``path``; ``new``: make one where there is none.
+
+        Raises UsageError for a file that is no store, or one of a later version.
+        """
+        if not new and not path.is_file():
+            raise UsageError("no such file", str(path), "a store, which 'accelsim sweep FILE.yaml --out' makes")
+        self._path = path
+        try:
+            self._open(path)
+        except sqlite3.DatabaseError as error:
+            raise UsageError(f"no store: {error}", str(path), "a store, made by 'accelsim sweep'") from None
+
+    def _open(self, path: Path) -> None:
+        empty = not path.exists() or not path.stat().st_size
+        self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+        ident, form = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        if (not empty and ident not in (0, OURS)) or (not empty and ident == 0 and self._has_tables()):
+            raise UsageError("no store, but another program's database", str(path), "a store, made by 'accelsim sweep'")
+        if form > FORM:
+            raise UsageError(
+                f"a store of a later version ({form})", str(path), f"version {FORM}, which this accelsim reads"
+            )
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.executescript(f"PRAGMA application_id={OURS}; PRAGMA user_version={FORM};{TABLES}")
+
+    def _has_tables(self) -> bool:
+        return bool(self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file; what was kept stays."""
+        self._db.close()
+
+    def known(self, quick: Iterable[str]) -> set[str]:
+        """Return which of these quick keys have an outcome."""
+        every = {row[0] for row in self._db.execute("SELECT quick FROM known")}
+        return every & set(quick)
+
+    def keep(self, quick: str, found: Outcome, mechanism: str) -> None:
+        """Keep an outcome from now on; the first one of a key stays."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(
+                "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?)",
+                (found.key, found.status, json.dumps(found.facts), found.error, mechanism),
+            )
+            self._db.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (quick, found.key))
+            self._db.execute("COMMIT")
+
+    def begin(self, study: str, content: str, points: Sequence[tuple[Point, str]]) -> None:
+        """Write down the points of a study with their quick keys; those of the same name are replaced."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM member WHERE study = ?", (study,))
+            self._db.execute("INSERT OR REPLACE INTO study VALUES (?, ?)", (study, content))
+            rows = [(study, number, point.text, quick) for number, (point, quick) in enumerate(points)]
+            self._db.executemany("INSERT INTO member VALUES (?, ?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+
+    def studies(self) -> dict[str, str]:
+        """Name -> content of every study, in the order of their names."""
+        return dict(self._db.execute("SELECT name, content FROM study ORDER BY name"))
+
+    def members(self, study: str) -> Iterator[Member]:
+        """Yield the points of a study in order, each with its outcome."""
+        rows = self._db.execute(
+            "SELECT m.number, m.point, o.key, o.status, o.facts, o.error FROM member m LEFT JOIN known k USING (quick) "
+            "LEFT JOIN outcome o USING (key) WHERE m.study = ? ORDER BY m.number",
+            (study,),
+        )
+        for number, point, key, status, facts, error in rows:
+            found = None if key is None else Outcome(key, status, json.loads(facts), error)
+            yield Member(number, Point.read(point), found)

@@ -1,0 +1,146 @@
+"""Studies: a sweep run into a store, and what the store says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accelsim.errors import Problem, SpecError, UsageError, nearest
+from accelsim.explore.sweep import work
+from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, on_front
+from accelsim.explore.sweep.point import DONE, Point, quick_key
+from accelsim.explore.sweep.space import Sweep, points_of
+from accelsim.explore.sweep.store import Member, Store
+from accelsim.types import Bools, Floats
+
+
+@dataclass(frozen=True)
+class Study:
+    """Points of a sweep with their outcomes. ``axes``: what differs between points -> its values, point by point."""
+
+    name: str
+    members: Sequence[Member]
+    axes: Mapping[str, Sequence[str]]
+    objectives: Sequence[str]
+    limits: Mapping[str, float]
+
+    def values(self, objective: str) -> Floats:
+        """Figures of an objective by point, NaN where there is none."""
+        key = OBJECTIVES[objective].key
+        found = [float("nan")] * len(self.members)
+        for at, member in enumerate(self.members):
+            figure = member.outcome.facts.get(key) if member.outcome is not None else None
+            if isinstance(figure, int | float):
+                found[at] = float(figure)
+        return np.array(found, dtype=np.float64)
+
+    def _costs(self, objective: str) -> Floats:
+        """The same with a sign that makes small figures the good ones."""
+        sign = -1.0 if OBJECTIVES[objective].most else 1.0
+        return np.asarray(sign * self.values(objective), dtype=np.float64)
+
+    @property
+    def within(self) -> Bools:
+        """Return which points have figures and keep all limits."""
+        kept = np.array([member.outcome is not None and member.outcome.status == DONE for member in self.members])
+        for objective, limit in self.limits.items():
+            sign = -1.0 if OBJECTIVES[objective].most else 1.0
+            kept &= self._costs(objective) <= sign * limit
+        return np.asarray(kept, dtype=np.bool_)
+
+    @property
+    def front(self) -> list[int]:
+        """Numbers of the points within the limits that no other beats in all objectives, by the first one."""
+        within = np.flatnonzero(self.within)
+        if not len(within):
+            return []
+        costs = np.column_stack([self._costs(each)[within] for each in self.objectives])
+        found = within[on_front(costs)]
+        first = self._costs(self.objectives[0])
+        return [int(at) for at in sorted(found, key=lambda at: (first[at], at))]
+
+
+def read_sweep(file: Path) -> Sweep:
+    """Return the sweep of a YAML file. Raises SpecError with all problems and their places."""
+    from accelsim.spec.yaml.marks import read
+    from accelsim.spec.yaml.tree import BROKEN
+    from accelsim.spec.yaml.validate import validate
+
+    tree = read(file, Sweep)
+    if tree.value == BROKEN:
+        raise SpecError(tree.problems)
+    made, problems, _ = validate(tree, Sweep)
+    if tree.problems or problems:
+        raise SpecError([*tree.problems, *problems])
+    return made
+
+
+def run_sweep(
+    sweep: Sweep,
+    store: Store,
+    name: str,
+    workers: int = 1,
+    dask: str = "",
+    told: work.Progress = lambda done, every: None,
+) -> int:
+    """Run all points of a sweep that the store lacks, and keep them; return how many were run."""
+    tasks = [(point, quick_key(point)) for point in points_of(sweep)]
+    store.begin(name, sweep.model_dump_json(), tasks)
+    return work.run_all(tasks, store, workers, dask, told)
+
+
+def read_study(
+    store: Store, name: str = "", objectives: Sequence[str] = (), limits: Mapping[str, float] | None = None
+) -> Study:
+    """Return a study of a store; ``name`` may be left out where there is one. ``objectives`` stand in for those of the
+    sweep; points beyond ``limits`` are on no front.
+
+    Raises UsageError for an unknown study, objective or an empty store, with the nearest name.
+    """
+    studies = store.studies()
+    if not name and len(studies) == 1:
+        name = next(iter(studies))
+    if name not in studies:
+        what = f"no study {name!r}" if name else "which study?" if studies else "the store holds no study"
+        raise UsageError(what, "--study", f"one of {', '.join(studies)}" if studies else "", nearest(name, studies))
+    sweep = Sweep.model_validate_json(studies[name])
+    wanted = list(objectives or sweep.objectives)
+    kept = limits or {}
+    check_objectives([*wanted, *kept])
+    members = list(store.members(name))
+    return Study(name, members, _axes([member.point for member in members]), wanted, kept)
+
+
+def check_objectives(names: Sequence[str]) -> list[Objective]:
+    """Return the objectives of these names. Raises UsageError with all that are unknown, and the nearest."""
+    problems = [
+        Problem(f"no objective {name!r}", "", f"one of {', '.join(OBJECTIVES)}", nearest(name, OBJECTIVES))
+        for name in names
+        if name not in OBJECTIVES
+    ]
+    if problems:
+        raise UsageError(problems)
+    return [OBJECTIVES[name] for name in names]
+
+
+def _axes(points: Sequence[Point]) -> dict[str, list[str]]:
+    """What differs between points -> its values; fields that always change together are one axis."""
+    rows = [_settings(point) for point in points]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name, "") for row in rows] for name in names}
+    varied = {name: values for name, values in columns.items() if len(set(values)) > 1}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, values in varied.items():
+        groups.setdefault(tuple(values), []).append(name)
+    return {",".join(group): list(values) for values, group in groups.items()}
+
+
+def _settings(point: Point) -> dict[str, str]:
+    options = json.loads(point.options)
+    overrides = dict(text.partition("=")[::2] for text in options.pop("set", []))
+    named = {name: str(value) for name, value in options.items()}
+    return {"model": point.model, "on": point.on, **named, **overrides}

@@ -1,0 +1,107 @@
+"""Workers: points are run by processes of this machine, or of a Dask cluster, and kept as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from itertools import islice
+from multiprocessing import get_context
+
+from accelsim.errors import UsageError
+from accelsim.explore.sweep.point import Outcome, Point, mechanism, outcome
+from accelsim.explore.sweep.store import Store
+
+AHEAD = 4
+"""Points that each worker has before it, so that it never waits; so many are lost at most when all is killed."""
+TRIES = 3
+"""Workers that may die on a point before that is its outcome."""
+DIED = "died"
+Progress = Callable[[int, int], None]
+Task = tuple[Point, str]
+"""A point and its quick key."""
+
+
+def run_all(
+    tasks: Sequence[Task], store: Store, workers: int = 1, dask: str = "", told: Progress = lambda done, all: None
+) -> int:
+    """Run the points that have no outcome yet, and keep what comes of each; return how many were run.
+
+    ``workers``: processes of this machine. ``dask``: address of a Dask scheduler instead. ``told``: is called with the
+    number of points done and that of all. Raises UsageError without Dask, or where nothing answers at its address.
+    """
+    known = store.known(quick for _, quick in tasks)
+    left = list({quick: (point, quick) for point, quick in tasks if quick not in known}.values())
+    done = len(tasks) - len(left)
+    told(done, len(tasks))
+    for quick, found in _by_dask(left, dask) if dask else _by_processes(left, workers):
+        store.keep(quick, found, mechanism())
+        done += 1
+        told(done, len(tasks))
+    return len(left)
+
+
+def _by_processes(tasks: list[Task], workers: int) -> Iterator[tuple[str, Outcome]]:
+    """Outcomes in the order in which they come; in this process where there is one worker."""
+    if workers <= 1:
+        for point, quick in tasks:
+            yield quick, outcome(point)
+        return
+    deaths: dict[str, int] = {}
+    waiting = list(tasks)
+    while waiting:
+        rest: list[Task] = []
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            yield from _pooled(pool, waiting, workers, rest)
+        for _, quick in rest:
+            deaths[quick] = deaths.get(quick, 0) + 1
+        for point, quick in rest:
+            if deaths[quick] >= TRIES:
+                yield quick, Outcome(quick, DIED, {}, f"{TRIES} workers died on {point.text}")
+        waiting = [task for task in rest if deaths[task[1]] < TRIES]
+
+
+def _pooled(
+    pool: ProcessPoolExecutor, tasks: list[Task], workers: int, rest: list[Task]
+) -> Iterator[tuple[str, Outcome]]:
+    """Outcomes of a pool; what a dead worker leaves undone goes to ``rest``."""
+    source = iter(tasks)
+    under_way: dict[Future[Outcome], Task] = {}
+    broken = False
+
+    def feed() -> None:
+        for task in islice(source, workers * AHEAD - len(under_way)):
+            under_way[pool.submit(outcome, task[0])] = task
+
+    with suppress(BrokenProcessPool):
+        feed()
+    while under_way:
+        ready, _ = wait(under_way, return_when=FIRST_COMPLETED)
+        for future in ready:
+            task = under_way.pop(future)
+            try:
+                yield task[1], future.result()
+            except BrokenProcessPool:
+                broken = True
+                rest.append(task)
+        if not broken:
+            with suppress(BrokenProcessPool):
+                feed()
+    rest += source
+
+
+def _by_dask(tasks: list[Task], address: str) -> Iterator[tuple[str, Outcome]]:
+    """Outcomes of the workers of a Dask cluster, which runs the points of a worker that died again."""
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise UsageError("Dask is not installed", "--dask", "'pip install accelsim[dask]'") from None
+    try:
+        client = Client(address, timeout="10s")
+    except OSError as error:
+        raise UsageError(f"nothing answers: {error}", "--dask", "the address of a scheduler, tcp://HOST:8786") from None
+    with client:
+        futures = {client.submit(outcome, point, key=quick, retries=TRIES): quick for point, quick in tasks}
+        for future in as_completed(futures):
+            yield futures[future], future.result()

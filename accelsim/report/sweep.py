@@ -1,0 +1,208 @@
+"""Answer of a sweep: the front, its knee, what limits points, what each axis changes, points that gave nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, effects, knee
+from accelsim.explore.sweep.point import DONE
+from accelsim.explore.sweep.study import Study
+from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, line, note, points
+from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from accelsim.report.text import si
+from accelsim.types import Floats
+
+COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+"""Colours of what limits points, the most frequent first."""
+MOST_ROWS = 40
+"""Points of the front that are listed; all of them are in --csv."""
+
+
+def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
+    """Report a study, of which ``ran`` points were run just now."""
+    front = study.front
+    best = _knee(study, front)
+    rows = [_row(study, at, at in front) for at in range(len(study.members))]
+    found = {name: effects(study.axes, study.values(name)) for name in study.objectives}
+    told = [*_counts(study, ran), *_sentences(study, front, best)]
+    facts = {
+        "study": study.name,
+        "points": len(study.members),
+        "ran": ran,
+        "objectives": list(study.objectives),
+        "limits": dict(study.limits),
+        "front": [rows[at] for at in front],
+        "knee": None if best is None else rows[best],
+        "effects": {name: [each._asdict() for each in own] for name, own in found.items()},
+        "failed": _failed(study),
+        "sentences": told,
+    }
+    shown: list[Part] = [" ".join(told)]
+    if front:
+        shown += ["", Table(_fields(study), [rows[at] for at in front[:MOST_ROWS]])]
+    if sensitivity:
+        shown += ["", _effects_table(found)]
+    pictures = {"front": partial(_scatter, study, front, best), "effects": partial(_tornado, found)}
+    order = ("effects", "front") if sensitivity else ("front", "effects")
+    return Answer(facts, shown, rows, {name: pictures[name] for name in order})
+
+
+def _knee(study: Study, front: Sequence[int]) -> int | None:
+    """The point of the front that is best in all objectives together; None where the front is too short."""
+    if len(front) < 3 or len(study.objectives) < 2:
+        return None
+    values = np.column_stack([_small(study, name)[list(front)] for name in study.objectives])
+    return front[knee(values)]
+
+
+def _small(study: Study, name: str) -> Floats:
+    values = study.values(name)
+    return np.asarray(1 / values) if OBJECTIVES[name].most else values
+
+
+def _row(study: Study, at: int, front: bool) -> dict[str, object]:
+    """One point for JSON and CSV: axes, figures, status."""
+    member = study.members[at]
+    found = member.outcome
+    facts = {} if found is None else {key: value for key, value in found.facts.items() if key != "critical_path_s"}
+    return {
+        "number": member.number,
+        **{axis: values[at] for axis, values in study.axes.items()},
+        **{each.key: None for each in OBJECTIVES.values()},
+        "limit": "",
+        **facts,
+        "front": front,
+        "status": "not run" if found is None else found.status,
+        "error": "" if found is None else found.error,
+    }
+
+
+def _fields(study: Study) -> list[Field]:
+    """The axes, the objectives and the limit of a point."""
+    chosen = [Field(axis, axis.rsplit(".", 1)[-1] if "," not in axis else _short(axis)) for axis in study.axes]
+    chosen += [Field(OBJECTIVES[name].key, name, in_unit(OBJECTIVES[name].unit)) for name in study.objectives]
+    return [*chosen, Field("limit", "waits mostly for")]
+
+
+def _short(axis: str) -> str:
+    return ", ".join(name.rsplit(".", 1)[-1] for name in axis.split(","))
+
+
+def _counts(study: Study, ran: int) -> list[str]:
+    done = sum(member.outcome is not None and member.outcome.status == DONE for member in study.members)
+    told = [f"{len(study.members):,} points, {ran:,} run now; {done:,} gave figures."]
+    failed = _failed(study)
+    if failed:
+        told.append("The others: " + ", ".join(f"{count:,} {status}" for status, count in failed.items()) + ".")
+    if study.limits:
+        told.append(f"{int(study.within.sum()):,} keep the limits.")
+    return told
+
+
+def _failed(study: Study) -> dict[str, int]:
+    states = Counter("not run" if each.outcome is None else each.outcome.status for each in study.members)
+    return {status: count for status, count in sorted(states.items()) if status != DONE}
+
+
+def _sentences(study: Study, front: Sequence[int], best: int | None) -> list[str]:
+    """What is on the front, and what the knee gives up against the ends."""
+    if not front:
+        return [_nothing(study)] if study.limits else []
+    names = " and ".join(study.objectives)
+    told = [f"No other point beats {len(front):,} of them in {names}."]
+    for name in study.objectives:
+        values = _small(study, name)
+        at = min(front, key=lambda each: values[each])
+        told.append(f"Best {name}: {_figure(study, name, at)} ({_where(study, at)}).")
+    if best is not None:
+        figures = ", ".join(f"{name} {_figure(study, name, best)}" for name in study.objectives)
+        told.append(f"At the knee: {figures} ({_where(study, best)}).")
+    return told
+
+
+def _nothing(study: Study) -> str:
+    """The nearest miss where no point keeps the limits."""
+    over = np.zeros(len(study.members))
+    for name, limit in study.limits.items():
+        ratio = study.values(name) / limit
+        over = np.maximum(over, 1 / ratio if OBJECTIVES[name].most else ratio)
+    if np.isnan(over).all():
+        return "No point gave the figures that the limits ask for."
+    at = int(np.nanargmin(over))
+    lacks = [
+        f"{name} {_figure(study, name, at)} of {si(limit, OBJECTIVES[name].unit)}"
+        for name, limit in study.limits.items()
+    ]
+    return f"No point keeps the limits; the nearest has {', '.join(lacks)} ({_where(study, at)})."
+
+
+def _figure(study: Study, name: str, at: int) -> str:
+    return si(float(study.values(name)[at]), OBJECTIVES[name].unit)
+
+
+def _where(study: Study, at: int) -> str:
+    return ", ".join(f"{_short(axis)} {values[at]}" for axis, values in study.axes.items()) or "the only point"
+
+
+def _effects_table(found: dict[str, list[Effect]]) -> Table:
+    records = [
+        {"objective": name, "axis": each.axis, "best": each.best, "worst": each.worst, "ratio": each.ratio}
+        for name, own in found.items()
+        for each in own
+    ]
+    fields = (
+        Field("objective", "objective"),
+        Field("axis", "axis", _short),
+        Field("best", "best at"),
+        Field("worst", "worst at"),
+        Field("ratio", "worst / best", "{:.3g}".format, meaning="of geometric means over all points with that value"),
+    )
+    return Table(fields, records, legend="Effects")
+
+
+def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | None:
+    """All points over the first two objectives, coloured by what they wait for; the front as a line."""
+    if len(study.objectives) < 2 or not study.within.any():
+        return None
+    x, y = (study.values(name) for name in study.objectives[:2])
+    there = ~np.isnan(x) & ~np.isnan(y)
+    limits = ["" if each.outcome is None else str(each.outcome.facts.get("limit", "")) for each in study.members]
+    often = [
+        name for name, _ in Counter(limit for limit, kept in zip(limits, there, strict=True) if kept).most_common()
+    ]
+    marks: list[Mark] = []
+    for name, color in zip(often[: len(COLORS)], COLORS, strict=False):
+        own = there & np.array([limit == name for limit in limits])
+        marks.append(points(x[own], y[own], name, color, markersize=3, alpha=0.6))
+    rest = there & np.array([limit in often[len(COLORS) :] for limit in limits])
+    if rest.any():
+        marks.append(points(x[rest], y[rest], "others", FAINT, markersize=3))
+    marks.append(line(x[list(front)], y[list(front)], "front", INK, linewidth=1))
+    if best is not None:
+        marks += [points([x[best]], [y[best]], "knee", INK, "*", markersize=11), note(x[best], y[best], "knee", (8, 8))]
+    across, up = (Axis(name, OBJECTIVES[name].unit, "log") for name in study.objectives[:2])
+    return Picture(
+        4.6, [Panel(f"{study.name}: {len(study.members):,} points", marks, across, up, grid="both")], legend=4
+    )
+
+
+def _tornado(found: dict[str, list[Effect]]) -> Picture | None:
+    """One bar for each axis and objective: how much its values change the mean."""
+    panels = []
+    for name, own in found.items():
+        if own:
+            places = [float(at) for at in range(len(own))]
+            longer = [each.ratio - 1 for each in own]
+            marks = [bars(places, longer, look=BLUE, base=[1.0] * len(own), flat=True)]
+            for at, each in zip(places, own, strict=True):
+                marks.append(note(each.ratio, at, f"best at {each.best}, worst at {each.worst}", (4, 0)))
+            names = Axis(names=[_short(each.axis) for each in own])
+            panels.append(
+                Panel(f"{name}: what each axis changes", marks, Axis("worst / best mean", scale="log"), names)
+            )
+    return Picture(1.2 + 0.5 * sum(len(own) for own in found.values()), panels) if panels else None
