@@ -182,7 +182,11 @@ def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | 
     rest = there & np.array([limit in often[len(COLORS) :] for limit in limits])
     if rest.any():
         marks.append(points(x[rest], y[rest], "others", FAINT, markersize=3))
-    marks.append(line(x[list(front)], y[list(front)], "front", INK, linewidth=1))
+    if len(study.objectives) == 2:
+        marks.append(line(x[list(front)], y[list(front)], "front", INK, linewidth=1))
+    else:
+        at = list(front)
+        marks.append(points(x[at], y[at], "front of all objectives", INK, markersize=7, markerfacecolor="none"))
     if best is not None:
         marks += [points([x[best]], [y[best]], "knee", INK, "*", markersize=11), note(x[best], y[best], "knee", (8, 8))]
     across, up = (Axis(name, OBJECTIVES[name].unit, "log") for name in study.objectives[:2])

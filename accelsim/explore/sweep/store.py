@@ -78,6 +78,10 @@ class Store:
         every = {row[0] for row in self._db.execute("SELECT quick FROM known")}
         return every & set(quick)
 
+    def keys(self) -> frozenset[str]:
+        """Return the keys of all outcomes."""
+        return frozenset(row[0] for row in self._db.execute("SELECT key FROM outcome"))
+
     def keep(self, quick: str, found: Outcome, mechanism: str) -> None:
         """Keep an outcome from now on; the first one of a key stays."""
         with self._db:

@@ -66,6 +66,7 @@ class Study:
 
 def read_sweep(file: Path) -> Sweep:
     """Return the sweep of a YAML file. Raises SpecError with all problems and their places."""
+    from accelsim.spec.yaml.load import sorted_problems
     from accelsim.spec.yaml.marks import read
     from accelsim.spec.yaml.tree import BROKEN
     from accelsim.spec.yaml.validate import validate
@@ -75,7 +76,7 @@ def read_sweep(file: Path) -> Sweep:
         raise SpecError(tree.problems)
     made, problems, _ = validate(tree, Sweep)
     if tree.problems or problems:
-        raise SpecError([*tree.problems, *problems])
+        raise SpecError(sorted_problems([*tree.problems, *problems]))
     return made
 
 

@@ -35,24 +35,39 @@ def run_all(
     left = list({quick: (point, quick) for point, quick in tasks if quick not in known}.values())
     done = len(tasks) - len(left)
     told(done, len(tasks))
-    for quick, found in _by_dask(left, dask) if dask else _by_processes(left, workers):
+    kept = store.keys()
+    for quick, found in _by_dask(left, dask) if dask else _by_processes(left, workers, kept):
         store.keep(quick, found, mechanism())
         done += 1
         told(done, len(tasks))
     return len(left)
 
 
-def _by_processes(tasks: list[Task], workers: int) -> Iterator[tuple[str, Outcome]]:
+_kept: frozenset[str] = frozenset()
+"""Keys with an outcome when this worker began."""
+
+
+def _begin(kept: frozenset[str]) -> None:
+    global _kept
+    _kept = kept
+
+
+def _work(point: Point) -> Outcome:
+    """Run a point in a worker, unless another text of it was run before."""
+    return outcome(point, _kept)
+
+
+def _by_processes(tasks: list[Task], workers: int, kept: frozenset[str]) -> Iterator[tuple[str, Outcome]]:
     """Outcomes in the order in which they come; in this process where there is one worker."""
     if workers <= 1:
         for point, quick in tasks:
-            yield quick, outcome(point)
+            yield quick, outcome(point, kept)
         return
     deaths: dict[str, int] = {}
     waiting = list(tasks)
     while waiting:
         rest: list[Task] = []
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (kept,)) as pool:
             yield from _pooled(pool, waiting, workers, rest)
         for _, quick in rest:
             deaths[quick] = deaths.get(quick, 0) + 1
@@ -72,7 +87,7 @@ def _pooled(
 
     def feed() -> None:
         for task in islice(source, workers * AHEAD - len(under_way)):
-            under_way[pool.submit(outcome, task[0])] = task
+            under_way[pool.submit(_work, task[0])] = task
 
     with suppress(BrokenProcessPool):
         feed()

@@ -125,7 +125,7 @@ def _chip(tree: Tree, touched: list[PathTo]) -> tuple[Chip, list[Problem], list[
             continue
         text = about(finding.path, finding.what)
         problems.append(Problem(text, str(tree.at(finding.path)), finding.expected, finding.near))
-    return chip, _sorted([*tree.problems, *problems, *tree.unsourced()]), claims
+    return chip, sorted_problems([*tree.problems, *problems, *tree.unsourced()]), claims
 
 
 def _yields(tree: Tree, finding: Finding, touched: list[PathTo]) -> bool:
@@ -158,8 +158,8 @@ def _delete(tree: Tree, path: PathTo) -> None:
     tree.forget(path)
 
 
-def _sorted(problems: list[Problem]) -> list[Problem]:
-    """Each once, by file, line and column."""
+def sorted_problems(problems: list[Problem]) -> list[Problem]:
+    """Return each problem once, by file, line and column."""
     return sorted(dict.fromkeys(problems), key=lambda problem: _place(problem.where))
 
 
@@ -212,7 +212,9 @@ def read_part(file: Path, model: type[M], overrides: Sequence[str] = ()) -> tupl
         for each in findings
         if not each.path or each.path[-1] not in meant
     ]
-    return made, _sorted([*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()])
+    return made, sorted_problems(
+        [*tree.problems, *problems, *laws_broken, *_strays(tree, made, complete), *tree.unsourced()]
+    )
 
 
 LATE = {

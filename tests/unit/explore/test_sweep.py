@@ -1,0 +1,264 @@
+"""Sweeps: points and their keys, the store that survives everything, workers, fronts and effects."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import accelsim
+from accelsim.errors import SpecError, UsageError
+from accelsim.explore.sweep import point, work
+from accelsim.explore.sweep.fronts import effects, knee, on_front
+from accelsim.explore.sweep.point import DONE, Outcome, Point, key_of, outcome, quick_key
+from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
+from accelsim.explore.sweep.store import FORM, Store
+from accelsim.explore.sweep.study import read_study, read_sweep, run_sweep
+from accelsim.request.job import execute, prepare
+
+pytestmark = pytest.mark.shipped_search  # other processes, which know nothing of quick ones, find the same
+GEMM = "gemm?M=8,N=12,K=16"
+SMALL = Sweep(
+    model=GEMM,
+    on="edu-4x4",
+    axes={
+        "matrix.rows,matrix.cols": [2, 4],
+        "memories.dram.memory.bandwidth": ["1 GB/s", "4 GB/s"],
+        "matrix.dataflow": ["ws", "os"],
+    },
+)
+
+
+def outcomes(store: Store, name: str = "small") -> list[tuple[str, Outcome]]:
+    found = []
+    for member in store.members(name):
+        assert member.outcome is not None
+        found.append((member.point.text, member.outcome))
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("store") / "whole.db")
+    assert run_sweep(SMALL, store, "small") == 8
+    return store
+
+
+def test_figures_are_those_of_single_runs(whole: Store) -> None:
+    for text, found in outcomes(whole):
+        asked = Point.read(text).request
+        run = accelsim.run(str(asked.model), str(asked.on), values=asked.values, set=asked.set)
+        summary = run.summary()
+        assert found.status == DONE
+        assert found.facts["latency_s"] == summary["latency_s"]
+        assert found.facts["energy_J"] == summary["energy_J"]
+        assert found.facts["throughput_per_s"] == summary["throughput_per_s"]
+
+
+def test_no_point_runs_twice(whole: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "outcome", lambda _: pytest.fail("a point was run again"))
+    assert run_sweep(SMALL, whole, "small") == 0
+
+
+def test_a_key_is_of_all_that_a_run_reads() -> None:
+    def key(*overrides: str, **options: object) -> str:
+        each = Point.of(GEMM, "edu-4x4", {"values": "off", **({"set": overrides} if overrides else {}), **options})
+        return key_of(each, prepare(each.request))
+
+    assert key("clock=1 GHz") == key("clock=1000 MHz") == key("clock=2 GHz", "clock=1 GHz")
+    assert len({key(), key("clock=123 MHz"), key("energy.register=1 pJ/B"), key(batch=2), key(dataflow="os")}) == 5
+
+
+def test_points_of_one_key_share_their_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "s.db")
+    twice = Sweep(model=GEMM, on="edu-4x4", axes={"clock": ["1 GHz", "1000 MHz"]})
+    ran: list[bool] = []
+    monkeypatch.setattr(point, "execute", lambda job: ran.append(True) or execute(job))
+    for clock in ("1 GHz", "1000 MHz"):
+        run_sweep(twice.model_copy(update={"axes": {"clock": [clock]}}), store, clock)
+    run_sweep(twice, store, "twice")
+    assert ran == [True]
+    (_, one), (_, other) = outcomes(store, "twice")
+    assert one == other and len(list(sqlite3.connect(tmp_path / "s.db").execute("SELECT * FROM outcome"))) == 1
+
+
+def test_failed_points_keep_their_error(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.db")
+    sweep = Sweep(
+        model=["resnet50", GEMM, "no-such-model"], on="edu-4x4", axes={"dtype": ["int8", "fp8_e5m2"]},
+        options={"limit_commands": 1000},
+    )  # fmt: skip
+    run_sweep(sweep, store, "bad")
+    states = [found.status for _, found in outcomes(store, "bad")]
+    assert states[:2] == ["too large", "refused"] and states[2] == DONE and set(states[3:]) == {"refused"}
+    assert all(found.error for _, found in outcomes(store, "bad") if found.status != DONE)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from accelsim.explore.sweep.store import Store
+from accelsim.explore.sweep.study import run_sweep
+from tests.unit.explore.test_sweep import SMALL
+run_sweep(SMALL, Store(Path(sys.argv[1])), "small")
+"""
+
+
+def test_a_killed_sweep_goes_on_where_it_was(whole: Store, tmp_path: Path, full: bool) -> None:
+    path, root = tmp_path / "killed.db", Path(__file__).parents[3]
+    random = np.random.default_rng()
+    for _ in range(20 if full else 3):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=root)
+        for _ in range(200):
+            if path.exists() or process.poll() is not None:
+                break
+            time.sleep(0.05)
+        time.sleep(float(random.uniform(0, 0.3)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    store = Store(path)
+    run_sweep(SMALL, store, "small")
+    assert outcomes(store) == outcomes(whole)
+
+
+def test_two_writers_share_a_store(whole: Store, tmp_path: Path) -> None:
+    path, root = tmp_path / "shared.db", Path(__file__).parents[3]
+    both = [subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=root) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert outcomes(Store(path)) == outcomes(whole)
+
+
+def test_workers_give_the_same(whole: Store, tmp_path: Path) -> None:
+    store = Store(tmp_path / "pool.db")
+    assert run_sweep(SMALL, store, "small", workers=2) == 8
+    assert outcomes(store) == outcomes(whole)
+
+
+def dies_on_os(asked: Point) -> Outcome:
+    """A worker that is killed by each second point."""
+    if "dataflow=os" in asked.text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcome(asked)
+
+
+def test_a_point_that_kills_its_workers_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "_work", dies_on_os)
+    monkeypatch.setattr(work, "AHEAD", 1)
+    store = Store(tmp_path / "dead.db")
+    run_sweep(SMALL, store, "small", workers=2)
+    states = {text: found.status for text, found in outcomes(store)}
+    assert all(status in (work.DIED, DONE) for status in states.values())
+    assert all(status == work.DIED for text, status in states.items() if "dataflow=os" in text)
+
+
+def test_another_version_computes_anew(whole: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point, "mechanism", lambda: "another")
+    asked = next(points_of(SMALL))
+    assert quick_key(asked) not in whole.known([quick_key(asked)])
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but long enough to be one" * 30, b""])
+def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "some.db"
+    if content:
+        path.write_bytes(content)
+    else:
+        with sqlite3.connect(path) as other:
+            other.execute("CREATE TABLE birds (name TEXT)")
+    with pytest.raises(UsageError, match="store"):
+        Store(path)
+    with pytest.raises(UsageError, match="no such file"):
+        Store(tmp_path / "none.db", new=False)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "s.db").close()
+    with sqlite3.connect(tmp_path / "s.db") as later:
+        later.execute(f"PRAGMA user_version={FORM + 1}")
+    with pytest.raises(UsageError, match="later version"):
+        Store(tmp_path / "s.db")
+
+
+def test_draws_are_those_of_their_seed_and_no_point_comes_twice() -> None:
+    for by in ("random", "latin"):
+        drawn = SMALL.model_copy(update={"draw": Draw(points=6, by=by, seed=3)})
+        points = list(points_of(drawn))
+        assert points == list(points_of(drawn)) and len(set(points)) == len(points) == size_of(drawn) == 6
+        assert set(points) < set(points_of(SMALL))
+    every = SMALL.model_copy(update={"draw": Draw(points=100)})
+    assert set(points_of(every)) == set(points_of(SMALL)) and size_of(every) == 8
+
+
+def test_a_latin_hypercube_takes_each_value_equally_often() -> None:
+    wide = Sweep(model=GEMM, on="edu-4x4", axes={"clock": [f"{n} MHz" for n in range(1, 51)], "matrix.rows": list(range(1, 51))},
+                 draw=Draw(points=50, by="latin"))  # fmt: skip
+    values = [each.options for each in points_of(wide)]
+    for number in range(1, 51):
+        assert sum(f"clock={number} MHz" in text for text in values) >= 1
+
+
+def test_bad_files_are_told_with_their_places(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text("model: cnn\non: edu-4x4\naxess: {}\ndraw: {points: 0}\n")
+    with pytest.raises(SpecError) as error:
+        read_sweep(file)
+    texts = [str(problem) for problem in error.value.problems]
+    assert len(texts) == 2 and "sweep.yaml:3:1" in texts[0] and "axes" in texts[0] and "sweep.yaml:4" in texts[1]
+    with pytest.raises(UsageError, match="two axes"):
+        size_of(Sweep(model="cnn", on="edu-4x4", axes={"clock": ["1 GHz"], "clock,matrix.rows": ["2 GHz"]}))
+    with pytest.raises(UsageError, match="batch"):
+        size_of(Sweep(model="cnn", on="edu-4x4", axes={"batchs": [1, 2]}))
+
+
+def test_a_study_tells_what_differs(whole: Store) -> None:
+    study = read_study(whole, "small")
+    assert list(study.axes) == ["matrix.rows,matrix.cols", "memories.dram.memory.bandwidth", "matrix.dataflow"]
+    assert study.front and study.within.all()
+    fast = read_study(whole, "small", ["latency"])
+    assert study.values("latency")[fast.front[0]] == study.values("latency").min()
+    none = read_study(whole, "small", limits={"latency": 1e-12})
+    assert none.front == [] and not none.within.any()
+    with pytest.raises(UsageError, match="latency"):
+        read_study(whole, "small", ["latencyy"])
+    with pytest.raises(UsageError, match="small"):
+        read_study(whole, "smal")
+
+
+VALUES = arrays(
+    np.float64, st.tuples(st.integers(1, 25), st.integers(1, 4)), elements=st.sampled_from([1.0, 2.0, 3.0, 5.0, np.nan])
+)
+
+
+@given(VALUES)
+@settings(max_examples=300)
+def test_the_front_is_that_of_all_pairs(values: np.ndarray) -> None:  # type: ignore[type-arg]
+    rows = [tuple(row) for row in values]
+    expected = [
+        not any(np.isnan(row))
+        and not any(all(b <= a for a, b in zip(row, other, strict=True)) and other != row for other in rows)
+        for row in rows
+    ]
+    assert on_front(values).tolist() == expected
+
+
+def test_the_knee_is_the_corner_of_the_front() -> None:
+    assert knee(np.array([[1.0, 100.0], [1.2, 10.0], [2.0, 2.0], [10.0, 1.8], [100.0, 1.0]])) == 2
+
+
+def test_effects_are_ratios_of_geometric_means() -> None:
+    columns = {"size": ["1", "1", "2", "2"], "kind": ["a", "b", "a", "b"]}
+    found = effects(columns, np.array([1.0, 4.0, 8.0, 32.0]))
+    assert [(each.axis, each.best, each.worst) for each in found] == [("size", "1", "2"), ("kind", "a", "b")]
+    assert [each.ratio for each in found] == pytest.approx([8.0, 4.0])
+    assert effects(columns, np.array([1.0, np.nan, 8.0, np.nan]))[0].ratio == pytest.approx(8.0)
