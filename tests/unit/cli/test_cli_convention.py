@@ -27,7 +27,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "compare": ("REPORT", "REPORT", "--layers"), "report": ("REPORT", "--out", "page.html"), "formats": (), "formats show": ("fp16", "0.3"),
     "quantize": ("digits-mlp", "--weights", "random:0", "--out", "q.onnx"),
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
-    "train": ("digits-mlp", "--steps", "1"), "chips": (), "clusters": ("4x-edu",), "models": (), "memories": (),
+    "train": ("digits-mlp", "--steps", "1"), "chips": (), "clusters": ("4x-edu",), "models": (), "memories": (), "prices": (), "sweep": ("SWEEP",),
     "spec show": ("edu-4x4",), "spec tree": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
     "dram": ("ddr3-1600", "--limit", "20"), "dram list": (), "dram compare": ("ddr3-1600", "--limit", "20"),
     "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),
@@ -108,6 +108,13 @@ def test_the_file_of_a_command_is_its_options_and_a_call() -> None:
     assert {name: count for name, count in lines.items() if name not in SHARED and count >= 80} == {}
 
 
+def small_sweep(folder: Path) -> str:
+    """The path of a sweep of two points."""
+    file = folder / "sweep.yaml"
+    file.write_text("model: gemm?M=4,N=4,K=4\non: edu-4x4\naxes: {clock: [1 GHz, 2 GHz]}\n", encoding="utf-8")
+    return str(file)
+
+
 def test_every_command_has_a_sample() -> None:
     assert set(SAMPLES) == set(COMMANDS)
 
@@ -118,7 +125,7 @@ def test_what_prints_figures_prints_them_as_json_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     measured, work = measured_csv(tmp_path / "measured.csv", "t4", 40), solved_lesson(tmp_path / "work")
-    named = {"REPORT": str(report), "MEASURED": str(measured), "LESSON": str(work)}
+    named = {"REPORT": str(report), "MEASURED": str(measured), "LESSON": str(work), "SWEEP": small_sweep(tmp_path)}
     words = [*name.split(), *(named.get(word, word) for word in SAMPLES[name]), "--json"]
     table = [] if name in NO_CSV else ["--csv", "table.csv"]
     result = cli(*words, *table)
@@ -164,7 +171,8 @@ def test_a_picture_is_drawn_where_plot_says(
     cli: Cli, name: str, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = [str(report) if word == "REPORT" else word for word in (*SAMPLES[name], *SWEPT.get(name, ()))]
+    named = {"REPORT": str(report), "SWEEP": small_sweep(tmp_path)}
+    words = [named.get(word, word) for word in (*SAMPLES[name], *SWEPT.get(name, ()))]
     result = cli(*name.split(), *words, "--plot", "picture.png")
     assert result.exit_code == 0, result.output
     assert Path("picture.png").read_bytes().startswith(b"\x89PNG")
