@@ -78,11 +78,12 @@ def load_providers(own: Path | None = None) -> dict[str, Provider]:
 
 
 def _over(own: Provider, shipped: Provider | None) -> Provider:
-    """A provider with what an earlier file says of sources and instances that this one does not name."""
+    """A provider with what the shipped file says of all that the user's own does not name."""
     if shipped is None:
         return own
-    more = {"sources": {**shipped.sources, **own.sources}, "instances": {**shipped.instances, **own.instances}}
-    return own.model_copy(update=more)
+    stated = {name: getattr(own, name) for name in own.model_fields_set}
+    merged = {name: {**getattr(shipped, name), **getattr(own, name)} for name in ("sources", "instances")}
+    return shipped.model_copy(update=stated | merged)
 
 
 def _unknown_chips(provider: Provider) -> list[Problem]:

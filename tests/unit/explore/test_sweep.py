@@ -8,7 +8,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,7 +109,10 @@ def test_failed_points_keep_their_error(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 from accelsim.explore.sweep.store import Store
 from accelsim.explore.sweep.study import run_sweep
 from tests.unit.explore.test_sweep import SMALL
@@ -262,3 +268,32 @@ def test_effects_are_ratios_of_geometric_means() -> None:
     assert [(each.axis, each.best, each.worst) for each in found] == [("size", "1", "2"), ("kind", "a", "b")]
     assert [each.ratio for each in found] == pytest.approx([8.0, 4.0])
     assert effects(columns, np.array([1.0, np.nan, 8.0, np.nan]))[0].ratio == pytest.approx(8.0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
+    """A Dask scheduler and two workers on the loopback."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
+        yield found
+
+
+def test_dask_gives_the_same_though_a_worker_dies(whole: Store, tmp_path: Path, cluster: Any) -> None:
+    store = Store(tmp_path / "dask.db")
+    assert run_sweep(SMALL, store, "small", dask=cluster.scheduler_address) == 8
+    assert outcomes(store) == outcomes(whole)
+    again = Store(tmp_path / "again.db")
+    thread = Thread(
+        target=lambda: run_sweep(SMALL, Store(tmp_path / "again.db"), "small", dask=cluster.scheduler_address)
+    )
+    thread.start()
+    time.sleep(0.3)
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+    thread.join()
+    assert outcomes(again) == outcomes(whole)
+
+
+def test_nobody_at_the_address_of_dask_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    with pytest.raises(UsageError, match="--dask"):
+        run_sweep(SMALL, Store(tmp_path / "s.db"), "small", dask="tcp://127.0.0.1:9")

@@ -69,6 +69,7 @@ def test_own_prices_stand_first(tmp_path: Path) -> None:
     assert [price.hour_USD for price in instance.prices] == [31.5]
     assert named("aws:p4d.24xlarge", found)[1] == named("aws:p4d.24xlarge", load_providers())[1]
     assert found["gcp"] == load_providers()["gcp"]
+    assert (found["aws"].billed_by, found["aws"].region) == (1, "us-east-1")
 
 
 @pytest.mark.parametrize(
