@@ -48,7 +48,7 @@ def clusters() -> list[str]:
 
 def is_cluster(name: str | Path) -> bool:
     """Return whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
-    text = str(name).partition("?")[0]
+    text = where.without_provider(str(name)).partition("?")[0]
     if _is_path(text):
         from accelsim.spec.yaml.load import kind_of
 
@@ -121,8 +121,8 @@ def _is_chip(name: str) -> bool:
 
 def resolve_cluster(name_or_path: str | Path) -> Named:
     """The file of a cluster and the number that is asked for; SpecError with the nearest name when there is none."""
-    text = str(name_or_path).partition("?")[0]
-    counts = _counts(str(name_or_path))
+    whole = where.without_provider(str(name_or_path))
+    text, counts = whole.partition("?")[0], _counts(whole)
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))
         if file is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,8 @@ from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import kept_part
 
 FOLDER = "instances"
+INSTANCE = re.compile(r"(?:([1-9][0-9]{0,6})x-)?([a-z0-9-]+:[A-Za-z0-9._-]+)")
+"""Name of an instance with a number before it or not: '30x-aws:p4d.24xlarge'."""
 OLD_DAYS = 366
 """A price is old that is so many days older than the newest one."""
 
@@ -162,3 +165,30 @@ def chosen(
     if not kept:
         raise UsageError("no price has all that is asked for", expected="fewer of --chip, --provider, --term, --region")
     return kept
+
+
+def stands_for(text: str) -> str:
+    """Return the chip or cluster that an instance is, for what simulates it; any other name as it is.
+
+    Raises UsageError for an unknown instance with the nearest, and for one whose inside no spec describes.
+    """
+    found = INSTANCE.fullmatch(text)
+    if found is None:
+        return text
+    many, instance = int(found[1] or 1), named(found[2], load_providers())[1]
+    if instance.cluster is not None:
+        cluster, _, counts = instance.cluster.partition("?")
+        others = [each for each in counts.split(",") if each and not each.startswith("nodes=")]
+        return f"{cluster}?{','.join([f'nodes={many}', *others])}"
+    if instance.chip is None:
+        raise UsageError(_bare(found[2], instance), expected="an instance whose accelerator has a spec")
+    if many > 1 or instance.count != 1 or instance.share != 1:
+        what = f"no spec says how the {many * instance.count} accelerators of {text} are joined"
+        raise UsageError(what, "", "one with 'cluster:' in hwspecs/instances, or with one whole accelerator")
+    return instance.chip
+
+
+def _bare(name: str, instance: Instance) -> str:
+    """Say why an instance cannot be simulated."""
+    held = instance.accelerator or f"no accelerator, only {instance.processor}"
+    return f"{name} has {held}: no spec describes it"
