@@ -19,9 +19,11 @@ BOUND = ("spot", "reserved-1y", "reserved-3y")
 
 
 def usd(value: float | None) -> str:
-    """A price: '32.77', '0.085', '1,234.50'; a dash for none."""
+    """Spell a price: '32.77', '0.085', '4,719,254'; a dash for none."""
     if value is None:
         return "-"
+    if value >= 1000:
+        return f"{value:,.0f}"
     return f"{value:,.2f}" if value >= 1 else f"{value:.3g}"
 
 

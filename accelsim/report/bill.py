@@ -1,0 +1,101 @@
+"""Bill of a run on an instance: what samples, tokens or a training cost at its newest price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from accelsim.account.price import Rent, per_million_split_USD, per_thousand_USD
+from accelsim.report.answer import Answer
+from accelsim.report.prices import usd
+from accelsim.spec.yaml.instances import INSTANCE, Offer, latest, load_providers, offers
+
+Facts = Mapping[str, Any]
+
+
+class Cost(NamedTuple):
+    """A cost in USD, by what it is of, with the interval that follows from that of the time, if it has one."""
+
+    key: str
+    of: str
+    usd: float
+    low: float | None = None
+    high: float | None = None
+
+
+def offer_of(on: str) -> tuple[int, Offer] | None:
+    """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest on-demand price of one in the provider's
+    region; None for a name of no instance, or one without such a price."""
+    found = INSTANCE.fullmatch(on)
+    if found is None:
+        return None
+    own = [each for each in latest(offers(load_providers())) if each.full_name == found[2]]
+    demand = [each for each in own if each.price.term == "on-demand" and each.region == each.provider.region]
+    return (int(found[1] or 1), max(demand, key=lambda each: each.day)) if demand else None
+
+
+def billed(answer: Answer, on: str) -> Answer:
+    """Return the answer of a run with its bill, if ``on`` is an instance with a price."""
+    found = offer_of(on)
+    if found is None or not isinstance(answer.facts, dict):
+        return answer
+    many, offer = found
+    provider = offer.provider
+    rent = Rent(offer.price.hour_USD * many, float(provider.billed_by), float(provider.billed_at_least))
+    costs = _costs(answer.facts, rent)
+    if not costs:
+        return answer
+    place = f", {offer.region}" if offer.region else ""
+    text = (
+        f"Bill: {on} costs {usd(rent.hour_USD)} USD/h (on demand{place}, {offer.price.as_of}). "
+        f"{'; '.join(map(_told, costs))}."
+    )
+    bill = {
+        "instance": on,
+        "usd_per_hour": rent.hour_USD,
+        "as_of": offer.price.as_of,
+        "region": offer.region,
+        "source": provider.sources[offer.price.source].text,
+        "costs": {each.key: {"usd": each.usd, "low_usd": each.low, "high_usd": each.high} for each in costs},
+    }
+    rows = [{**row, **{each.key: each.usd for each in costs}} for row in answer.rows[:1]] + list(answer.rows[1:])
+    return replace(answer, facts={**answer.facts, "bill": bill}, shown=[*answer.shown, "", text], rows=rows)
+
+
+def _told(cost: Cost) -> str:
+    interval = "" if cost.low is None or cost.high is None else f" (90 %: {usd(cost.low)} to {usd(cost.high)})"
+    return f"{cost.of}: {usd(cost.usd)} USD{interval}"
+
+
+def _costs(facts: Facts, rent: Rent) -> list[Cost]:
+    """What can be said of a run: of a whole training, of its samples, of tokens in and out, of a batch."""
+    found = []
+    if training := facts.get("training"):
+        times = [training["seconds"], training.get("low_s"), training.get("high_s")]
+        found.append(Cost("training_usd", "the training", *(None if t is None else rent.cost_USD(t) for t in times)))  # type: ignore[arg-type]
+    if facts.get("samples_per_s"):
+        found.append(_of_rate("samples", facts["samples_per_s"], facts.get("samples_interval_per_s"), rent))
+    if facts.get("time_to_first_token_s"):
+        found += _of_tokens(facts, rent)
+    if facts.get("throughput_per_s"):
+        found.append(_of_rate("samples", facts["throughput_per_s"], facts.get("throughput_interval_per_s"), rent))
+    return found
+
+
+def _of_rate(what: str, per_s: float, interval: list[float] | None, rent: Rent) -> Cost:
+    low, high = (
+        (per_thousand_USD(rent.hour_USD, rate) for rate in sorted(interval, reverse=True)) if interval else (None, None)
+    )
+    return Cost(f"thousand_{what}_usd", f"1,000 {what}", per_thousand_USD(rent.hour_USD, per_s), low, high)
+
+
+def _of_tokens(facts: Facts, rent: Rent) -> list[Cost]:
+    """A million tokens in and out; each pays for the time of its own phase."""
+    sequences = facts["sequences"]
+    prefill, tokens_in, out = facts["time_to_first_token_s"], facts["prompt"] * sequences, facts["new"] * sequences
+    both = per_million_split_USD(rent.hour_USD, prefill, tokens_in, facts["decode_s"], out)
+    return [
+        Cost(f"million_tokens_{way}_usd", f"a million tokens {way}", cost)
+        for way, cost in zip(("in", "out"), both, strict=True)
+    ]
