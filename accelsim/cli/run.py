@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import click
@@ -67,12 +68,12 @@ def run(gather: Gather, **asked: Any) -> Answer:
     would shorten the run most: each is simulated without values, which takes as long as such a run. A decoder with
     prompt=P and new=N ('llama2-7b?prompt=512,new=128') runs the prompt and then token by token: time to the first
     token, tokens per second, energy per token. With --train, a training step is simulated. On a cluster (see
-    'accelsim clusters') both run by a parallel --plan.
+    'accelsim clusters') both run by a parallel --plan. On an instance ('accelsim prices') you are told what it costs.
     """
-    if on_cluster(asked):
-        from accelsim.cli import run_cluster
+    module = "run_cluster" if on_cluster(asked) else "run_chip"
+    answer: Answer = import_module(f"accelsim.cli.{module}").answer(gather, **asked)
+    if ":" in "".join(asked["on"]):
+        from accelsim.report.bill import billed
 
-        return run_cluster.answer(gather, **asked)
-    from accelsim.cli import run_chip
-
-    return run_chip.answer(gather, **asked)
+        return billed(answer, *asked["on"])
+    return answer

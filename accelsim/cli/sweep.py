@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, flag, option, progress
-from accelsim.errors import Gather, Problem, UsageError
+from accelsim.errors import Gather, UsageError
 from accelsim.report.answer import Answer
 
 
@@ -17,23 +17,9 @@ def _split(context: click.Context, param: click.Parameter, text: str) -> tuple[s
 
 
 def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    """'latency=10ms' -> {'latency': 0.01}. Raises UsageError with all problems."""
-    from accelsim import units
-    from accelsim.explore.sweep.fronts import OBJECTIVES
-    from accelsim.explore.sweep.study import check_objectives
+    from accelsim.explore.sweep.study import read_limits
 
-    found, problems = {}, []
-    check_objectives([text.partition("=")[0] for text in texts])
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            unit = OBJECTIVES[name].unit
-            found[name] = units.parse(value, unit) if unit in units.DIMENSIONS else float(value)
-        except ValueError as error:
-            problems.append(Problem(str(error), "--limit", "NAME=VALUE with its unit, such as latency=10ms"))
-    if problems:
-        raise UsageError(problems)
-    return found
+    return read_limits(texts)
 
 
 @answers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,9 +35,9 @@ def offer_of(on: str) -> tuple[int, Offer] | None:
     return (int(found[1] or 1), max(demand, key=lambda each: each.day)) if demand else None
 
 
-def billed(answer: Answer, on: str) -> Answer:
-    """Return the answer of a run with its bill, if ``on`` is an instance with a price."""
-    found = offer_of(on)
+def billed(answer: Answer, on: str, *others: str) -> Answer:
+    """Return the answer of a run with its bill, if ``on`` is one instance, with a price."""
+    found = None if others else offer_of(on)
     if found is None or not isinstance(answer.facts, dict):
         return answer
     many, offer = found
@@ -49,7 +49,7 @@ def billed(answer: Answer, on: str) -> Answer:
     place = f", {offer.region}" if offer.region else ""
     text = (
         f"Bill: {on} costs {usd(rent.hour_USD)} USD/h (on demand{place}, {offer.price.as_of}). "
-        f"{'; '.join(map(_told, costs))}."
+        f"{'. '.join(map(_told, costs))}."
     )
     bill = {
         "instance": on,
@@ -65,29 +65,30 @@ def billed(answer: Answer, on: str) -> Answer:
 
 def _told(cost: Cost) -> str:
     interval = "" if cost.low is None or cost.high is None else f" (90 %: {usd(cost.low)} to {usd(cost.high)})"
-    return f"{cost.of}: {usd(cost.usd)} USD{interval}"
+    return f"{cost.of} {usd(cost.usd)} USD{interval}"
 
 
 def _costs(facts: Facts, rent: Rent) -> list[Cost]:
-    """What can be said of a run: of a whole training, of its samples, of tokens in and out, of a batch."""
+    """Return the costs of a run: of a whole training, of samples, of tokens in and out."""
     found = []
     if training := facts.get("training"):
-        times = [training["seconds"], training.get("low_s"), training.get("high_s")]
-        found.append(Cost("training_usd", "the training", *(None if t is None else rent.cost_USD(t) for t in times)))  # type: ignore[arg-type]
-    if facts.get("samples_per_s"):
-        found.append(_of_rate("samples", facts["samples_per_s"], facts.get("samples_interval_per_s"), rent))
+        whole, low, high = (rent.cost_USD(training[key]) for key in ("seconds", "low_s", "high_s"))
+        found.append(Cost("training_usd", "The whole training costs", whole, low, high))
+    for rate, interval in (
+        ("samples_per_s", "samples_interval_per_s"),
+        ("throughput_per_s", "throughput_interval_per_s"),
+    ):
+        if facts.get(rate):
+            found.append(_of_rate(facts[rate], facts.get(interval), rent))
     if facts.get("time_to_first_token_s"):
         found += _of_tokens(facts, rent)
-    if facts.get("throughput_per_s"):
-        found.append(_of_rate("samples", facts["throughput_per_s"], facts.get("throughput_interval_per_s"), rent))
     return found
 
 
-def _of_rate(what: str, per_s: float, interval: list[float] | None, rent: Rent) -> Cost:
-    low, high = (
-        (per_thousand_USD(rent.hour_USD, rate) for rate in sorted(interval, reverse=True)) if interval else (None, None)
-    )
-    return Cost(f"thousand_{what}_usd", f"1,000 {what}", per_thousand_USD(rent.hour_USD, per_s), low, high)
+def _of_rate(per_s: float, interval: Sequence[float] | None, rent: Rent) -> Cost:
+    cost = per_thousand_USD(rent.hour_USD, per_s)
+    low, high = sorted(per_thousand_USD(rent.hour_USD, rate) for rate in interval) if interval else (None, None)
+    return Cost("thousand_samples_usd", "1,000 samples cost", cost, low, high)
 
 
 def _of_tokens(facts: Facts, rent: Rent) -> list[Cost]:
@@ -96,6 +97,6 @@ def _of_tokens(facts: Facts, rent: Rent) -> list[Cost]:
     prefill, tokens_in, out = facts["time_to_first_token_s"], facts["prompt"] * sequences, facts["new"] * sequences
     both = per_million_split_USD(rent.hour_USD, prefill, tokens_in, facts["decode_s"], out)
     return [
-        Cost(f"million_tokens_{way}_usd", f"a million tokens {way}", cost)
+        Cost(f"million_tokens_{way}_usd", f"A million tokens {way} cost", cost)
         for way, cost in zip(("in", "out"), both, strict=True)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
+from math import floor, log10
 from typing import Any
 
 from accelsim.report.answer import Answer, Field, Record, Table, notes
@@ -19,12 +20,13 @@ BOUND = ("spot", "reserved-1y", "reserved-3y")
 
 
 def usd(value: float | None) -> str:
-    """Spell a price: '32.77', '0.085', '4,719,254'; a dash for none."""
+    """Spell a price: '32.77', '0.085', '0.0000573', '4,719,254'; a dash for none."""
     if value is None:
         return "-"
     if value >= 1000:
         return f"{value:,.0f}"
-    return f"{value:,.2f}" if value >= 1 else f"{value:.3g}"
+    digits = 2 if value >= 1 else 2 - floor(log10(value))
+    return f"{value:,.{digits}f}" if value >= 1 else f"{value:.{digits}f}".rstrip("0")
 
 
 def _holds(row: Record) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accelsim import units
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, on_front
@@ -126,6 +127,22 @@ def check_objectives(names: Sequence[str]) -> list[Objective]:
     if problems:
         raise UsageError(problems)
     return [OBJECTIVES[name] for name in names]
+
+
+def read_limits(texts: Sequence[str]) -> dict[str, float]:
+    """Return limits by objective: 'latency=10ms' -> {'latency': 0.01}. Raises UsageError with all problems."""
+    check_objectives([text.partition("=")[0] for text in texts])
+    found, problems = {}, []
+    for text in texts:
+        name, _, value = text.partition("=")
+        unit = OBJECTIVES[name].unit
+        try:
+            found[name] = units.parse(value, unit) if unit in units.DIMENSIONS else float(value)
+        except ValueError as error:
+            problems.append(Problem(str(error), "--limit", "NAME=VALUE with its unit, such as latency=10ms"))
+    if problems:
+        raise UsageError(problems)
+    return found
 
 
 def _axes(points: Sequence[Point]) -> dict[str, list[str]]:
