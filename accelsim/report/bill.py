@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from accelsim.account.price import Rent, per_million_split_USD, per_thousand_USD
-from accelsim.report.answer import Answer
+from accelsim.report.answer import Answer, block
 from accelsim.report.prices import usd
 from accelsim.spec.yaml.instances import INSTANCE, Offer, latest, load_providers, offers
 
@@ -47,10 +47,7 @@ def billed(answer: Answer, on: str, *others: str) -> Answer:
     if not costs:
         return answer
     place = f", {offer.region}" if offer.region else ""
-    text = (
-        f"Bill: {on} costs {usd(rent.hour_USD)} USD/h (on demand{place}, {offer.price.as_of}). "
-        f"{'. '.join(map(_told, costs))}."
-    )
+    title = f"bill at {usd(rent.hour_USD)} USD/h (on demand{place}, {offer.price.as_of})"
     bill = {
         "instance": on,
         "usd_per_hour": rent.hour_USD,
@@ -60,12 +57,17 @@ def billed(answer: Answer, on: str, *others: str) -> Answer:
         "costs": {each.key: {"usd": each.usd, "low_usd": each.low, "high_usd": each.high} for each in costs},
     }
     rows = [{**row, **{each.key: each.usd for each in costs}} for row in answer.rows[:1]] + list(answer.rows[1:])
-    return replace(answer, facts={**answer.facts, "bill": bill}, shown=[*answer.shown, "", text], rows=rows)
+    return replace(
+        answer,
+        facts={**answer.facts, "bill": bill},
+        shown=[*answer.shown, "", block(title, map(_row, costs))],
+        rows=rows,
+    )
 
 
-def _told(cost: Cost) -> str:
-    interval = "" if cost.low is None or cost.high is None else f" (90 %: {usd(cost.low)} to {usd(cost.high)})"
-    return f"{cost.of} {usd(cost.usd)} USD{interval}"
+def _row(cost: Cost) -> tuple[str, str]:
+    interval = "" if cost.low is None or cost.high is None else f", 90 %: {usd(cost.low)} to {usd(cost.high)}"
+    return cost.of, f"{usd(cost.usd)} USD{interval}"
 
 
 def _costs(facts: Facts, rent: Rent) -> list[Cost]:
@@ -73,7 +75,7 @@ def _costs(facts: Facts, rent: Rent) -> list[Cost]:
     found = []
     if training := facts.get("training"):
         whole, low, high = (rent.cost_USD(training[key]) for key in ("seconds", "low_s", "high_s"))
-        found.append(Cost("training_usd", "The whole training costs", whole, low, high))
+        found.append(Cost("training_usd", "whole training", whole, low, high))
     for rate, interval in (
         ("samples_per_s", "samples_interval_per_s"),
         ("throughput_per_s", "throughput_interval_per_s"),
@@ -88,7 +90,7 @@ def _costs(facts: Facts, rent: Rent) -> list[Cost]:
 def _of_rate(per_s: float, interval: Sequence[float] | None, rent: Rent) -> Cost:
     cost = per_thousand_USD(rent.hour_USD, per_s)
     low, high = sorted(per_thousand_USD(rent.hour_USD, rate) for rate in interval) if interval else (None, None)
-    return Cost("thousand_samples_usd", "1,000 samples cost", cost, low, high)
+    return Cost("thousand_samples_usd", "thousand samples", cost, low, high)
 
 
 def _of_tokens(facts: Facts, rent: Rent) -> list[Cost]:
@@ -97,6 +99,6 @@ def _of_tokens(facts: Facts, rent: Rent) -> list[Cost]:
     prefill, tokens_in, out = facts["time_to_first_token_s"], facts["prompt"] * sequences, facts["new"] * sequences
     both = per_million_split_USD(rent.hour_USD, prefill, tokens_in, facts["decode_s"], out)
     return [
-        Cost(f"million_tokens_{way}_usd", f"A million tokens {way} cost", cost)
+        Cost(f"million_tokens_{way}_usd", f"million tokens {way}", cost)
         for way, cost in zip(("in", "out"), both, strict=True)
     ]
