@@ -110,7 +110,7 @@ def _failed(study: Study) -> dict[str, int]:
 
 
 def _sentences(study: Study, front: Sequence[int], best: int | None) -> list[str]:
-    """What is on the front, and what the knee gives up against the ends."""
+    """Describe the ends of the front and its knee."""
     if not front:
         return [_nothing(study)] if study.limits else []
     names = " and ".join(study.objectives)

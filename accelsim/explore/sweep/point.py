@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is kept of a point: figures, or why there are none."""
+    """Outcome of a point: its figures, or the reason why there are none."""
 
     key: str
     status: str

@@ -26,7 +26,7 @@ Setting = Annotated[str | int | float | bool, Field()]
 
 
 class Draw(Model):
-    """How points are drawn from a space; without: all of the grid."""
+    """A sample of the points of a space."""
 
     points: Count = Field(description="how many")
     by: Literal["random", "latin"] = Field("random", description="`random`, or a Latin hypercube")

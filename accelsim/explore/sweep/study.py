@@ -40,7 +40,7 @@ class Study:
         return np.array(found, dtype=np.float64)
 
     def _costs(self, objective: str) -> Floats:
-        """The same with a sign that makes small figures the good ones."""
+        """Return the figures with a sign that makes small ones good."""
         sign = -1.0 if OBJECTIVES[objective].most else 1.0
         return np.asarray(sign * self.values(objective), dtype=np.float64)
 
@@ -146,7 +146,7 @@ def read_limits(texts: Sequence[str]) -> dict[str, float]:
 
 
 def _axes(points: Sequence[Point]) -> dict[str, list[str]]:
-    """What differs between points -> its values; fields that always change together are one axis."""
+    """Return axes with their values by point; fields that always change together are one axis."""
     rows = [_settings(point) for point in points]
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name, "") for row in rows] for name in names}

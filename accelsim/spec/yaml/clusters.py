@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from accelsim.errors import Problem, SpecError, brief, nearest
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.chips import kept, load_chip
+from accelsim.spec.yaml.chips import load_chip, meant
+from accelsim.spec.yaml.kept import kept
 
 if TYPE_CHECKING:
     from accelsim.spec.base import Model
@@ -48,7 +49,7 @@ def clusters() -> list[str]:
 
 def is_cluster(name: str | Path) -> bool:
     """Return whether a name (with a number before it or not) or the path of a YAML file is that of a cluster."""
-    text = where.without_provider(str(name)).partition("?")[0]
+    text = str(meant(name)).partition("?")[0]
     if _is_path(text):
         from accelsim.spec.yaml.load import kind_of
 
@@ -96,12 +97,12 @@ def _devices(name_or_path: str | Path, overrides: Sequence[str]) -> ClusterSpec:
 
     if is_cluster(name_or_path):
         return load_cluster(name_or_path, overrides)
-    if not _is_path(text := str(name_or_path)) and not _is_chip(text):
+    if not _is_path(text := str(meant(name_or_path))) and not _is_chip(text):
         both = [*clusters(), *where.names("chips")]
         expected = "a cluster (see 'accelsim clusters') or a chip (see 'accelsim chips')"
         raise SpecError(f"no cluster or chip {brief(text)}", "", expected, nearest(text, both))
     chip = load_chip(name_or_path, overrides)
-    one = Devices(chip=str(where.resolve(name_or_path)), settings=list(overrides))
+    one = Devices(chip=str(where.resolve(text)), settings=list(overrides))
     return ClusterSpec(
         name=chip.name,
         title=chip.title,
@@ -121,7 +122,7 @@ def _is_chip(name: str) -> bool:
 
 def resolve_cluster(name_or_path: str | Path) -> Named:
     """The file of a cluster and the number that is asked for; SpecError with the nearest name when there is none."""
-    whole = where.without_provider(str(name_or_path))
+    whole = str(meant(name_or_path))
     text, counts = whole.partition("?")[0], _counts(whole)
     if _is_path(text):
         file = where.find(str(Path(text).absolute()))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from accelsim.errors import Problem, SpecError, UsageError, brief, nearest
 from accelsim.spec.instance import Instance, Price, Provider
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.chips import kept_part
+from accelsim.spec.yaml.kept import kept_part
 
 FOLDER = "instances"
 INSTANCE = re.compile(r"(?:([1-9][0-9]{0,6})x-)?([a-z0-9-]+:[A-Za-z0-9._-]+)")

@@ -6,7 +6,7 @@ from accelsim.errors import Problem, UsageError, nearest
 from accelsim.spec.chip import Chip
 from accelsim.spec.serving import Serving, merged
 from accelsim.spec.yaml import where
-from accelsim.spec.yaml.chips import kept_part
+from accelsim.spec.yaml.kept import kept_part
 
 FOLDER = "serving"
 

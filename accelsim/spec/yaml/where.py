@@ -126,19 +126,10 @@ def _also(name: str, known: Mapping[str, Path]) -> Path | None:
     return None
 
 
-def without_provider(text: str) -> str:
-    """Return the chip or cluster that 'aws:p4d.24xlarge' stands for; a name without a colon as it is."""
-    if ":" not in text:
-        return text
-    from accelsim.spec.yaml.instances import stands_for
-
-    return stands_for(text)
-
-
 def resolve(name: str | Path) -> Path:
     """The file of a chip: its name, another that it is called by (``also:``), or the path of a YAML file; SpecError
     with the nearest name otherwise."""
-    text = without_provider(str(name))
+    text = str(name)
     if Path(text).suffix in SUFFIXES or os.sep in text:
         path = _file(Path(text)) or find(text)
         if path is None:

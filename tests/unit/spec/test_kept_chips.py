@@ -11,7 +11,7 @@ import pytest
 from accelsim.errors import SpecError
 from accelsim.spec import digest, dram_memory
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml import chips, clusters, load, where
+from accelsim.spec.yaml import chips, clusters, kept, load, where
 from accelsim.spec.yaml.parts import load_dram
 from accelsim.usercache import Table
 
@@ -22,14 +22,14 @@ CLOCK = ["clock=123 MHz"]
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACCELSIM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(chips, "_KNOWN", Table("chips", 8))
+    monkeypatch.setattr(kept, "KNOWN", Table("chips", 8))
     monkeypatch.setattr(where, "READ", set())
 
 
 def _again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a later process, in which no spec file can be read."""
-    chips._KNOWN.save()
-    monkeypatch.setattr(chips, "_KNOWN", Table("chips", 8))
+    kept.KNOWN.save()
+    monkeypatch.setattr(kept, "KNOWN", Table("chips", 8))
     for name in ("load_chip", "read_part"):
         monkeypatch.setattr(load, name, lambda *_: pytest.fail("a file was read"))
 
@@ -70,11 +70,11 @@ def test_what_a_chip_takes_from_elsewhere_is_read_each_time(tmp_path: Path, monk
         chips.load_chip("edu-4x4", [f"memories.dram.memory={memory}"])
 
 
-@pytest.mark.parametrize("kept", ["", "no base 85 \N{SNOWMAN}", "c" * 40, 3])
-def test_a_damaged_entry_is_read_again(kept: object) -> None:
+@pytest.mark.parametrize("text", ["", "no base 85 \N{SNOWMAN}", "c" * 40, 3])
+def test_a_damaged_entry_is_read_again(text: object) -> None:
     key = chips._key(Chip, ["edu-4x4"])
     assert key is not None
-    chips._KNOWN.put(key, kept)
+    kept.KNOWN.put(key, text)
     assert chips.load_chip("edu-4x4") == load.load_chip("edu-4x4")
 
 
