@@ -92,6 +92,8 @@ DIMENSIONS: dict[str, Dimension] = {
 
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?)\s*(\S*)\s*$")
 _PREFIXES = "PTGMkmunpfa"
+MONEY = "USD"
+"""Begin of the units of prices, which get no prefix: nobody pays millidollars."""
 MOST_DIGITS = 400
 """Digits of a number, and powers of ten behind its e, that are too many for any float."""
 MOST_CHARACTERS = 1000
@@ -192,6 +194,8 @@ def show(value: float, unit: str, digits: int = 4, binary: bool = False) -> str:
     """
     if unit == "m²":
         return f"{value * 1e6:.{digits}g} mm²"
+    if unit.startswith(MONEY):
+        return f"{value:,.10g} {unit}"
     text = _whole_binary(value, unit) if binary else _engineering(float(value), unit, digits)
     if text:
         return text
@@ -227,7 +231,7 @@ def spell(value: float, unit: str) -> str:
     exact = Decimal(value) if isinstance(value, int) else Decimal(repr(float(value)))
     if DIMENSIONS[unit].binary:
         return _spell_binary(value)
-    prefix = "m" if unit == "m²" else _best_prefix(value)
+    prefix = "m" if unit == "m²" else "" if unit.startswith(MONEY) else _best_prefix(value)
     scale = _scale(prefix + unit, unit)
     assert scale is not None
     digits = exact * scale.denominator / scale.numerator
