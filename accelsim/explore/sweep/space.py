@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import product
@@ -13,6 +14,7 @@ import numpy as np
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.explore.sweep.point import Point
 from accelsim.request import Request
+from accelsim.seeds import generator
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
 from accelsim.spec.declaring import Field
@@ -119,7 +121,7 @@ def _choices(axes: list[Axis], draw: Draw | None) -> Iterator[tuple[object, ...]
     if draw is None:
         yield from product(*(axis.values for axis in axes))
         return
-    random = np.random.default_rng(draw.seed)
+    random = generator(draw.seed)
     count = min(draw.points, prod(len(axis.values) for axis in axes))
     seen: set[tuple[int, ...]] = set()
     columns = [_column(random, len(axis.values), count, draw.by) for axis in axes]
@@ -139,13 +141,22 @@ def _column(random: np.random.Generator, values: int, count: int, by: str) -> li
     return [int(at) for at in random.integers(0, values, count)]
 
 
+def _typed(value: object) -> object:
+    """A number or truth value where the text of the file is one."""
+    try:
+        return json.loads(str(value).lower() if isinstance(value, bool) else str(value))
+    except ValueError:
+        return value
+
+
 def _point(sweep: Sweep, chosen: Mapping[tuple[str, ...], object]) -> Point:
-    options: dict[str, object] = {"values": "off", **sweep.options}
+    options: dict[str, object] = {"values": "off"}
+    options |= {name: _typed(value) for name, value in sweep.options.items()}
     overrides = []
     for names, value in chosen.items():
         for name in names:
             if name in OPTIONS:
-                options[name] = value
+                options[name] = _typed(value)
             elif name not in ("model", "on"):
                 overrides.append(f"{name}={value}")
     if overrides:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from accelsim.errors import UsageError
@@ -62,9 +63,22 @@ class Store:
             raise UsageError(
                 f"a store of a later version ({form})", str(path), f"version {FORM}, which this accelsim reads"
             )
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.executescript(f"PRAGMA application_id={OURS}; PRAGMA user_version={FORM};{TABLES}")
+        until_s = monotonic() + PATIENCE_S
+        while not self._prepared(until_s):
+            sleep(0.05)
+
+    def _prepared(self, until_s: float) -> bool:
+        """Make the tables, and let readers and a writer work at once; False where another process does so just now, for
+        which SQLite does not wait."""
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(f"PRAGMA application_id={OURS}; PRAGMA user_version={FORM};{TABLES}")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or monotonic() > until_s:
+                raise
+            return False
+        return True
 
     def _has_tables(self) -> bool:
         return bool(self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

@@ -78,7 +78,14 @@ def read_sweep(file: Path) -> Sweep:
     made, problems, _ = validate(tree, Sweep)
     if tree.problems or problems:
         raise SpecError(sorted_problems([*tree.problems, *problems]))
+    check_objectives(made.objectives)
+    limits_of(made)
     return made
+
+
+def limits_of(sweep: Sweep) -> dict[str, float]:
+    """Return the limits of a sweep file by objective. Raises UsageError with all problems."""
+    return read_limits([f"{name}={value}" for name, value in sweep.limits.items()])
 
 
 def run_sweep(
@@ -111,7 +118,7 @@ def read_study(
         raise UsageError(what, "--study", f"one of {', '.join(studies)}" if studies else "", nearest(name, studies))
     sweep = Sweep.model_validate_json(studies[name])
     wanted = list(objectives or sweep.objectives)
-    kept = limits or {}
+    kept = limits or limits_of(sweep)
     check_objectives([*wanted, *kept])
     members = list(store.members(name))
     return Study(name, members, _axes([member.point for member in members]), wanted, kept)

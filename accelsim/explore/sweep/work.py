@@ -16,8 +16,10 @@ from accelsim.explore.sweep.store import Store
 AHEAD = 4
 """Points that each worker has before it, so that it never waits; so many are lost at most when all is killed."""
 TRIES = 3
-"""Workers that may die on a point before that is its outcome."""
+"""Workers that may die on a point alone before that is its outcome."""
 DIED = "died"
+PROBE_S = 2.0
+"""Time without an outcome after which the pool is asked whether it still works."""
 Progress = Callable[[int, int], None]
 Task = tuple[Point, str]
 """A point and its quick key."""
@@ -63,47 +65,59 @@ def _by_processes(tasks: list[Task], workers: int, kept: frozenset[str]) -> Iter
         for point, quick in tasks:
             yield quick, outcome(point, kept)
         return
-    deaths: dict[str, int] = {}
     waiting = list(tasks)
     while waiting:
-        rest: list[Task] = []
+        lost: list[Task] = []
+        left: list[Task] = []
         with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (kept,)) as pool:
-            yield from _pooled(pool, waiting, workers, rest)
-        for _, quick in rest:
-            deaths[quick] = deaths.get(quick, 0) + 1
-        for point, quick in rest:
-            if deaths[quick] >= TRIES:
-                yield quick, Outcome(quick, DIED, {}, f"{TRIES} workers died on {point.text}")
-        waiting = [task for task in rest if deaths[task[1]] < TRIES]
+            yield from _pooled(pool, waiting, workers, lost, left)
+        for point, quick in lost:
+            yield quick, _alone(point, quick, kept)
+        waiting = left
+
+
+def _alone(point: Point, quick: str, kept: frozenset[str]) -> Outcome:
+    """Return the outcome of a point that was under way as a worker died, from a worker of its own."""
+    for _ in range(TRIES):
+        with ProcessPoolExecutor(1, get_context("spawn"), _begin, (kept,)) as pool, suppress(BrokenProcessPool):
+            return pool.submit(_work, point).result()
+    return Outcome(quick, DIED, {}, f"{TRIES} workers died on {point.text}")
+
+
+def _is_broken(pool: ProcessPoolExecutor) -> bool:
+    """Return whether a pool takes no more. One that breaks just as a task is handed in never answers that task."""
+    try:
+        pool.submit(int)
+    except BrokenProcessPool:
+        return True
+    return False
 
 
 def _pooled(
-    pool: ProcessPoolExecutor, tasks: list[Task], workers: int, rest: list[Task]
+    pool: ProcessPoolExecutor, tasks: list[Task], workers: int, lost: list[Task], left: list[Task]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Outcomes of a pool; what a dead worker leaves undone goes to ``rest``."""
+    """Outcomes of a pool; if a worker dies, what was under way goes to ``lost`` and the others to ``left``."""
     source = iter(tasks)
     under_way: dict[Future[Outcome], Task] = {}
-    broken = False
-
-    def feed() -> None:
+    while not lost:
         for task in islice(source, workers * AHEAD - len(under_way)):
-            under_way[pool.submit(_work, task[0])] = task
-
-    with suppress(BrokenProcessPool):
-        feed()
-    while under_way:
-        ready, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            try:
+                under_way[pool.submit(_work, task[0])] = task
+            except BrokenProcessPool:
+                left.append(task)
+        if not under_way:
+            break
+        ready, _ = wait(under_way, PROBE_S, FIRST_COMPLETED)
+        if not ready and _is_broken(pool):
+            break
         for future in ready:
             task = under_way.pop(future)
             try:
                 yield task[1], future.result()
             except BrokenProcessPool:
-                broken = True
-                rest.append(task)
-        if not broken:
-            with suppress(BrokenProcessPool):
-                feed()
-    rest += source
+                lost.append(task)
+    lost += under_way.values()
+    left += source
 
 
 def _by_dask(tasks: list[Task], address: str) -> Iterator[tuple[str, Outcome]]:

@@ -162,9 +162,8 @@ def test_a_point_that_kills_its_workers_is_an_outcome(tmp_path: Path, monkeypatc
     monkeypatch.setattr(work, "AHEAD", 1)
     store = Store(tmp_path / "dead.db")
     run_sweep(SMALL, store, "small", workers=2)
-    states = {text: found.status for text, found in outcomes(store)}
-    assert all(status in (work.DIED, DONE) for status in states.values())
-    assert all(status == work.DIED for text, status in states.items() if "dataflow=os" in text)
+    for text, found in outcomes(store):
+        assert found.status == (work.DIED if "dataflow=os" in text else DONE)
 
 
 def test_another_version_computes_anew(whole: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +224,22 @@ def test_bad_files_are_told_with_their_places(tmp_path: Path) -> None:
         size_of(Sweep(model="cnn", on="edu-4x4", axes={"clock": ["1 GHz"], "clock,matrix.rows": ["2 GHz"]}))
     with pytest.raises(UsageError, match="batch"):
         size_of(Sweep(model="cnn", on="edu-4x4", axes={"batchs": [1, 2]}))
+
+
+def test_a_file_has_numbers_and_limits(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    text = "model: gemm?M=4,N=4,K=4\non: edu-4x4\noptions: {seed: 3}\naxes: {batch: [1, 2], emulate: [true]}\n"
+    file.write_text(text + "limits: {latency: 1 ps}\nobjectives: [latency]\n")
+    store = Store(tmp_path / "s.db")
+    run_sweep(read_sweep(file), store, "sweep")
+    study = read_study(store)
+    assert study.limits == {"latency": pytest.approx(1e-12)} and not study.front
+    options = [Point.read(text).request for text, _ in outcomes(store, "sweep")]
+    assert [(each.batch, each.seed, each.emulate) for each in options] == [(1, 3, True), (2, 3, True)]
+    for wrong, near in (("latency]", "latensy]"), ("1 ps", "1 kg"), ("latency:", "latenzy:")):
+        file.write_text((text + "limits: {latency: 1 ps}\nobjectives: [latency]\n").replace(wrong, near))
+        with pytest.raises(UsageError, match=r"latency|kg"):
+            read_sweep(file)
 
 
 def test_a_study_tells_what_differs(whole: Store) -> None:
