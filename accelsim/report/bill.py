@@ -47,7 +47,7 @@ def billed(answer: Answer, on: str, *others: str) -> Answer:
     if not costs:
         return answer
     place = f", {offer.region}" if offer.region else ""
-    title = f"bill at {usd(rent.hour_USD)} USD/h (on demand{place}, {offer.price.as_of})"
+    price = ("instance", f"{usd(rent.hour_USD)} USD/h, on demand{place}, {offer.price.as_of}")
     bill = {
         "instance": on,
         "usd_per_hour": rent.hour_USD,
@@ -60,7 +60,7 @@ def billed(answer: Answer, on: str, *others: str) -> Answer:
     return replace(
         answer,
         facts={**answer.facts, "bill": bill},
-        shown=[*answer.shown, "", block(title, map(_row, costs))],
+        shown=[*answer.shown, "", block("bill", [price, *map(_row, costs)])],
         rows=rows,
     )
 

@@ -100,7 +100,7 @@ def _counts(study: Study, ran: int) -> list[str]:
     if failed:
         told.append("The others: " + ", ".join(f"{count:,} {status}" for status, count in failed.items()) + ".")
         if first := next((each.outcome.error for each in study.members if each.outcome and each.outcome.error), ""):
-            told.append(f"The first of these: {first.splitlines()[0]}.")
+            told.append(f"The first of these: {first.splitlines()[0].rstrip('.?')}.")
     if study.limits:
         told.append(f"{int(study.within.sum()):,} keep the limits.")
     return told
