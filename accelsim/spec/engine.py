@@ -42,13 +42,13 @@ class EngineSpec(Model):
     """Version of the closed forms that its constants belong to: a calibration made with another one does not hold."""
 
     reads_turned: ClassVar[bool] = False
-    """Whether its products take operands of either layout, so that no matrix is turned before them."""
+    """Products take operands of either layout, so that no matrix is turned before them."""
 
     attends: ClassVar[bool] = False
-    """Whether it does attention in one kernel: two products with a softmax between them."""
+    """Attention is one kernel: two products with a softmax between them."""
 
     keeps: ClassVar[bool] = False
-    """Whether all that it reads and leaves lies in memories of its own, with no other in reach."""
+    """Operands and results lie in memories of its own, with no other in reach."""
 
     type: str = Field(description="type of the engine")
     clock: Hertz | None = Field(None, description="absent: the chip's clock")

@@ -14,7 +14,7 @@ from accelsim.spec.quantity import BilledSeconds, Bytes, BytesPerSecond, Dollars
 Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"]
 """Terms of a price: by the hour, as long as nobody bids more, bound for one or three years, the cost of owning."""
 Confidence = Literal["high", "medium", "low", "estimate"]
-"""How far to trust a source: the provider's own list, somebody else's, recalled, an estimate."""
+"""Trust in a source: the provider's own list, somebody else's, recalled, an estimate."""
 Slice = Annotated[float, Field(ge=0.01, le=1)]
 """Share of one accelerator, 0.01 to 1."""
 Number = Annotated[int, Field(ge=0, le=1024)]

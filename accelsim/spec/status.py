@@ -30,7 +30,7 @@ FORMER = {"memory": "recalled"}
 """Words of older spec files -> what they are called now, so that the error can name it."""
 
 ESTIMATE = "an estimate"
-"""How the note of a power starts that was moved with the size of the chip."""
+"""First words in the note of a power that was moved with the size of the chip."""
 
 DOUBTFUL: frozenset[Status] = frozenset({"secondary", "recalled", "guess"})
 """Statuses that a result should not hang on without a warning."""

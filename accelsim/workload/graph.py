@@ -11,7 +11,7 @@ from accelsim.formats.table import FORMATS, bytes_of
 from accelsim.types import Array
 
 Attributes = dict[str, Any]
-"""What an op is told beside its inputs: name -> number, text, list or array."""
+"""Attributes of an op, beside its inputs: name -> number, text, list or array."""
 
 
 class _Bytes(dict[str, float]):
