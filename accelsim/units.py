@@ -91,9 +91,10 @@ DIMENSIONS: dict[str, Dimension] = {
 """Every dimension, by its SI unit."""
 
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?)\s*(\S*)\s*$")
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _PREFIXES = "PTGMkmunpfa"
 MONEY = "USD"
-"""Begin of the units of prices, which get no prefix: nobody pays millidollars."""
+"""Begin of the units of prices: no prefix, since nobody pays millidollars; commas part thousands, read and shown."""
 MOST_DIGITS = 400
 """Digits of a number, and powers of ten behind its e, that are too many for any float."""
 MOST_CHARACTERS = 1000
@@ -136,7 +137,8 @@ def parse_exact(text: str, unit: str) -> Fraction:
     """``text`` in SI units of ``unit``, exactly. ValueError as for ``parse``."""
     if isinstance(text, str) and len(text) > MOST_CHARACTERS:
         raise ValueError(f"{brief(text)} is beyond what a number can be; expected {expected(unit)}")
-    match = _NUMBER.match(text) if isinstance(text, str) else None
+    digits = _THOUSANDS.sub("", text) if isinstance(text, str) and unit.startswith(MONEY) else text
+    match = _NUMBER.match(digits) if isinstance(digits, str) else None
     if match is None:
         raise ValueError(f"{brief(text)} is not a number with a unit; expected {expected(unit)}")
     number, exponent, suffix = match.groups()

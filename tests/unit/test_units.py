@@ -56,6 +56,13 @@ def test_what_is_no_bandwidth_says_what_one_looks_like(text: str) -> None:
         units.parse(text, "B/s")
 
 
+def test_commas_part_thousands_of_dollars_alone() -> None:
+    assert units.parse("1,270,000.5 USD", "USD") == 1270000.5
+    for text in ("1,27 USD", "1,2700 USD", ",270 USD", "1,500.000,1 USD"):
+        with pytest.raises(ValueError, match="expected a price in USD, such as '270000 USD'"):
+            units.parse(text, "USD")
+
+
 def test_prefixes_keep_their_case() -> None:
     assert units.parse("1 mW", "W") * 10**9 == units.parse("1 MW", "W")
 
