@@ -15,9 +15,11 @@ from accelsim.machine.run import Run
 from accelsim.report.page import buffers, joules, timeline
 from accelsim.report.page.data import packed, page_data
 from accelsim.report.page.layers import NO_LINE, blocks, lines_of
+from accelsim.report.page.saved import read_pages
 from accelsim.report.page.timeline import spans, thinned
 from accelsim.report.write import facts_of
 from accelsim.types import Ints
+from tests.helpers.doc_blocks import ROOT
 from tests.helpers.synthetic_run import make_run
 
 CASES = (("cnn", "edu-4x4"), ("cnn", "tpu-v1"), ("mlp?hidden=64", "a100-80-sxm"), ("gpt-decode", "neuroncore-v2"))
@@ -38,6 +40,11 @@ def test_the_data_are_json_and_the_same_every_time(run: Run, data: dict[str, Any
     again = page_data(run, run.layers(), facts_of(run, None))
     assert packed(again) == packed(data)
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(again))
+
+
+def test_the_example_in_the_repository_is_of_this_version() -> None:
+    (found,) = read_pages([ROOT / "reports/cnn-edu-4x4"])
+    assert found.data["lines"]["names"][1] == "conv1"
 
 
 def marks(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
