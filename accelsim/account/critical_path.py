@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 OPERANDS = ("weights", "activations", "results", "states")
-"""What a transfer moves: constants in, other operands in, anything out, and what the model keeps between calls."""
+"""Kinds of data that a transfer moves: constants in, other operands in, anything out, and the model's states."""
 
 OPERAND_LOOKS = {
     "weights": ("#d55e00", "\\\\\\\\"),
@@ -35,7 +35,7 @@ MACHINE = (
     Reason("buffer_port", "port of {resource}", "waiting for a port of {resource}", "buffer ports", "#7a5195", "++++"),
     Reason("hand_over", "hand-over", "handing over between engines", "hand-over", "#cfcfcf"),
 )
-"""What time goes to whatever the engines are."""
+"""Reasons for lost time that every type of engine can have."""
 
 
 def _reasons(types: Types) -> dict[str, Reason]:
@@ -65,7 +65,7 @@ LISTED = TypeTable(
 KEYS = TypeTable(
     lambda types: {each.key: each.legend for reason in _reasons(types).values() for each in _by_operand(reason)}
 )
-"""The same -> text for a legend."""
+"""A kind, or the operand of a transfer -> text for a legend."""
 
 
 def keys_of(run: Run) -> list[str]:

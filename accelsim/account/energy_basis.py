@@ -11,7 +11,7 @@ from accelsim.spec.status import ESTIMATE
 from accelsim.units import show
 
 STATED, ESTIMATED, ABSENT = "stated", "an estimate", "not stated"
-"""What can be said of a chip's idle power."""
+"""Grounds for a chip's idle power."""
 FIGURES = {"node", "mac", "vector", "register", "network", "sram"}
 """Fields of an energy table that its joules follow from."""
 

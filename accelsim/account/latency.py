@@ -252,8 +252,8 @@ def batch_size(graph: Graph) -> int:
 
 
 COUNTED = {"inferences": "inference", "products": "product", "passes": "pass"}
-"""What a run can make ``batch`` of, several and one: inferences of a network, single products, passes through a list of
-layers of which nothing says that they are a network."""
+"""Units that ``batch`` counts, plural -> singular: inferences of a network, single products, or passes through a list
+of layers that need not be a network."""
 
 
 def counted(run: Run) -> str:

@@ -15,7 +15,7 @@ NONDESCRIPT = re.compile(r"(n|node|op|layer|tensor|var|val|t|x)?[-_.]?\d+", re.I
 
 NODE = "node_"
 EXPORTED = re.compile(rf"(?:{NODE})?(\w+?)_\d+")
-"""What exporters number operators as: 'Conv_12', 'node_conv2d_5'; of the first the word must be an operator."""
+"""Names that exporters give: 'Conv_12', 'node_conv2d_5'. The word of the first form must be an operator."""
 
 STAGE = re.compile(r"(?:.*?/)?((?:layer|block|stage|down|up|cell|l|s|h)s?[._]?\d+)(?=[._/]|$)")
 """A numbered part of a network at the front of a name."""

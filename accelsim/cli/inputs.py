@@ -13,13 +13,13 @@ import click
 from accelsim.errors import UsageError
 
 READ_IN_FOLDERS = ("summary.json", "page.json.gz", "*.npz")
-"""What commands read of a directory that they are given."""
+"""Files that commands read in a directory."""
 
 FOLDERS = frozenset({"runs", "report", "source"})
 """Parameters that may name a directory to read. Others do not, whatever lies there: a built-in model is no report."""
 
 REFERENCE = re.compile(r"[\w./+-]+")
-"""What may be the name of another file in a spec file."""
+"""Pattern for the name of another file in a spec file."""
 
 MOST_SPEC_B = 2**20
 """Spec files are smaller."""

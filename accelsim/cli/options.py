@@ -33,14 +33,14 @@ SETTINGS: dict[Kind, dict[str, Any]] = {
     "counts": {"multiple": True},
     "formats": {"multiple": True},
 }
-"""How a field is given -> what click must know of its option."""
+"""Kind of a field -> click's settings for its option."""
 
 READ: dict[Kind, tuple[Callable[[str], Any], str]] = {
     "extents": (extents, "1,3,224,224"),
     "counts": (whole, "a whole number from 1"),
     "formats": (lambda text: text or None, "FORMAT"),
 }
-"""How the values of NAME=VALUE are read, and what is told of those that are none."""
+"""Kind of NAME=VALUE -> the function that reads a value, and the text for an invalid one."""
 
 
 def run_options(command: Command) -> Command:

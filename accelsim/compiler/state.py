@@ -16,24 +16,24 @@ from accelsim.types import Array
 from accelsim.workload.graph import Graph
 
 SHARES = ("batch", "layer")
-"""What the cores of a chip share: each has a batch of its own, or all of them work on each layer."""
+"""Work that the cores of a chip share: each takes a batch of its own, or all of them work on each layer."""
 
 EDGES = ("host", "outside")
-"""Who converts the inputs and results of a network that computes with codes."""
+"""Converters of the inputs and results of a network that computes with codes."""
 
 COMPILED, SERVING = "compiled", "serving"
 FUSIONS = (COMPILED, SERVING, "eager", "sdpa")
-"""Whether every node runs by itself, or with those that can run behind it; 'serving': also with moves around it, as the
-kernels of serving stacks; 'sdpa': by itself, but attention in one."""
+"""Nodes that run as one kernel. 'compiled': a node with those that can follow it; 'serving': also with moves around it,
+as in serving stacks; 'eager': none; 'sdpa': none but attention."""
 EAGER = ("eager", "sdpa")
-"""Of these, where the host asks for every node."""
+"""Fusions for which the host asks for every node."""
 
 QUANTISERS = ("fused", "kernel")
 """Ways in which a serving stack quantises inputs of narrow layers: with the kernel before, by static scales, or by a
 kernel of its own, which measures them."""
 
 SCHEMES = ("symmetric", "affine")
-"""How codes lie about zero: as far on either side, or between the least and the largest number."""
+"""Ranges of codes: as far on either side of zero, or from the least to the largest number."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ PJ = 1e12
 WORD_BITS = 32
 
 PARTS = ("activate", "read", "write", "refresh", "open_standby", "closed_standby")
-"""What the energy of the dies consists of; an activation has its precharge with it."""
+"""Parts of the energy of the dies; an activation includes its precharge."""
 
 STANDBY = PARTS[-2:]
 

@@ -26,7 +26,7 @@ DRAMPOWER = {command: command.name for command in Command} | {Command.REF: "REFA
 """Command -> its name in DRAMPower 5 and later, which takes unknown names for NOP without a word."""
 
 DRAMPOWER4 = DRAMPOWER | {Command.REF: "REF"}
-"""The same in DRAMPower 4."""
+"""Command -> its name in DRAMPower 4."""
 
 
 class Accesses(NamedTuple):

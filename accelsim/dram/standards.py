@@ -40,7 +40,7 @@ BANK = (
     Constraint("bank", "WR", "PRE", "CWL + BL + tWR"),
     Constraint("bank", "PRE", "ACT", "tRP"),
 )
-"""What a bank needs."""
+"""Constraints within a bank."""
 
 RANK = (
     Constraint("rank", "ACT", "ACT", "tRRD_S"),
@@ -49,7 +49,7 @@ RANK = (
     Constraint("rank", "RD", "WR", "tRTW"),
     Constraint("rank", "WR", "RD", "CWL - AL + BL + tWTR_S"),
 )
-"""What the banks of a rank share: the power network, the internal bus, the data bus."""
+"""Constraints within a rank, whose banks share the power network, the internal bus and the data bus."""
 
 GROUP = (
     Constraint("group", "ACT", "ACT", "tRRD_L"),
@@ -169,7 +169,7 @@ DEFAULTS: dict[str, str] = {
     "tPBR2PBR": "tRFCpb",
     "tPBR2ACT": "tRRD_S",
 }
-"""What a parameter is that is not stated, in this order. tRTW: clocks from RD to WR of one rank, two of them idle on
+"""Value of a parameter that is not stated, in this order. tRTW: clocks from RD to WR of one rank, two of them idle on
 the bus. 0: no such window, no refresh of single banks."""
 
 _DDR = (*BANK, *RANK, *SIBLING, *REFRESH, *FOUR)

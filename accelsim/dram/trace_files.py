@@ -23,7 +23,7 @@ OPERATIONS = {
 """Word for an access, in any case -> whether it writes."""
 
 FLAGS = OPERATIONS | {"0": False, "false": False, "1": True, "true": True}
-"""What a CSV column may say about an access."""
+"""Word for an access in a column of a CSV file -> whether it writes."""
 
 COLUMNS = {
     **dict.fromkeys(("address", "addr"), "address"),

@@ -168,25 +168,25 @@ class EngineType(ABC):
     """One type of engine. Subclasses are found by the registry, see ``accelsim.engines.registry``."""
 
     type: ClassVar[str]
-    """Its name in specs and programs."""
+    """Name of the type in specs and programs."""
     title: ClassVar[str] = "the engine"
-    """What it is called in a sentence."""
+    """Name of the engine in a sentence."""
     rank: ClassVar[int] = 1
     """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
-    """What time on the critical path goes to because of it."""
+    """Reasons for time on the critical path that the engine adds."""
     categories: ClassVar[tuple[Category, ...]] = ()
     """Kinds of energy that it brings."""
     pieces: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Kinds of activities in the histories of its commands, each with what happens in it."""
     searches: ClassVar[bool] = False
-    """Whether the effort of a search changes what it chooses."""
+    """True if the effort of a search changes the mapping that it chooses."""
     moves: ClassVar[bool] = False
-    """Whether its commands are transfers, several of which may be under way."""
+    """True if its commands are transfers, several of which may be under way."""
     drains: ClassVar[bool] = False
-    """Whether results still leave when the next command has begun to occupy it."""
+    """True if results still leave when the next command has begun to occupy it."""
     hue: ClassVar[str] = "grey"
-    """Its colour in plots, a name of ``accelsim.report.looks.HUES``."""
+    """Colour in plots, a name of ``accelsim.report.looks.HUES``."""
 
     @property
     def mapping(self) -> MappingKind | None:

@@ -53,8 +53,8 @@ QAT_RATE = 5e-4
 """Learning rate of Adam in quantisation-aware training: half of that before, for the weights are learnt already."""
 
 EDGES, NARROW = "int8", 3
-"""In training for codes of fewer than ``NARROW`` bits the first and the last layer stay ``EDGES``, as binary networks
-have it (Rastegari et al., arXiv 1603.05279, section 4): one bit of each pixel says too little."""
+"""Format of the first and the last layer in training for codes of fewer than ``NARROW`` bits, as in binary networks
+(Rastegari et al., arXiv 1603.05279, section 4): one bit of each pixel says too little."""
 
 PTQ, QAT = "PTQ", "QAT"
 

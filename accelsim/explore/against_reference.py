@@ -37,7 +37,7 @@ or 8 significant bits (half a step is 4.9e-4 or 3.9e-3 of the number), and the e
 """
 
 REAL_BOUND = 1e-4
-"""The same for real-valued results within a model in integers (softmax on the host)."""
+"""Bound for real-valued results within a model in integers (softmax on the host)."""
 
 
 class Compared(NamedTuple):

@@ -20,7 +20,7 @@ from accelsim.types import Floats
 FORMATS = ("fp32", "tf32", "bf16", "fp16", "fp8_e4m3fn", "int8", "int4")
 """The ladder, from wide to narrow."""
 PRODUCT = "gemm?M=64,N=64,K=1024"
-"""What the error of a format is measured with: a product of Gaussian operands, by the chip's own rule of sums."""
+"""Model that measures the error of a format: a product of Gaussian operands, by the chip's own rule of sums."""
 EXACT = ("haswell-e5-2699v3", "fp32")
 """Chip and format of what stands for exact: FP32, whose error is a thousandth of that of the next format."""
 

@@ -27,7 +27,7 @@ NAMED, MARGIN = 3, 2.0
 once so many give more.
 """
 IMPOSSIBLE = (SpecError, UsageError, Infeasible, TooLarge)
-"""What chip, model or limits say of a change that they do not allow; anything else is a bug."""
+"""Errors for a change that chip, model or limits do not allow; any other error is a bug."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ NUMBERS = "fiub"
 
 BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, KeyError, NotImplementedError,
           OverflowError, RuntimeError, struct.error, MemoryError, TypeError, SyntaxError, AttributeError)  # fmt: skip
-"""What the readers of archives and of headers raise for bytes that are none."""
+"""Errors that readers of archives and of headers raise for other bytes."""
 
 
 def read_npz(path: Path, expected: str, error: type[AccelsimError], kinds: str = NUMBERS) -> dict[str, Array]:

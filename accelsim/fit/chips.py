@@ -16,7 +16,7 @@ from accelsim.spec.constants import Calibration, Residual, constants, with_value
 from accelsim.types import Floats, Ints
 
 ModelOfChip = Callable[[Chip, Ints], Floats]
-"""What a chip does with the rows of measurements that have these numbers, > 0."""
+"""Predicts the rows of measurements with these numbers for a chip, > 0."""
 
 
 def knobs(chip: Chip, names: Iterable[str | Sequence[str]]) -> list[Knob]:

@@ -21,7 +21,7 @@ from accelsim.types import Floats
 Values = Mapping[str, float]
 """Constant -> its value."""
 Model = Callable[[Values], Floats]
-"""What a model says of every row of measurements, > 0, with these constants."""
+"""Predicts every row of measurements from these constants, > 0."""
 
 Errors = Callable[[Floats], Floats]
 """Settings of the knobs, each a share of its range -> an error for each row."""

@@ -18,7 +18,7 @@ from accelsim.seeds import generator
 from accelsim.types import Array, Floats, Ints
 
 ModelOfRows = Callable[[Values, Ints], Floats]
-"""What a model says of the rows with these numbers, > 0, with these constants."""
+"""Predicts the rows with these numbers from these constants, > 0."""
 
 
 class Residuals(NamedTuple):

@@ -79,8 +79,8 @@ METHODS: dict[str, Callable[[Array, Array, Array], Array]] = {
     "reciprocal": lambda x, scale, zero: np.asarray(x * (np.float32(1) / scale)),
     "fma": lambda x, scale, zero: _fused(x, np.float32(1) / scale, zero),
 }
-"""What is rounded: x / s as ONNX Runtime does, x * (1 / s) as PyTorch's qint8 does, x * (1 / s) + z with one
-rounding as its quint8 does. Only the last has the zero point inside: ties fall elsewhere when it is odd."""
+"""Numbers that are rounded: x / s as in ONNX Runtime, x * (1 / s) as in PyTorch's qint8, x * (1 / s) + z with one
+rounding as in its quint8. Only the last has the zero point inside: ties fall elsewhere when it is odd."""
 
 
 def quantise(

@@ -17,8 +17,8 @@ from accelsim.spec.constants import outdated
 from accelsim.types import Array, Floats
 
 SPREAD = ("uncalibrated", "any lab", "this lab")
-"""What intervals cover: chips that nobody has measured, labs that have a chip that another lab has measured, or the
-scatter of kernels in the lab that measured the chip."""
+"""Kinds of intervals: for a chip that no lab has measured, for a chip that another lab has measured, or for the scatter
+of kernels in the lab that measured the chip."""
 
 
 class Ends(NamedTuple):

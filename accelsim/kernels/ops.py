@@ -26,7 +26,7 @@ class Function(NamedTuple):
     along: float = 0
     """Clocks for each element of a row, which the threads of a block take in turn: once, for the first rows."""
     ragged: float = 0
-    """By how much longer moving takes where rows begin at no multiples of 16 B, so that they are read by elements."""
+    """Extra time of moving, relative, where rows do not begin at multiples of 16 B and are read by elements."""
     launch: float = 1
     """Share of a kernel's launch that it takes to begin."""
 
@@ -66,8 +66,8 @@ class Product(NamedTuple):
 
 
 ALIKE = 1 / 1.1
-"""What multiplications of numbers that are near to each other, or small, draw beside those of random numbers: fewer
-wires switch. Inferred, in twentieths, from the projection behind attention in the profiles of Vidur: of all products it
+"""Power of multiplying numbers that are small or near each other, relative to random numbers: fewer wires switch.
+Inferred, in twentieths, from the projection behind attention in the profiles of Vidur: of all products it
 alone is 5 to 12 % slower on A100 and H100 than others of its size, where it takes more than 200 us and not where it
 takes less. Its operand is drawn at random there, those of the others come out of layers with dummy weights (recalled).
 On an H100 products of zeros draw 42 % less than those of random numbers, and take 14 % less time (``tests/golden``)."""
@@ -117,7 +117,7 @@ FORMATS: Mapping[str, str] = {
     "bfloat16": "bf16",
     "fp8": "fp8_e4m3fn",
 }
-"""What tables call number formats -> their names here."""
+"""Name of a number format in tables -> its name here."""
 
 DIRECTIONS: Mapping[str, int] = {"": 0, "fwd": 0, "forward": 0, "bwd_inputs": 1, "bwd_params": 2}
 """Directions of a convolution."""

@@ -12,7 +12,7 @@ from accelsim.program.commands import Command
 from accelsim.program.program import Program
 
 Entry = tuple[str, ActionName, int, str]
-"""What is counted: component, action, step, tensor."""
+"""Key of a count: component, action, step, tensor."""
 
 
 def ledger(program: Program) -> list[LedgerRow]:

@@ -71,7 +71,7 @@ ENGINES = {
     "numba": "The loop over DRAM bursts was compiled by Numba.",
     "python": "The loop over DRAM bursts ran in plain Python; with Numba installed it is many times faster.",
 }
-"""What ``accelsim.dram.bank.engine`` gives -> what to tell."""
+"""Result of ``accelsim.dram.bank.engine`` -> sentence about it."""
 
 
 def check_model(name: str, chip: Chip | None) -> None:

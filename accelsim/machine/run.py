@@ -82,7 +82,7 @@ PATH_LINKS: dict[str, str] = {
     "acc": "a free accumulator slot",
     "empty": "a free place in a buffer",
 }
-"""What a command on the critical path had to wait for: the reason why the piece before is on the path too."""
+"""Links of the critical path: a command waits for this, so the piece before it is on the path too."""
 
 
 class LedgerRow(NamedTuple):
@@ -149,7 +149,7 @@ class Run:
         return f"{type(self).__name__}({name} on {chip}, {self.program.dtype}: {self.seconds:.4g} s)"
 
     derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What others have worked out about this run, to be worked out once; a copy with other fields begins anew."""
+    """Results that others derived from this run, each computed once; a copy with other fields begins anew."""
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what ``make`` gives, worked out once for this run and kept under ``name`` in ``derived``."""

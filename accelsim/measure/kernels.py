@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 COLD, MOST_SETS = 3, 64
-"""How often the operands of all calls in turn fill the L2 cache, and the most sets of them."""
+"""Times that the operands of all calls in turn fill the L2 cache, and the most sets of them."""
 MOST_B = 2**32
 """Bytes of operands and results that a drawn kernel may have, 8 for each element."""
 COLUMNS = (

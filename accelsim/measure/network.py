@@ -39,7 +39,7 @@ DTYPES = {name: form for name, form in FORMATS.items() if form.element_B > 1}
 """Formats that whole networks can have."""
 Weights = Literal["graph", "random"]
 Meter = Callable[[Callable[[], object]], Mapping[str, object]]
-"""What is called again and again -> more columns."""
+"""Measures a function that it calls again and again; returns more columns."""
 MOST_INDEX = 2
 """Integers of an input that is no index into a table lie below it."""
 MOST_WORDS = 200

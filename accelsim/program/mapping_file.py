@@ -26,7 +26,7 @@ HEADER = """\
 
 OF_ONE_KIND = "# Its cores are of several kinds, each with mappings of its own: these are of the kind {kind}.\n"
 LAYERS = "layer names, each with its fields"
-"""What a mapping file holds."""
+"""Contents of a mapping file."""
 
 
 def mapping_text(program: Program) -> str:

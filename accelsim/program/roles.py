@@ -31,8 +31,8 @@ def unit_of(component: str) -> str:
 
 
 ON_THE_WAY = frozenset({"Bias", "Quantize", "Dequantize", "Requantize", "RequantizeShift"})
-"""What every engine of functions does where it takes results from an engine of products: a bias, and to and from
-codes."""
+"""Operators that every engine of functions applies to results of an engine of products: a bias, and conversions to and
+from codes."""
 
 
 class Unit(NamedTuple):

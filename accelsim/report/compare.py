@@ -79,7 +79,7 @@ METRICS = (
     Metric("TOPS", "achieved_TOPS"),
     Metric("off-chip", "off_chip_B", "B"),
 )
-"""What is compared, the most important first; 'energy' is per inference, or per product of a single one."""
+"""Figures that are compared, the most important first; 'energy' is per inference, or per product of a single one."""
 
 
 def category_metric(name: str) -> Metric:

@@ -63,7 +63,7 @@ JSON: dict[Kind, Any] = {
     "percent": Figure, "size": int, "file": str, "extents": dict[str, list[int]], "counts": dict[str, int],
     "formats": dict[str, str],
 }  # fmt: skip
-"""How the command line gives a field of a request -> what a file holds."""
+"""Kind of a field on the command line -> type of its value in a file."""
 OTHERWISE: Facts = {"mapping": str | dict[str, Facts], "scales": str | dict[str, Figure | list[Figure]]}
 """Fields that a file can hold in another way too."""
 

@@ -23,9 +23,9 @@ SUMMARY = "summary.json"
 MOST_FACTS_B = 2**26
 """Bytes of a summary that is read: 64 MiB; one takes some KiB."""
 STEP, STEP_PAGE = "step.json", "report.html"
-"""What tells the report of a training step on a cluster, and its page."""
+"""Files that mark the report of a training step on a cluster: its figures and its page."""
 FILES = (SUMMARY, "layers.csv", "ledger.csv", "timeline.json.gz", PAGE, "report.html")
-"""What a report directory holds, beside plots."""
+"""Files of a report directory, beside plots."""
 FIGURES = ("macs", "ops", "start_fs", "end_fs", "added_fs", "own_fs", "cycles", "utilisation")
 """Figures of a layer that stand in its file as they are."""
 

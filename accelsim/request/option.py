@@ -13,7 +13,7 @@ Kind = Literal[
     "argument", "chips", "text", "texts", "flag", "count", "whole", "percent", "size", "file",
     "extents", "counts", "formats", "none",
 ]  # fmt: skip
-"""How the command line gives a field.
+"""Forms of a field on the command line.
 
 'argument': the word without an option. 'chips': at least one, each a run of its own. 'text', and 'texts': repeatable.
 'flag': there or not. 'count': a whole number from 1; 'whole': from 0. 'percent': a share. 'size': text with a unit.

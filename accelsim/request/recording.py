@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PACKAGES = ("accelsim", "numpy", "simpy", "onnx", "ml_dtypes")
 """Packages on whose versions a result can depend."""
 IN_MEMORY = "given in memory"
-"""What the record says of an argument that is no text, number or file."""
+"""Text in the record for an argument that is no text, number or file."""
 
 
 def record(request: Request, chip: Chip, graph: Graph) -> dict[str, object]:

@@ -26,7 +26,7 @@ Speed = Annotated[float, Field(ge=0.001, le=1000)]
 Passed = Annotated[float, Field(ge=0.1, le=1)]
 """Efficiency of a power supply: power out per power in, 0.1 to 1."""
 Ratio = Annotated[float, Field(ge=1, le=1000)]
-"""How many times more one side has than the other, 1 to 1,000."""
+"""Ratio of one side to the other, 1 to 1,000."""
 Label = Annotated[str, Field(pattern=NAME, max_length=200)]
 """A device or a switch as pictures and routes call it."""
 

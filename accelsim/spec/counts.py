@@ -63,7 +63,7 @@ FractionalPace = Annotated[
 ]
 """Clocks that one of something takes, or a fraction of a clock where several go into one: 1/2 is double rate."""
 Parts = Annotated[int, Field(ge=1, le=MOST_PARTS)]
-"""How many of something a part of the chip has, 1 to 65,536."""
+"""Number of things in a part of the chip, 1 to 65,536."""
 Cores = Annotated[int, Field(ge=1, le=MOST_CORES)]
 """Cores of a chip, 1 to 1,024: each has queues and commands of its own."""
 Arrays = Annotated[int, Field(ge=1, le=MOST_ARRAYS)]
@@ -79,7 +79,7 @@ Share = Annotated[float, Field(ge=0.001, le=1)]
 Words = Annotated[str, Field(max_length=200)]
 """A title or the name of a kind: text for a table, up to 200 characters."""
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
-"""What something is called in files and on the command line: small letters, digits, '_', '.', '-'."""
+"""Name in files and on the command line: small letters, digits, '_', '.', '-'."""
 
 T = TypeVar("T")
 

@@ -118,7 +118,7 @@ def _span_read_as(longest: Longest, example: str) -> tuple[object, ...]:
 Clocks = Annotated[Span, *_span_read_as(DELAY, "22 tCK")]
 """Clocks ('22 tCK') or a time ('13.75 ns') of a delay between commands, a :class:`Span` within ``DELAY``."""
 Interval = Annotated[Span, *_span_read_as(REFRESH, "12480 tCK")]
-"""The same of a refresh, within ``REFRESH``."""
+"""Clocks or a time between refreshes, a :class:`Span` within ``REFRESH``."""
 Bits = Annotated[
     int,
     *_read_as(

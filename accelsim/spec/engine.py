@@ -36,7 +36,7 @@ class EngineSpec(Model):
     """An engine of a chip; each type of engine adds fields of its own."""
 
     rate: ClassVar[str] = ""
-    """How ``peaks`` follow from the fields, in their names."""
+    """Formula of ``peaks``, in the names of the fields."""
 
     mechanism: ClassVar[int] = 1
     """Version of the closed forms that its constants belong to: a calibration made with another one does not hold."""

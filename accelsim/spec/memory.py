@@ -71,7 +71,7 @@ def _dram() -> object:
 
 _FROM_DRAM: object = None
 FROM_DRAM = ("kind", "capacity", "bandwidth", "latency", "read_energy", "write_energy")
-"""What a memory states unless it has a ``dram`` that it follows from."""
+"""Fields that a memory states unless they follow from its ``dram``."""
 SRAM = "sram"
 """Kind of a memory on the chip: energies that it does not state are those of the chip's table of SRAMs."""
 FROM_TABLE = ("read_energy", "write_energy")

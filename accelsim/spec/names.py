@@ -81,7 +81,7 @@ class Families:
 
 
 FUNCTIONS = Families()
-"""What the table of functions of a vector unit may have as keys."""
+"""Allowed keys in the table of functions of a vector unit."""
 LONGEST = 64
 """Characters of the longest name of a format or a pair: beyond, nothing is compared with it."""
 

@@ -38,7 +38,8 @@ JOUPPI_SRAM_pJ: dict[int, dict[int, tuple[float, float]]] = {
     2**15: {45: (20, 20), 7: (8.5, 8.5)},
     2**20: {45: (100, 100), 7: (14, 14)},
 }
-"""The same, pJ, of Jouppi et al., ISCA 2021, Table 2, recalled; writes are taken to cost as much as reads."""
+"""Capacity in B -> node in nm -> (read, write) of 64 bits, pJ: Jouppi et al., ISCA 2021, Table 2, recalled;
+writes are taken to cost as much as reads."""
 
 WIRE_fJ_PER_BIT_MM = ((10.0, 115.0), (40.0, 240.0))
 """(node in nm, energy) of an on-chip wire: Keckler et al., IEEE Micro 2011, as quoted by others."""

@@ -62,7 +62,7 @@ class Site(Model):
 
 
 FIELDS = ("sustained_clock", "dispatch")
-"""Its numbers, by the names of the constants of an engine that they are."""
+"""Numbers of a site, named as the constants of an engine that they replace."""
 
 
 def with_site(chip: Chip, site: Site) -> Chip:

@@ -36,7 +36,7 @@ DOUBTFUL: frozenset[Status] = frozenset({"secondary", "recalled", "guess"})
 """Statuses that a result should not hang on without a warning."""
 
 UNSTATED: Status = "guess"
-"""What a value counts as whose file says nothing."""
+"""Status of a value whose file states none."""
 
 
 def weakest(*statuses: Status) -> Status:

@@ -50,7 +50,7 @@ LIMITS = {"capacity_B": 2**40, "word_bits": 2**16, "ports": 64, "banks": 2**20}
 WORDS = {"itrs-hp": (32, 256), "itrs-lop": (64, 64)}
 """Cell -> narrowest and widest word, bits, that CACTI was run for."""
 STATUS = ("fitted", "interpolated", "rule of thumb", "extrapolated")
-"""What a figure rests on, the best first; the weakest of all that applies is said."""
+"""Grounds of a figure, the best first; the weakest that applies is stated."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from accelsim.types import Array
 
 HIDDEN = -1e9
-"""What hides a score: its exponential is 0."""
+"""Number added to a hidden score: its exponential is 0."""
 
 
 @dataclass(frozen=True)

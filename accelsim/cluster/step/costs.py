@@ -126,7 +126,7 @@ FlashAttention 1, its version in Triton, xFormers' in CUTLASS. Their blocks shar
 and their backward pass has too few blocks. Middle of what the paper of FlashAttention 2 tells of the version in Triton
 (Dao, 2023: 1.3 to 1.5 times forward, about 2 times backward; recalled). No measured row covers them."""
 PLAIN = Setting()
-"""Nothing asked."""
+"""Settings of a step without options."""
 
 
 @dataclass(eq=False)

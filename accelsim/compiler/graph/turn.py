@@ -9,7 +9,7 @@ from accelsim.program.roles import units
 from accelsim.workload.graph import Graph, Node
 
 PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-"""What a product of two matrices says as a Gemm, which a MatMul does not."""
+"""Attributes of a Gemm that equals a MatMul."""
 
 
 def turn(state: State) -> None:

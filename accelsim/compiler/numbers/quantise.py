@@ -28,7 +28,7 @@ from accelsim.workload.graph import Graph, Node
 from accelsim.workload.nodes import is_product
 
 FP32 = Operands("fp32", "fp32", "fp32", "fp32", "fp32")
-"""What needs no word: a unit that multiplies FP32."""
+"""Operands of a unit that multiplies FP32, which needs no note."""
 
 
 ROUNDING_SUMS = {"fp16": "fp16-accumulate"}

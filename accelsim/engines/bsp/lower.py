@@ -28,7 +28,7 @@ from accelsim.workload.ops.base import find
 SEND = ActionName("exchange", "send")
 """Ledger action: bytes that tiles send into the exchange."""
 STAGES = ("sync", "exchange", "tiles")
-"""What a superstep goes through: the first figures of it."""
+"""Stages of a superstep; its first figures."""
 WHOLE = ("pool", "reduce")
 """Kinds of operators that read all of an operand which is larger than their results; others read a part of it."""
 

@@ -84,7 +84,7 @@ class Dma(EngineType):
 ACCEPTED = "accepted"
 """Event of a transfer: its port has taken the request."""
 UNCAUSED: Cause = (-1, "", "")
-"""Nothing had to come before the first request."""
+"""Cause of a first request, which waits for nothing."""
 
 
 class _Route(NamedTuple):

@@ -41,7 +41,8 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 LANE_OPERATIONS = 4
 """Operations of a lane for a score, beside its exponential: largest of a row, scale and difference, sum, rounding."""
 BACKWARD_OPERATIONS = 5
-"""In the backward pass: scale and difference, the difference of its gradient, their product, two roundings."""
+"""Operations of a lane in the backward pass: scale and difference, the difference of its gradient, their product, two
+roundings."""
 AROUND_BACKWARD_B = 12
 """Bytes for each element of a query beside the backward pass itself: its gradient in FP32 set to zero and read again,
 the result and the gradient of the result once more."""

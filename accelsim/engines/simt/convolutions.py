@@ -132,9 +132,9 @@ by PyTorch take 2.4 to 5.2 of its shortest additions, on five GPUs, and others o
 OF_INPUTS, OF_FILTERS = 1, 2
 """``backward`` of gradients of inputs, and of filters, which are plain products: their K is cut."""
 OF_FILTERS_LONGER, OF_STEPS_LONGER = 1.25, 2.0
-"""How much longer than other gradients of inputs those of filters take by implicit GEMM, and those of inputs that 1 x 1
-filters read by steps above 1: where all places were multiplied, and not each that some result reads, it would be 4.
-Both in the middle of DeepBench's gradients on V100, T4, P100 and MI25, in FP32 and FP16."""
+"""Time relative to other gradients of inputs by implicit GEMM: gradients of filters, and gradients of inputs that 1 x 1
+filters read by steps above 1. The latter would be 4 if all places were multiplied, not only those that a result reads.
+Both fit the middle of DeepBench's gradients on V100, T4, P100 and MI25, in FP32 and FP16."""
 
 
 def _gradients(columns: Mapping[str, Floats]) -> Floats:

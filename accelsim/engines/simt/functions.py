@@ -29,7 +29,7 @@ WARP_ROW = 1024
 ROW_THREADS = 128
 """Threads of a block that works at a row: with them, rows that a multiprocessor has under way."""
 RAGGED_ROWS = 6
-"""By how much longer that takes where rows begin at no multiples of 16 B, by the layer norms of the H200."""
+"""Extra time, relative, where rows do not begin at multiples of 16 B; fitted to layer norms of the H200."""
 CACHED = 0.5
 """Share of the L2 cache in which rows stay for another pass."""
 

@@ -30,8 +30,8 @@ SHARED = (
     ("prologue", "epilogue"),
     ("droop",),
 )
-"""What measured products tell, the most telling first; where a framework's host asked for them, its time for that in
-place of the device's (``dispatch`` for ``launch``)."""
+"""Constants that measured products determine, the best determined first. Where a framework's host asked for them,
+``dispatch`` stands for ``launch``."""
 FUNCTION = (("memory.efficiency",), ("dispatch",), ("launch",))
 CONVOLUTION = (
     ("format.sustained",),

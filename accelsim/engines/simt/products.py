@@ -48,8 +48,8 @@ library cuts where tiles leave multiprocessors idle, and not for the sake of the
 powers of two (``SPLITS``) products of H100 and A100 in FP16 and FP32 are up to half a point nearer than with twice as
 many of each and cuts by 3, 6, 12 and 24; those of a V100 0.2 points farther."""
 SHORTEST_CUT = 512
-"""Of K, below which a part is not worth a block of its own. Gradients of filters, whose K grows with the images, may be
-cut into more parts of this length, of which the last are empty: so fewer images never take longer."""
+"""Length of K below which a part is not worth a block of its own. Gradients of filters, whose K grows with the images,
+may be cut into more parts of this length, the last ones empty: so fewer images never take longer."""
 KEPT = 1.0
 """An operand of no more than this share of the L2 cache stays there while the other streams."""
 
@@ -135,7 +135,7 @@ class Kinds(NamedTuple):
 
 
 POINT, STRIDED = 2, 1
-"""What these add to the kind of a convolution, which is 1."""
+"""Numbers added to the kind of a convolution (1) for 1 x 1 filters and for steps above 1."""
 
 
 def kinds(spec: Simt, name: str) -> Kinds | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BEFORE = 0.5
 """Share of the host's work for a call that is done before the device begins."""
 CACHED = ("activations", "weights")
-"""What passes the L2 cache."""
+"""Operands that pass the L2 cache."""
 Softness = Annotated[float, Field(ge=0, le=1)]
 """A share, 0 to 1."""
 Streams = Annotated[int, Field(ge=1, le=128)]

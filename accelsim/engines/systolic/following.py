@@ -19,10 +19,10 @@ from accelsim.engines.systolic.watch import fields
 from accelsim.types import Array, Bools, Ints
 
 EMPTY, PADDING, FIRST_INDEX = 0, 1, 2
-"""What an index says: the register is empty, it holds a zero that pads a fold, or it is the index plus 2."""
+"""Codes of a register: empty, a zero that pads a fold, or the index plus 2."""
 
 IDLE, PADS, WORKS = 0, 1, 2
-"""What a PE does at an edge: nothing, a multiplication that pads the fold, one of the product."""
+"""Work of a PE at an edge: none, a multiplication that pads the fold, one of the product."""
 
 OPERANDS, SUMS = slice(0, 1), slice(1, 5)
 """Arrays of the batch whose words number elements of A and B, and those whose sums say what they are."""

@@ -17,7 +17,7 @@ QUANTISED_BINS = 128
 """Quantised bins by default."""
 
 _EPSILON = 1e-4
-"""What an empty bin is given before the divergence is taken."""
+"""Count of an empty bin when the divergence is taken."""
 
 
 def entropy_range(counts: Array, edges: Array, quantised_bins: int = QUANTISED_BINS) -> tuple[float, float]:

@@ -17,10 +17,10 @@ from accelsim.lessons.sandbox import child
 FILE_B = 16 << 20
 """Size of a file that it may write."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache")
-"""What of the system a Python may need: each is visible and cannot be changed."""
+"""Paths of the system that a Python may need; each is visible and cannot be changed."""
 HOW = "bubblewrap 0.8 or newer ('apt install bubblewrap', 'dnf install bubblewrap') on a Linux that lets you make \
 namespaces; or --trust-students, which runs their files without isolation"
-"""What grading needs."""
+"""Requirement for grading."""
 
 _ROOM = "/lesson/room"
 """The one folder to write to, where it is isolated: no path that Python or NumPy may have."""

@@ -337,7 +337,7 @@ AT_ONCE = frozenset({"ExpertMatMul"})
 """Matrix ops whose tiles carry no values: which weights a row meets is known from values alone."""
 
 TILED = frozenset({"load_a", "load_b", "load_side", "product", "epilogue", "store"})
-"""What commands do to tiles."""
+"""Commands on tiles."""
 
 MATRICES = {"a": a_matrix, "b": b_matrix}
 """Matrix views of the operands."""

@@ -46,7 +46,7 @@ class Layout:
     _whole: list[tuple[int, str, int]] = field(default_factory=list)
     """Heap of (-bytes, tensor, region): tensors that were given room in the activation buffer as a whole."""
     tile_costs: dict[Hashable, Any] = field(default_factory=dict)
-    """What the tiles of steps cost that are alike, see ``TileCosts``."""
+    """Costs of the tiles of steps that are alike, see ``TileCosts``."""
     spills: int = 0  # tensors that had to make room
 
     def __post_init__(self) -> None:

@@ -125,7 +125,7 @@ def capacity_B(dram: Dram) -> int:
 
 
 GEOMETRY = ("rows", "columns", "bank_groups", "banks_per_group", "bus_width", "ranks", "channels", "pseudo_channels")
-"""What the capacity rests on."""
+"""Fields that determine the capacity."""
 
 
 def capacity_is_that_of_the_geometry(dram: Dram) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from accelsim.spec.memory import SRAM, Attachment
 from accelsim.units import show
 
 RESULTS = ["activations"]
-"""What a level holds that the compiler manages."""
+"""Contents of a level that the compiler manages."""
 
 
 def _levels(chip: Chip) -> list[tuple[str, Attachment, str]]:

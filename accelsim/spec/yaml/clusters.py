@@ -26,7 +26,7 @@ COUNTED = re.compile(r"([1-9][0-9]{0,6})x-(.+)")
 
 
 COUNTS = ("nodes", "devices")
-"""What may be asked for behind the name: 'dgx-h100?nodes=4,devices=2', so many nodes, so many devices in each."""
+"""Options that may follow the name: 'dgx-h100?nodes=4,devices=2', so many nodes, so many devices in each."""
 
 
 class Named(NamedTuple):

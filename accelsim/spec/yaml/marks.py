@@ -26,7 +26,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEEPEST = 30
 """Blocks that may lie inside each other in one file."""
 OWN_LIMIT = "maximum nesting depth"
-"""What PyYAML says since 6.0.4 of far more blocks, before it tells of the first one."""
+"""Error of PyYAML since 6.0.4 for far more blocks, raised before it yields the first one."""
 
 
 @lru_cache(maxsize=256)  # one file is part of many chips, and is asked for its kind before it is read

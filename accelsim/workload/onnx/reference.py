@@ -155,7 +155,7 @@ SLOTS = {
 """Op -> the inputs that have the format of the first factor, that are the second one, and its zero point."""
 
 SHIFT, LENGTH = 128, 64
-"""What signed codes lack to unsigned ones; products of the sum that is tried."""
+"""Difference of unsigned and signed codes; number of products in the sum that is tried."""
 
 
 @cache

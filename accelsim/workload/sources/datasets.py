@@ -24,7 +24,7 @@ FORM = "arrays x_train, y_train, x_test, y_test; or x, y; or text; or the inputs
 TEXT = "text"
 """Array of a file that is a text: token numbers in a row."""
 CHARACTERS = "0123456789+= "
-"""Those of ``sums``; the token of each is its place."""
+"""Characters of ``sums``; the token of each is its place."""
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 
 

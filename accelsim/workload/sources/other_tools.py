@@ -13,7 +13,7 @@ from accelsim.errors import ModelError
 MOST_B = 1 << 20
 """Bytes of a file that are looked at."""
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-"""What no text holds; every ONNX file begins with one of them."""
+"""Bytes that no text holds; every ONNX file begins with one of them."""
 KEY = re.compile(r'^[\s{\[,-]*"?([\w.-]+)"?\s*[:=]|[{,]\s*"([\w.-]+)"\s*:', re.MULTILINE)
 """A key of YAML, JSON or an INI file, wherever it stands."""
 COMING, OWN = "docs/coming-from.md", "docs/your-own-model.md"

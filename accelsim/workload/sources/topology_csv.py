@@ -50,7 +50,7 @@ EXTRA = {
 }
 """Columns that may follow those of a form, and what they are."""
 SEPARATORS = ",\t;"
-"""What may separate cells; the header decides."""
+"""Characters that may separate cells; the header decides."""
 MOST_TITLES = 3
 """Title lines that a note names."""
 

@@ -108,7 +108,7 @@ CELLS: Mapping[bool, Cell] = {
         (4, 5, 6),
     ),
 }  # fmt: skip
-"""Whether it halves the size -> cell (figure 2 of the paper; joined states of the normal cell as GPipe had them)."""
+"""True for a cell that halves the size -> cell (figure 2 of the paper; the normal cell joins states as in GPipe)."""
 
 
 def _cell(b: Builder, before: str, x: str, channels: int, halves: bool, name: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,15 +35,31 @@ def test_prose_has_few_genitives(path: Path) -> None:
     assert not dense, f"{path.name}: {share:.0f} of 1,000 words are 'of', at most {MOST}"
 
 
-def riddles(path: Path) -> list[str]:
-    """First lines of the docstrings of a file that open with a genitive or a relative clause."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
-    texts = [ast.get_docstring(node) or "" for node in nodes]
-    return [text.splitlines()[0] for text in texts if OPENING.match(text)]
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    """Docstrings of modules, classes and functions, and the texts below variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+        block = getattr(node, "body", ())
+        for before, each in pairwise(block if isinstance(block, list) else ()):
+            if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(each, ast.Expr):
+                value = each.value.value if isinstance(each.value, ast.Constant) else ""
+                yield inspect.cleandoc(value) if isinstance(value, str) else ""
+
+
+def riddles(text: str) -> list[str]:
+    """First lines of the docstrings of a source that open with a genitive or a relative clause."""
+    return [found.splitlines()[0] for found in docstrings(ast.parse(text)) if OPENING.match(found)]
+
+
+def test_docstrings_of_all_kinds_are_seen() -> None:
+    text = '"""Of a."""\nb = 1\n"""What b."""\nclass C:\n    """The C."""\n    d: int = 0\n    """\n    Its d."""\n    def e(): """By e."""'
+    assert riddles(text) == ["Of a.", "What b.", "Its d.", "By e."]
 
 
 def test_docstrings_open_with_a_verb_or_their_thing() -> None:
     files = (ROOT / "accelsim").rglob("*.py")
-    found = [f"{path.relative_to(ROOT)}: {line}" for path in files for line in riddles(path)]
+    found = [
+        f"{path.relative_to(ROOT)}: {line}" for path in files for line in riddles(path.read_text(encoding="utf-8"))
+    ]
     assert not found, "open with a verb or the thing:\n" + "\n".join(found)

@@ -17,7 +17,7 @@ from accelsim.types import Array
 
 ON, DTYPE = "a100-80-sxm", "fp16"
 REAL = 1.5
-"""How many times faster counts as real."""
+"""Speed-up from which on it counts as real."""
 KEPT, GROUP = 2, 4
 
 

@@ -51,7 +51,7 @@ _KINDS = {
 
 
 HOW_TO_DRAW = "; or --values off or --weights random:SEED, which do without"
-"""What an error about weights without data advises."""
+"""Advice in an error about weights without data."""
 
 
 def without_data(proto: ModelProto, path: Path) -> frozenset[str]:

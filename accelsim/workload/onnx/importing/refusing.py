@@ -12,7 +12,7 @@ from accelsim.workload.graph import Tensor
 RAISED = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError,
 )  # fmt: skip
-"""What canonicalisers, shape rules and kernels raise on a node that breaks the definition of its op."""
+"""Errors that canonicalisers, shape rules and kernels raise on a node that breaks the definition of its op."""
 
 
 @contextmanager
