@@ -25,6 +25,10 @@ OBJECTIVES = {
     "throughput": Objective("throughput_per_s", "/s", True),
     "energy": Objective("energy_J", "J"),
     "energy per sample": Objective("energy_per_sample_J", "J"),
+    "ttft": Objective("ttft_s", "s"),
+    "tpot": Objective("tpot_s", "s"),
+    "tokens": Objective("tokens_per_s", "/s", True),
+    "days": Objective("days", ""),
     "power": Objective("power_W", "W"),
     "area": Objective("area_m2", "m²"),
 }

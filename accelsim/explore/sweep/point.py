@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeAlias
 
 import accelsim
 from accelsim import usercache
-from accelsim.account.critical_path import by_blame
-from accelsim.account.energy import energy_table, total_J
-from accelsim.account.interval import latency_interval
-from accelsim.account.latency import batch_size, main_format
 from accelsim.errors import AccelsimError, Infeasible, OverCapacity, TooLarge
-from accelsim.machine.run import Run
+from accelsim.explore.sweep import kinds
+from accelsim.explore.sweep.kinds import Facts
 from accelsim.request import Request
-from accelsim.request.job import Job, execute, prepare
-from accelsim.spec.digest import digest
-from accelsim.spec.silicon import silicon
 from accelsim.spec.yaml import where
-from accelsim.time import FS
+from accelsim.spec.yaml.chips import meant
 
-Facts: TypeAlias = dict[str, object]
-"""Figures of a run by key, in SI units, as JSON can hold them."""
 SHOWN_ONLY = ("cli", "report", "lessons")
 """Packages that no figure depends on."""
 STATUS = {OverCapacity: "over capacity", Infeasible: "infeasible", TooLarge: "too large", AccelsimError: "refused"}
 """Error -> what is kept as the status of its point; the first that fits. A point that gave figures is 'done'."""
 DONE = "done"
+PRICES = "instances"
+"""Folder of specs that no run reads but by the chip or cluster of an instance."""
+TABLES = ("intervals", "power")
+"""Folders of specs that runs read beside those of their chips."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: a model, a chip, and options of ``accelsim.run`` as JSON text with sorted keys."""
+    """One run: a model, a chip or cluster, and options as JSON text with sorted keys.
+
+    Options are those of ``accelsim.run`` on a chip. With ``train`` it is a training step, on a chip or cluster; there
+    and for a generation on a cluster there are ``plan`` and others (``kinds.KINDS``).
+    """
 
     model: str
     on: str
@@ -44,7 +44,7 @@ class Point:
 
     @classmethod
     def of(cls, model: str, on: str, options: Mapping[str, object]) -> Point:
-        """Return the point of a model on a chip with options of ``accelsim.run``."""
+        """Return the point of a model on a chip, a cluster, or an instance such as 'aws:p4d.24xlarge'."""
         return cls(model, on, json.dumps(options, sort_keys=True))
 
     @property
@@ -59,9 +59,19 @@ class Point:
         return cls.of(content["model"], content["on"], content["options"])
 
     @property
+    def place(self) -> str:
+        """Chip or cluster that it runs on: of an instance what that stands for. Raises UsageError."""
+        return str(meant(self.on))
+
+    @property
     def request(self) -> Request:
-        """Return the request that it is."""
+        """Return the request that it is, of a run or generation on a chip."""
         return Request(model=self.model, on=self.on, **json.loads(self.options))
+
+    @property
+    def reading(self) -> kinds.Read:
+        """Read all that it names. Raises UsageError, SpecError and ModelError."""
+        return kinds.read(self.model, self.place, json.loads(self.options))
 
 
 @dataclass(frozen=True)
@@ -78,64 +88,59 @@ def outcome(point: Point, known: Container[str] = ()) -> Outcome:
     """Run a point; an error that its input causes is its outcome. That of one of the ``known`` keys has no figures."""
     key = ""
     try:
-        job = prepare(point.request)
-        key = key_of(point, job)
-        return Outcome(key, DONE, {} if key in known else figures(execute(job)))
+        found = point.reading
+        key = _key(point, found.specs)
+        return Outcome(key, DONE, {} if key in known else found.figures())
     except AccelsimError as error:
         status = next(text for kind, text in STATUS.items() if isinstance(error, kind))
         return Outcome(key or quick_key(point), status, {}, "\n".join(map(str, error.problems)))
 
 
-def figures(run: Run) -> Facts:
-    """Return the figures of a run that a sweep keeps."""
-    joules, seconds = total_J(energy_table(run)), run.seconds
-    batch = batch_size(run.program.graph) * run.program.cores
-    interval = latency_interval(run)
-    path = {blame.text: fs * FS for blame, fs in by_blame(run).items()}
-    area = silicon(run.chip)
-    return {
-        "latency_s": seconds,
-        "latency_low_s": interval and interval.low_s,
-        "latency_high_s": interval and interval.high_s,
-        "throughput_per_s": batch / seconds if seconds else None,
-        "energy_J": joules,
-        "energy_per_sample_J": joules / batch,
-        "power_W": joules / seconds if seconds else None,
-        "area_m2": area.area_m2 or None,
-        "macs": sum(step.macs for step in run.program.steps) * run.program.cores,
-        "batch": batch,
-        "dtype": main_format(run),
-        "limit": max(path, key=lambda name: path[name]) if path else "",
-        "critical_path_s": path,
-    }
+def key_of(point: Point) -> str:
+    """Return a hash of all that a run reads: composed specs, the model, the options, this version's sources."""
+    return _key(point, point.reading.specs)
 
 
-def key_of(point: Point, job: Job) -> str:
-    """Return a hash of all that a run reads: the composed spec, the model, the options, this version's sources."""
-    return usercache.digest([mechanism(), digest(job.chip), _model(point.model), _others(point)])
+def _key(point: Point, specs: Iterable[str]) -> str:
+    return usercache.digest([mechanism(), *specs, *_tables(), _named(point.model), _others(point)])
 
 
 def quick_key(point: Point) -> str:
-    """Return a hash that needs no spec read: it differs as soon as any spec file does."""
-    return usercache.digest([mechanism(), _specs(), _model(point.model), point.text])
+    """Return a hash that needs no chip read: it differs as soon as any spec file does, but those of prices."""
+    place = point.on
+    with suppress(AccelsimError):  # an unknown instance is the outcome of the point
+        place = point.place
+    return usercache.digest([mechanism(), _specs(), _named(point.model), _named(place), point.options])
 
 
 def _others(point: Point) -> str:
-    """Options but those that the spec of the chip has in it."""
+    """Options but those that the specs have in them."""
     options = json.loads(point.options)
     return json.dumps({name: value for name, value in options.items() if name != "set"}, sort_keys=True)
 
 
 @cache
 def _specs() -> str:
-    return sha256(b"".join(path.read_bytes() for path in where.every_file())).hexdigest()
+    files = [path for path in where.every_file() if path.parent.name != PRICES]
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 @cache
-def _model(name: str) -> str:
-    """A listed model by its name, a file by its bytes."""
+def _tables() -> tuple[str, ...]:
+    """Contents of the spec files that runs read beside those of their chips."""
+    return tuple(path.read_text(encoding="utf-8") for folder in TABLES for path in where.names(folder).values())
+
+
+def _named(name: str) -> str:
+    """A model, chip or cluster that is listed by its name, a file by its bytes."""
     path = Path(name)
-    return sha256(path.read_bytes()).hexdigest() if path.is_file() else name
+    return _content(path, path.stat().st_mtime_ns) if path.is_file() else name
+
+
+@cache
+def _content(path: Path, changed_ns: int) -> str:
+    """Hash of a file, read again when it has changed."""
+    return sha256(path.read_bytes()).hexdigest()
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from itertools import product
 from math import prod
 from typing import Annotated, Literal, NamedTuple
@@ -12,8 +11,8 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.explore.sweep.kinds import KINDS
 from accelsim.explore.sweep.point import Point
-from accelsim.request import Request
 from accelsim.seeds import generator
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
@@ -61,7 +60,7 @@ class Axis(NamedTuple):
         return ",".join(self.names)
 
 
-OPTIONS = {each.name for each in fields(Request)} - {"model", "on", "set"}
+OPTIONS = frozenset().union(*(kind.takes for kind in KINDS.values())) - {"set"}
 """Options of a run, which an axis may have beside fields of the spec."""
 
 

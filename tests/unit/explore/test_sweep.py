@@ -21,13 +21,13 @@ from hypothesis.extra.numpy import arrays
 
 import accelsim
 from accelsim.errors import SpecError, UsageError
-from accelsim.explore.sweep import point, work
+from accelsim.explore.sweep import kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Outcome, Point, key_of, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
 from accelsim.explore.sweep.study import read_study, read_sweep, run_sweep
-from accelsim.request.job import execute, prepare
+from accelsim.request.job import execute
 
 pytestmark = pytest.mark.shipped_search  # other processes, which know nothing of quick ones, find the same
 GEMM = "gemm?M=8,N=12,K=16"
@@ -76,7 +76,7 @@ def test_no_point_runs_twice(whole: Store, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_key_is_of_all_that_a_run_reads() -> None:
     def key(*overrides: str, **options: object) -> str:
         each = Point.of(GEMM, "edu-4x4", {"values": "off", **({"set": overrides} if overrides else {}), **options})
-        return key_of(each, prepare(each.request))
+        return key_of(each)
 
     assert key("clock=1 GHz") == key("clock=1000 MHz") == key("clock=2 GHz", "clock=1 GHz")
     assert len({key(), key("clock=123 MHz"), key("energy.register=1 pJ/B"), key(batch=2), key(dataflow="os")}) == 5
@@ -86,7 +86,7 @@ def test_points_of_one_key_share_their_outcome(tmp_path: Path, monkeypatch: pyte
     store = Store(tmp_path / "s.db")
     twice = Sweep(model=GEMM, on="edu-4x4", axes={"clock": ["1 GHz", "1000 MHz"]})
     ran: list[bool] = []
-    monkeypatch.setattr(point, "execute", lambda job: ran.append(True) or execute(job))
+    monkeypatch.setattr(kinds, "execute", lambda job: ran.append(True) or execute(job))
     for clock in ("1 GHz", "1000 MHz"):
         run_sweep(twice.model_copy(update={"axes": {"clock": [clock]}}), store, clock)
     run_sweep(twice, store, "twice")

@@ -1,0 +1,236 @@
+"""Kinds of points: a run on a chip, a prompt and new tokens on a chip or cluster, a training step. Each is read first,
+which says on which specs its figures depend, and run then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from accelsim.account.critical_path import by_blame
+from accelsim.account.energy import energy_table, total_J
+from accelsim.account.interval import energy_interval, latency_interval
+from accelsim.account.latency import batch_size, main_format
+from accelsim.errors import Problem, UsageError, nearest
+from accelsim.machine.run import Run
+from accelsim.request import Request
+from accelsim.request.job import execute, prepare
+from accelsim.spec.chip import Chip
+from accelsim.spec.digest import digest
+from accelsim.spec.silicon import silicon
+from accelsim.spec.yaml.chips import load_chip
+from accelsim.spec.yaml.clusters import is_cluster, load_cluster, load_devices
+from accelsim.time import FS
+from accelsim.workload.sources.load import generation_of
+
+if TYPE_CHECKING:
+    from accelsim.cluster.serving.serve import Served
+    from accelsim.cluster.step.result import StepResult
+    from accelsim.explore.generation import Generation
+    from accelsim.kernels.whole import Interval
+    from accelsim.spec.cluster import ClusterSpec
+
+Facts: TypeAlias = dict[str, object]
+"""Figures of a run by key, in SI units, as JSON can hold them."""
+Options: TypeAlias = Mapping[str, Any]
+
+
+class Read(NamedTuple):
+    """A point that was read: hashes of the specs that it runs on, and the call that gives its figures."""
+
+    specs: tuple[str, ...]
+    figures: Callable[[], Facts]
+
+
+class Kind(NamedTuple):
+    """A kind of points: options that it takes, and the function that reads a point by model, place and options."""
+
+    takes: frozenset[str]
+    read: Callable[[str, str, Options], Read]
+
+
+def read(model: str, on: str, options: Options) -> Read:
+    """Read a point: a model, a chip or cluster, options. Raises UsageError, SpecError and ModelError."""
+    kind = KINDS[kind_of(model, on, options)]
+    problems = [
+        Problem(f"{name!r} means nothing there", "options", "", nearest(name, kind.takes))
+        for name in options
+        if name not in kind.takes
+    ]
+    UsageError.raise_for(problems)
+    return kind.read(model, on, options)
+
+
+def kind_of(model: str, on: str, options: Options) -> str:
+    """Return the kind of a point: a key of ``KINDS``."""
+    if options.get("train"):
+        return "training step"
+    generates = generation_of(model, options.get("param")) is not None
+    if is_cluster(on):
+        if generates:
+            return "serving"
+        task = "'train: true', or a decoder that generates ('MODEL?prompt=P,new=N')"
+        raise UsageError(f"{model} on a cluster needs a task", expected=task)
+    return "generation" if generates else "run"
+
+
+def _run(model: str, on: str, options: Options) -> Read:
+    job = prepare(Request(model=model, on=on, **options))
+    return Read((digest(job.chip),), lambda: figures(execute(job)))
+
+
+def _generation(model: str, on: str, options: Options) -> Read:
+    from accelsim.explore.generation import generation
+
+    request = Request(model=model, on=on, **options)
+    found = generation_of(model, request.param)
+    assert found is not None  # else it is another kind
+    name, params, _, _ = found
+    first = prepare(replace(request, model=name, param={**params, "past": 0, "seq": 1}))
+    return Read((digest(first.chip),), lambda: _generated(generation(request)))
+
+
+def _serving(model: str, on: str, options: Options) -> Read:
+    from accelsim.cluster.serving.asked import served
+    from accelsim.cluster.step.costs import Setting
+
+    overrides, ignored = options.get("set", ()), bool(options.get("ignore_capacity"))
+    setting = Setting(**{name: options[name] for name in SERVES & options.keys()})
+    plan, batch, library = options.get("plan", ""), options.get("batch"), options.get("library", "")
+    return Read(
+        _parts(load_cluster(on, overrides)),
+        lambda: _served(served(model, on, overrides, plan, batch, setting, library, ignored)[0]),
+    )
+
+
+def _step(model: str, on: str, options: Options) -> Read:
+    from accelsim.cluster.step.asked import Asked, step
+    from accelsim.cluster.step.costs import Setting
+    from accelsim.cluster.step.ops import DEFAULTS
+
+    overrides, ignored = options.get("set", ()), bool(options.get("ignore_capacity"))
+    setting = Setting(**{name: options[name] for name in STEPS & options.keys()})
+    choices = replace(DEFAULTS, ignore_capacity=ignored)
+    plan, batch, params = options.get("plan", ""), options.get("batch"), options.get("param")
+    asked = Asked(model, on, plan, batch, overrides, setting, choices, params)
+    return Read(_parts(load_devices(on, overrides)), lambda: _trained(step(asked), options.get("tokens")))
+
+
+ALL = {"values", "set", "batch", "param", "dtype", "fusion", "site", "ignore_capacity"}
+"""Options of every kind."""
+SERVES = {"dtype", "fusion", "site", "quantiser", "kv_dtype", "stack"}
+STEPS = {"dtype", "fusion", "site", "attention", "overlap_tensor", "offload"}
+"""Fields of ``Setting`` that a generation on a cluster has, and a training step."""
+RUNS = frozenset(each.name for each in fields(Request)) - {"model", "on"}
+KINDS = {
+    "run": Kind(RUNS, _run),
+    "generation": Kind(RUNS, _generation),
+    "serving": Kind(frozenset(ALL | SERVES | {"plan", "library"}), _serving),
+    "training step": Kind(frozenset(ALL | STEPS | {"plan", "train", "tokens"}), _step),
+}
+"""Kinds of points by name."""
+
+
+def _parts(cluster: ClusterSpec) -> tuple[str, ...]:
+    """Hashes of a cluster and of the chips in it, with their settings."""
+    chips = [load_chip(each.chip, each.settings) for node in cluster.nodes.values() for each in node.devices.values()]
+    return (digest(cluster.model_copy(update={"name": ""})), *map(digest, chips))
+
+
+def _ends(name: str, seconds: float | None, interval: Interval | None) -> Facts:
+    """A time with the ends of its interval, None where it has none."""
+    low, high = (None, None) if interval is None else (interval.low_s, interval.high_s)
+    return {f"{name}_s": seconds, f"{name}_low_s": low, f"{name}_high_s": high}
+
+
+def _energy(joules: float, ends: tuple[float, float] | None, seconds: float, batch: int) -> Facts:
+    low, high = ends or (None, None)
+    return {
+        "throughput_per_s": batch / seconds if seconds else None,
+        "energy_J": joules,
+        "energy_low_J": low,
+        "energy_high_J": high,
+        "energy_per_sample_J": joules / batch,
+        "power_W": joules / seconds if seconds else None,
+        "batch": batch,
+    }
+
+
+def figures(run: Run) -> Facts:
+    """Return the figures of a run that a sweep keeps."""
+    joules, seconds = total_J(energy_table(run)), run.seconds
+    energy = energy_interval(run, joules)
+    path = {blame.text: fs * FS for blame, fs in by_blame(run).items()}
+    return {
+        **_ends("latency", seconds, latency_interval(run)),
+        **_energy(joules, energy and energy[:2], seconds, batch_size(run.program.graph) * run.program.cores),
+        "area_m2": _area(run.chip),
+        "macs": sum(step.macs for step in run.program.steps) * run.program.cores,
+        "dtype": main_format(run),
+        "limit": max(path, key=lambda name: path[name]) if path else "",
+        "critical_path_s": path,
+    }
+
+
+def _area(chip: Chip) -> float | None:
+    return silicon(chip).area_m2 or None
+
+
+def _tokens(found: Generation | Served, first: Interval | None, token: Interval | None) -> Facts:
+    """Figures that a generation has on a chip and on a cluster."""
+    return {
+        **_ends("ttft", found.time_to_first_token_s, first),
+        **_ends("tpot", found.token_s, token),
+        "tokens_per_s": found.tokens_per_s,
+        "energy_per_token_J": found.energy_per_token_J,
+        "dtype": found.dtype,
+    }
+
+
+def _generated(found: Generation) -> Facts:
+    spans, ends = found.intervals, None
+    if spans.total is not None:
+        from accelsim.account.interval import joules_ends
+
+        ends = joules_ends(found.total_J)
+    return {
+        **_ends("latency", found.total_s, spans.total),
+        **_energy(found.total_J, ends, found.total_s, found.sequences),
+        **_tokens(found, spans.first, spans.token),
+        "area_m2": _area(found.chip),
+    }
+
+
+def _served(found: Served) -> Facts:
+    return {
+        **_ends("latency", found.total_s, found.total_interval),
+        **_energy(found.total_J, found.ends_J(found.total_J), found.total_s, found.asked.sequences),
+        **_tokens(found, found.first_interval, found.token_interval),
+        "plan": str(found.plan),
+        "devices": found.fleet.size,
+    }
+
+
+def _trained(found: StepResult, tokens: int | None) -> Facts:
+    from accelsim.cluster.step.result import lasting
+
+    whole: Facts = {}
+    if tokens:
+        all_of_it = lasting(found, int(tokens))
+        kept = all_of_it._asdict()
+        whole = {f"training_{name}": kept[key] for name, key in TRAINING.items()} | {"days": all_of_it.days}
+    return {
+        **_ends("latency", found.time_s, found.interval),
+        **_energy(found.total_J, found.ends_J, found.time_s, found.batch),
+        "tokens_per_s": found.tokens_per_s or None,
+        "mfu": found.mfu,
+        **whole,
+        "dtype": found.dtype,
+        "plan": str(found.plan),
+        "devices": found.plan.devices,
+        "limit": max(found.parts_fs, key=lambda name: found.parts_fs[name]),
+    }
+
+
+TRAINING = {"s": "seconds", "low_s": "low_s", "high_s": "high_s", "steps": "steps", "J": "joules"}
+"""Ends of the keys of a whole training -> fields of ``Lasting``."""
