@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeVar
 
 from accelsim.account import dram
 from accelsim.account.critical_path import added_fs
-from accelsim.account.spans import OUTSIDE
+from accelsim.account.spans import OUTSIDE, host_busy_fs
 from accelsim.engines.base import Price
 from accelsim.engines.registry import ENGINES
-from accelsim.machine.run import LedgerRow, Run, Slice
+from accelsim.machine.run import LedgerRow, Run
 from accelsim.program.actions import ACTIVE, HOST_OP, MAC, READ, SKIPPED, TRANSFER, WAYS, WRITE, ActionName, idle
 from accelsim.program.roles import HOST, HOST_OWN_MEMORY, part_of, units
 from accelsim.spec.chip import Chip
@@ -126,9 +126,10 @@ def work_rows(run: Run, limited: bool = True) -> list[EnergyRow]:
         price = prices.get((part_of(run.chip, row.component), row.action))
         if price is None:
             raise UnpricedAction(_unpriced(run.chip, row.component, row.action, prices))
-        rows.append(EnergyRow(*row, row.count * price * _done(run, row)))
+        rows.append(EnergyRow(*row, row.count * price * done_share(run, row)))
     active = list(_active_rows(run, prices))
-    return within_design_power(run, [*rows, *active]) if active and limited else [*rows, *active]
+    every = [*rows, *active]
+    return within_design_power(run.chip, run.seconds, every) if active and limited else every
 
 
 def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[EnergyRow]:
@@ -144,19 +145,19 @@ def _active_rows(run: Run, prices: Mapping[tuple[str, str], float]) -> Iterator[
         yield EnergyRow(engine, ACTIVE, number, "", fs, joules)
 
 
-def within_design_power(run: Run, rows: Sequence[EnergyRow]) -> list[EnergyRow]:
-    """Return rows of work that draw no more than the design power of the board leaves, on the average of the run.
+def within_design_power(chip: Chip, seconds: float, rows: Sequence[EnergyRow]) -> list[EnergyRow]:
+    """Return rows of work that draw no more than the design power of the board leaves, on the average of ``seconds``.
 
     A GPU that would draw more lowers its clock and its voltage until it does not. How long kernels take then is
     measured and part of the constants of the chip (``droop``); here their energy follows. Its control is slower than
     kernels: networks whose products alone would draw too much keep the highest clock where the rest draws little.
     """
-    power = run.chip.power
-    on_board = [_is_on_board(run.chip, row) for row in rows]
+    power = chip.power
+    on_board = [_is_on_board(chip, row) for row in rows]
     drawn_J = fsum(row.energy_J for row, near in zip(rows, on_board, strict=True) if near)
     if power is None or power.tdp is None or not drawn_J:
         return list(rows)
-    share = min(1.0, left_W(run.chip) * run.seconds / drawn_J)
+    share = min(1.0, left_W(chip) * seconds / drawn_J)
     return [
         row._replace(energy_J=row.energy_J * share) if near else row for row, near in zip(rows, on_board, strict=True)
     ]
@@ -176,8 +177,8 @@ def _is_on_board(chip: Chip, row: EnergyRow) -> bool:
     return not far and (attached is None or attached.link is None)
 
 
-def _done(run: Run, row: LedgerRow) -> float:
-    """Share of the multiplications of a row that cost energy: those by zero do not where the unit gates them.
+def done_share(run: Run, row: LedgerRow) -> float:
+    """Return the share of the multiplications of a row that cost energy: by zero they do not where the unit gates them.
 
     1 where the values are not known, so that the energy is an upper bound then.
     """
@@ -207,23 +208,18 @@ def _static_rows(run: Run) -> list[EnergyRow]:
     return rows + [EnergyRow(STATIC, action, OUTSIDE, "", fs, joules) for action, fs, joules in dram.standby(run)]
 
 
+def host_W(chip: Chip) -> float:
+    """Return the idle power of the host, W; 0 where the host is the chip, whose idle power counts already."""
+    own = chip.host is None or (chip.kind == "cpu" and chip.power)
+    return 0.0 if own or chip.host is None else float(chip.host.idle_power)
+
+
 def _host_rows(run: Run) -> list[EnergyRow]:
-    """The host's idle power while it works; none where it is the chip, whose idle power counts already."""
-    host = run.chip.host
-    if host is None or not host.idle_power or (run.chip.kind == "cpu" and run.chip.power):
+    """The host's idle power while it works."""
+    power = host_W(run.chip)
+    if not power:
         return []
-    busy = _host_busy(run.slices) if run.replay is None else run.replay.summed(_host_busy)
-    power = float(host.idle_power)
-    return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for (step,), fs in busy.items() if fs]
-
-
-def _host_busy(pieces: Iterable[Slice]) -> dict[tuple[int], int]:
-    """(step,) -> how long the host worked for it, fs."""
-    busy: dict[tuple[int], int] = {}
-    for piece in pieces:
-        if piece.engine == HOST:
-            busy[piece.op,] = busy.get((piece.op,), 0) + piece.end - piece.start
-    return busy
+    return [EnergyRow(STATIC, HOST_IDLE, step, "", fs, power * fs * FS) for step, fs in host_busy_fs(run).items() if fs]
 
 
 def total_J(rows: Iterable[EnergyRow]) -> float:

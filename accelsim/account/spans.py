@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from accelsim.engines.registry import ENGINES
 from accelsim.machine.run import Run, Slice
 from accelsim.program.actions import WAYS, is_done
-from accelsim.program.roles import HOST_OWN_MEMORY, multiplier
+from accelsim.program.roles import HOST, HOST_OWN_MEMORY, multiplier
 from accelsim.program.roles import unit_of as unit_of
 from accelsim.program.work import Transfer
 from accelsim.spec.chip import Chip
@@ -103,3 +103,18 @@ def macs_by_format(run: Run) -> dict[int, dict[str, int]]:
 def ideal_seconds(chip: Chip, formats: dict[str, int]) -> float:
     """Time of so many MACs per format at the peak rate, s."""
     return sum(macs / peak_mac_rate(chip, name) for name, macs in sorted(formats.items()))
+
+
+def host_busy_fs(run: Run) -> dict[int, int]:
+    """Return step -> how long the host worked for it, fs."""
+    busy = _host_busy(run.slices) if run.replay is None else run.replay.summed(_host_busy)
+    return {step: fs for (step,), fs in busy.items()}
+
+
+def _host_busy(pieces: Iterable[Slice]) -> dict[tuple[int], int]:
+    """(step,) -> how long the host worked for it, fs."""
+    busy: dict[tuple[int], int] = {}
+    for piece in pieces:
+        if piece.engine == HOST:
+            busy[piece.op,] = busy.get((piece.op,), 0) + piece.end - piece.start
+    return busy

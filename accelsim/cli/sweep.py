@@ -37,10 +37,11 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option(
     "--limit limits", "Keep points within this only. Repeatable.", multiple=True, callback=_limits, metavar="NAME=VALUE"
 )
+@option("--prices", "Your own prices, before those that ship.", type=FILE)
 @flag("--sensitivity", "Show what each axis changes.")
 def sweep(
     gather: Gather, file: Path, out: Path | None, workers: int, dask: str, yes: bool, study: str,
-    pareto: tuple[str, ...], limits: dict[str, float], sensitivity: bool,
+    pareto: tuple[str, ...], limits: dict[str, float], prices: Path | None, sensitivity: bool,
 ) -> Answer:  # fmt: skip
     """Run the points of a sweep (FILE.yaml), or read what a store (FILE.db) holds: front, knee, effects.
 
@@ -55,7 +56,7 @@ def sweep(
         check_objectives(pareto)
     gather.done()
     if file.suffix not in (".yaml", ".yml"):
-        return report.sweep(read_study(Store(file, new=False), study, pareto, limits), 0, sensitivity)
+        return report.sweep(read_study(Store(file, new=False), study, pareto, limits, prices), 0, sensitivity)
     asked = read_sweep(file)
     if (count := space.size_of(asked)) > space.MANY and not yes:
         raise UsageError(f"{count:,} points", str(file), f"at most {space.MANY:,}, 'draw:' in the file, or --yes")
@@ -66,4 +67,4 @@ def sweep(
             stage(f"{done:,} of {every:,} points", done / max(every, 1))
 
         ran = run_sweep(asked, store, name, workers, dask, told)
-    return report.sweep(read_study(store, name, pareto, limits), ran, sensitivity)
+    return report.sweep(read_study(store, name, pareto, limits, prices), ran, sensitivity)

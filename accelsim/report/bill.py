@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from accelsim.account.price import Rent, per_million_split_USD, per_thousand_USD
 from accelsim.report.answer import Answer, block
 from accelsim.report.prices import usd
-from accelsim.spec.yaml.instances import INSTANCE, Offer, latest, load_providers, offers
+from accelsim.spec.yaml.instances import load_providers, rented
 
 Facts = Mapping[str, Any]
 
@@ -24,20 +24,9 @@ class Cost(NamedTuple):
     high: float | None = None
 
 
-def offer_of(on: str) -> tuple[int, Offer] | None:
-    """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest on-demand price of one in the provider's
-    region; None for a name of no instance, or one without such a price."""
-    found = INSTANCE.fullmatch(on)
-    if found is None:
-        return None
-    own = [each for each in latest(offers(load_providers())) if each.full_name == found[2]]
-    demand = [each for each in own if each.price.term == "on-demand" and each.region == each.provider.region]
-    return (int(found[1] or 1), max(demand, key=lambda each: each.day)) if demand else None
-
-
 def billed(answer: Answer, on: str, *others: str) -> Answer:
     """Return the answer of a run with its bill, if ``on`` is one instance, with a price."""
-    found = None if others else offer_of(on)
+    found = None if others else rented(on, load_providers())
     if found is None or not isinstance(answer.facts, dict):
         return answer
     many, offer = found
@@ -47,7 +36,10 @@ def billed(answer: Answer, on: str, *others: str) -> Answer:
     if not costs:
         return answer
     place = f", {offer.region}" if offer.region else ""
-    price = ("instance", f"{usd(rent.hour_USD)} USD/h, on demand{place}, {offer.price.as_of}")
+    price = (
+        "instance",
+        f"{usd(rent.hour_USD)} USD/h, {offer.price.term.replace('-', ' ')}{place}, {offer.price.as_of}",
+    )
     bill = {
         "instance": on,
         "usd_per_hour": rent.hour_USD,

@@ -11,8 +11,9 @@ import numpy as np
 from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, effects, knee
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
-from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.answer import Answer, Field, Part, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, line, note, points
+from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from accelsim.report.text import si
 from accelsim.types import Floats
@@ -21,6 +22,8 @@ COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
 """Colours of what limits points, the most frequent first."""
 MOST_ROWS = 40
 """Points of the front that are listed; all of them are in --csv."""
+MOST_NAMED = 5
+"""Chips that a sentence names."""
 
 
 def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
@@ -85,7 +88,7 @@ def _row(study: Study, at: int, front: bool) -> dict[str, object]:
 def _fields(study: Study) -> list[Field]:
     """The axes, the objectives and the limit of a point."""
     chosen = [Field(axis, axis.rsplit(".", 1)[-1] if "," not in axis else _short(axis)) for axis in study.axes]
-    chosen += [Field(OBJECTIVES[name].key, name, in_unit(OBJECTIVES[name].unit)) for name in study.objectives]
+    chosen += [Field(OBJECTIVES[name].key, name, partial(_spelled, name)) for name in study.objectives]
     return [*chosen, Field("limit", "waits mostly for")]
 
 
@@ -101,9 +104,32 @@ def _counts(study: Study, ran: int) -> list[str]:
         told.append("The others: " + ", ".join(f"{count:,} {status}" for status, count in failed.items()) + ".")
         if first := next((each.outcome.error for each in study.members if each.outcome and each.outcome.error), ""):
             told.append(f"The first of these: {first.splitlines()[0].rstrip('.?')}.")
+    told += _missing(study)
     if study.limits:
         told.append(f"{int(study.within.sum()):,} keep the limits.")
     return told
+
+
+def _missing(study: Study) -> list[str]:
+    """Objectives and limits of which points that ran have no figure, and the chips of these points."""
+    told = []
+    for name in dict.fromkeys([*study.objectives, *study.limits]):
+        values = study.values(name)
+        lacking = [
+            member.point.on
+            for member, value in zip(study.members, values, strict=True)
+            if np.isnan(value) and member.outcome is not None and member.outcome.status == DONE
+        ]
+        if lacking:
+            on = list(dict.fromkeys(lacking))
+            chips = ", ".join(on[:MOST_NAMED]) + (f" and {len(on) - MOST_NAMED:,} more" if len(on) > MOST_NAMED else "")
+            what = "price" if OBJECTIVES[name].unit.startswith("USD") else name
+            told.append(f"No {what} for {chips}: {_points(len(lacking), 'has', 'have')} no {name}.")
+    return told
+
+
+def _points(count: int, one: str, several: str) -> str:
+    return f"1 point {one}" if count == 1 else f"{count:,} points {several}"
 
 
 def _failed(study: Study) -> dict[str, int]:
@@ -136,15 +162,18 @@ def _nothing(study: Study) -> str:
     if np.isnan(over).all():
         return "No point gave the figures that the limits ask for."
     at = int(np.nanargmin(over))
-    lacks = [
-        f"{name} {_figure(study, name, at)} of {si(limit, OBJECTIVES[name].unit)}"
-        for name, limit in study.limits.items()
-    ]
+    lacks = [f"{name} {_figure(study, name, at)} of {_spelled(name, limit)}" for name, limit in study.limits.items()]
     return f"No point keeps the limits; the nearest has {', '.join(lacks)} ({_where(study, at)})."
 
 
 def _figure(study: Study, name: str, at: int) -> str:
-    return si(float(study.values(name)[at]), OBJECTIVES[name].unit)
+    return _spelled(name, float(study.values(name)[at]))
+
+
+def _spelled(name: str, value: float | None) -> str:
+    """A figure of an objective in engineering units, or in digits where it is money."""
+    unit = OBJECTIVES[name].unit
+    return f"{usd(value)} {unit}" if unit.startswith("USD") and value is not None else si(value, unit)
 
 
 def _where(study: Study, at: int) -> str:

@@ -31,8 +31,10 @@ OBJECTIVES = {
     "days": Objective("days", ""),
     "power": Objective("power_W", "W"),
     "area": Objective("area_m2", "m²"),
+    "cost": Objective("thousand_samples_USD", "USD"),
+    "hour": Objective("hour_USD", "USD/h"),
 }
-"""Objectives by the names that users write."""
+"""Objectives by the names that users write; `cost` is that of 1,000 samples, `hour` the price of an instance."""
 
 
 def on_front(values: Floats) -> Bools:

@@ -3,18 +3,20 @@ which says on which specs its figures depend, and run then."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table, total_J
-from accelsim.account.interval import energy_interval, latency_interval
+from accelsim.account.energy_totals import joules_of, read_totals, totals
+from accelsim.account.interval import energy_interval, joules_ends, latency_interval
 from accelsim.account.latency import batch_size, main_format
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
 from accelsim.request import Request
-from accelsim.request.job import execute, prepare
+from accelsim.request.job import Job, execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
 from accelsim.spec.silicon import silicon
@@ -36,10 +38,14 @@ Options: TypeAlias = Mapping[str, Any]
 
 
 class Read(NamedTuple):
-    """A point that was read: hashes of the specs that it runs on, and the call that gives its figures."""
+    """A point that was read: hashes of the specs that it runs on, and the call that gives its figures.
+
+    ``job``: a run on a chip, whose energy follows from its totals too (``run_or_price``).
+    """
 
     specs: tuple[str, ...]
     figures: Callable[[], Facts]
+    job: Job | None = None
 
 
 class Kind(NamedTuple):
@@ -76,7 +82,7 @@ def kind_of(model: str, on: str, options: Options) -> str:
 
 def _run(model: str, on: str, options: Options) -> Read:
     job = prepare(Request(model=model, on=on, **options))
-    return Read((digest(job.chip),), lambda: figures(execute(job)))
+    return Read((digest(job.chip),), lambda: run_or_price(job)[0], job)
 
 
 def _generation(model: str, on: str, options: Options) -> Read:
@@ -156,10 +162,25 @@ def _energy(joules: float, ends: tuple[float, float] | None, seconds: float, bat
     }
 
 
-def figures(run: Run) -> Facts:
+def run_or_price(job: Job, known: str = "") -> tuple[Facts, str]:
+    """Return the figures of a run, and its totals as JSON, '' where its energy needs more than totals.
+
+    ``known``: JSON of figures and totals of a run that differs in energy figures alone; then nothing is simulated.
+    """
+    if known:
+        facts, kept = json.loads(known)
+        joules = joules_of(read_totals(kept), job.chip)
+        ends = None if facts["energy_high_J"] is None else joules_ends(joules)
+        return facts | _energy(joules, ends, facts["latency_s"], facts["batch"]), json.dumps(kept)
+    run = execute(job)
+    found = totals(run)
+    joules = total_J(energy_table(run)) if found is None else joules_of(found, run.chip)
+    return figures(run, joules), "" if found is None else json.dumps(found.as_facts())
+
+
+def figures(run: Run, joules: float) -> Facts:
     """Return the figures of a run that a sweep keeps."""
-    joules, seconds = total_J(energy_table(run)), run.seconds
-    energy = energy_interval(run, joules)
+    seconds, energy = run.seconds, energy_interval(run, joules)
     path = {blame.text: fs * FS for blame, fs in by_blame(run).items()}
     return {
         **_ends("latency", seconds, latency_interval(run)),
@@ -190,8 +211,6 @@ def _tokens(found: Generation | Served, first: Interval | None, token: Interval 
 def _generated(found: Generation) -> Facts:
     spans, ends = found.intervals, None
     if spans.total is not None:
-        from accelsim.account.interval import joules_ends
-
         ends = joules_ends(found.total_J)
     return {
         **_ends("latency", found.total_s, spans.total),

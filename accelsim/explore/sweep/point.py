@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import accelsim
 from accelsim import usercache
+from accelsim.account.energy_totals import without_energies
 from accelsim.errors import AccelsimError, Infeasible, OverCapacity, TooLarge
 from accelsim.explore.sweep import kinds
 from accelsim.explore.sweep.kinds import Facts
 from accelsim.request import Request
+from accelsim.spec.digest import digest
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import meant
 
@@ -76,21 +78,43 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a point: its figures, or the reason why there are none."""
+    """Outcome of a point: its figures, or the reason why there are none.
+
+    ``base``: key of the run without energy figures, under which ``totals`` give its energy for others; '' for none.
+    """
 
     key: str
     status: str
     facts: Facts
     error: str = ""
+    base: str = ""
+    totals: str = ""
 
 
-def outcome(point: Point, known: Container[str] = ()) -> Outcome:
-    """Run a point; an error that its input causes is its outcome. That of one of the ``known`` keys has no figures."""
-    key = ""
+@dataclass
+class Known:
+    """Results so far: the ``keys`` that have an outcome, and JSON of ``runs`` by base: their figures and totals."""
+
+    keys: frozenset[str] = frozenset()
+    runs: dict[str, str] = field(default_factory=dict)
+
+
+def outcome(point: Point, known: Known | None = None) -> Outcome:
+    """Run a point; an error that its input causes is its outcome. That of a key that is ``known`` has no figures.
+
+    A run on a chip that differs from a known one in energy figures alone is worked out from that one.
+    """
+    key, known = "", known or Known()
     try:
         found = point.reading
         key = _key(point, found.specs)
-        return Outcome(key, DONE, {} if key in known else found.figures())
+        if key in known.keys or found.job is None:
+            return Outcome(key, DONE, {} if key in known.keys else found.figures())
+        base = _key(point, ("base", digest(without_energies(found.job.chip))), "energy")
+        facts, totals = kinds.run_or_price(found.job, known.runs.get(base, ""))
+        if totals:
+            known.runs.setdefault(base, f"[{json.dumps(facts)},{totals}]")
+        return Outcome(key, DONE, facts, "", base if totals else "", totals)
     except AccelsimError as error:
         status = next(text for kind, text in STATUS.items() if isinstance(error, kind))
         return Outcome(key or quick_key(point), status, {}, "\n".join(map(str, error.problems)))
@@ -101,8 +125,8 @@ def key_of(point: Point) -> str:
     return _key(point, point.reading.specs)
 
 
-def _key(point: Point, specs: Iterable[str]) -> str:
-    return usercache.digest([mechanism(), *specs, *_tables(), _named(point.model), _others(point)])
+def _key(point: Point, specs: Iterable[str], *without: str) -> str:
+    return usercache.digest([mechanism(), *specs, *_tables(), _named(point.model), _others(point, "set", *without)])
 
 
 def quick_key(point: Point) -> str:
@@ -113,10 +137,10 @@ def quick_key(point: Point) -> str:
     return usercache.digest([mechanism(), _specs(), _named(point.model), _named(place), point.options])
 
 
-def _others(point: Point) -> str:
+def _others(point: Point, *without: str) -> str:
     """Options but those that the specs have in them."""
     options = json.loads(point.options)
-    return json.dumps({name: value for name, value in options.items() if name != "set"}, sort_keys=True)
+    return json.dumps({name: value for name, value in options.items() if name not in without}, sort_keys=True)
 
 
 @cache

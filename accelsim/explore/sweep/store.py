@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from accelsim.errors import UsageError
-from accelsim.explore.sweep.point import Outcome, Point
+from accelsim.explore.sweep.point import Known, Outcome, Point
 
 OURS = 0x41434350
 """Number by which SQLite files are known as ours (``application_id``)."""
@@ -21,6 +21,7 @@ PATIENCE_S = 60.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS outcome (
     key TEXT PRIMARY KEY, status TEXT NOT NULL, facts TEXT NOT NULL, error TEXT NOT NULL, mechanism TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS totals (base TEXT PRIMARY KEY, key TEXT NOT NULL, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS known (quick TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS member (
@@ -92,9 +93,15 @@ class Store:
         every = {row[0] for row in self._db.execute("SELECT quick FROM known")}
         return every & set(quick)
 
-    def keys(self) -> frozenset[str]:
-        """Return the keys of all outcomes."""
-        return frozenset(row[0] for row in self._db.execute("SELECT key FROM outcome"))
+    def results(self, mechanism: str) -> Known:
+        """Return the keys of all outcomes of a version of accelsim, and the totals of its runs."""
+        keys = self._db.execute("SELECT key FROM outcome WHERE mechanism = ?", (mechanism,))
+        totals = self._db.execute(
+            "SELECT base, o.facts, content FROM totals JOIN outcome o USING (key) WHERE mechanism = ?", (mechanism,)
+        )
+        return Known(
+            frozenset(row[0] for row in keys), {base: f"[{facts},{content}]" for base, facts, content in totals}
+        )
 
     def keep(self, quick: str, found: Outcome, mechanism: str) -> None:
         """Keep an outcome from now on; the first one of a key stays."""
@@ -105,6 +112,8 @@ class Store:
                 (found.key, found.status, json.dumps(found.facts), found.error, mechanism),
             )
             self._db.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (quick, found.key))
+            if found.base:
+                self._db.execute("INSERT OR IGNORE INTO totals VALUES (?, ?, ?)", (found.base, found.key, found.totals))
             self._db.execute("COMMIT")
 
     def begin(self, study: str, content: str, points: Sequence[tuple[Point, str]]) -> None:

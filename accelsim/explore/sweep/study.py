@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from accelsim import units
+from accelsim.account.price import per_thousand_USD
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, on_front
 from accelsim.explore.sweep.point import DONE, Point, quick_key
 from accelsim.explore.sweep.space import Sweep, points_of
 from accelsim.explore.sweep.store import Member, Store
+from accelsim.spec.yaml.instances import load_providers, rented
 from accelsim.types import Bools, Floats
 
 
@@ -103,10 +106,14 @@ def run_sweep(
 
 
 def read_study(
-    store: Store, name: str = "", objectives: Sequence[str] = (), limits: Mapping[str, float] | None = None
+    store: Store,
+    name: str = "",
+    objectives: Sequence[str] = (),
+    limits: Mapping[str, float] | None = None,
+    prices: Path | None = None,
 ) -> Study:
     """Return a study of a store; ``name`` may be left out where there is one. ``objectives`` stand in for those of the
-    sweep; points beyond ``limits`` are on no front.
+    sweep; points beyond ``limits`` are on no front. ``prices``: the user's own file of prices, before those that ship.
 
     Raises UsageError for an unknown study, objective or an empty store, with the nearest name.
     """
@@ -120,8 +127,30 @@ def read_study(
     wanted = list(objectives or sweep.objectives)
     kept = limits or limits_of(sweep)
     check_objectives([*wanted, *kept])
-    members = list(store.members(name))
+    members = with_prices(store.members(name), prices)
     return Study(name, members, _axes([member.point for member in members]), wanted, kept)
+
+
+def with_prices(members: Iterable[Member], own: Path | None = None) -> list[Member]:
+    """Return points with the figures that follow from today's prices, which the store does not keep: those of points
+    on an instance whose price is known (see ``instances.rented``)."""
+    providers = load_providers(own)
+
+    @cache
+    def hour_USD(on: str) -> float | None:
+        found = rented(on, providers)
+        return None if found is None else found[0] * found[1].price.hour_USD
+
+    made = []
+    for member in members:
+        price = None if member.outcome is None else hour_USD(member.point.on)
+        if price is not None and member.outcome is not None and member.outcome.facts:
+            facts, per_s = member.outcome.facts, member.outcome.facts.get("throughput_per_s")
+            cost = per_thousand_USD(price, per_s) if isinstance(per_s, float | int) and per_s else None
+            facts = facts | {"hour_USD": price, "thousand_samples_USD": cost}
+            member = member._replace(outcome=replace(member.outcome, facts=facts))
+        made.append(member)
+    return made
 
 
 def check_objectives(names: Sequence[str]) -> list[Objective]:

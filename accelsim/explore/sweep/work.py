@@ -10,7 +10,7 @@ from itertools import islice
 from multiprocessing import get_context
 
 from accelsim.errors import UsageError
-from accelsim.explore.sweep.point import Outcome, Point, mechanism, outcome
+from accelsim.explore.sweep.point import Known, Outcome, Point, mechanism, outcome
 from accelsim.explore.sweep.store import Store
 
 AHEAD = 4
@@ -37,19 +37,19 @@ def run_all(
     left = list({quick: (point, quick) for point, quick in tasks if quick not in known}.values())
     done = len(tasks) - len(left)
     told(done, len(tasks))
-    kept = store.keys()
-    for quick, found in _by_dask(left, dask) if dask else _by_processes(left, workers, kept):
+    kept = store.results(mechanism()) if left else Known()
+    for quick, found in _by_dask(left, dask, kept) if dask else _by_processes(left, workers, kept):
         store.keep(quick, found, mechanism())
         done += 1
         told(done, len(tasks))
     return len(left)
 
 
-_kept: frozenset[str] = frozenset()
-"""Keys with an outcome when this worker began."""
+_kept = Known()
+"""Results as this worker began, and its own since then."""
 
 
-def _begin(kept: frozenset[str]) -> None:
+def _begin(kept: Known) -> None:
     global _kept
     _kept = kept
 
@@ -59,7 +59,7 @@ def _work(point: Point) -> Outcome:
     return outcome(point, _kept)
 
 
-def _by_processes(tasks: list[Task], workers: int, kept: frozenset[str]) -> Iterator[tuple[str, Outcome]]:
+def _by_processes(tasks: list[Task], workers: int, kept: Known) -> Iterator[tuple[str, Outcome]]:
     """Outcomes in the order in which they come; in this process where there is one worker."""
     if workers <= 1:
         for point, quick in tasks:
@@ -76,7 +76,7 @@ def _by_processes(tasks: list[Task], workers: int, kept: frozenset[str]) -> Iter
         waiting = left
 
 
-def _alone(point: Point, quick: str, kept: frozenset[str]) -> Outcome:
+def _alone(point: Point, quick: str, kept: Known) -> Outcome:
     """Return the outcome of a point that was under way as a worker died, from a worker of its own."""
     for _ in range(TRIES):
         with ProcessPoolExecutor(1, get_context("spawn"), _begin, (kept,)) as pool, suppress(BrokenProcessPool):
@@ -120,7 +120,7 @@ def _pooled(
     left += source
 
 
-def _by_dask(tasks: list[Task], address: str) -> Iterator[tuple[str, Outcome]]:
+def _by_dask(tasks: list[Task], address: str, kept: Known) -> Iterator[tuple[str, Outcome]]:
     """Outcomes of the workers of a Dask cluster, which runs the points of a worker that died again."""
     try:
         from distributed import Client, as_completed
@@ -131,6 +131,7 @@ def _by_dask(tasks: list[Task], address: str) -> Iterator[tuple[str, Outcome]]:
     except OSError as error:
         raise UsageError(f"nothing answers: {error}", "--dask", "the address of a scheduler, tcp://HOST:8786") from None
     with client:
-        futures = {client.submit(outcome, point, key=quick, retries=TRIES): quick for point, quick in tasks}
+        known = client.scatter(kept, broadcast=True)
+        futures = {client.submit(outcome, point, known, key=quick, retries=TRIES): quick for point, quick in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()

@@ -16,6 +16,8 @@ from accelsim.spec.yaml.kept import kept_part
 FOLDER = "instances"
 INSTANCE = re.compile(r"(?:([1-9][0-9]{0,6})x-)?([a-z0-9-]+:[A-Za-z0-9._-]+)")
 """Name of an instance with a number before it or not: '30x-aws:p4d.24xlarge'."""
+RENTED = ("on-demand", "reserved-1y", "reserved-3y")
+"""Terms by which a run is billed, the first that an instance has."""
 OLD_DAYS = 366
 """A price is old that is so many days older than the newest one."""
 
@@ -121,6 +123,25 @@ def latest(found: list[Offer]) -> list[Offer]:
         if key not in newest or each.day >= newest[key].day:
             newest[key] = each
     return list(newest.values())
+
+
+def rented(on: str, providers: Mapping[str, Provider]) -> tuple[int, Offer] | None:
+    """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest price of one in the provider's region: on
+    demand, or reserved where there is no other; None for a name of no instance, or one without such a price."""
+    found = INSTANCE.fullmatch(on)
+    provider_name, _, name = (found[2] if found else "").partition(":")
+    provider = providers.get(provider_name)
+    if found is None or provider is None or name not in provider.instances:
+        return None
+    instance = provider.instances[name]
+    there = [
+        Offer(provider, name, instance, price)
+        for price in instance.prices
+        if price.term in RENTED and price.region in ("", provider.region)
+    ]
+    first = min((RENTED.index(each.price.term) for each in there), default=0)
+    own = [each for each in reversed(there) if each.price.term == RENTED[first]]
+    return (int(found[1] or 1), max(own, key=lambda each: each.day)) if own else None
 
 
 def named(full_name: str, providers: Mapping[str, Provider]) -> tuple[Provider, Instance]:

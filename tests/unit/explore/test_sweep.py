@@ -23,11 +23,15 @@ import accelsim
 from accelsim.errors import SpecError, UsageError
 from accelsim.explore.sweep import kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
-from accelsim.explore.sweep.point import DONE, Outcome, Point, key_of, outcome, quick_key
+from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
 from accelsim.explore.sweep.study import read_study, read_sweep, run_sweep
+from accelsim.report import sweep as report
 from accelsim.request.job import execute
+from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.instances import load_providers, rented
+from accelsim.spec.yaml.load import load_chip
 
 pytestmark = pytest.mark.shipped_search  # other processes, which know nothing of quick ones, find the same
 GEMM = "gemm?M=8,N=12,K=16"
@@ -64,7 +68,7 @@ def test_figures_are_those_of_single_runs(whole: Store) -> None:
         summary = run.summary()
         assert found.status == DONE
         assert found.facts["latency_s"] == summary["latency_s"]
-        assert found.facts["energy_J"] == summary["energy_J"]
+        assert found.facts["energy_J"] == pytest.approx(summary["energy_J"], rel=1e-12)
         assert found.facts["throughput_per_s"] == summary["throughput_per_s"]
 
 
@@ -105,6 +109,89 @@ def test_failed_points_keep_their_error(tmp_path: Path) -> None:
     states = [found.status for _, found in outcomes(store, "bad")]
     assert states[:2] == ["too large", "refused"] and states[2] == DONE and set(states[3:]) == {"refused"}
     assert all(found.error for _, found in outcomes(store, "bad") if found.status != DONE)
+
+
+def energy_fields(chip: Chip) -> dict[str, str]:
+    """Path of each energy figure of a chip -> its unit."""
+    found = {f"energy.{column}.{name}": "J" for column in ("mac", "vector") for name in getattr(chip.energy, column)}
+    found |= {f"energy.{name}": "J/B" for name in ("register", "network")}
+    found |= {f"energy.sram.{at}.{way}": "J/B" for at in range(len(chip.energy.sram)) for way in ("read", "write")}
+    for name, each in chip.memories.items():
+        found |= {f"memories.{name}.memory.{way}_energy": "J/B" for way in ("read", "write")}
+        found |= {f"memories.{name}.memory.static_power": "W"}
+        found |= {f"memories.{name}.link.energy": "J/B"} if each.link else {}
+    if chip.host:
+        found |= {"host.energy_per_op": "J", "host.idle_power": "W"}
+    return found | ({"power.idle": "W"} if chip.power else {})
+
+
+@pytest.mark.parametrize("on", ["edu-4x4", "edu-two-kinds", "edu-mixed", "tpu-v1", "t4"])
+def test_other_energies_need_no_other_run(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng()
+    known, options = Known(), {"values": "off", "edges": "host"}
+    outcome(Point.of(GEMM, on, options), known)
+    monkeypatch.setattr(kinds, "execute", lambda job: pytest.fail("it was run again"))
+    fields = energy_fields(load_chip(on))
+    for _ in range(3):
+        scale = {"J": 1e-12, "J/B": 1e-12, "W": 1.0}
+        changes = [f"{path}={scale[unit] * random.uniform(0.01, 3):.4g} {unit}" for path, unit in fields.items()]
+        found = outcome(Point.of(GEMM, on, options | {"set": changes}), known)
+        summary = accelsim.run(GEMM, on, values="off", edges="host", set=changes).summary()
+        for key, value in {"energy_J": "energy_J", "latency_s": "latency_s", "power_W": "power_average_W"}.items():
+            assert found.facts[key] == pytest.approx(summary[value], rel=1e-12), (found, changes)
+
+
+def test_an_axis_of_energies_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[bool] = []
+    monkeypatch.setattr(kinds, "execute", lambda job: ran.append(True) or execute(job))
+    axes = {"clock": ["1 GHz", "2 GHz"], "energy.register": ["1 pJ/B", "2 pJ/B", "3 pJ/B"]}
+    sweep = Sweep(model=GEMM, on="edu-4x4", axes=axes)
+    store = Store(tmp_path / "s.db")
+    run_sweep(sweep, store, "energies")
+    run_sweep(sweep.model_copy(update={"axes": axes | {"energy.register": ["4 pJ/B"]}}), store, "more")
+    assert ran == [True, True]
+    for study, count in (("energies", 6), ("more", 2)):
+        found = outcomes(store, study)
+        assert len(found) == count
+        for text, each in found:
+            asked = Point.read(text).request
+            result = accelsim.run(GEMM, "edu-4x4", values="off", set=asked.set)
+            assert each.facts["energy_J"] == pytest.approx(result.energy_J, rel=1e-12)
+    assert len({each.facts["energy_J"] for _, each in outcomes(store, "energies")}) == 3
+
+
+OWN_PRICES = """
+name: aws
+title: ours
+source: our contract
+as_of: 2026-10
+sources: {contract: {text: our contract, confidence: high}}
+instances:
+  g4dn.xlarge:
+    chip: t4
+    count: 1
+    prices: [{price: 0.25 USD/h, term: reserved-3y, as_of: 2026-10-01, source: contract}]
+"""
+
+
+def test_costs_follow_from_prices_of_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "s.db")
+    run_sweep(Sweep(model=GEMM, on=["aws:g4dn.xlarge", "edu-4x4"], objectives=["cost"]), store, "costs")
+    assert not any("USD" in key for _, found in outcomes(store, "costs") for key in found.facts)
+    (tmp_path / "own.yaml").write_text(OWN_PRICES)
+    providers = load_providers()
+    offer = rented("aws:g4dn.xlarge", providers)
+    assert offer is not None and offer[1].price.term == "on-demand"
+    for own, hour_USD in ((None, offer[1].price.hour_USD), (tmp_path / "own.yaml", 0.25)):
+        study = read_study(store, prices=own)
+        seconds = study.values("latency")[0]
+        batch = study.members[0].outcome.facts["batch"]  # type: ignore[union-attr]
+        assert study.values("cost")[0] == pytest.approx(hour_USD / 3600 * seconds / batch * 1000, rel=1e-12)
+        assert study.values("hour").tolist()[0] == hour_USD and np.isnan(study.values("cost")[1])
+        assert study.front == [0]
+        told = report.sweep(study, 0, False).facts["sentences"]
+        assert "No price for edu-4x4: 1 point has no cost." in told
+        assert not read_study(store, limits={"cost": study.values("cost")[0] * 0.99}, prices=own).front
 
 
 KILLED = """
