@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, expm1, log1p
+from math import ceil, expm1, log1p, pi, sqrt
 from typing import NamedTuple
 
 HOUR_S = 3600.0
@@ -145,3 +145,31 @@ class Ownership:
         parts = self.yearly
         saved = self.accelerators * YEAR_H * self.load * hour_USD - (parts.total - parts.capital)
         return MONTHS * self.price_USD / saved if saved > 0 else float("inf")
+
+
+class Wafer(NamedTuple):
+    """A processed wafer: price, defects that kill a die, how much these cluster (small: more), diameter."""
+
+    price_USD: float
+    defects_per_m2: float
+    clustering: float
+    diameter_m: float = 0.3
+
+
+def dies_per_wafer(die_m2: float, diameter_m: float = 0.3) -> float:
+    """Return how many dies a wafer holds without those that its edge cuts (Hennessy and Patterson, 6th ed., 1.6)."""
+    return max(pi * (diameter_m / 2) ** 2 / die_m2 - pi * diameter_m / sqrt(2 * die_m2), 0.0)
+
+
+def die_yield(die_m2: float, defects_per_m2: float, clustering: float) -> float:
+    """Return the share of good dies by the negative binomial model.
+
+    With N x D defects and a clustering of N it is the Bose-Einstein formula of Hennessy and Patterson (6th ed., 1.6).
+    """
+    return float((1 + die_m2 * defects_per_m2 / clustering) ** -clustering)
+
+
+def good_die_USD(die_m2: float, wafer: Wafer) -> float:
+    """Return what a good die costs, USD: its share of the price of a wafer; no test, package, masks or design."""
+    good = dies_per_wafer(die_m2, wafer.diameter_m) * die_yield(die_m2, wafer.defects_per_m2, wafer.clustering)
+    return wafer.price_USD / good

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
 
 from accelsim.spec.base import Model, declared
 from accelsim.spec.constants import Constant, marked
@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 
 FOLDER = "accelsim.engines"
 """Package whose folders are the types."""
+
+
+class Built(NamedTuple):
+    """Parts of an engine that its area follows from.
+
+    PEs, each with ``formats`` (operand format, format of sums, products per clock) and an SRAM of ``store_B``; lanes.
+    """
+
+    pes: int = 0
+    formats: tuple[tuple[str, str, float], ...] = ()
+    store_B: int = 0
+    lanes: int = 0
 
 
 class EngineSpec(Model):
@@ -57,6 +69,10 @@ class EngineSpec(Model):
         """Operand format -> multiply-accumulates per clock at its peak, all its queues together; {}: it multiplies
         nothing."""
         return {}
+
+    def built(self) -> Built | None:
+        """Return the parts that the engine's area follows from; None for types whose area is not modelled."""
+        return None
 
     @property
     def has_epilogue(self) -> bool:

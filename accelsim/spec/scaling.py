@@ -8,6 +8,7 @@ polynomial per node.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import exp, log
 
 VDD_V = 0.9
@@ -66,6 +67,19 @@ def interpolate_log(x: float, low: tuple[float, float], high: tuple[float, float
         return low[1]
     share = log(x / low[0]) / log(high[0] / low[0])
     return exp((1 - share) * log(low[1]) + share * log(high[1]))
+
+
+def between(x: float, table: Mapping[int, float]) -> float:
+    """Return the value of a table at ``x``: on straight lines in log-log axes, beyond its ends that of the end."""
+    keys = sorted(table)
+    x = min(max(x, keys[0]), keys[-1])
+    low, high = max(key for key in keys if key <= x), min(key for key in keys if key >= x)
+    return interpolate_log(x, (low, table[low]), (high, table[high]))
+
+
+def relative_area(node_nm: float) -> float:
+    """Return the area of logic at a node relative to 45 nm; beyond ``AREA`` that of its end."""
+    return between(node_nm, AREA)
 
 
 def scale_energy(energy_J: float, from_nm: float, from_V: float, to_nm: float, to_V: float) -> float:

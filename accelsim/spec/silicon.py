@@ -1,4 +1,6 @@
-"""Area and idle power of a chip's arrays and buffers, as they grow with them. Every figure here is a guess.
+"""Idle power and die of a chip whose arrays or buffers are changed. Every figure here is a guess.
+
+The area of a whole die by its design: ``accelsim/account/area.py``.
 
 One chip that published die, idle power and floor plan carries it: TPU v1 (Jouppi et al., ISCA 2017: at most 331 mm2 of
 28 nm, 28 W idle; the shares of the die of the matrix unit, 24 %, and of the unified buffer, 29 %, are recalled). Area
@@ -16,7 +18,7 @@ from typing import NamedTuple
 
 from accelsim.engines.systolic.spec import MatrixUnit
 from accelsim.spec.chip import Chip
-from accelsim.spec.scaling import AREA, interpolate_log
+from accelsim.spec.scaling import relative_area
 from accelsim.spec.status import ESTIMATE
 
 DIE_m2, IDLE_W, NODE_nm = 331e-6, 28.0, 28.0
@@ -49,27 +51,14 @@ def silicon(chip: Chip) -> Silicon:
         pes += core.count * sum(array.count * array.rows * array.cols for array in arrays)
         held_B += core.count * sum(buffer.capacity for buffer in core.memories.values())
     held_B += sum(each.memory.capacity for each in chip.memories.values() if each.fed_by is not None)
-    area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * _area_factor(_node_nm(chip))
+    area_m2 = (pes * PE_m2 + held_B * BYTE_m2) * relative_area(node_nm(chip)) / relative_area(NODE_nm)
     return Silicon(pes, held_B, area_m2, area_m2 * IDLE_W / DIE_m2)
 
 
-def _node_nm(chip: Chip) -> float:
-    """The node of a chip, or of its energy table; 28 nm where neither states one."""
+def node_nm(chip: Chip) -> float:
+    """Return the node of a chip, or of its energy table; 28 nm where neither states one."""
     found = (re.match(r"\s*([\d.]+)\s*nm", text or "") for text in (chip.process, chip.energy.node))
     return next((float(each[1]) for each in found if each and float(each[1]) > 0), NODE_nm)
-
-
-def _area_factor(node_nm: float) -> float:
-    """Area at a node relative to 28 nm; beyond the table that of its end."""
-    return _relative(node_nm) / _relative(NODE_nm)
-
-
-def _relative(node_nm: float) -> float:
-    nodes = sorted(AREA)
-    nm = min(max(node_nm, nodes[0]), nodes[-1])
-    low = max(node for node in nodes if node <= nm)
-    high = min(node for node in nodes if node >= nm)
-    return interpolate_log(nm, (low, AREA[low]), (high, AREA[high]))
 
 
 def resized(chip: Chip, stated_for: Chip, field: str) -> Chip:

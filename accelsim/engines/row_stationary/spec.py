@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Parts, Side
 from accelsim.spec.declaring import Field
-from accelsim.spec.engine import EngineSpec
+from accelsim.spec.engine import Built, EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.multiplying import formats_are_known
+from accelsim.spec.names import operand_formats
 from accelsim.spec.yaml.tree import PathTo
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ class RowStationary(EngineSpec):
     def rates(self) -> dict[str, Fraction]:
         """Return one multiply-accumulate of each PE, in every format."""
         return dict.fromkeys(self.formats, Fraction(self.rows * self.cols))
+
+    def built(self) -> Built:
+        """Return the PEs, each with its words of filters, ifmap and sums, as wide as the widest format."""
+        formats = tuple((name, own.accumulate, 1.0) for name, own in self.formats.items())
+        bits = max(fmt.bits for name in self.formats for fmt in operand_formats(name) or ())
+        words = self.filter_register + self.ifmap_register + self.psum_register
+        return Built(self.rows * self.cols, formats, words * bits // 8)
 
 
 def buffers_are_the_global_one(unit: RowStationary, chip: Chip, path: PathTo) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from accelsim.spec.counts import Clocks, Lanes, Pace
 from accelsim.spec.declaring import Field
-from accelsim.spec.engine import EngineSpec
+from accelsim.spec.engine import Built, EngineSpec
 from accelsim.spec.laws.finding import functions_are_known
 from accelsim.spec.names import FUNCTIONS
 
@@ -30,6 +30,10 @@ class VectorUnit(EngineSpec):
         description="op or [family](#families) -> clocks per element and lane; `none`: not this op. An op "
         "wins over its family; other ops go to the host"
     )
+
+    def built(self) -> Built:
+        """Return its lanes."""
+        return Built(lanes=self.lanes)
 
     def command_clocks(
         self, chip: Chip, functions: list[tuple[str, int]], read_B: int, write_B: int, source: str, target: str

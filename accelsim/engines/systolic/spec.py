@@ -12,7 +12,7 @@ from accelsim.engines.systolic.dataflow import Dataflow as Flow
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Arrays, Clocks, FractionalPace, Side, once
 from accelsim.spec.declaring import Field
-from accelsim.spec.engine import EngineSpec
+from accelsim.spec.engine import Built, EngineSpec
 from accelsim.spec.laws.finding import Finding, only_one
 from accelsim.spec.multiplying import Sparse, dot_rules_fit, formats_are_known
 from accelsim.spec.names import operand_formats
@@ -109,6 +109,11 @@ class MatrixUnit(EngineSpec):
         """One of each PE of all arrays, at the pace of the format."""
         pes = self.count * self.rows * self.cols
         return {name: pes / Fraction(mac.cycles_per_row) for name, mac in self.formats.items()}
+
+    def built(self) -> Built:
+        """Return all PEs with the pace of each format."""
+        paces = tuple((name, mac.accumulate, float(1 / mac.cycles_per_row)) for name, mac in self.formats.items())
+        return Built(self.count * self.rows * self.cols, paces)
 
     def queues(self, name: str) -> list[str]:
         """One per array: 'matrix:0', 'matrix:1', ...; of a single one the name itself."""
