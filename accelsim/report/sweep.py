@@ -123,7 +123,7 @@ def _missing(study: Study) -> list[str]:
         if lacking:
             on = list(dict.fromkeys(lacking))
             chips = ", ".join(on[:MOST_NAMED]) + (f" and {len(on) - MOST_NAMED:,} more" if len(on) > MOST_NAMED else "")
-            what = "price" if OBJECTIVES[name].unit.startswith("USD") else name
+            what = "price" if name in ("cost", "hour") else name
             told.append(f"No {what} for {chips}: {_points(len(lacking), 'has', 'have')} no {name}.")
     return told
 

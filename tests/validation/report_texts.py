@@ -173,6 +173,12 @@ MEANING = {
         "access time and leakage 10 %, cycle time 30 %). The errors are those of all points: CACTI leaps where it "
         "changes how a memory is cut into mats, and a smooth curve does not follow. They say nothing about silicon."
     ),
+    "area": (
+        "The area that `accelsim sweep` gives to a chip which states no die, against eleven published ones from 65 to 7 "
+        "nm: whole dies, and blocks where only these were published, which are compared without the share for the rest "
+        "of a die. TPU v1 gave all factors and is not among them. Most published figures are recalled, those of TPUs "
+        "are upper bounds, and what is on those dies beyond arrays, vector units, buffers and DRAM is not known."
+    ),
     "pcie": (
         "192 rows of the public pcie-model (PCIe 2 to 5, 8 and 16 lanes, payloads of 128 to 512 B, transfers of 64 B "
         "to 1 MiB): raw rate, rate of packets, and payload rate of writes, reads and both at once. Equal means within "

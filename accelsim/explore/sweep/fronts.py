@@ -31,6 +31,7 @@ OBJECTIVES = {
     "days": Objective("days", ""),
     "power": Objective("power_W", "W"),
     "area": Objective("area_m2", "m²"),
+    "chip cost": Objective("chip_cost_USD", "USD"),
     "cost": Objective("thousand_samples_USD", "USD"),
     "hour": Objective("hour_USD", "USD/h"),
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from accelsim.account.area import chip_cost_USD, die_m2
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.energy_totals import joules_of, read_totals, totals
@@ -19,7 +20,6 @@ from accelsim.request import Request
 from accelsim.request.job import Job, execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
-from accelsim.spec.silicon import silicon
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.clusters import is_cluster, load_cluster, load_devices
 from accelsim.time import FS
@@ -185,7 +185,7 @@ def figures(run: Run, joules: float) -> Facts:
     return {
         **_ends("latency", seconds, latency_interval(run)),
         **_energy(joules, energy and energy[:2], seconds, batch_size(run.program.graph) * run.program.cores),
-        "area_m2": _area(run.chip),
+        **_die(run.chip),
         "macs": sum(step.macs for step in run.program.steps) * run.program.cores,
         "dtype": main_format(run),
         "limit": max(path, key=lambda name: path[name]) if path else "",
@@ -193,8 +193,8 @@ def figures(run: Run, joules: float) -> Facts:
     }
 
 
-def _area(chip: Chip) -> float | None:
-    return silicon(chip).area_m2 or None
+def _die(chip: Chip) -> Facts:
+    return {"area_m2": die_m2(chip), "chip_cost_USD": chip_cost_USD(chip)}
 
 
 def _tokens(found: Generation | Served, first: Interval | None, token: Interval | None) -> Facts:
@@ -216,7 +216,7 @@ def _generated(found: Generation) -> Facts:
         **_ends("latency", found.total_s, spans.total),
         **_energy(found.total_J, ends, found.total_s, found.sequences),
         **_tokens(found, spans.first, spans.token),
-        "area_m2": _area(found.chip),
+        **_die(found.chip),
     }
 
 

@@ -172,7 +172,7 @@ def mechanism() -> str:
     """Return a hash of all sources that figures depend on: another version of them gives other figures."""
     root = Path(accelsim.__file__).parent
     found = sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(each for each in root.rglob("*") if each.suffix in (".py", ".yaml")):
         inside = path.relative_to(root)
         if inside.parts[0] not in SHOWN_ONLY:
             found.update(f"{inside.as_posix()}\0".encode() + path.read_bytes())
