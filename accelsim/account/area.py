@@ -101,11 +101,11 @@ def die_m2(chip: Chip) -> float | None:
     return None if area is None else area.total_m2
 
 
-def chip_cost_USD(chip: Chip) -> float | None:
-    """Return the price of a good die of the chip, without test and package; None without an area, a price of its node,
-    or a mask that is large enough."""
-    area_m2, nm, wafers = die_m2(chip), node_nm(chip), figures()["wafers"]
-    if area_m2 is None or area_m2 > RETICLE_m2 or not min(wafers) <= nm <= max(wafers):
+def chip_cost_USD(area_m2: float, nm: float) -> float | None:
+    """Return the price of a good die of an area at a node, without test and package; None without a price at the node,
+    or if no mask is large enough."""
+    wafers = figures()["wafers"]
+    if area_m2 > RETICLE_m2 or not min(wafers) <= nm <= max(wafers):
         return None
     price_USD, defects = (between(nm, {node: row[key] for node, row in wafers.items()}) for key in ("USD", "defects"))
     return good_die_USD(area_m2, Wafer(price_USD, defects / CM2, figures()["clustering"]))

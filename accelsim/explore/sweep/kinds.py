@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from accelsim.account.area import chip_cost_USD, die_m2
+from accelsim.account.area import die_m2
 from accelsim.account.critical_path import by_blame
 from accelsim.account.energy import energy_table, total_J
 from accelsim.account.energy_totals import joules_of, read_totals, totals
@@ -20,6 +20,7 @@ from accelsim.request import Request
 from accelsim.request.job import Job, execute, prepare
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
+from accelsim.spec.silicon import node_nm
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.clusters import is_cluster, load_cluster, load_devices
 from accelsim.time import FS
@@ -194,7 +195,7 @@ def figures(run: Run, joules: float) -> Facts:
 
 
 def _die(chip: Chip) -> Facts:
-    return {"area_m2": die_m2(chip), "chip_cost_USD": chip_cost_USD(chip)}
+    return {"area_m2": die_m2(chip), "node_nm": node_nm(chip)}
 
 
 def _tokens(found: Generation | Served, first: Interval | None, token: Interval | None) -> Facts:

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from accelsim import units
+from accelsim.account.area import chip_cost_USD
 from accelsim.account.price import per_thousand_USD
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, on_front
+from accelsim.explore.sweep.kinds import Facts
 from accelsim.explore.sweep.point import DONE, Point, quick_key
 from accelsim.explore.sweep.space import Sweep, points_of
 from accelsim.explore.sweep.store import Member, Store
@@ -132,8 +134,8 @@ def read_study(
 
 
 def with_prices(members: Iterable[Member], own: Path | None = None) -> list[Member]:
-    """Return points with the figures that follow from today's prices, which the store does not keep: those of points
-    on an instance whose price is known (see ``instances.rented``)."""
+    """Return points with the figures that follow from today's prices, which the store does not keep: of chips whose
+    area is known, and of points on an instance whose price is known (see ``instances.rented``)."""
     providers = load_providers(own)
 
     @cache
@@ -143,14 +145,23 @@ def with_prices(members: Iterable[Member], own: Path | None = None) -> list[Memb
 
     made = []
     for member in members:
-        price = None if member.outcome is None else hour_USD(member.point.on)
-        if price is not None and member.outcome is not None and member.outcome.facts:
-            facts, per_s = member.outcome.facts, member.outcome.facts.get("throughput_per_s")
-            cost = per_thousand_USD(price, per_s) if isinstance(per_s, float | int) and per_s else None
-            facts = facts | {"hour_USD": price, "thousand_samples_USD": cost}
+        if member.outcome is not None and member.outcome.facts:
+            facts = member.outcome.facts | _prices(member.outcome.facts, hour_USD(member.point.on))
             member = member._replace(outcome=replace(member.outcome, facts=facts))
         made.append(member)
     return made
+
+
+def _prices(facts: Facts, hour_USD: float | None) -> Facts:
+    """Return the prices of a point's chip and, if an hour of its instance has one, of that and of 1,000 samples."""
+    found: Facts = {}
+    area_m2, nm, per_s = (facts.get(key) for key in ("area_m2", "node_nm", "throughput_per_s"))
+    if isinstance(area_m2, float | int) and isinstance(nm, float | int):
+        found["chip_cost_USD"] = chip_cost_USD(area_m2, nm)
+    if hour_USD is not None:
+        cost = per_thousand_USD(hour_USD, per_s) if isinstance(per_s, float | int) and per_s else None
+        found |= {"hour_USD": hour_USD, "thousand_samples_USD": cost}
+    return found
 
 
 def check_objectives(names: Sequence[str]) -> list[Objective]:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import accelsim
+from accelsim.account.area import chip_cost_USD, die_m2
 from accelsim.errors import SpecError, UsageError
 from accelsim.explore.sweep import kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
@@ -158,6 +159,16 @@ def test_an_axis_of_energies_runs_once(tmp_path: Path, monkeypatch: pytest.Monke
             result = accelsim.run(GEMM, "edu-4x4", values="off", set=asked.set)
             assert each.facts["energy_J"] == pytest.approx(result.energy_J, rel=1e-12)
     assert len({each.facts["energy_J"] for _, each in outcomes(store, "energies")}) == 3
+
+
+def test_chips_have_the_area_and_cost_of_their_design(whole: Store) -> None:
+    study = read_study(whole, objectives=["area", "chip cost"])
+    for member, area, cost in zip(study.members, study.values("area"), study.values("chip cost"), strict=True):
+        chip = load_chip("edu-4x4", member.point.request.set)
+        assert area == die_m2(chip) and cost == chip_cost_USD(area, 45)
+    assert len(set(study.values("area"))) == 2 and set(
+        study.axes["matrix.rows,matrix.cols"][at] for at in study.front
+    ) == {"2"}
 
 
 OWN_PRICES = """
