@@ -166,9 +166,9 @@ def test_chips_have_the_area_and_cost_of_their_design(whole: Store) -> None:
     for member, area, cost in zip(study.members, study.values("area"), study.values("chip cost"), strict=True):
         chip = load_chip("edu-4x4", member.point.request.set)
         assert area == die_m2(chip) and cost == chip_cost_USD(area, 45)
-    assert len(set(study.values("area"))) == 2 and set(
+    assert len(set(study.values("area"))) == 2 and {
         study.axes["matrix.rows,matrix.cols"][at] for at in study.front
-    ) == {"2"}
+    } == {"2"}
 
 
 OWN_PRICES = """
