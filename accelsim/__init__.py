@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from accelsim.explore.what_ifs import what_ifs
     from accelsim.machine.run import Run
     from accelsim.quantise_api import quantize
+    from accelsim.report.bill import price
     from accelsim.result import Result, run, simulate
     from accelsim.spec.yaml.load import load_chip
     from accelsim.workload.sources.load import load_model
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Result", "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "quantize",
-    "run", "simulate", "train", "what_ifs",
+    "Result", "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "price",
+    "quantize", "run", "simulate", "train", "what_ifs",
 ]  # fmt: skip
 
 _HOME = {
@@ -38,6 +39,7 @@ _HOME = {
     "Run": "accelsim.machine.run",
     "accuracy": "accelsim.explore.accuracy",
     "generate": "accelsim.explore.generation",
+    "price": "accelsim.report.bill",
     "quantize": "accelsim.quantise_api",
     "train": "accelsim.explore.training",
     "what_ifs": "accelsim.explore.what_ifs",

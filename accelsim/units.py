@@ -1,8 +1,8 @@
 """Text with a unit -> SI number, and back. QuantiPhy knows all prefixes; it is loaded for what is rare.
 
 A dimension is named by its SI unit: B, B/s, Hz, J, J/B, W, s, op/s, m², T/s, A, V; of money USD, USD/h, USD/kWh and
-USD/kW-month. Arithmetic is exact (the digits as they are written, times the prefix), so ``parse("0.9 pJ/B", "J/B")`` is
-the float nearest to 9e-13.
+USD/kW-month; of CO2 g/kWh. Arithmetic is exact (the digits as they are written, times the prefix), so
+``parse("0.9 pJ/B", "J/B")`` is the float nearest to 9e-13.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ DIMENSIONS: dict[str, Dimension] = {
             0.01,
             1e5,
         ),
+        Dimension("g/kWh", "grams of CO2 per energy", "400 g/kWh", {"g/kWh": 1}, least=1e-3, most=1e4),
     )
 }
 """Every dimension, by its SI unit."""

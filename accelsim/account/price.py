@@ -84,8 +84,8 @@ class Ownership:
     """Owned machines: ``price_USD`` paid once for ``accelerators``, kept for ``years``, then worth ``residual`` of it.
 
     ``interest``: per year. ``power_W``: at full load, ``idle_W`` without any; times ``pue`` for cooling and losses, at
-    ``kWh_USD``. ``kW_month_USD``: colocation by the power at full load. ``operations``: of the price, per year.
-    ``load``: share of the hours in which the accelerators work.
+    ``kWh_USD``. ``kW_month_USD``: colocation by ``rated_W`` (None: the power at full load). ``operations``: of the
+    price, per year. ``load``: share of the hours in which the accelerators work.
     """
 
     price_USD: float
@@ -100,6 +100,7 @@ class Ownership:
     kW_month_USD: float = 0.0
     operations: float = 0.0
     load: float = 1.0
+    rated_W: float | None = None
 
     @property
     def mean_W(self) -> float:
@@ -121,7 +122,7 @@ class Ownership:
         return Yearly(
             self.price_USD * (1 - kept) * self.recovery,
             self.mean_W / 1e3 * self.pue * YEAR_H * self.kWh_USD,
-            MONTHS * self.kW_month_USD * self.power_W / 1e3,
+            MONTHS * self.kW_month_USD * (self.power_W if self.rated_W is None else self.rated_W) / 1e3,
             self.operations * self.price_USD,
         )
 

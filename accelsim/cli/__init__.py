@@ -36,6 +36,7 @@ COMMANDS = {
     "clusters": ("accelsim.cli.clusters", "list the clusters; show the parts of one, and its routes"),
     "models": ("accelsim.cli.lists", "list the models"),
     "prices": ("accelsim.cli.prices", "list what instances cost, at whom and since when"),
+    "rent-or-buy": ("accelsim.cli.rent_or_buy", "compare owned machines with rents, for some work"),
     "memories": ("accelsim.cli.lists", "list the memories that a chip may have"),
     "spec": ("accelsim.cli.spec", "show or check spec files"),
     "dram": ("accelsim.cli.dram", "replay accesses on one DRAM, compare DRAMs"),
@@ -58,7 +59,7 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "sweep", "study"),
+    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "sweep", "study", "rent-or-buy"),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
     "Lists and specs": ("chips", "clusters", "models", "memories", "prices", "spec"),

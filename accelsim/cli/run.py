@@ -9,7 +9,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.cluster_options import cluster_options, on_cluster
-from accelsim.cli.common import OUT, count_or_all, flag, option, png_option
+from accelsim.cli.common import FILE, OUT, count_or_all, flag, option, png_option
 from accelsim.cli.groups import Grouped
 from accelsim.cli.options import run_options
 from accelsim.errors import Gather
@@ -39,6 +39,7 @@ LAYERS = 10
 @click.argument("model")
 @run_options
 @cluster_options
+@option("--prices own", "Your own prices of instances, for the bill (see docs/prices.md).", type=FILE)
 @option("--save-mapping", "Write the mapping of every layer to this file.", type=OUT)
 @option("--save-trace", "Write every DRAM access to this .npz file (models pattern and bank).", type=OUT)
 @flag(
@@ -70,10 +71,9 @@ def run(gather: Gather, **asked: Any) -> Answer:
     token, tokens per second, energy per token. With --train, a training step is simulated. On a cluster (see
     'accelsim clusters') both run by a parallel --plan. On an instance ('accelsim prices') you are told what it costs.
     """
-    module = "run_cluster" if on_cluster(asked) else "run_chip"
-    answer: Answer = import_module(f"accelsim.cli.{module}").answer(gather, **asked)
-    if ":" in "".join(asked["on"]):
-        from accelsim.report.bill import billed
+    from accelsim.report.bill import billed, stand_ins
 
-        return billed(answer, *asked["on"])
-    return answer
+    named, own = asked["on"], asked.pop("own")
+    asked["on"] = stand_ins(named, own)
+    module = "run_cluster" if on_cluster(asked) else "run_chip"
+    return billed(import_module(f"accelsim.cli.{module}").answer(gather, **asked), *named, prices=own)

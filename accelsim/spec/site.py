@@ -29,7 +29,9 @@ class Machine(Model):
 
     price: Dollars = Field(description="price, paid once")
     as_of: Day = Field(description="day of the price")
-    power: Watts | None = Field(None, description="power at full load, the accelerators included; absent: as simulated")
+    power: Watts | None = Field(
+        None, description="rated power, the accelerators included, by which its place is rented; absent: as simulated"
+    )
 
 
 class Owning(Model):
@@ -37,12 +39,16 @@ class Owning(Model):
 
     power_price: DollarsPerKWh = Field(description="price of energy")
     pue: Overhead = Field(description="energy of the site per energy of its machines (power usage effectiveness)")
-    colocation: DollarsPerKWMonth = Field(0.0, description="rent of the place, by power at full load")
+    colocation: DollarsPerKWMonth = Field(0.0, description="rent of the place, by the machine's rated power")
     years: Years = Field(description="time in use")
     residual: Yearly = Field(0.0, description="share of the price that a machine is worth afterwards")
     interest: Yearly = Field(0.0, description="interest per year")
     operations: Yearly = Field(0.0, description="staff, spares and repairs per year, as a share of the price")
     load: Share = Field(1.0, description="share of the hours in which accelerators work")
+    power: Watts | None = Field(None, description="drawn by a machine at work; absent: as simulated")
+    idle_power: Watts | None = Field(
+        None, description="drawn by an idle machine; absent: by its spec, or as at work where that has none"
+    )
     sources: dict[Name, Words] = Field({}, description="field -> where its figure comes from")
     machines: dict[Name, Machine] = Field({}, description="prices of machines, by name of the cluster or chip")
 

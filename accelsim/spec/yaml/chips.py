@@ -39,11 +39,11 @@ def load_chip(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Chip:
     return kept(Chip, [str(name_or_path), *overrides], read)
 
 
-def load_site(name_or_path: str | Path) -> Site:
-    """Return a site: a file of ``sites/``, or any file. Raises SpecError with all problems at once."""
+def load_site(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Site:
+    """Return a site: a file of ``sites/``, or any file, with overrides. Raises SpecError with all problems at once."""
     from accelsim.spec.site import Site
 
-    return kept_part(name_or_path, "sites", Site)
+    return kept_part(name_or_path, "sites", Site, overrides)
 
 
 def load_intervals(name_or_path: str | Path) -> Intervals:

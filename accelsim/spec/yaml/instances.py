@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -125,9 +125,9 @@ def latest(found: list[Offer]) -> list[Offer]:
     return list(newest.values())
 
 
-def rented(on: str, providers: Mapping[str, Provider]) -> tuple[int, Offer] | None:
-    """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest price of one in the provider's region: on
-    demand, or reserved where there is no other; None for a name of no instance, or one without such a price."""
+def rented(on: str, providers: Mapping[str, Provider], terms: Sequence[str] = RENTED) -> tuple[int, Offer] | None:
+    """Return how many instances '30x-aws:p4d.24xlarge' names, and the newest price of one in the provider's region, by
+    the first of ``terms`` that it has; None for a name of no instance, or one without such a price."""
     found = INSTANCE.fullmatch(on)
     provider_name, _, name = (found[2] if found else "").partition(":")
     provider = providers.get(provider_name)
@@ -137,10 +137,10 @@ def rented(on: str, providers: Mapping[str, Provider]) -> tuple[int, Offer] | No
     there = [
         Offer(provider, name, instance, price)
         for price in instance.prices
-        if price.term in RENTED and price.region in ("", provider.region)
+        if price.term in terms and price.region in ("", provider.region)
     ]
-    first = min((RENTED.index(each.price.term) for each in there), default=0)
-    own = [each for each in reversed(there) if each.price.term == RENTED[first]]
+    first = min((terms.index(each.price.term) for each in there), default=0)
+    own = [each for each in reversed(there) if each.price.term == terms[first]]
     return (int(found[1] or 1), max(own, key=lambda each: each.day)) if own else None
 
 
@@ -188,15 +188,16 @@ def chosen(
     return kept
 
 
-def stands_for(text: str) -> str:
+def stands_for(text: str, own: Path | None = None) -> str:
     """Return the chip or cluster that an instance is, for what simulates it; any other name as it is.
 
-    Raises UsageError for an unknown instance with the nearest, and for one whose inside no spec describes.
+    ``own``: a file of the user's instances. Raises UsageError for an unknown instance with the nearest, and for one
+    whose inside no spec describes.
     """
     found = INSTANCE.fullmatch(text)
     if found is None:
         return text
-    many, instance = int(found[1] or 1), named(found[2], load_providers())[1]
+    many, instance = int(found[1] or 1), named(found[2], load_providers(own))[1]
     if instance.cluster is not None:
         cluster, _, counts = instance.cluster.partition("?")
         others = [each for each in counts.split(",") if each and not each.startswith("nodes=")]

@@ -19,15 +19,15 @@ T = TypeVar("T")
 M = TypeVar("M", bound="Model")
 
 
-def kept_part(name_or_path: str | Path, folder: str, kind: type[M]) -> M:
+def kept_part(name_or_path: str | Path, folder: str, kind: type[M], overrides: Sequence[str] = ()) -> M:
     """Load a spec as ``accelsim.spec.yaml.parts.load_part``, through the cache that chips use."""
 
     def read() -> M:
         from accelsim.spec.yaml.parts import load_part
 
-        return load_part(name_or_path, folder, kind)
+        return load_part(name_or_path, folder, kind, overrides)
 
-    return kept(kind, [str(name_or_path)], read)
+    return kept(kind, [str(name_or_path), *overrides], read)
 
 
 def kept(kind: type[T], asked: Sequence[str], read: Callable[[], T]) -> T:
