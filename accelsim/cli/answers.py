@@ -23,6 +23,7 @@ HELP = {
     "out": "Directory for the figures and the pictures.",
     "csv": "Write the table to this CSV file, with all digits.",
     "plot": "Draw the picture: FILE.png or FILE.svg.",
+    "page": "Write a page to explore in a browser: FILE.html.",
     "json": "Print the figures as JSON, and nothing else, on stdout.",
 }
 """Output of a command beside the text that it prints -> help of its option."""
@@ -58,7 +59,7 @@ def answers(
             with gather.also(last=True):
                 check_folder(wanted["out"])
             with gather.also(last=True):
-                check_outputs(wanted["plot"], wanted["csv"])
+                check_outputs(wanted["plot"], wanted["csv"], wanted["page"])
             answer = function(gather, **asked)
             if answer is not None:
                 _give(answer, **wanted)
@@ -73,7 +74,9 @@ def answers(
     return decorate
 
 
-def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, json: bool | None) -> None:
+def _give(
+    answer: Answer, out: Path | None, csv: Path | None, plot: Path | None, page: Path | None, json: bool | None
+) -> None:
     """Write what was asked for, then print the answer; end as it says."""
     from accelsim.report.answer import Lines
 
@@ -90,6 +93,10 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
         files.write_file(csv, files.records(answer.table()))
     if plot is not None:
         answer.picture().save(plot)
+    if page is not None:
+        from accelsim.report.page.points import points_page
+
+        files.write_file(page, files.text(points_page(answer)))
     if json:
         click.echo(answer.json())
     else:
@@ -99,7 +106,7 @@ def _give(answer: Answer, out: Path | None, csv: Path | None, plot: Path | None,
             path / PAGE if not callable(content) and content.get(PAGE) else path
             for path, content in answer.other_files.items()
         ]
-        if written := [str(path) for path in (out, *others, csv, plot) if path is not None]:
+        if written := [str(path) for path in (out, *others, csv, plot, page) if path is not None]:
             click.echo("\n" * bool(answer.shown) + f"Written: {', '.join(written)}")
     if isinstance(answer.fails, AccelsimError):
         raise answer.fails

@@ -244,10 +244,10 @@ png_option = click.option(
 )
 
 
-def check_outputs(plot: Path | None = None, table: Path | None = None) -> None:
-    """Raise UsageError, before the work, with all that is wrong with the files of --plot and --csv."""
+def check_outputs(plot: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:
+    """Raise UsageError, before the work, with all that is wrong with the files of --plot, --csv and --page."""
     gather = Gather()
-    for target, suffixes in ((plot, PICTURES), (table, ())):
+    for target, suffixes in ((plot, PICTURES), (table, ()), (page, (".html",))):
         with gather.also():
             if target is not None:
                 check_file_target(target, suffixes)

@@ -25,7 +25,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @answers(
     "accelsim sweep sweep.yaml --out study.db --workers 2",
     "accelsim sweep study.db --pareto latency,energy,area --plot front.png --csv points.csv",
-    outputs="csv plot json",
+    "accelsim sweep study.db --page study.html",
+    outputs="csv plot page json",
 )
 @click.argument("file", type=FILE)
 @option("--out", "Store of the results; with a sweep file: FILE with '.db' instead of '.yaml'.", type=OUT)

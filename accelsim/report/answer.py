@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
+    from accelsim.report.page.points import Points
     from accelsim.report.picture import Picture
 
 WIDTH = 160
@@ -164,7 +165,7 @@ class Answer:
     drawn, the first for --plot. ``saved``: names of the files of JSON (and of CSV) in the directory of --out, beside
     the pictures. ``other_files``: what else is written, by path; of a directory the files in it, None for one of an
     earlier time, which is removed. ``fails``: the command ends with this error, or with exit code 1 since a check does
-    not hold. ``aside``: what stderr shows, paragraphs or lines.
+    not hold. ``aside``: what stderr shows, paragraphs or lines. ``points``: declares what --page explores of the rows.
     """
 
     facts: object
@@ -175,6 +176,7 @@ class Answer:
     other_files: Mapping[Path, files.Make | Mapping[str, files.Make | None]] = field(default_factory=dict)
     fails: AccelsimError | bool = False
     aside: Sequence[str] = ()
+    points: Callable[[], Points] | None = None
 
     def json(self) -> str:
         """Return the facts as JSON; equal facts give equal texts."""

@@ -8,15 +8,15 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, effects, knee
+from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, effects
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
 from accelsim.report.answer import Answer, Field, Part, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, line, note, points
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from accelsim.report.sweep_page import explored
 from accelsim.report.text import si
-from accelsim.types import Floats
 
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
 """Colours of what limits points, the most frequent first."""
@@ -28,9 +28,9 @@ MOST_NAMED = 5
 
 def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
     """Report a study, of which ``ran`` points were run just now."""
-    front = study.front
-    best = _knee(study, front)
-    rows = [_row(study, at, at in front) for at in range(len(study.members))]
+    front, best = study.front, study.knee
+    among = frozenset(front)
+    rows = [_row(study, at, at in among) for at in range(len(study.members))]
     found = {name: effects(study.axes, study.values(name)) for name in study.objectives}
     told = [*_counts(study, ran), *_sentences(study, front, best)]
     facts = {
@@ -52,20 +52,10 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
         shown += ["", _effects_table(found)]
     pictures = {"front": partial(_scatter, study, front, best), "effects": partial(_tornado, found)}
     order = ("effects", "front") if sensitivity else ("front", "effects")
-    return Answer(facts, shown, rows, {name: pictures[name] for name in order})
-
-
-def _knee(study: Study, front: Sequence[int]) -> int | None:
-    """The point of the front that is best in all objectives together; None where the front is too short."""
-    if len(front) < 3 or len(study.objectives) < 2:
-        return None
-    values = np.column_stack([_small(study, name)[list(front)] for name in study.objectives])
-    return front[knee(values)]
-
-
-def _small(study: Study, name: str) -> Floats:
-    values = study.values(name)
-    return np.asarray(1 / values) if OBJECTIVES[name].most else values
+    titles = {axis: _short(axis) for axis in study.axes}
+    return Answer(
+        facts, shown, rows, {name: pictures[name] for name in order}, points=partial(explored, study, titles, COLORS)
+    )
 
 
 def _row(study: Study, at: int, front: bool) -> dict[str, object]:
@@ -144,7 +134,7 @@ def _sentences(study: Study, front: Sequence[int], best: int | None) -> list[str
     names = " and ".join(study.objectives)
     told = [f"No other point beats {len(front):,} of them in {names}."]
     for name in study.objectives:
-        values = _small(study, name)
+        values = study.small(name)
         at = min(front, key=lambda each: values[each])
         told.append(f"Best {name}: {_figure(study, name, at)} ({_where(study, at)}).")
     if best is not None:
@@ -236,8 +226,6 @@ def _tornado(found: dict[str, list[Effect]]) -> Picture | None:
             marks = [bars(places, longer, look=BLUE, base=[1.0] * len(own), flat=True)]
             for at, each in zip(places, own, strict=True):
                 marks.append(note(each.ratio, at, f"best at {each.best}, worst at {each.worst}", (4, 0)))
-            names = Axis(names=[_short(each.axis) for each in own])
-            panels.append(
-                Panel(f"{name}: what each axis changes", marks, Axis("worst / best mean", scale="log"), names)
-            )
+            names, ratio = Axis(names=[_short(each.axis) for each in own]), Axis("worst / best mean", scale="log")
+            panels.append(Panel(f"{name}: what each axis changes", marks, ratio, names, page={"right": 200}))
     return Picture(1.2 + 0.5 * sum(len(own) for own in found.values()), panels) if panels else None

@@ -36,7 +36,7 @@ def record(request: Request, chip: Chip, graph: Graph) -> dict[str, object]:
     asked = dict(_asked(request))
     lost = sorted(name for name, value in asked.items() if value == IN_MEMORY)
     return {
-        "command": "" if lost else command(asked),
+        "command": command_of(request),
         "asked": asked,
         "in_memory": lost,
         "files": _files(request),
@@ -101,6 +101,12 @@ def command(asked: Mapping[str, object]) -> str:
         return ""
     given = (word for name, value in asked.items() for word in words(name, value))
     return shlex.join(["accelsim", "run", *given])
+
+
+def command_of(request: Request) -> str:
+    """Return the command line of a request; '' where an argument was given in memory or has no option."""
+    asked = dict(_asked(request))
+    return "" if IN_MEMORY in asked.values() else command(asked)
 
 
 def words(name: str, value: Any) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from accelsim.account.area import chip_cost_USD
 from accelsim.account.price import per_thousand_USD
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
-from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, on_front
+from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, knee, on_front
 from accelsim.explore.sweep.kinds import Facts
 from accelsim.explore.sweep.point import DONE, Point, quick_key
 from accelsim.explore.sweep.space import Sweep, points_of
@@ -44,6 +44,11 @@ class Study:
                 found[at] = float(figure)
         return np.array(found, dtype=np.float64)
 
+    def small(self, objective: str) -> Floats:
+        """Figures of an objective by point, inverted where large ones are good."""
+        values = self.values(objective)
+        return np.asarray(1 / values) if OBJECTIVES[objective].most else values
+
     def _costs(self, objective: str) -> Floats:
         """Return the figures with a sign that makes small ones good."""
         sign = -1.0 if OBJECTIVES[objective].most else 1.0
@@ -58,7 +63,7 @@ class Study:
             kept &= self._costs(objective) <= sign * limit
         return np.asarray(kept, dtype=np.bool_)
 
-    @property
+    @cached_property
     def front(self) -> list[int]:
         """Numbers of the points within the limits that no other beats in all objectives, by the first one."""
         within = np.flatnonzero(self.within)
@@ -68,6 +73,13 @@ class Study:
         found = within[on_front(costs)]
         first = self._costs(self.objectives[0])
         return [int(at) for at in sorted(found, key=lambda at: (first[at], at))]
+
+    @cached_property
+    def knee(self) -> int | None:
+        """The point of the front that is best in all objectives together; None where the front is too short."""
+        if len(self.front) < 3 or len(self.objectives) < 2:
+            return None
+        return self.front[knee(np.column_stack([self.small(name)[self.front] for name in self.objectives]))]
 
 
 def read_sweep(file: Path) -> Sweep:

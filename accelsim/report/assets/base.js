@@ -23,13 +23,16 @@ const tip = (title, lines) => el("div", { class: "tip" }, el("strong", {}, title
 const PREFIXES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"],
   [1e-9, "n"], [1e-12, "p"], [1e-15, "f"], [1e-18, "a"]];
 
-function prefixOf(value) {
+// Of areas mm², of money no prefix, as accelsim/units.py writes them.
+function prefixOf(value, unit = "") {
+  if (unit === "m²") return [1e-6, "m"];
+  if (unit.startsWith("USD")) return [1, ""];
   return PREFIXES.find(([factor]) => Math.abs(value) >= factor * 0.9995) || PREFIXES[PREFIXES.length - 1];
 }
 
 function si(value, unit, digits = 3) {
   if (!value) return `0 ${unit}`;
-  const [factor, prefix] = prefixOf(value);
+  const [factor, prefix] = prefixOf(value, unit);
   return `${Number((value / factor).toPrecision(digits))} ${prefix}${unit}`;
 }
 
@@ -45,7 +48,7 @@ const shortened = (name, most) => (name.length <= most ? name : `${name.slice(0,
 
 // Marks on an axis from low to high: as many digits as tell neighbours apart.
 function axisText(low, high, unit, scale) {
-  const [factor, prefix] = unit ? prefixOf(Math.max(Math.abs(low), Math.abs(high)) * scale || 1) : [1, ""];
+  const [factor, prefix] = unit ? prefixOf(Math.max(Math.abs(low), Math.abs(high)) * scale || 1, unit) : [1, ""];
   const step = (Math.abs(high - low) * scale) / factor / 8;
   const digits = Math.max(0, Math.min(12, Math.ceil(1 - Math.log10(step || 1))));
   return (value) => `${Number(((value * scale) / factor).toFixed(digits))} ${prefix}${unit}`.trim();

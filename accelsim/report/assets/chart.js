@@ -110,7 +110,8 @@ function traced(pen, places) {
 }
 
 function dot(pen, marker, x, y, half) {
-  if (marker === "s" || marker === "^") traced(pen, [[x - half, y + half], [x + half, y + half], ...(marker === "s" ? [[x + half, y - half], [x - half, y - half]] : [[x, y - half]])]);
+  if (marker === "*") traced(pen, [...Array(10).keys()].map((i) => [x - (half / (1 + (i % 2))) * Math.sin((i * Math.PI) / 5), y - (half / (1 + (i % 2))) * Math.cos((i * Math.PI) / 5)]));
+  else if (marker === "s" || marker === "^") traced(pen, [[x - half, y + half], [x + half, y + half], ...(marker === "s" ? [[x + half, y - half], [x - half, y - half]] : [[x, y - half]])]);
   else {
     pen.beginPath();
     pen.arc(x, y, half, 0, 7);
@@ -160,15 +161,12 @@ const placed = (axis) => (axis.log ? (value) => Math.log10(value) : (value) => v
 
 class Chart {
   constructor(view, mount, panel, plug = {}) {
-    Object.assign(this, { view, panel, plug, marks: panel.marks.flatMap(prepared), canvas: el("canvas"), range: el("output"), told: el("p", { class: "hint told", "aria-live": "polite" }) });
-    [this.across, this.up] = [placed(panel.x), placed(panel.y)];
-    [this.low, this.high] = [panel.x.low, panel.x.high].map(this.across);
-    this.window = [this.low, this.high];
-    this.layers = [...new Set(this.marks.flatMap((mark) => mark.columns.line ?? []))].filter((layer) => layer >= 0).sort((a, b) => a - b);
+    Object.assign(this, { view, plug, canvas: el("canvas"), range: el("output"), told: el("p", { class: "hint told", "aria-live": "polite" }) });
+    this.take(panel);
     const zoom = (factor) => () => this.zoom(factor), move = (share) => () => this.move(share);
     this.zooms = { "+": zoom(0.5), "=": zoom(0.5), "-": zoom(2), ArrowLeft: move(-0.25), ArrowRight: move(0.25), Home: () => this.show(this.low, this.high), l: () => this.showLayer() };
     if (panel.zoom) mount.append(this.controls());
-    const keys = panel.zoom ? "; keys: plus and minus zoom, arrows left and right move, Home shows all" : this.layers.length ? "; keys up and down go through its layers" : "";
+    const keys = plug.help || (panel.zoom ? "; keys: plus and minus zoom, arrows left and right move, Home shows all" : this.layers.length ? "; keys up and down go through its layers" : "");
     this.box = el("div", { class: "chart", role: "img", tabindex: "0", "aria-label": panel.label + keys, keydown: (event) => this.pressed(event) });
     this.box.style.height = `${panel.height}px`;
     mount.append(this.box, this.told);
@@ -181,6 +179,14 @@ class Chart {
     zr.on("mousemove", (event) => this.pointAt(event.offsetX, event.offsetY));
     zr.on("globalout", () => this.tell(null));
     zr.on("click", (event) => this.choose(this.at(event.offsetX, event.offsetY)));
+  }
+
+  // Another panel in the place of the one before; drawn by redraw().
+  take(panel) {
+    Object.assign(this, { panel, marks: panel.marks.flatMap(prepared), across: placed(panel.x), up: placed(panel.y) });
+    [this.low, this.high] = [panel.x.low, panel.x.high].map(this.across);
+    this.window = [this.low, this.high];
+    this.layers = [...new Set(this.marks.flatMap((mark) => mark.columns.line ?? []))].filter((layer) => layer >= 0).sort((a, b) => a - b);
   }
 
   // What nobody sees is lit when it comes into view.
@@ -415,7 +421,7 @@ class Chart {
 
   pressed(event) {
     const usual = { ArrowDown: () => this.step(1), ArrowUp: () => this.step(-1), Enter: () => this.view.choose(this.view.layer), Escape: () => this.view.choose(null) };
-    const action = this.plug.keys?.(this, event.key) || (this.panel.zoom && this.zooms[event.key]) || usual[event.key];
+    const action = this.plug.keys?.(this, event.key, event.shiftKey) || (this.panel.zoom && this.zooms[event.key]) || usual[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     action();

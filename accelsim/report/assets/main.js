@@ -16,6 +16,7 @@ async function build(view) {
     const mount = section.querySelector(".mount"), { part } = section.dataset;
     try {
       if (part === "table") tablePart(view, mount);
+      else if (part === "points") new Explorer(view, mount, view.data.points);
       else if (part === "array") new Player(mount, view.data.array);
       else drawPicture(view, mount, view.data.pictures.find((picture) => picture.name === part));
     } catch (error) {

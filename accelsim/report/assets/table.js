@@ -6,20 +6,22 @@ function cellValue(row, column) {
   return cell.dataset.v === undefined ? cell.textContent : Number(cell.dataset.v);
 }
 
-function sortable(table) {
-  const body = table.tBodies[0];
+const inOrder = (x, y) => (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y)));
+
+function sortRows(table, column, descending) {
+  const body = table.tBodies[0], order = (a, b) => inOrder(cellValue(a, column), cellValue(b, column));
+  body.append(...[...body.rows].sort((a, b) => (descending ? order(b, a) : order(a, b))));
+}
+
+// Numbers come first the largest, where `down` says no else; `sorted` puts the rows in order.
+function sortable(table, sorted = sortRows, down = (column) => column > 0 && [...table.tBodies[0].rows].some((row) => row.cells[column].dataset.v !== undefined)) {
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const sort = () => {
-      const numbers = [...body.rows].some((row) => row.cells[column].dataset.v !== undefined);
       const now = head.getAttribute("aria-sort");
-      const descending = now === null ? numbers && column > 0 : now === "ascending";
+      const descending = now === null ? down(column) : now === "ascending";
       for (const each of head.parentElement.cells) each.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-      const order = (a, b) => {
-        const [x, y] = [cellValue(a, column), cellValue(b, column)];
-        return typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-      };
-      body.append(...[...body.rows].sort((a, b) => (descending ? order(b, a) : order(a, b))));
+      sorted(table, column, descending);
     };
     head.tabIndex = 0;
     head.title = "sort by this column";

@@ -190,7 +190,7 @@ def _parts(panel: Panel) -> list[Mark]:
     return [mark for mark in panel.marks if mark.kind == "flat bars" and max(mark.x) >= LEAST]
 
 
-def packed(data: Page) -> bytes:
+def packed(data: Mapping[str, object]) -> bytes:
     """The data as the file holds them: JSON, gzip without name and time; the same data give the same bytes."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     file = io.BytesIO()

@@ -55,26 +55,26 @@ def html(entries: Sequence[Entry], comparison: Comparison | None = None) -> str:
     articles = [_article(number, entry, several) for number, entry in enumerate(entries)]
     if comparison is not None:
         articles = [_comparison(entries, comparison), *articles]
-    blocks = [_block(f"run-data-{number}", entry.packed) for number, entry in enumerate(entries)]
+    blocks = [data_block(f"run-data-{number}", entry.packed) for number, entry in enumerate(entries)]
     if comparison is not None:
-        blocks.append(_block("comparison-data", _squeezed(json.dumps(comparison, allow_nan=False).encode())))
-    version = escape(str(entries[0].data["tool_version"]))
-    footer = (
-        f"<footer>accelsim {version}. Charts: {LIBRARY_TITLE} (The Apache Software Foundation, Apache License 2.0, "
-        "with zrender, BSD 3-Clause, and tslib, 0BSD), bundled in this file.</footer>"
-    )
-    return _document(title, "\n".join([*articles, footer]), blocks)
+        blocks.append(data_block("comparison-data", _squeezed(json.dumps(comparison, allow_nan=False).encode())))
+    return document(title, "\n".join(articles), blocks, entries[0].data["tool_version"])
 
 
-def _document(title: str, body: str, blocks: Sequence[str]) -> str:
-    style, scripts = _asset("page.css"), [_asset(name) for name in SCRIPTS]
+def document(title: str, body: str, blocks: Sequence[str], version: str, names: Sequence[str] = SCRIPTS) -> str:
+    """Return a self-contained file of HTML and blocks of data, which the scripts with these ``names`` draw."""
+    style, scripts = _asset("page.css"), [_asset(name) for name in names]
     hashes = " ".join(f"'{_digest(text)}'" for text in (*scripts, _asset(LIBRARY)))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
     run = "\n".join(f"<script>{text}</script>" for text in scripts)
-    library = _block("library", _library())
+    library = data_block("library", _library())
+    footer = (
+        f"<footer>accelsim {escape(version)}. Charts: {LIBRARY_TITLE} (The Apache Software Foundation, Apache License "
+        "2.0, with zrender, BSD 3-Clause, and tslib, 0BSD), bundled in this file.</footer>"
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -83,7 +83,7 @@ def _document(title: str, body: str, blocks: Sequence[str]) -> str:
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         "<noscript><p class=lead>The pictures of this page are drawn by its script, which is switched off here. Words "
         "and tables are complete without it.</p></noscript>\n"
-        f"{body}\n{library}\n" + "\n".join(blocks) + f"\n{run}\n</body>\n</html>\n"
+        f"{body}\n{footer}\n{library}\n" + "\n".join(blocks) + f"\n{run}\n</body>\n</html>\n"
     )
 
 
@@ -105,7 +105,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _block(name: str, packed: bytes) -> str:
+def data_block(name: str, packed: bytes) -> str:
     """Gzipped data that the script unpacks; browsers do not run a script of that type."""
     return f'<script type="application/gzip" id="{name}">{base64.b64encode(packed).decode()}</script>'
 
@@ -120,13 +120,14 @@ def _article(number: int, entry: Entry, several: bool) -> str:
     array = [ARRAY] if data.get("array") else []
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">{_picture(first)}</div></div>',
-        *(_section(each) for each in data["first"]),
+        f'<div class="halves"><div class="half">\n{sentences}\n</div>\n<div class="half">',
+        f"{picture_part(first)}</div></div>",
+        *(section_html(each) for each in data["first"]),
         layer_part(data["layers"], data.get("table", LAYERS)),
-        *map(_picture, [*pictures, *array]),
+        *map(picture_part, [*pictures, *array]),
         *([_titled("Notes of the compiler", _list(data["notes"]))] if data["notes"] else []),
         _files(entry),
-        *(_section(each) for each in data["last"]),
+        *(section_html(each) for each in data["last"]),
     ]
     body = "\n".join(parts)
     return f'<article class="run" data-run="{number}" aria-label="{escape(title)}">\n{body}\n</article>'
@@ -144,8 +145,8 @@ def _comparison(entries: Sequence[Entry], comparison: Comparison) -> str:
         f"<h1>{escape(comparison['title'])}</h1>\n"
         + "\n".join(f"<p class=lead>{escape(text)}</p>" for text in comparison["sentences"])
         + "\n"
-        + "\n".join(_section(each) for each in comparison["tables"])
-        + f'\n{_picture(comparison["pictures"][0])}\n<section class="part" data-part="table">'
+        + "\n".join(section_html(each) for each in comparison["tables"])
+        + f'\n{picture_part(comparison["pictures"][0])}\n<section class="part" data-part="table">'
         f'\n<div class="mount"></div>\n'
         f"{side_by_side(comparison)}\n<p class=hint>A click on a column sorts by it.</p></section>\n</article>"
     )
@@ -155,7 +156,7 @@ def _titled(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
 
 
-def _section(each: Section) -> str:
+def section_html(each: Section) -> str:
     """A section of tables as ``page.data`` makes it."""
     words = "".join(f"<p>{escape(text)}</p>\n" for text in each["before"])
     heads, *rows = (
@@ -166,7 +167,7 @@ def _section(each: Section) -> str:
     return _titled(each["title"], words + (table_html(heads, rows) if rows else "") + notes)
 
 
-def _picture(each: PictureData) -> str:
+def picture_part(each: PictureData) -> str:
     """A picture that the script draws: its title, how to read it, and where it goes."""
     title = f"<h2>{escape(each['title'])}</h2>\n" if each["title"] else ""
     caption = f'<p class="caption">{escape(each["caption"])}</p>\n' if each["caption"] else ""
