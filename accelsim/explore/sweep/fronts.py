@@ -44,16 +44,16 @@ def on_front(values: Floats) -> Bools:
     ``values``: points x objectives, small is good; rows with NaN are on no front.
     """
     kept = np.asarray(~np.isnan(values).any(axis=1), dtype=np.bool_)
-    order = np.lexsort(values.T[::-1])
-    front: list[int] = []
-    for at in order:
-        if not kept[at]:
-            continue
-        best = values[front]
-        beaten = len(front) > 0 and bool(np.any(np.all(best <= values[at], axis=1) & np.any(best < values[at], axis=1)))
-        kept[at] = not beaten
-        if not beaten:
-            front.append(int(at))
+    rows, back = np.unique(values[kept], axis=0, return_inverse=True)  # in order: no row is beaten by a later one
+    if rows.shape[1] == 2 and len(rows):
+        found = np.append(True, rows[1:, 1] < np.minimum.accumulate(rows[:-1, 1]))
+    else:
+        front: list[int] = []
+        for at, row in enumerate(rows):
+            if not np.any(np.all(rows[front] <= row, axis=1)):
+                front.append(at)
+        found = np.isin(np.arange(len(rows)), front)
+    kept[kept] = found[back.reshape(-1)]
     return kept
 
 
