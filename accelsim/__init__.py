@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accelsim.machine.run import Run
     from accelsim.quantise_api import quantize
     from accelsim.report.bill import price
+    from accelsim.report.choose import choose
     from accelsim.result import Result, run, simulate
     from accelsim.spec.yaml.load import load_chip
     from accelsim.workload.sources.load import load_model
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Result", "Run", "__version__", "accuracy", "compile", "errors", "generate", "load_chip", "load_model", "price",
-    "quantize", "run", "simulate", "train", "what_ifs",
+    "Result", "Run", "__version__", "accuracy", "choose", "compile", "errors", "generate", "load_chip", "load_model",
+    "price", "quantize", "run", "simulate", "train", "what_ifs",
 ]  # fmt: skip
 
 _HOME = {
@@ -38,6 +39,7 @@ _HOME = {
     "Result": "accelsim.result",
     "Run": "accelsim.machine.run",
     "accuracy": "accelsim.explore.accuracy",
+    "choose": "accelsim.report.choose",
     "generate": "accelsim.explore.generation",
     "price": "accelsim.report.bill",
     "quantize": "accelsim.quantise_api",

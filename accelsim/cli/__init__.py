@@ -46,6 +46,7 @@ COMMANDS = {
     "noc": ("accelsim.cli.network", "latency and throughput of an on-chip network"),
     "collective": ("accelsim.cli.collective", "time and bandwidth of a collective on a cluster"),
     "batching": ("accelsim.cli.batching", "time per sample by batch size, transfers and computing"),
+    "choose": ("accelsim.cli.choose", "choose the cheapest, fastest, thriftiest hardware within limits"),
     "sweep": ("accelsim.cli.sweep", "run thousands of points, keep them, find the front"),
     "study": ("accelsim.cli.study", "compare number formats across chips; find where a GPU beats a CPU"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
@@ -59,7 +60,18 @@ COMMANDS = {
 """Command -> module that holds it under its own name, and what it does."""
 
 SECTIONS = {
-    "Run a model on a chip": ("run", "plan", "rerun", "compare", "report", "batching", "sweep", "study", "rent-or-buy"),
+    "Run a model on a chip": (
+        "run",
+        "plan",
+        "rerun",
+        "compare",
+        "report",
+        "batching",
+        "choose",
+        "sweep",
+        "study",
+        "rent-or-buy",
+    ),
     "Numbers and training": ("formats", "quantize", "accuracy", "train"),
     "One part alone": ("kernel", "array", "dram", "sram", "link", "noc", "collective", "energy"),
     "Lists and specs": ("chips", "clusters", "models", "memories", "prices", "spec"),

@@ -103,6 +103,13 @@ class Store:
             frozenset(row[0] for row in keys), {base: f"[{facts},{content}]" for base, facts, content in totals}
         )
 
+    def outcome(self, quick: str) -> Outcome | None:
+        """Return the outcome of a quick key; None where there is none."""
+        row = self._db.execute(
+            "SELECT key, status, facts, error FROM known JOIN outcome USING (key) WHERE quick = ?", (quick,)
+        ).fetchone()
+        return None if row is None else Outcome(row[0], row[1], json.loads(row[2]), row[3])
+
     def keep(self, quick: str, found: Outcome, mechanism: str) -> None:
         """Keep an outcome from now on; the first one of a key stays."""
         with self._db:

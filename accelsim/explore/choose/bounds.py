@@ -1,0 +1,131 @@
+"""Bounds: what a candidate takes at least, by its peak and its bandwidths, and what it must hold. Nothing is simulated.
+
+A bound is never above the simulated figure, so that what it drops cannot win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+from accelsim.account.energy import static_power_W
+from accelsim.cluster.step.memory import capacity_B
+from accelsim.explore.choose.candidates import Candidate, peak
+from accelsim.explore.choose.question import RUN, TRAINING, Question
+from accelsim.formats import table
+from accelsim.spec.chip import Chip
+from accelsim.spec.yaml.chips import load_chip
+from accelsim.workload.nodes import node_work
+from accelsim.workload.sources.load import generation_of, load_model
+
+DAY = 86400.0
+
+
+class Work(NamedTuple):
+    """Work of a task whatever runs it: operations of a sample (of a step: forward and backward), learnt numbers that a
+    pass reads, and of a generation the operations of its prompt, keys and values by token, prompt and new tokens."""
+
+    flops: float
+    weights: float
+    prompt_flops: float = 0.0
+    cached: float = 0.0
+    prompt: int = 0
+    new: int = 0
+
+
+class Bound(NamedTuple):
+    """Least figures of a candidate by their keys, and the bytes that a device must hold of those that it has room
+    for."""
+
+    least: Mapping[str, float]
+    needed_B: float
+    room_B: float
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the device can hold it."""
+        return self.needed_B <= self.room_B
+
+
+@cache
+def work_of(model: str, train: bool) -> Work:
+    """Return the work of a model. Raises ModelError and UsageError."""
+    from accelsim.cluster.step.transformer import transformer_of
+
+    asked = generation_of(model)
+    sizes = transformer_of(*(asked[:2] if asked else (model,)))
+    if sizes is not None and train:
+        masked = 6 * sizes.layers * sizes.seq**2 * sizes.hidden  # half of attention, which a causal kernel leaves out
+        return Work(sizes.sequence_flops - masked, sizes.parameters)
+    if sizes is not None and asked is not None:
+        prompt, new = asked[2:]
+        learnt = sizes.layers * sizes.layer_parameters
+        matrices = learnt - sizes.layers * 13 * sizes.hidden
+        cached = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim
+        return Work(2 * matrices, learnt, 2 * matrices * prompt, cached, prompt, new)
+    graph = load_model(model, batch=1, data=False)
+    flops = 2 * sum(node_work(graph, node).macs for node in graph.nodes)
+    learnt = sum(prod(each.shape) for each in graph.constants() if len(each.shape) > 1)
+    return Work(3 * flops if train else flops, learnt)
+
+
+def element_B(dtype: str) -> float:
+    """Return the bytes of an element of the weights in a format."""
+    return table.get(dtype.rpartition("x")[2] or dtype).bits / 8
+
+
+def bound_of(question: Question, candidate: Candidate) -> Bound:
+    """Return what a candidate takes at least."""
+    work, chip = work_of(question.model, question.train), load_chip(candidate.chip)
+    rate = peak(candidate.chip, candidate.dtype) * candidate.count
+    room, watts = capacity_B(chip), sum(static_power_W(chip).values()) * candidate.count
+    held = work.weights * element_B(candidate.dtype)
+    if question.task == TRAINING:
+        seconds = work.flops * candidate.batch / rate
+        return Bound(_least(question, candidate, seconds, watts), _share(candidate, held), room)
+    if question.task == RUN:
+        seconds = work.flops * candidate.batch / rate
+        return Bound(_least(question, candidate, seconds, watts), held, room)
+    wide = candidate.count * bandwidth_Bps(chip)
+    first = max(work.prompt_flops * candidate.batch / rate, held / wide)
+    each = max(work.flops * candidate.batch / rate, held / wide)
+    seconds = first + (work.new - 1) * each
+    least = _least(question, candidate, seconds, watts) | {"ttft_s": first}
+    least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
+    kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
+    return Bound(least, (held + kept) / candidate.count, room)
+
+
+def _share(candidate: Candidate, held: float) -> float:
+    """Bytes of weights on a device of a plan."""
+    parts = dict(part.split("=") for part in candidate.plan.split(",") if "=" in part)
+    return held / (int(parts.get("tp", 1)) * int(parts.get("pp", 1)))
+
+
+def _least(question: Question, candidate: Candidate, seconds: float, watts: float) -> dict[str, float]:
+    """Figures that follow from the least time: rates are the highest, others the lowest."""
+    least = {
+        "latency_s": seconds,
+        "throughput_per_s": candidate.batch / seconds,
+        "energy_per_sample_J": watts * seconds / candidate.batch,
+    }
+    if question.train and question.tokens:
+        whole = question.tokens / (candidate.batch * _tokens(question.model)) * seconds
+        least |= {"training_s": whole, "days": whole / DAY}
+    return least
+
+
+def _tokens(model: str) -> int:
+    from accelsim.cluster.step.transformer import transformer_of
+
+    sizes = transformer_of(model)
+    assert sizes is not None  # tokens are of a language model
+    return sizes.seq
+
+
+def bandwidth_Bps(chip: Chip) -> float:
+    """Return the highest rate of a memory of the chip that holds weights."""
+    rates = [float(each.rate_Bps) for each in chip.memories.values() if each.link is None]
+    return max(rates, default=float("inf"))

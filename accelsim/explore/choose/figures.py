@@ -1,0 +1,96 @@
+"""Figures of a candidate that was simulated, or their bounds: costs, beliefs with intervals, limits that it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, inf
+from typing import NamedTuple, cast
+
+from accelsim.account.odds import Belief, times, with_own
+from accelsim.account.price import HOUR_S
+from accelsim.explore.choose.bounds import work_of
+from accelsim.explore.choose.candidates import Candidate
+from accelsim.explore.choose.question import GENERATION, MEASURES, Question
+
+Figures = Mapping[str, object]
+
+
+class Miss(NamedTuple):
+    """A limit that is broken: its name, the figure, and by which factor."""
+
+    name: str
+    figure: float
+    factor: float
+
+
+def unit_seconds(question: Question, batch: int, facts: Figures, key: str = "latency_s") -> float | None:
+    """Return the hours' seconds that what the cost is of takes: 1,000 samples, a million new tokens, a training.
+
+    ``key``: the time, or an end of its interval.
+    """
+    training = key.replace("latency", "training")
+    if training in facts:
+        return cast("float | None", facts[training])
+    seconds = cast("float | None", facts.get(key))
+    if seconds is None:
+        return None
+    new = work_of(question.model, False).new if question.task == GENERATION else 0
+    return seconds / batch * (1e6 / new if new else 1e3)
+
+
+def cost_USD(question: Question, candidate: Candidate, facts: Figures) -> float | None:
+    """Return the cost at the cheapest price; None without one. With a limit of throughput, whole instances are paid
+    that serve so much, idle or not."""
+    seconds = unit_seconds(question, candidate.batch, facts)
+    if seconds is None or candidate.hour_USD is None:
+        return None
+    return candidate.hour_USD * seconds / HOUR_S * idle_factor(question, candidate, facts)
+
+
+def idle_factor(question: Question, candidate: Candidate, facts: Figures) -> float:
+    """Return how many times more is paid than is used, where whole instances serve a limit of throughput."""
+    rate, own = question.limits.get("throughput"), cast(float, facts["throughput_per_s"])
+    if rate is None or question.train:
+        return 1.0
+    return ceil(rate / (own * candidate.rents[0].holds)) * own * candidate.rents[0].holds / rate
+
+
+def cost_belief(question: Question, candidate: Candidate, facts: Figures, spread: bool = True) -> Belief | None:
+    """Return the cost with its interval: of the time, and with ``spread`` of the prices of all providers; None where
+    the time has none or nobody offers it."""
+    ends = [unit_seconds(question, candidate.batch, facts, f"latency{end}_s") for end in ("", "_low", "_high")]
+    if None in ends or candidate.hour_USD is None:
+        return None
+    value, low, high = cast("list[float]", ends)
+    found = times(Belief(value, low, high), candidate.hour_USD / HOUR_S * idle_factor(question, candidate, facts))
+    prices = [each.hour_USD for each in candidate.rents]
+    if not spread or len(prices) < 2:
+        return found
+    return with_own(found, Belief(1.0, 1.0, prices[-1] / prices[0]))
+
+
+def belief(facts: Figures, key: str) -> Belief | None:
+    """Return a time with its interval; None where it has none."""
+    stem = "training" if key == "days" else key.removesuffix("_s")
+    low, high = facts.get(f"{stem}_low_s"), facts.get(f"{stem}_high_s")
+    if not isinstance(low, float) or not isinstance(high, float):
+        return None
+    scale = 86400.0 if key == "days" else 1.0
+    return Belief(cast(float, facts[key]), low / scale, high / scale)
+
+
+def misses(question: Question, figures: Figures) -> list[Miss]:
+    """Return the limits that figures break, the worst first; of one without the figure the factor is infinite."""
+    found = []
+    for name, limit in question.limits.items():
+        if name in ("throughput", "accuracy") and not question.train:
+            continue  # more instances serve more; accuracy is of the format
+        figure = figures.get(MEASURES[name].key)
+        if not isinstance(figure, float | int):
+            if figure is None and MEASURES[name].key in figures:
+                found.append(Miss(name, inf, inf))
+            continue
+        factor = limit / figure if MEASURES[name].most else figure / limit
+        if factor > 1:
+            found.append(Miss(name, float(figure), factor))
+    return sorted(found, key=lambda each: -each.factor)

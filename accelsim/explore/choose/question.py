@@ -1,0 +1,162 @@
+"""The question: a model, limits, an objective, and what may be chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from accelsim import units
+from accelsim.errors import Gather, Problem, UsageError, nearest
+from accelsim.spec.instance import Term
+from accelsim.workload.sources.load import check_there, generation_of
+
+
+class Measure(NamedTuple):
+    """A figure of a candidate: its key, its unit, more is better where ``most``; ``tasks`` that have it ('': all)."""
+
+    key: str
+    unit: str
+    most: bool = False
+    tasks: str = ""
+
+
+RUN, GENERATION, TRAINING = "run", "generation", "training"
+MEASURES = {
+    "cost": Measure("cost_USD", "USD"),
+    "latency": Measure("latency_s", "s"),
+    "throughput": Measure("throughput_per_s", "/s", True),
+    "energy": Measure("energy_per_sample_J", "J"),
+    "power": Measure("power_W", "W"),
+    "ttft": Measure("ttft_s", "s", tasks=GENERATION),
+    "tpot": Measure("tpot_s", "s", tasks=GENERATION),
+    "tokens": Measure("tokens_per_s", "/s", True, GENERATION),
+    "days": Measure("days", "d", tasks=TRAINING),
+    "accuracy": Measure("accuracy", "%", True, RUN),
+}
+"""Figures by the names that limits and objectives have."""
+OBJECTIVES = ("cost", "latency", "throughput", "energy")
+NO_DATA = {"area": "most chips on offer state no area; 'accelsim sweep' has it for chips that do"}
+"""Objectives that are asked for and have no figures here."""
+UNITS = {"cost": "1,000 samples", "tokens": "million new tokens", "training": "training"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question. ``limits``: name -> value, least for rates; accuracy is what may be lost, as a share.
+
+    ``on``: chips, clusters, instances, 'gpus' or 'all' (nothing: what is for rent). ``dtypes``, ``batch``: those alone.
+    ``tokens``: of a whole training. ``data``: labelled samples for a limit of accuracy.
+    """
+
+    model: str
+    limits: Mapping[str, float] = field(default_factory=dict)
+    objective: str = "cost"
+    on: Sequence[str] = ()
+    dtypes: Sequence[str] = ()
+    batch: int | None = None
+    train: bool = False
+    tokens: int | None = None
+    providers: Sequence[str] = ()
+    term: Term = "on-demand"
+    prices: Path | None = None
+    data: str = "digits"
+
+    @property
+    def task(self) -> str:
+        """What is done: 'run', 'generation' or 'training'."""
+        if self.train:
+            return TRAINING
+        return RUN if generation_of(self.model) is None else GENERATION
+
+    @property
+    def unit(self) -> str:
+        """What the cost is of."""
+        if self.train:
+            return "training" if self.tokens else "1,000 samples"
+        return "million new tokens" if self.task == GENERATION else "1,000 samples"
+
+    @property
+    def speed(self) -> str:
+        """Measure of speed against which cost is weighed."""
+        return "days" if self.train and self.tokens else "latency"
+
+    def check(self) -> None:
+        """Raise UsageError or ModelError with all that is wrong with it."""
+        gather = Gather()
+        task = None
+        with gather.also():
+            check_there(self.model)
+            task = self.task
+        reason = NO_DATA.get(self.objective)
+        known = "one of " + ", ".join(OBJECTIVES)
+        if self.objective not in OBJECTIVES:
+            what = f"no figures for {self.objective}: {reason}" if reason else f"no objective {self.objective!r}"
+            gather.refuse(True, what, "--objective", known + _hint(self.objective, OBJECTIVES))
+        for name in self.limits if task else ():
+            other = MEASURES[name].tasks not in ("", task)
+            gather.refuse(other, f"a limit of {name}, which a {task} has not", "--limit", f"a {MEASURES[name].tasks}")
+        days = "days" in self.limits and self.train and not self.tokens
+        gather.refuse(days, "a limit of days without tokens", "--tokens", "how many the training takes, such as 300e9")
+        gather.refuse(self.tokens and not self.train, "--tokens without --train", "", "--train")
+        with gather.also():
+            if self.train and self.tokens and not _decodes(self.model):
+                raise UsageError(f"--tokens of {self.model}", "", "a language model")
+        gather.done()
+
+
+def _decodes(model: str) -> bool:
+    from accelsim.cluster.step.transformer import transformer_of
+
+    return transformer_of(model) is not None
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def read_limits(texts: Sequence[str]) -> dict[str, float]:
+    """Return limits by name: 'latency=10ms,cost=0.01' -> {'latency': 0.01, 'cost': 0.01}.
+
+    Times need a unit; costs are USD, days are days, rates are per second, a loss of accuracy is '-1%'. Raises
+    UsageError with all problems.
+    """
+    found: dict[str, float] = {}
+    problems = []
+    for text in (part for each in texts for part in each.split(",") if part.strip()):
+        name, _, value = (part.strip() for part in text.partition("="))
+        if name not in MEASURES:
+            known = f"one of {', '.join(MEASURES)}"
+            problems.append(Problem(f"no limit {name!r}", "--limit", known, nearest(name, MEASURES)))
+            continue
+        try:
+            found[name] = _value(value, MEASURES[name].unit)
+        except ValueError:
+            problems.append(Problem(f"{text!r}", "--limit", EXPECTED[MEASURES[name].unit]))
+    if problems:
+        raise UsageError(problems)
+    return found
+
+
+EXPECTED = {
+    "s": "a time with its unit, such as latency=10ms", "J": "an energy with its unit, such as energy=0.1J",
+    "W": "a power with its unit, such as power=75W", "USD": "USD above 0, such as cost=0.01",
+    "/s": "a number per second above 0, such as throughput=1000", "d": "days above 0, such as days=30",
+    "%": "what may be lost, such as accuracy=-1%",
+}  # fmt: skip
+"""Unit of a measure -> what its limit looks like."""
+
+
+def _value(text: str, unit: str) -> float:
+    if unit == "%":
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        if not -1 < share <= 0:
+            raise ValueError
+        return share
+    ends = {"/s": "/s", "USD": "USD", "d": "d"}
+    value = units.parse(text, unit) if unit in ("s", "J", "W") else float(text.removesuffix(ends[unit]))
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return float(value)

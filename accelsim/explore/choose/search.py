@@ -1,0 +1,239 @@
+"""The search: drops candidates by bounds, simulates the others through the store, best bounds first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import cast
+
+from accelsim.explore.choose.bounds import Bound, bound_of
+from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered
+from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
+from accelsim.explore.choose.question import MEASURES, Question
+from accelsim.explore.sweep.point import DONE, Outcome, quick_key
+from accelsim.explore.sweep.store import Store
+from accelsim.explore.sweep.work import run_all
+
+SAMPLE = 0.98
+"""Share of what a sample takes in a larger batch that it takes at least in a smaller one, in time and energy."""
+GROWS = ("latency_s", "ttft_s", "tpot_s", "energy_J")
+"""Figures of a batch that do not fall as it grows, on one chip in one format. Tests check both rules."""
+USUAL = 0.35
+"""Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
+Told = Callable[[int, int], None]
+AIMS = ("cost", "speed", "energy")
+"""Figures that a candidate may be best in."""
+
+
+@dataclass
+class Entry:
+    """A candidate, its bound, and what is known of it: figures that were simulated, or why there are none.
+
+    ``least``: least figures, raised by runs of the same chip on other batches. ``dropped``: by what it was dropped.
+    """
+
+    candidate: Candidate
+    bound: Bound
+    least: dict[str, float]
+    facts: Figures | None = None
+    error: str = ""
+    missed: list[Miss] = field(default_factory=list)
+    dropped: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Return whether nothing more needs to be done."""
+        return self.facts is not None or bool(self.error) or bool(self.dropped)
+
+    @property
+    def family(self) -> tuple[str, str, str, int]:
+        """Candidates that differ by their batch alone."""
+        each = self.candidate
+        return each.device, each.dtype, each.plan, each.nodes
+
+    @property
+    def able(self) -> bool:
+        """Return whether it was simulated and keeps all limits."""
+        return self.facts is not None and not self.missed
+
+
+@dataclass(frozen=True)
+class Searched:
+    """All candidates of a question with what is known of each, and how many were simulated just now."""
+
+    question: Question
+    entries: Sequence[Entry]
+    ran: int
+
+
+def aims(question: Question, entry: Entry, figures: Mapping[str, object]) -> dict[str, float]:
+    """Return cost, speed and energy of figures, small is good; infinite where there is none."""
+    speed = MEASURES[question.speed].key
+    cost = cost_USD(question, entry.candidate, figures)
+    energy = "training_J" if question.tokens else "energy_per_sample_J"
+    found = {"cost": cost, "speed": figures.get(speed), "energy": figures.get(energy)}
+    if question.objective == "throughput":
+        rate = cast("float | None", figures.get("throughput_per_s"))
+        found["speed"] = rate and entry.candidate.count / rate
+    return {name: inf if value is None else cast(float, value) for name, value in found.items()}
+
+
+def search(
+    question: Question, store: Store, workers: int = 1, told: Told = lambda done, every: None, bounds: bool = True
+) -> Searched:
+    """Answer a question; ``bounds`` off: simulate everything. Raises UsageError, SpecError and ModelError."""
+    question.check()
+    candidates = enumerate_all(question, offered(question))
+    entries = [_entry(question, each) for each in candidates]
+    _drop_inaccurate(question, entries)
+    ran = 0
+    while chosen := _next(question, entries, workers if bounds else len(entries), bounds):
+        tasks = [(each.candidate.point, quick_key(each.candidate.point)) for each in chosen]
+        ran += run_all(tasks, store, workers)
+        for entry, (_, quick) in zip(chosen, tasks, strict=True):
+            _settle(question, entry, store.outcome(quick))
+            _raise_bounds(question, entry, entries)
+        told(sum(each.settled for each in entries), len(entries))
+    return Searched(question, entries, ran)
+
+
+def _entry(question: Question, candidate: Candidate) -> Entry:
+    bound = bound_of(question, candidate)
+    return Entry(candidate, bound, dict(bound.least))
+
+
+def _drop_inaccurate(question: Question, entries: Sequence[Entry]) -> None:
+    """Drop formats that lose more accuracy than a limit allows, measured on a chip that has them. Raises UsageError for
+    a model without labelled samples."""
+    if "accuracy" not in question.limits:
+        return
+    from accelsim.explore.accuracy import accuracy
+
+    losses: dict[str, float] = {}
+    for entry in entries:
+        dtype = entry.candidate.dtype
+        if dtype not in losses:
+            found = accuracy(question.model, [entry.candidate.chip], question.data, dtypes=[dtype])
+            losses[dtype] = found.rows[0].accuracy - found.baseline
+        if not losses[dtype] >= question.limits["accuracy"]:
+            entry.dropped = "accuracy"
+            entry.missed = [Miss("accuracy", losses[dtype], losses[dtype] / (question.limits["accuracy"] or -1e-9))]
+
+
+def _settle(question: Question, entry: Entry, found: Outcome | None) -> None:
+    assert found is not None  # it was kept just now
+    if found.status != DONE:
+        entry.error = found.error or found.status
+        return
+    entry.facts = {**found.facts, "cost_USD": cost_USD(question, entry.candidate, found.facts)}
+    entry.missed = misses(question, entry.facts)
+
+
+def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) -> None:
+    """Raise the least figures of other batches on the same chip, by those that were simulated."""
+    if found.facts is None or question.train:
+        return
+    batch = found.candidate.batch
+    for entry in entries:
+        if entry.family != found.family or entry.settled:
+            continue
+        other = entry.candidate.batch
+        for key in GROWS:
+            if isinstance(own := found.facts.get(key), float):
+                least = own if other > batch else SAMPLE * own * other / batch
+                entry.least[key] = max(entry.least.get(key, 0.0), least)
+        entry.least["throughput_per_s"] = other / entry.least["latency_s"]
+        least_J = max(entry.least["energy_per_sample_J"], entry.least["energy_J"] / other)
+        entry.least["energy_per_sample_J"] = least_J
+
+
+def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool) -> list[Entry]:
+    """Return the next candidates to simulate: by turns those with the least cost, time and energy."""
+    if bounds:
+        _drop(question, entries)
+    open_ = [entry for entry in entries if not entry.settled]
+    least = {id(entry): aims(question, entry, entry.least) for entry in open_}
+    chosen: list[Entry] = []
+    for turn in range(min(many, len(open_))):
+        aim = AIMS[(turn + sum(each.facts is not None for each in entries)) % len(AIMS)]
+        left = [entry for entry in open_ if not any(entry is each for each in chosen)]
+        chosen.append(_hopeful_one(question, min(left, key=lambda each: (least[id(each)][aim], -_batch(each))), left))
+    return chosen
+
+
+def _hopeful_one(question: Question, first: Entry, left: Sequence[Entry]) -> Entry:
+    """Return a candidate, or if that has little hope the largest batch on the same chip that has."""
+    if _hopeful(question, first):
+        return first
+    alike = [each for each in left if each.family == first.family and _hopeful(question, each)]
+    return max(alike, key=_batch, default=first)
+
+
+def _batch(entry: Entry) -> int:
+    return entry.candidate.batch
+
+
+def _hopeful(question: Question, entry: Entry) -> bool:
+    """Return whether a candidate may keep the limits at the usual share of its bounds: it is tried first."""
+    usual = {key: value / USUAL if key in GROWS else value for key, value in entry.bound.least.items()}
+    raised = {key: max(value, usual.get(key, 0.0)) if key in GROWS else value for key, value in entry.least.items()}
+    return not misses(question, raised)
+
+
+def _drop(question: Question, entries: Sequence[Entry]) -> None:
+    """Drop what cannot be held, breaks a limit whatever happens, or is beaten whatever happens."""
+    able = [(entry, aims(question, entry, entry.facts)) for entry in entries if entry.able and entry.facts is not None]
+    best = {aim: _threshold(aim, able) for aim in AIMS}
+    for entry in entries:
+        if entry.settled:
+            continue
+        if not entry.bound.fits:
+            entry.dropped = "room"
+        elif missed := misses(question, {**entry.least, "cost_USD": cost_USD(question, entry.candidate, entry.least)}):
+            entry.dropped, entry.missed = "limit", missed
+        elif _beaten(aims(question, entry, entry.least), able, best, entry):
+            entry.dropped = "beaten"
+
+
+def _threshold(aim: str, able: Sequence[tuple[Entry, dict[str, float]]]) -> dict[str, float]:
+    """Best figure of each chip."""
+    found: dict[str, float] = {}
+    for entry, figures in able:
+        chip = entry.candidate.chip
+        found[chip] = min(found.get(chip, inf), figures[aim])
+    return found
+
+
+def _beaten(
+    least: dict[str, float],
+    able: Sequence[tuple[Entry, dict[str, float]]],
+    best: dict[str, dict[str, float]],
+    entry: Entry,
+) -> bool:
+    """Return whether a candidate can be neither first nor, of another chip than the first, second in anything, nor on
+    the front of cost and speed."""
+    for aim in AIMS:
+        others = sorted(value for chip, value in best[aim].items() if chip != entry.candidate.chip)
+        own = best[aim].get(entry.candidate.chip, inf)
+        second = others[1] if len(others) > 1 else inf
+        if least[aim] < min(own, second) and least[aim] < inf:
+            return False
+    return any(
+        figures["cost"] <= least["cost"] and figures["speed"] <= least["speed"] and figures["speed"] < inf
+        for _, figures in able
+    )
+
+
+def front(question: Question, entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield what no other beats in cost and speed, the cheapest first; only candidates with a price."""
+    able = [(aims(question, each, each.facts), each) for each in entries if each.able and each.facts is not None]
+    priced = sorted(
+        ((figures["cost"], figures["speed"], number, each) for number, (figures, each) in enumerate(able)),
+        key=lambda row: row[:3],
+    )
+    fastest = inf
+    for cost, speed, _, each in priced:
+        if cost < inf and speed < fastest:
+            fastest = speed
+            yield each

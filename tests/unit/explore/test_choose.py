@@ -1,0 +1,153 @@
+"""The choice of hardware: bounds drop no winner, figures are those of runs, odds and reasons follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+import accelsim
+from accelsim.account.odds import odds_below
+from accelsim.errors import UsageError
+from accelsim.explore.choose.bounds import bound_of
+from accelsim.explore.choose.candidates import enumerate_all, offered
+from accelsim.explore.choose.choice import Choice
+from accelsim.explore.choose.question import Question, read_limits
+from accelsim.explore.choose.search import AIMS, Searched, search
+from accelsim.explore.sweep.store import Store
+
+SMALL = Question("gemm?M=256,N=512,K=1024", {"latency": 60e-6}, on=("t4", "l4", "k80", "p4"))
+DECODER = "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000,prompt=64,new=8"
+SERVED = Question(DECODER, {"ttft": 1e-3}, on=("t4", "l4", "8x-t4-pcie"))
+TRAINED = Question("gpt2?layers=2,hidden=128,heads=4", {"days": 1.0}, on=("t4", "8x-t4-pcie"), train=True, tokens=10**9)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("choose") / "store.db")
+
+
+def answers(question: Question, store: Store, bounds: bool = True) -> tuple[Searched, list[object]]:
+    """The search, and all that an answer names."""
+    found = search(question, store, bounds=bounds)
+    choice = Choice(found)
+    named = [choice.best(aim) for aim in AIMS] + [choice.runner_up, *choice.front]
+    return found, [each and (each.candidate.point, each.facts) for each in named]
+
+
+@pytest.mark.parametrize("question", [SMALL, SERVED, TRAINED], ids=["run", "generation", "training"])
+def test_bounds_drop_no_winner(question: Question, store: Store) -> None:
+    pruned, said = answers(question, store)
+    whole, truth = answers(question, store, bounds=False)
+    assert said == truth and any(said)
+    assert sum(each.facts is not None for each in pruned.entries) < len(whole.entries)
+    for entry in whole.entries:
+        if entry.facts is not None:
+            for key, least in entry.bound.least.items():
+                figure = cast(float, entry.facts[key])
+                assert figure <= least if "per_s" in key else figure >= least, (entry.candidate.point.text, key)
+
+
+def test_what_is_kept_is_not_run_again(store: Store) -> None:
+    search(SMALL, store)
+    assert search(SMALL, store).ran == 0
+
+
+def test_a_cost_is_time_times_price(store: Store) -> None:
+    for entry in search(SMALL, store).entries:
+        if entry.facts is not None and entry.candidate.rents:
+            hours = cast(float, entry.facts["latency_s"]) / entry.candidate.batch * 1000 / 3600
+            rented = entry.candidate.rents[0]
+            price = rented.offer.price.hour_USD / rented.offer.instance.count
+            assert entry.facts["cost_USD"] == pytest.approx(price * hours)
+            assert price == min(each.hour_USD for each in entry.candidate.rents)
+
+
+def test_a_run_says_the_same(store: Store) -> None:
+    entry = Choice(search(SMALL, store)).winner
+    assert entry is not None and entry.facts is not None
+    each = entry.candidate
+    run = accelsim.run(SMALL.model, each.chip, dtype=each.dtype, batch=each.batch, values="off")
+    assert entry.facts["latency_s"] == run.latency_s
+
+
+def test_odds_are_of_winner_and_runner_up(store: Store) -> None:
+    choice = Choice(search(SMALL, store))
+    assert choice.winner is not None and choice.runner_up is not None
+    assert choice.winner.candidate.chip != choice.runner_up.candidate.chip
+    ours, others = choice.believed(choice.winner), choice.believed(choice.runner_up)
+    assert ours is not None and others is not None
+    assert choice.sure() == odds_below(ours, others) and 0 < cast(float, choice.kept["latency"]) <= 1
+
+
+def test_each_loser_has_a_reason_that_holds(store: Store) -> None:
+    choice = Choice(search(SMALL, store))
+    assert choice.winner is not None
+    reasons = dict(choice.why())
+    assert set(reasons) == {"t4", "l4", "k80", "p4"} - {choice.winner.candidate.chip}
+    best = next(figures["cost"] for each, figures in choice.able if each is choice.winner)
+    for chip, reason in reasons.items():
+        own = [figures["cost"] for each, figures in choice.able if each.candidate.chip == chip]
+        if own and "at least" not in reason and "costs" in reason:
+            assert reason == f"costs {min(own) / best:.3g} times as much"
+
+
+def test_a_load_pays_whole_instances(store: Store) -> None:
+    choice = Choice(search(SMALL, store))
+    for load in choice.loads():
+        rate = cast(float, cast(dict[str, object], load.entry.facts)["throughput_per_s"]) * load.rented.holds
+        assert load.instances == ceil(load.per_s / rate)
+        assert load.hour_USD == load.instances * load.rented.offer.price.hour_USD
+    hours = [load.hour_USD for load in choice.loads()]
+    assert hours == sorted(hours)  # more load never costs less
+
+
+def test_what_nothing_keeps_names_the_nearest_miss(store: Store) -> None:
+    choice = Choice(search(replace(SMALL, limits={"latency": 1e-9}), store))
+    assert choice.winner is None and choice.nearest is not None
+    assert choice.nearest.missed[0].name == "latency" and choice.nearest.missed[0].factor > 1
+
+
+def test_a_model_that_fits_nowhere_says_how_much_it_needs() -> None:
+    question = Question("llama2-70b?prompt=8,new=2", on=("t4",))
+    (entry, *_) = [bound_of(question, each) for each in enumerate_all(question, offered(question))]
+    assert not entry.fits and entry.needed_B > 130e9 and entry.room_B == 16 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (Question("gemm?M=8,N=8,K=8", on=("t44",)), "'t4'"),
+        (Question("gemm?M=8,N=8,K=8", on=("aws:g4dn.xlarg",)), "aws:g4dn.xlarge"),
+        (Question("gemm?M=8,N=8,K=8", providers=("awss",)), "aws"),
+        (Question("gemm?M=8,N=8,K=8", objective="area"), "no figures for area"),
+        (Question("gemm?M=8,N=8,K=8", objective="costs"), "'cost'"),
+        (Question("gemm?M=8,N=8,K=8", {"ttft": 1.0}), "limit of ttft"),
+        (Question("gemm?M=8,N=8,K=8", on=("k80",), dtypes=("fp8_e4m3",)), "nothing to choose from"),
+        (Question("gpt2", {"days": 3.0}, train=True), "--tokens"),
+    ],
+)
+def test_bad_questions(question: Question, said: str, store: Store) -> None:
+    with pytest.raises(UsageError) as caught:
+        search(question, store)
+    assert said in str(caught.value)
+
+
+def test_limits_are_read_with_their_units() -> None:
+    assert read_limits(["latency=10ms,cost=0.5 USD", "days=30d", "accuracy=-1%", "throughput=100/s"]) == {
+        "latency": 0.01, "cost": 0.5, "days": 30.0, "accuracy": -0.01, "throughput": 100.0,
+    }  # fmt: skip
+    with pytest.raises(UsageError) as caught:
+        read_limits(["latency=10", "latencie=1ms", "days=-3", "accuracy=5%"])
+    assert len(caught.value.problems) == 4
+
+
+def test_python_returns_what_other_results_have(tmp_path: Path) -> None:
+    asked = {"on": ("t4", "l4"), "batch": 1, "store": tmp_path / "s.db"}
+    found = accelsim.choose("gemm?M=64,N=64,K=64", {"latency": "1 ms"}, **asked)  # type: ignore[arg-type]
+    facts = found.to_dict()
+    assert facts["best"]["cost"]["chip"] in ("t4", "l4") and facts["limits"] == {"latency": 1e-3}
+    assert len(found.table()) == facts["candidates"] and found.plot() is not None
