@@ -48,7 +48,7 @@ def test_bounds_drop_no_winner(question: Question, store: Store) -> None:
         if entry.facts is not None:
             for key, least in entry.bound.least.items():
                 figure = cast(float, entry.facts[key])
-                assert figure <= least if "per_s" in key else figure >= least, (entry.candidate.point.text, key)
+                assert figure <= least if key.endswith("per_s") else figure >= least, (entry.candidate.point.text, key)
 
 
 def test_what_is_kept_is_not_run_again(store: Store) -> None:
