@@ -50,7 +50,7 @@ class Rented(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may be chosen. ``device``: chip, or cluster without numbers; ``chip``: in it; ``count``: chips that work
+    """A candidate. ``device``: chip, or cluster without numbers; ``chip``: in it; ``count``: chips that work
     together; ``rents``: offers of them, the cheapest of each provider first."""
 
     point: Point

@@ -36,7 +36,7 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """What follows from the candidates of a question and their figures."""
+    """Conclusions from the candidates of a question and their figures."""
 
     searched: Searched
 
@@ -53,7 +53,7 @@ class Choice:
 
     @property
     def aim(self) -> str:
-        """What the objective makes small: 'cost', 'speed' or 'energy'."""
+        """Figure that the objective makes small: 'cost', 'speed' or 'energy'."""
         return {"latency": "speed", "throughput": "speed"}.get(self.question.objective, self.question.objective)
 
     def best(self, aim: str, but: str = "") -> Entry | None:
@@ -74,7 +74,7 @@ class Choice:
 
     @cached_property
     def front(self) -> list[Entry]:
-        """What no other beats in cost and speed, the cheapest first."""
+        """Candidates that no other beats in cost and speed, the cheapest first."""
         return list(front(self.question, self.searched.entries))
 
     def believed(self, entry: Entry, spread: bool = True) -> Belief | None:

@@ -65,14 +65,14 @@ class Question:
 
     @property
     def task(self) -> str:
-        """What is done: 'run', 'generation' or 'training'."""
+        """Kind of work: 'run', 'generation' or 'training'."""
         if self.train:
             return TRAINING
         return RUN if generation_of(self.model) is None else GENERATION
 
     @property
     def unit(self) -> str:
-        """What the cost is of."""
+        """Amount of work that the cost is for."""
         if self.train:
             return "training" if self.tokens else "1,000 samples"
         return "million new tokens" if self.task == GENERATION else "1,000 samples"

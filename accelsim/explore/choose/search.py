@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Searched:
-    """All candidates of a question with what is known of each, and how many were simulated just now."""
+    """Candidates of a question with what is known of each, and how many were simulated just now."""
 
     question: Question
     entries: Sequence[Entry]
