@@ -108,6 +108,7 @@ class Chip(Model):
     title: Words = Field(description="name for tables")
     also: list[Words] = Field([], description="its name in measurements")
     kind: Literal["asic", "cpu", "gpu", "fpga", "edu"] = Field(description="kind")
+    year: Annotated[int, Field(ge=1970, le=2100)] | None = Field(None, description="year in which it came out")
     process: Words | None = Field(None, description="process node")
     die_area: SquareMetres | None = Field(None, description="die area")
     clock: Hertz = Field(description="clock of units that state none")

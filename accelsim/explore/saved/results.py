@@ -1,0 +1,119 @@
+"""Results of saved studies: run through a store, or as they were kept beside the reports."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from accelsim.errors import UsageError
+from accelsim.explore.batching import linked
+from accelsim.explore.sweep.point import DONE
+from accelsim.explore.sweep.space import Sweep
+from accelsim.explore.sweep.store import Member, Store
+from accelsim.explore.sweep.study import read_sweep, run_sweep
+from accelsim.explore.sweep.work import Progress
+from accelsim.spec.link import link_name
+from accelsim.spec.yaml.chips import load_chip
+
+HERE = Path(__file__).parent
+
+
+class Result(NamedTuple):
+    """What a point gave. ``seconds``: of its batch, or of the whole training; ``low_s`` and ``high_s``: ends of the 90 %
+    interval, None without one. ``link_s``: part of the critical path in transfers from and to the host."""
+
+    model: str
+    on: str
+    plan: str
+    dtype: str
+    batch: int
+    seconds: float
+    low_s: float | None
+    high_s: float | None
+    joules: float
+    link_s: float
+
+    @property
+    def per_s(self) -> float:
+        """Samples per second, one batch after the other."""
+        return self.batch / self.seconds
+
+
+def sweep_of(name: str) -> Sweep:
+    """Return the sweep of a saved study."""
+    return read_sweep(HERE / f"{name}.yaml")
+
+
+def run(name: str, sweep: Sweep, store: Path, workers: int, told: Progress) -> list[Result]:
+    """Run the points that a store lacks, and return what all of them gave; points without figures are left out."""
+    kept = Store(store)
+    run_sweep(sweep, kept, name, workers, told=told)
+    return list(results(kept.members(name)))
+
+
+def results(members: Iterator[Member]) -> Iterator[Result]:
+    """Yield the results of the points of a study that have figures."""
+    for member in members:
+        if member.outcome is not None and member.outcome.status == DONE:
+            yield _result(member)
+
+
+def _result(member: Member) -> Result:
+    assert member.outcome is not None
+    facts, point = member.outcome.facts, member.point
+    path = facts.get("critical_path_s")
+    behind = _behind(point.on) if isinstance(path, dict) else ()
+    time = "training" if facts.get("training_s") else "latency"
+    return Result(
+        point.model,
+        point.on,
+        str(facts.get("plan", "")),
+        str(facts["dtype"]),
+        int(_number(facts["batch"])),
+        _number(facts[f"{time}_s"]),
+        *(None if facts[key] is None else _number(facts[key]) for key in (f"{time}_low_s", f"{time}_high_s")),
+        _number(facts["training_J" if time == "training" else "energy_J"]),
+        sum(seconds for text, seconds in path.items() if text.startswith(behind)) if isinstance(path, dict) else 0.0,
+    )
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+@cache
+def _behind(on: str) -> tuple[str, ...]:
+    """How the parts of a critical path begin that are transfers from and to the host."""
+    chip = load_chip(on)
+    return tuple(each for name in linked(chip) for each in (name, link_name(chip.memories[name].link)))
+
+
+@cache
+def folder() -> Path:
+    """Return where the results of saved studies are kept: in the wheel, or beside the sources."""
+    wheel = HERE.parents[1] / "_studies"
+    return wheel if wheel.is_dir() else HERE.parents[2] / "reports" / "studies"
+
+
+def kept(name: str) -> list[Result]:
+    """Return the results of a study as they were kept. Raises UsageError where there are none."""
+    file = folder() / f"{name}.csv"
+    if not file.is_file():
+        raise UsageError("no kept results", name, "--store FILE.db, which runs the study")
+    with file.open(encoding="utf-8", newline="") as stream:
+        return [_read(row) for row in csv.DictReader(stream)]
+
+
+def _read(row: dict[str, str]) -> Result:
+    ends = (float(row[key]) if row[key] else None for key in ("low_s", "high_s"))
+    texts = (row[key] for key in ("model", "on", "plan", "dtype"))
+    return Result(*texts, int(row["batch"]), float(row["seconds"]), *ends, float(row["joules"]), float(row["link_s"]))
+
+
+def best(found: Sequence[Result]) -> Result:
+    """Return the result with most samples per second."""
+    return max(found, key=lambda each: each.per_s)
