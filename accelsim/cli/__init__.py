@@ -48,7 +48,7 @@ COMMANDS = {
     "batching": ("accelsim.cli.batching", "time per sample by batch size, transfers and computing"),
     "choose": ("accelsim.cli.choose", "choose the cheapest, fastest, thriftiest hardware within limits"),
     "sweep": ("accelsim.cli.sweep", "run thousands of points, keep them, find the front"),
-    "study": ("accelsim.cli.study", "compare number formats across chips; find where a GPU beats a CPU"),
+    "study": ("accelsim.cli.saved", "questions over many chips: cost by year, batches, CPU or GPU, number formats"),
     "export-trace": ("accelsim.cli.export_trace", "write a trace for DRAMsim3, Ramulator 2 or DRAMPower"),
     "kernel": ("accelsim.cli.kernel", "time of single kernels on a GPU, with intervals"),
     "calibrate": ("accelsim.cli.calibrate", "fit the constants of a chip to measured kernels"),

@@ -1,4 +1,4 @@
-"""What prices make of results: cost by chip and date, trends, winners by batch, the load at which one fleet is cheaper."""
+"""Costs of results at prices: by chip and date, trends, winners by batch, loads at which one fleet is cheaper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.odds import Belief, odds_below, times
+from accelsim.account.odds import Belief, times
 from accelsim.account.price import per_million_USD
 from accelsim.explore.saved.results import Result, best
 from accelsim.spec.chip import Chip
@@ -150,11 +150,6 @@ def wins(values: Mapping[tuple[str, int], float]) -> list[Win]:
         else:
             found.append(Win(chip, batch, batch))
     return found
-
-
-def sureness(first: Belief | None, second: Belief | None) -> float | None:
-    """Return the probability that the first is really below the second; None where one has no interval."""
-    return None if first is None or second is None else odds_below(first, second)
 
 
 class Fleet(NamedTuple):

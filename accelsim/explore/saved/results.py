@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 class Result(NamedTuple):
-    """What a point gave. ``seconds``: of its batch, or of the whole training; ``low_s`` and ``high_s``: ends of the 90 %
+    """Figures of a point. ``seconds``: of its batch, or of the whole training; ``low_s`` and ``high_s``: ends of the 90 %
     interval, None without one. ``link_s``: part of the critical path in transfers from and to the host."""
 
     model: str

@@ -1,45 +1,21 @@
-"""Answers of saved studies: a table, sentences and a picture from results and prices."""
+"""What a million images cost on each chip by its year, today and before, and how fast that fell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from math import exp, isfinite, isnan
-from typing import NamedTuple
+from math import exp
 
 from accelsim.explore.saved import money
 from accelsim.explore.saved.money import ChipCost, Trend
 from accelsim.explore.saved.results import Result
-from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.answer import Answer, Field, Table, in_unit
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points
 from accelsim.report.prices import usd
-from accelsim.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
-from accelsim.report.text import Facts, percent, si
+from accelsim.report.saved.common import answer, offered, row, surely
+from accelsim.report.style import BLUE, GREY, ORANGE
+from accelsim.report.text import Facts
 from accelsim.spec.yaml.instances import Offer
-
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
-SURE = 0.9
-"""Probability from which one thing is said to be below another."""
-
-
-def answer(rows: Sequence[Facts], table: Table, told: Sequence[str], **pictures: Callable[[], Picture | None]) -> Answer:
-    """Return the answer of a study: its results as rows, a table, sentences, pictures."""
-    shown: list[Part] = [table, *(part for sentence in told for part in ("", sentence))]
-    return Answer({"points": list(rows), "sentences": list(told)}, shown, rows, pictures)
-
-
-def row(result: Result, **more: object) -> Facts:
-    """Return a result as a row, with what else is known of it."""
-    return {**result._asdict(), "samples_per_s": result.per_s, **more}
-
-
-def offered(offer: Offer | None) -> str:
-    """Spell an offer: its instance, price of an accelerator, day."""
-    return "" if offer is None else f"{offer.full_name}, {usd(money.each_USD(offer))} USD/h each, {offer.price.as_of}"
-
-
-# ---- cost by year
-
 
 YEARS = (
     Field("chip", "chip"),
@@ -90,24 +66,24 @@ def year_sentences(found: Sequence[Result], offers: Sequence[Offer], costs: Sequ
     told = [
         f"A million images cost least on {first.chip.name} in {first.result.dtype}: {usd(first.now_USD)} USD"
         f"{_between(first)} ({offered(first.now)}). {second.chip.name} is next, at "
-        f"{second.now_USD / first.now_USD:.2f} times that{_odds(first, second)}"
+        f"{second.now_USD / first.now_USD:.2f} times that{surely(first.belief, second.belief)}"
     ]
     if (line_now := _line(priced)) is None:
         return told
     cuts = money.price_cuts(offers, [each.chip.name for each in priced])
     both = line_now.slope + cuts.slope
     told += [
-        f"At today's prices each later year of the chip takes {_fall(line_now)} off the cost: a line through the "
+        f"At today's prices the cost changes by {_change(line_now)} with each later year of the chip: a line through the "
         f"logarithms of {line_now.points} chips of {_span(priced)}.",
         f"Of {cuts.instances} instances with prices at two dates a year or more apart, {cuts.unchanged} cost the same; on "
-        f"average prices fell by {1 - exp(cuts.slope):.1%} a year, each chip counting once at each provider. Chips and "
-        f"prices together: {1 - exp(both):.0%} a year, {line_now.slope / both:.0%} of it (in logarithms) from chips.",
+        f"average prices change by {exp(cuts.slope) - 1:+.1%} a year, each chip counting once at each provider. Chips and "
+        f"prices together: {exp(both) - 1:+.0%} a year, {line_now.slope / both:.0%} of it (in logarithms) from chips.",
     ]
     wide = money.chip_costs([each for each in found if each.dtype == "fp32"], offers)
     large = money.chip_costs(found, [each for each in offers if each.provider.name in money.LARGE])
     for what, some in (("In FP32 alone", wide), (f"With {', '.join(money.LARGE)} alone", large)):
         if (other := _line([each for each in some if each.now])) is not None:
-            told.append(f"{what}: {_fall(other)} a year ({other.points} chips).")
+            told.append(f"{what}: {_change(other)} a year ({other.points} chips).")
     off = sorted(priced, key=lambda each: each.now_USD / line_now.at(each.chip.year or 0))
     told.append(
         f"Farthest from the line: {off[-1].chip.name} costs {_off(off[-1], line_now):.2g} times what its year suggests, "
@@ -123,13 +99,6 @@ def _between(cost: ChipCost) -> str:
     return "" if ends is None else f", 90 %: {usd(ends.low)} to {usd(ends.high)}"
 
 
-def _odds(first: ChipCost, second: ChipCost) -> str:
-    sure = money.sureness(first.belief, second.belief)
-    if sure is None:
-        return "; without an interval nobody knows how sure that is."
-    return f": {sure:.0%} sure" + ("." if sure >= SURE else ", so the two cannot be told apart.")
-
-
 def _line(costs: Sequence[ChipCost]) -> Trend | None:
     dated = [each for each in costs if each.chip.year is not None]
     if len({each.chip.year for each in dated}) < 3:
@@ -137,8 +106,8 @@ def _line(costs: Sequence[ChipCost]) -> Trend | None:
     return money.trend([float(each.chip.year or 0) for each in dated], [each.now_USD for each in dated])
 
 
-def _fall(found: Trend) -> str:
-    return f"{1 - exp(found.slope):.0%} (90 %: {1 - exp(found.high):.0%} to {1 - exp(found.low):.0%})"
+def _change(found: Trend) -> str:
+    return f"{exp(found.slope) - 1:+.0%} (90 %: {exp(found.low) - 1:+.0%} to {exp(found.high) - 1:+.0%})"
 
 
 def _span(costs: Sequence[ChipCost]) -> str:
@@ -167,7 +136,7 @@ def _years_picture(costs: Sequence[ChipCost]) -> Picture:
     marks.append(points(xs, before, "before (2021 to 2025)", ORANGE, "D", markersize=3.5, markerfacecolor="none"))
     if (found := _line(now)) is not None:
         ends_x = [min(places), max(places)]
-        marks.append(line(ends_x, [found.at(x) for x in ends_x], f"{1 - exp(found.slope):.0%} less a year", BLUE, "--"))
+        marks.append(line(ends_x, [found.at(x) for x in ends_x], f"{exp(found.slope) - 1:+.0%} a year", BLUE, "--"))
     panel = Panel(
         "A million ResNet-50 images by year of the chip",
         marks,

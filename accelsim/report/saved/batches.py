@@ -1,0 +1,122 @@
+"""Bus or sports car: latency, joules and dollars of a prediction by batch, and which chip is best from where on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from accelsim.explore.saved import money
+from accelsim.explore.saved.results import Result
+from accelsim.report.answer import Answer, Field, Table, in_unit
+from accelsim.report.picture import Axis, Panel, Picture, line
+from accelsim.report.prices import usd
+from accelsim.report.saved.common import COLOURS, answer, offered, row, surely
+from accelsim.report.text import Facts
+from accelsim.spec.yaml.instances import Offer
+
+
+class Measure(NamedTuple):
+    """Something of a prediction that is to be small: its key, what it is called, how it is spelled."""
+
+    key: str
+    title: str
+    best: str
+    spell: Callable[[float], str]
+
+
+MEASURES = (
+    Measure("seconds", "latency", "fastest", in_unit("s")),
+    Measure("sample_J", "energy of a prediction", "least energy", in_unit("J")),
+    Measure("million_usd", "cost of a million", "cheapest", lambda value: f"{usd(value)} USD"),
+)
+PRICED = "million_usd"
+FIELDS = (
+    Field("on", "chip"),
+    Field("dtype", "format"),
+    Field("first_s", "latency at 1", in_unit("s")),
+    Field("last_s", "at the largest", in_unit("s")),
+    Field("first_J", "energy at 1", in_unit("J")),
+    Field("last_J", "at the largest ", in_unit("J"), meaning="of one prediction"),
+    Field("first_usd", "USD/million at 1", usd),
+    Field("last_usd", "at the largest  ", usd, meaning="at the cheapest price by the hour, all of it used"),
+)
+
+
+def bus_or_sports_car(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
+    """Report latency, energy and cost of a prediction by chip and batch."""
+    cheap = {each.chip.name: each.now or each.then for each in money.chip_costs(found, offers)}
+    rows = [_row(each, cheap.get(each.on)) for each in found]
+    told = batch_sentences(found, rows)
+    return answer(rows, Table(FIELDS, _ends(rows)), told, partial(_picture, found[0].model, rows))
+
+
+def _row(result: Result, offer: Offer | None) -> Facts:
+    cost = None if offer is None else money.million_USD(result, offer)
+    return row(result, sample_J=result.joules / result.batch, million_usd=cost, at=offered(offer))
+
+
+def _ends(rows: Sequence[Facts]) -> list[Facts]:
+    """A line for each chip: its figures at its smallest and its largest batch."""
+    made = []
+    for name in dict.fromkeys(each["on"] for each in rows):
+        own = sorted((each for each in rows if each["on"] == name), key=lambda each: each["batch"])
+        ends = {"first": own[0], "last": own[-1]}
+        short = {"s": "seconds", "J": "sample_J", "usd": PRICED}
+        figures = {f"{end}_{unit}": each[key] for end, each in ends.items() for unit, key in short.items()}
+        made.append({"on": name, "dtype": own[0]["dtype"], **figures})
+    return made
+
+
+def batch_sentences(found: Sequence[Result], rows: Sequence[Facts]) -> list[str]:
+    """Say which chip is best in each measure by batch, and what large batches save and cost."""
+    told = []
+    for measure in MEASURES:
+        values = {(each["on"], each["batch"]): each[measure.key] for each in rows if each[measure.key] is not None}
+        parts = [_won(win, values, measure) for win in money.wins(values)]
+        told.append(f"{measure.best.capitalize()}: {'; '.join(parts)}.")
+    costs = {(each["on"], each["batch"]): each[PRICED] for each in rows if each[PRICED] is not None}
+    for batch in (min(at for _, at in costs), max(at for _, at in costs)):
+        first, second = sorted((each for each in costs if each[1] == batch), key=lambda each: costs[each])[:2]
+        beliefs = [_belief(found, each, costs[each]) for each in (first, second)]
+        told.append(
+            f"At batch {batch} a prediction costs {costs[second] / costs[first]:.2f} times as much on {second[0]} as "
+            f"on {first[0]}{surely(*beliefs)}"
+        )
+    saved = {each["on"]: each["first_usd"] / each["last_usd"] for each in _ends(rows) if each["first_usd"]}
+    most, least = max(saved, key=lambda name: saved[name]), min(saved, key=lambda name: saved[name])
+    told.append(
+        f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}, "
+        f"{saved[least]:.3g} times on {least}."
+    )
+    if bare := dict.fromkeys(each.on for each in found if each.low_s is None):
+        told.append(f"Without an interval, since none of their kind was measured: {', '.join(bare)}.")
+    return told
+
+
+def _won(win: money.Win, values: dict[tuple[str, int], float], measure: Measure) -> str:
+    ends = " to ".join(measure.spell(values[win.chip, at]) for at in dict.fromkeys((win.first, win.last)))
+    batches = f"batch {win.first}" + (f" to {win.last}" if win.last > win.first else "")
+    return f"{win.chip} at {batches} ({ends})"
+
+
+def _belief(found: Sequence[Result], which: tuple[str, int], cost: float) -> money.Belief | None:
+    result = next(each for each in found if (each.on, each.batch) == which)
+    return money.belief(result, cost / result.seconds)
+
+
+def _picture(model: str, rows: Sequence[Facts]) -> Picture:
+    """One panel for each measure over the batch, a line for each chip."""
+    names = list(dict.fromkeys(each["on"] for each in rows))
+    batches = sorted({each["batch"] for each in rows})
+    x = Axis("batch", scale="log", names={batch: str(batch) for batch in batches})
+    panels = []
+    for measure in MEASURES:
+        marks = []
+        for name, colour in zip(names, COLOURS, strict=False):
+            own = [each for each in rows if each["on"] == name and each[measure.key] is not None]
+            places, values = [each["batch"] for each in own], [each[measure.key] for each in own]
+            marks.append(line(places, values, name, colour, marker="o", markersize=3))
+        panels.append(Panel("", marks, x, Axis(measure.title, scale="log", text=measure.spell), grid="both"))
+    title = f"{model}: one at a time or many together"
+    return Picture(8, panels, title, legend=7, share="x")
