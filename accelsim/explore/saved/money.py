@@ -47,6 +47,11 @@ def belief(result: Result, scale: float) -> Belief | None:
     return times(Belief(result.seconds, result.low_s, result.high_s), scale)
 
 
+def ranked(found: Sequence[Result]) -> list[Result]:
+    """Return the results that have an interval, since measurements of their kind were compared; all where none has."""
+    return [each for each in found if each.low_s is not None] or list(found)
+
+
 class ChipCost(NamedTuple):
     """The fastest result of a chip, and its cheapest accelerator by today's prices and by old ones (``OLD_DAYS``)."""
 

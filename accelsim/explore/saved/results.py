@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 class Result(NamedTuple):
-    """Figures of a point. ``seconds``: of its batch, or of the whole training; ``low_s`` and ``high_s``: ends of the 90 %
+    """Figures of a point. ``seconds``: of its batch, or of a whole training; ``low_s`` and ``high_s``: ends of the 90 %
     interval, None without one. ``link_s``: part of the critical path in transfers from and to the host."""
 
     model: str
@@ -67,6 +67,7 @@ def _result(member: Member) -> Result:
     path = facts.get("critical_path_s")
     behind = _behind(point.on) if isinstance(path, dict) else ()
     time = "training" if facts.get("training_s") else "latency"
+    low_s, high_s = (_end(facts[f"{time}_{end}_s"]) for end in ("low", "high"))
     return Result(
         point.model,
         point.on,
@@ -74,10 +75,15 @@ def _result(member: Member) -> Result:
         str(facts["dtype"]),
         int(_number(facts["batch"])),
         _number(facts[f"{time}_s"]),
-        *(None if facts[key] is None else _number(facts[key]) for key in (f"{time}_low_s", f"{time}_high_s")),
+        low_s,
+        high_s,
         _number(facts["training_J" if time == "training" else "energy_J"]),
         sum(seconds for text, seconds in path.items() if text.startswith(behind)) if isinstance(path, dict) else 0.0,
     )
+
+
+def _end(value: object) -> float | None:
+    return None if value is None else _number(value)
 
 
 def _number(value: object) -> float:
@@ -87,7 +93,7 @@ def _number(value: object) -> float:
 
 @cache
 def _behind(on: str) -> tuple[str, ...]:
-    """How the parts of a critical path begin that are transfers from and to the host."""
+    """Beginnings of the parts of a critical path that are transfers from and to the host."""
     chip = load_chip(on)
     return tuple(each for name in linked(chip) for each in (name, link_name(chip.memories[name].link)))
 
@@ -109,9 +115,10 @@ def kept(name: str) -> list[Result]:
 
 
 def _read(row: dict[str, str]) -> Result:
-    ends = (float(row[key]) if row[key] else None for key in ("low_s", "high_s"))
-    texts = (row[key] for key in ("model", "on", "plan", "dtype"))
-    return Result(*texts, int(row["batch"]), float(row["seconds"]), *ends, float(row["joules"]), float(row["link_s"]))
+    low_s, high_s = (float(row[key]) if row[key] else None for key in ("low_s", "high_s"))
+    model, on, plan, dtype = (row[key] for key in ("model", "on", "plan", "dtype"))
+    seconds, joules, link_s = (float(row[key]) for key in ("seconds", "joules", "link_s"))
+    return Result(model, on, plan, dtype, int(row["batch"]), seconds, low_s, high_s, joules, link_s)
 
 
 def best(found: Sequence[Result]) -> Result:

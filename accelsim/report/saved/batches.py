@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from accelsim.account.odds import Belief
 from accelsim.explore.saved import money
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Field, Table, in_unit
@@ -69,29 +70,38 @@ def _ends(rows: Sequence[Facts]) -> list[Facts]:
 
 
 def batch_sentences(found: Sequence[Result], rows: Sequence[Facts]) -> list[str]:
-    """Say which chip is best in each measure by batch, and what large batches save and cost."""
+    """Say which chip is best by batch, how sure that is, what large batches save; without interval none is ranked."""
+    sure = {each.on for each in money.ranked(found)}
+    own = [each for each in rows if each["on"] in sure]
     told = []
     for measure in MEASURES:
-        values = {(each["on"], each["batch"]): each[measure.key] for each in rows if each[measure.key] is not None}
-        parts = [_won(win, values, measure) for win in money.wins(values)]
-        told.append(f"{measure.best.capitalize()}: {'; '.join(parts)}.")
-    costs = {(each["on"], each["batch"]): each[PRICED] for each in rows if each[PRICED] is not None}
-    for batch in (min(at for _, at in costs), max(at for _, at in costs)):
-        first, second = sorted((each for each in costs if each[1] == batch), key=lambda each: costs[each])[:2]
-        beliefs = [_belief(found, each, costs[each]) for each in (first, second)]
+        values = _values(own, measure.key)
         told.append(
-            f"At batch {batch} a prediction costs {costs[second] / costs[first]:.2f} times as much on {second[0]} as "
-            f"on {first[0]}{surely(*beliefs)}"
+            f"{measure.best.capitalize()}: {'; '.join(_won(win, values, measure) for win in money.wins(values))}."
         )
-    saved = {each["on"]: each["first_usd"] / each["last_usd"] for each in _ends(rows) if each["first_usd"]}
-    most, least = max(saved, key=lambda name: saved[name]), min(saved, key=lambda name: saved[name])
-    told.append(
-        f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}, "
-        f"{saved[least]:.3g} times on {least}."
-    )
-    if bare := dict.fromkeys(each.on for each in found if each.low_s is None):
-        told.append(f"Without an interval, since none of their kind was measured: {', '.join(bare)}.")
+    costs = _values(own, PRICED)
+    for batch in sorted({min(at for _, at in costs), max(at for _, at in costs)}) if costs else ():
+        order = sorted((each for each in costs if each[1] == batch), key=lambda each: costs[each])
+        if len(order) > 1:
+            beliefs = [_belief(found, each, costs[each]) for each in order[:2]]
+            told.append(
+                f"At batch {batch} a prediction costs {costs[order[1]] / costs[order[0]]:.2f} times as much on "
+                f"{order[1][0]} as on {order[0][0]}{surely(*beliefs)}"
+            )
+    saved = {each["on"]: each["first_usd"] / each["last_usd"] for each in _ends(own) if each["first_usd"]}
+    if saved:
+        most, least = max(saved, key=lambda name: saved[name]), min(saved, key=lambda name: saved[name])
+        told.append(
+            f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}, "
+            f"{saved[least]:.3g} times on {least}."
+        )
+    if bare := [each for each in dict.fromkeys(each.on for each in found) if each not in sure]:
+        told.append(f"Drawn but not ranked, since their times have no interval: {', '.join(bare)}.")
     return told
+
+
+def _values(rows: Sequence[Facts], key: str) -> dict[tuple[str, int], float]:
+    return {(each["on"], each["batch"]): each[key] for each in rows if each[key] is not None}
 
 
 def _won(win: money.Win, values: dict[tuple[str, int], float], measure: Measure) -> str:
@@ -100,7 +110,7 @@ def _won(win: money.Win, values: dict[tuple[str, int], float], measure: Measure)
     return f"{win.chip} at {batches} ({ends})"
 
 
-def _belief(found: Sequence[Result], which: tuple[str, int], cost: float) -> money.Belief | None:
+def _belief(found: Sequence[Result], which: tuple[str, int], cost: float) -> Belief | None:
     result = next(each for each in found if (each.on, each.batch) == which)
     return money.belief(result, cost / result.seconds)
 

@@ -1,4 +1,4 @@
-"""What answers of saved studies share."""
+"""Parts that answers of saved studies share."""
 
 from __future__ import annotations
 
@@ -42,4 +42,5 @@ def surely(first: Belief | None, second: Belief | None) -> str:
     if first is None or second is None:
         return "; how sure that is cannot be said without intervals."
     sure = odds_below(first, second)
-    return f"; {sure:.0%} sure" + ("." if sure >= SURE else ", so they cannot be told apart.")
+    text = "over 99%" if sure > 0.99 else f"{sure:.0%}"
+    return f"; {text} sure" + ("." if sure >= SURE else ", so they cannot be told apart.")

@@ -1,10 +1,10 @@
-"""What a million images cost on each chip by its year, today and before, and how fast that fell."""
+"""Cost of a million images on each chip by its year, today and before, and how fast that fell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import exp
+from math import exp, log
 
 from accelsim.explore.saved import money
 from accelsim.explore.saved.money import ChipCost, Trend
@@ -21,12 +21,14 @@ YEARS = (
     Field("chip", "chip"),
     Field("year", "year"),
     Field("dtype", "format"),
-    Field("batch", "batch"),
     Field("samples_per_s", "images/s", in_unit()),
     Field("now_usd", "USD/million", usd, meaning="a million images at the cheapest price by the hour, all of it used"),
     Field("ends", "90 %"),
     Field("then_usd", "before", usd, meaning="at the cheapest price that is over a year older than the newest one"),
-    Field("at", "where"),
+    Field(
+        "hour_usd", "USD/h", usd, meaning="of one accelerator of the instance; the old price where there is no other"
+    ),
+    Field("instance", "instance"),
 )
 
 
@@ -35,34 +37,44 @@ def cost_by_year(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
     costs = money.chip_costs(found, offers)
     shown = [_cost_row(each) for each in costs]
     by_chip = {each["chip"]: each for each in shown}
-    told = year_sentences(found, offers, costs)
+    wide = money.chip_costs([each for each in found if each.dtype == "fp32"], offers)
+    told = year_sentences(found, offers, costs, wide)
     rows = [row(each, **{key: by_chip[each.on][key] for key in KEPT}) for each in found if each.on in by_chip]
-    return answer(rows, Table(YEARS, shown), told, cost=partial(_years_picture, costs))
+    return answer(rows, Table(YEARS, shown), told, partial(_years_picture, costs, wide))
 
 
-KEPT = ("year", "now_usd", "then_usd", "at")
+KEPT = ("year", "now_usd", "then_usd", "hour_usd", "instance")
 """Keys of a chip that each of its results has in --csv: costs are those of its fastest one."""
 
 
 def _cost_row(each: ChipCost) -> Facts:
-    ends = each.belief
+    ends, offer = each.belief, each.now or each.then
     return {
         "chip": each.chip.name,
         "year": each.chip.year,
         "dtype": each.result.dtype,
-        "batch": each.result.batch,
         "samples_per_s": each.result.per_s,
         "now_usd": None if each.now is None else each.now_USD,
         "ends": "-" if ends is None else f"{usd(ends.low)} to {usd(ends.high)}",
-        "then_usd": None if each.then is None else money.million_USD(each.result, each.then),
-        "at": offered(each.now) or offered(each.then),
+        "then_usd": _then_USD(each),
+        "hour_usd": None if offer is None else money.each_USD(offer),
+        "instance": "" if offer is None else offer.full_name,
     }
 
 
-def year_sentences(found: Sequence[Result], offers: Sequence[Offer], costs: Sequence[ChipCost]) -> list[str]:
+def _then_USD(each: ChipCost) -> float | None:
+    return None if each.then is None else money.million_USD(each.result, each.then)
+
+
+def year_sentences(
+    found: Sequence[Result], offers: Sequence[Offer], costs: Sequence[ChipCost], wide: Sequence[ChipCost]
+) -> list[str]:
     """Say which chip is cheapest, how sure that is, how fast the cost fell, by chips and by prices, and what is odd."""
     priced = sorted((each for each in costs if each.now), key=lambda each: each.now_USD)
-    first, second = priced[:2]
+    order = [each for each in priced if each.belief] or priced
+    if len(order) < 2:
+        return ["Fewer than two chips have a price of today."]
+    first, second = order[:2]
     told = [
         f"A million images cost least on {first.chip.name} in {first.result.dtype}: {usd(first.now_USD)} USD"
         f"{_between(first)} ({offered(first.now)}). {second.chip.name} is next, at "
@@ -73,21 +85,25 @@ def year_sentences(found: Sequence[Result], offers: Sequence[Offer], costs: Sequ
     cuts = money.price_cuts(offers, [each.chip.name for each in priced])
     both = line_now.slope + cuts.slope
     told += [
-        f"At today's prices the cost changes by {_change(line_now)} with each later year of the chip: a line through the "
-        f"logarithms of {line_now.points} chips of {_span(priced)}.",
-        f"Of {cuts.instances} instances with prices at two dates a year or more apart, {cuts.unchanged} cost the same; on "
-        f"average prices change by {exp(cuts.slope) - 1:+.1%} a year, each chip counting once at each provider. Chips and "
-        f"prices together: {exp(both) - 1:+.0%} a year, {line_now.slope / both:.0%} of it (in logarithms) from chips.",
+        f"At today's prices the cost changes by {_change(line_now)} with each later year of the chip: a line through "
+        f"the logarithms of {line_now.points} chips of {_span(priced)}.",
+        f"Of {cuts.instances} instances with prices at two dates a year or more apart, {cuts.unchanged} cost the same; "
+        f"on average prices change by {exp(cuts.slope) - 1:+.1%} a year, each chip counting once at each provider. "
+        f"Chips and prices together: {exp(both) - 1:+.0%} a year, {line_now.slope / both:.0%} of it (in logarithms) "
+        f"from chips.",
     ]
-    wide = money.chip_costs([each for each in found if each.dtype == "fp32"], offers)
+    if (plain := _line([each for each in wide if each.now])) is not None:
+        told.append(
+            f"In FP32 alone the cost changes by {_change(plain)} a year of the chip: narrower formats make up "
+            f"{1 - plain.slope / line_now.slope:.0%} of the part of chips."
+        )
     large = money.chip_costs(found, [each for each in offers if each.provider.name in money.LARGE])
-    for what, some in (("In FP32 alone", wide), (f"With {', '.join(money.LARGE)} alone", large)):
-        if (other := _line([each for each in some if each.now])) is not None:
-            told.append(f"{what}: {_change(other)} a year ({other.points} chips).")
+    if (other := _line([each for each in large if each.now])) is not None:
+        told.append(f"With the prices of {', '.join(money.LARGE)} alone it is {_change(other)} ({other.points} chips).")
     off = sorted(priced, key=lambda each: each.now_USD / line_now.at(each.chip.year or 0))
     told.append(
-        f"Farthest from the line: {off[-1].chip.name} costs {_off(off[-1], line_now):.2g} times what its year suggests, "
-        f"{off[0].chip.name} {_off(off[0], line_now):.2g} times."
+        f"Farthest from the line: {off[-1].chip.name} costs {_off(off[-1], line_now):.2g} times what its year "
+        f"suggests, {off[0].chip.name} {_off(off[0], line_now):.2g} times."
     )
     if lacking := [each.chip.name for each in costs if not each.now]:
         told.append(f"Only old prices: {', '.join(lacking)}.")
@@ -119,33 +135,46 @@ def _off(cost: ChipCost, found: Trend) -> float:
     return cost.now_USD / found.at(cost.chip.year or 0)
 
 
-def _years_picture(costs: Sequence[ChipCost]) -> Picture:
-    """Cost over the year of the chip: today's with its interval, earlier ones, the line."""
+def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Picture:
+    """Cost over the year of the chip: today's with its interval, earlier ones, that in FP32; lines through them."""
+    dated = [each for each in costs if each.chip.year]
+    spots = dict(zip((each.chip.name for each in dated), _places(dated), strict=True))
+    heights = {each.chip.name: each.now_USD if each.now else _then_USD(each) or 1.0 for each in dated}
     marks: list[Mark] = []
-    now = [each for each in costs if each.now and each.chip.year]
-    places = _places(now)
-    for each, x in zip(now, places, strict=True):
-        if ends := each.belief:
-            marks.append(line([x, x], [ends.low, ends.high], color=GREY, linewidth=0.8))
-        marks.append(note(x, each.now_USD, each.chip.name, (4, 0), fontsize=6))
-    marks.append(points(places, [each.now_USD for each in now], "today's cheapest price", BLUE, markersize=4))
-    old = [each for each in costs if each.then and each.chip.year]
-    before = [money.million_USD(each.result, each.then) for each in old if each.then]
-    spots = dict(zip((each.chip.name for each in now), places, strict=True))
-    xs = [spots.get(each.chip.name, float(each.chip.year or 0)) for each in old]
-    marks.append(points(xs, before, "before (2021 to 2025)", ORANGE, "D", markersize=3.5, markerfacecolor="none"))
-    if (found := _line(now)) is not None:
-        ends_x = [min(places), max(places)]
-        marks.append(line(ends_x, [found.at(x) for x in ends_x], f"{exp(found.slope) - 1:+.0%} a year", BLUE, "--"))
-    panel = Panel(
-        "A million ResNet-50 images by year of the chip",
-        marks,
-        Axis("year of the chip", whole=True),
-        Axis("USD", scale="log"),
-        "fastest format and batch of each chip; bars: 90 % interval of the time",
-        "both",
-    )
-    return Picture(5.6, [panel], legend=3)
+    for each in dated:
+        name = each.chip.name
+        if (ends := each.belief) is not None:
+            marks.append(line([spots[name]] * 2, [ends.low, ends.high], color=GREY, linewidth=0.8))
+        crowded = any(
+            0 < spots[other] - spots[name] < 0.9 and abs(log(heights[other] / heights[name])) < 0.25
+            for other in heights
+        )
+        marks.append(
+            note(
+                spots[name], heights[name], name, (-4 if crowded else 4, 0), "right" if crowded else "left", fontsize=6
+            )
+        )
+    old = [(spots[each.chip.name], cost) for each in dated if (cost := _then_USD(each)) is not None]
+    marks.append(points(*_columns(old), "at earlier prices", ORANGE, "D", markersize=3.5, markerfacecolor="none"))
+    for some, what, colour, marker in ((wide, "in FP32", GREY, "x"), (dated, "today's cheapest price", BLUE, "o")):
+        now = [each for each in some if each.now and each.chip.name in spots]
+        marks.append(
+            points(
+                *_columns([(spots[each.chip.name], each.now_USD) for each in now]), what, colour, marker, markersize=4
+            )
+        )
+        if (found := _line(now)) is not None:
+            ends_x = [min(spots.values()), max(spots.values())]
+            label = f"{exp(found.slope) - 1:+.0%} a year"
+            marks.append(line(ends_x, [found.at(x) for x in ends_x], label, colour, "--"))
+    title = "A million ResNet-50 images by year of the chip"
+    caption = "fastest format and batch of each chip; bars: 90 % interval of the time"
+    y = Axis("USD", scale="log")
+    return Picture(5.6, [Panel(title, marks, Axis("year of the chip", whole=True), y, caption, "both")], legend=5)
+
+
+def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def _places(costs: Sequence[ChipCost]) -> list[float]:

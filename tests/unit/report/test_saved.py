@@ -1,0 +1,151 @@
+"""Answers of saved studies: each sentence against figures that would refute it, recomputed here from kept results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from accelsim.cli.saved import STUDIES
+from accelsim.explore.saved import money, results
+from accelsim.explore.saved.results import Result
+from accelsim.report.answer import Answer
+from accelsim.report.prices import usd
+from accelsim.report.saved.fleets import _fleets
+from accelsim.report.text import si
+from accelsim.spec.yaml.chips import load_chip
+from accelsim.spec.yaml.instances import OLD_DAYS, Offer, load_providers, offers
+
+PRICES = offers(load_providers())
+
+
+def answered(name: str, found: Sequence[Result] | None = None) -> Answer:
+    return STUDIES[name].report(results.kept(name) if found is None else found, PRICES)
+
+
+def told(name: str, found: Sequence[Result] | None = None) -> str:
+    return " ".join(answered(name, found).to_dict()["sentences"])
+
+
+def costs(found: Sequence[Result]) -> dict[str, float]:
+    """USD of a million samples by chip, by the definition."""
+    newest = max(each.day for each in PRICES)
+    last = {(each.full_name, each.region): each for each in sorted(PRICES, key=lambda each: each.day) if hourly(each)}
+    made: dict[str, float] = {}
+    for each in found:
+        for offer in last.values():
+            if offer.instance.chip == each.on and (newest - offer.day).days <= OLD_DAYS:
+                hour = offer.price.hour_USD / (offer.instance.count * offer.instance.share)
+                cost = hour / 3600 * each.seconds / each.batch * 1e6
+                made[each.on] = min(cost, made.get(each.on, cost))
+    return made
+
+
+def hourly(offer: Offer) -> bool:
+    return offer.price.term == "on-demand"
+
+
+def test_the_cheapest_image_is_that_of_a_search() -> None:
+    found = results.kept("cost-by-year")
+    known = costs([each for each in found if each.low_s is not None])
+    first, second = sorted(known, key=lambda name: known[name])[:2]
+    text = told("cost-by-year")
+    assert f"cost least on {first} in " in text and f": {usd(known[first])} USD" in text
+    assert f"{second} is next, at {known[second] / known[first]:.2f} times that" in text
+    slower = [each._replace(seconds=each.seconds * 1000) if each.on == first else each for each in found]
+    assert f"cost least on {first} " not in told("cost-by-year", slower)
+
+
+def test_the_fall_by_year_is_that_of_a_fit() -> None:
+    kept = results.kept("cost-by-year")
+    narrow = [each for each in kept if each.dtype == "fp32"]
+    for found, before in ((kept, "prices the cost changes by"), (narrow, "In FP32 alone the cost changes by")):
+        known = costs(found)
+        years = [load_chip(name).year for name in known]
+        slope = np.polyfit(np.array(years, dtype=float), np.log(list(known.values())), 1)[0]
+        assert f"{before} {np.exp(slope) - 1:+.0%} " in told("cost-by-year")
+
+
+def test_dearer_prices_change_costs_and_no_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = results.kept("cost-by-year")
+    twice = [each._replace(price=each.price.model_copy(update={"price": 2 * each.price.price})) for each in PRICES]
+    twice = [each._replace(price=each.price.model_copy(update={"beside": 2 * each.price.beside})) for each in twice]
+    one, two = (STUDIES["cost-by-year"].report(found, some).to_dict()["sentences"] for some in (PRICES, twice))
+    assert two[0] != one[0] and two[1:4] == one[1:4]
+
+
+def test_winners_of_each_batch_are_named() -> None:
+    found = money.ranked(results.kept("bus-or-sports-car"))
+    known = {each.on: costs([each])[each.on] * each.batch / each.seconds for each in found if each.batch == 1}
+    measures = {
+        "Fastest": lambda each: each.seconds,
+        "Least energy": lambda each: each.joules,
+        "Cheapest": lambda each: known[each.on] * each.seconds,
+    }
+    text = told("bus-or-sports-car")
+    for title, value in measures.items():
+        (parts,) = re.findall(rf"{title}: (.*?)\.(?: |$)(?=[A-Z])", text)
+        for chip, first, last in re.findall(r"([\w-]+) at batch (\d+)(?: to (\d+))? \(", parts):
+            for batch in {each.batch for each in found if int(first) <= each.batch <= int(last or first)}:
+                assert min((each for each in found if each.batch == batch), key=value).on == chip
+
+
+def test_unranked_chips_win_nothing() -> None:
+    text = told("bus-or-sports-car")
+    assert text.endswith("no interval: tpu-v3, gaudi.") and text.count("gaudi") == text.count("tpu-v3 at") + 1
+
+
+@pytest.mark.parametrize("model", ["resnet50", "bert-base"])
+def test_cpus_are_cheaper_up_to_the_edge(model: str) -> None:
+    found = [each for each in results.kept("cpu-or-gpu") if each.model == model]
+    cpus, gpus = _fleets(found, PRICES)
+    edge = money.break_even(cpus, gpus)
+    assert edge and f"Up to {si(edge)} requests a day" in told("cpu-or-gpu", found)
+    for load in np.geomspace(edge * 1.0001, edge * 50, 200):
+        assert money.day_USD(cpus, load) > money.day_USD(gpus, load)
+    assert money.day_USD(cpus, edge) <= money.day_USD(gpus, edge)
+
+
+def test_slow_cpus_lose_and_slow_gpus_win() -> None:
+    found = [each for each in results.kept("cpu-or-gpu") if each.model == "resnet50"]
+    slow = [each._replace(seconds=each.seconds * (1e6 if each.on == "t4" else 1)) for each in found if each.on != "l4"]
+    none = [each for each in slow if each.on != "a10g"]
+    assert "CPUs are cheaper at every load" in told("cpu-or-gpu", none)
+
+
+def test_the_training_of_25_days_costs_what_is_known() -> None:
+    text = told("gpt3-then-and-now")
+    assert "4,719,254 USD at the price of 2022-06-23 and 3,161,900 USD at the price of 2026-07-20" in text
+
+
+def test_25_days_lie_in_an_interval_that_holds_them() -> None:
+    found = results.kept("gpt3-then-and-now")
+    days = 86400.0
+    for low, high, where in ((20 * days, 30 * days, " in "), (5 * days, 24 * days, " outside ")):
+        moved = [each._replace(low_s=low, high_s=high) for each in found]
+        assert f"25 days lie{where}the interval" in told("gpt3-then-and-now", moved)
+
+
+def test_the_cheapest_training_of_today_is_that_of_a_search() -> None:
+    found = results.kept("gpt3-then-and-now")
+    known = {}
+    for each in found:
+        many, name = each.on.split("x-", 1)
+        own = [offer for offer in PRICES if offer.full_name == name and offer.price.term == "on-demand"]
+        newest = {offer.region: offer for offer in sorted(own, key=lambda offer: offer.day)}
+        if (max(each.day for each in PRICES) - max(offer.day for offer in own)).days > OLD_DAYS:
+            continue
+        hour = min(offer.price.hour_USD for offer in newest.values())
+        known[each.on, each.plan] = each.seconds / 3600 * int(many) * hour
+    on, plan = min(known, key=lambda key: known[key])
+    assert f"it costs least on {on}: {usd(known[on, plan])} USD in " in told("gpt3-then-and-now")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_pictures_show_all_results(name: str) -> None:
+    found = answered(name)
+    text = repr(found.picture())
+    assert all(each.on in text for each in results.kept(name))
+    assert len(found.table()) == len(results.kept(name))
