@@ -205,8 +205,8 @@ class Explorer {
 
   // The best points of the selection in what the axes show, else in the first objective.
   bests() {
-    const objectives = this.columns.filter((column) => column.best), shown = objectives.filter((column) => column === this.x || column === this.y);
-    return (shown.length ? shown : objectives.slice(0, 1)).flatMap((column) => {
+    const shown = [...new Set([this.x, this.y])].filter((column) => column.best);
+    return (shown.length ? shown : this.columns.filter((column) => column.best).slice(0, 1)).flatMap((column) => {
       const best = this.inside.reduce((a, b) => (column.best * (column.at[b] - column.at[a]) > 0 || isNaN(column.at[a]) ? b : a), this.inside[0]);
       return best === undefined || isNaN(column.at[best]) ? [] : [[column, best]];
     });
