@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, effects
+from accelsim.explore.sweep.fronts import OBJECTIVES
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
 from accelsim.report.answer import Answer, Field, Part, Table
-from accelsim.report.picture import Axis, Mark, Panel, Picture, bars, line, note, points
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from accelsim.report.sweep_effects import effects_shown, elementary_rows, morris_plot, short, tornado
 from accelsim.report.sweep_page import explored
 from accelsim.report.text import si
 
@@ -31,7 +32,7 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
     front, best = study.front, study.knee
     among = frozenset(front)
     rows = [_row(study, at, at in among) for at in range(len(study.members))]
-    found = {name: effects(study.axes, study.values(name)) for name in study.objectives}
+    found, changes = study.effects, elementary_rows(study)
     told = [*_counts(study, ran), *_sentences(study, front, best)]
     facts = {
         "study": study.name,
@@ -42,6 +43,7 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
         "front": [rows[at] for at in front],
         "knee": None if best is None else rows[best],
         "effects": {name: [each._asdict() for each in own] for name, own in found.items()},
+        "elementary": changes,
         "failed": _failed(study),
         "sentences": told,
     }
@@ -49,10 +51,13 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
     if front:
         shown += ["", Table(_fields(study), [rows[at] for at in front[:MOST_ROWS]])]
     if sensitivity:
-        shown += ["", _effects_table(found)]
-    pictures = {"front": partial(_scatter, study, front, best), "effects": partial(_tornado, found)}
+        shown += ["", *effects_shown(study, found, changes)]
+    pictures = {
+        "front": partial(_scatter, study, front, best),
+        "effects": partial(morris_plot, changes) if changes else partial(tornado, found),
+    }
     order = ("effects", "front") if sensitivity else ("front", "effects")
-    titles = {axis: _short(axis) for axis in study.axes}
+    titles = {axis: short(axis) for axis in study.axes}
     return Answer(
         facts, shown, rows, {name: pictures[name] for name in order}, points=partial(explored, study, titles, COLORS)
     )
@@ -77,13 +82,9 @@ def _row(study: Study, at: int, front: bool) -> dict[str, object]:
 
 def _fields(study: Study) -> list[Field]:
     """The axes, the objectives and the limit of a point."""
-    chosen = [Field(axis, axis.rsplit(".", 1)[-1] if "," not in axis else _short(axis)) for axis in study.axes]
+    chosen = [Field(axis, axis.rsplit(".", 1)[-1] if "," not in axis else short(axis)) for axis in study.axes]
     chosen += [Field(OBJECTIVES[name].key, name, partial(_spelled, name)) for name in study.objectives]
     return [*chosen, Field("limit", "waits mostly for")]
-
-
-def _short(axis: str) -> str:
-    return ", ".join(name.rsplit(".", 1)[-1] for name in axis.split(","))
 
 
 def _counts(study: Study, ran: int) -> list[str]:
@@ -145,10 +146,7 @@ def _sentences(study: Study, front: Sequence[int], best: int | None) -> list[str
 
 def _nothing(study: Study) -> str:
     """The nearest miss where no point keeps the limits."""
-    over = np.zeros(len(study.members))
-    for name, limit in study.limits.items():
-        ratio = study.values(name) / limit
-        over = np.maximum(over, 1 / ratio if OBJECTIVES[name].most else ratio)
+    over = np.max(list(study.over.values()), axis=0)
     if np.isnan(over).all():
         return "No point gave the figures that the limits ask for."
     at = int(np.nanargmin(over))
@@ -167,23 +165,7 @@ def _spelled(name: str, value: float | None) -> str:
 
 
 def _where(study: Study, at: int) -> str:
-    return ", ".join(f"{_short(axis)} {values[at]}" for axis, values in study.axes.items()) or "the only point"
-
-
-def _effects_table(found: dict[str, list[Effect]]) -> Table:
-    records = [
-        {"objective": name, "axis": each.axis, "best": each.best, "worst": each.worst, "ratio": each.ratio}
-        for name, own in found.items()
-        for each in own
-    ]
-    fields = (
-        Field("objective", "objective"),
-        Field("axis", "axis", _short),
-        Field("best", "best at"),
-        Field("worst", "worst at"),
-        Field("ratio", "worst / best", "{:.3g}".format, meaning="of geometric means over all points with that value"),
-    )
-    return Table(fields, records, legend="Effects")
+    return ", ".join(f"{short(axis)} {values[at]}" for axis, values in study.axes.items()) or "the only point"
 
 
 def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | None:
@@ -214,18 +196,3 @@ def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | 
     return Picture(
         4.6, [Panel(f"{study.name}: {len(study.members):,} points", marks, across, up, grid="both")], legend=4
     )
-
-
-def _tornado(found: dict[str, list[Effect]]) -> Picture | None:
-    """One bar for each axis and objective: how much its values change the mean."""
-    panels = []
-    for name, own in found.items():
-        if own:
-            places = [float(at) for at in range(len(own))]
-            longer = [each.ratio - 1 for each in own]
-            marks = [bars(places, longer, look=BLUE, base=[1.0] * len(own), flat=True)]
-            for at, each in zip(places, own, strict=True):
-                marks.append(note(each.ratio, at, f"best at {each.best}, worst at {each.worst}", (4, 0)))
-            names, ratio = Axis(names=[_short(each.axis) for each in own]), Axis("worst / best mean", scale="log")
-            panels.append(Panel(f"{name}: what each axis changes", marks, ratio, names, page={"right": 200}))
-    return Picture(1.2 + 0.5 * sum(len(own) for own in found.values()), panels) if panels else None

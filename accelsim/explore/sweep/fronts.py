@@ -78,16 +78,22 @@ class Effect(NamedTuple):
     ratio: float
 
 
-def effects(columns: Mapping[str, Sequence[str]], objective: Floats) -> list[Effect]:
+def effects(columns: Mapping[str, Sequence[str]], objective: Floats, around: int | None = None) -> list[Effect]:
     """Return the main effect of each axis, the largest first: geometric means of ``objective`` over all points that
-    have a value of the axis; points without a figure are left out."""
+    have a value of the axis; points without a figure are left out.
+
+    ``around``: number of a point; then only points count that differ from it in the one axis.
+    """
     there = ~np.isnan(objective)
+    differs = [np.array([each != values[around or 0] for each in values]) for values in columns.values()]
+    elsewhere = np.sum(differs, axis=0) if columns else np.zeros(len(objective))
     logs = np.log(np.where(there, objective, 1.0))
     found = []
-    for axis, values in columns.items():
+    for (axis, values), own_differs in zip(columns.items(), differs, strict=True):
         means: dict[str, float] = {}
+        near = there if around is None else there & (elsewhere == own_differs)
         for value in dict.fromkeys(values):
-            own = there & np.array([each == value for each in values])
+            own = near & np.array([each == value for each in values])
             if own.any():
                 means[value] = float(logs[own].mean())
         if len(means) > 1:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import prod
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
-
 from accelsim.errors import Problem, UsageError, nearest
+from accelsim.explore.sweep.designs import DESIGNS, Asked, Base
 from accelsim.explore.sweep.kinds import KINDS
 from accelsim.explore.sweep.point import Point
-from accelsim.seeds import generator
 from accelsim.spec.base import Model
 from accelsim.spec.counts import Words
 from accelsim.spec.declaring import Field
@@ -27,11 +24,15 @@ Setting = Annotated[str | int | float | bool, Field()]
 
 
 class Draw(Model):
-    """A sample of the points of a space."""
+    """Some points of a space."""
 
-    points: Count = Field(description="how many")
-    by: Literal["random", "latin"] = Field("random", description="`random`, or a Latin hypercube")
+    points: Count | None = Field(None, description="how many; with `morris`: trajectories")
+    by: Literal["random", "latin", "one-at-a-time", "morris", "tpe", "nsga2"] = Field(
+        "random",
+        description="at random, a Latin hypercube, changes around a base, trajectories (SALib), a search (Optuna)",
+    )
     seed: Seed = Field(0, description="seed of the draws")
+    base: Base = Field("middle", description="values that `one-at-a-time` starts from")
 
 
 class Sweep(Model):
@@ -94,6 +95,10 @@ def axes_of(sweep: Sweep) -> list[Axis]:
         for name in sweep.options
         if name not in OPTIONS
     ]
+    if sweep.draw is not None and sweep.draw.points is None and sweep.draw.by != "one-at-a-time":
+        problems.append(Problem(f"nothing says how many points {sweep.draw.by!r} takes", "draw", "points: N"))
+    if sweep.draw is not None and not (design := DESIGNS[sweep.draw.by]).is_there:
+        problems.append(Problem(f"{design.needs} is not installed", "draw", "'pip install accelsim[sweep]'"))
     if problems:
         raise UsageError(problems)
     return found
@@ -103,41 +108,36 @@ def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else [value]
 
 
+def asked_of(sweep: Sweep, axes: Sequence[Axis]) -> Asked:
+    """Return what the design of a sweep rests on."""
+    draw = sweep.draw or Draw()
+    return Asked([len(axis.values) for axis in axes], draw.points or 0, draw.seed, draw.base)
+
+
 def size_of(sweep: Sweep) -> int:
     """Return how many points a sweep has, without making them."""
-    whole = prod(len(axis.values) for axis in axes_of(sweep))
-    return whole if sweep.draw is None else min(whole, sweep.draw.points)
+    asked = asked_of(sweep, axes_of(sweep))
+    return asked.whole if sweep.draw is None else DESIGNS[sweep.draw.by].size(asked)
 
 
 def points_of(sweep: Sweep) -> Iterator[Point]:
-    """Yield the points of a sweep in a fixed order: the last axis changes fastest, or as they are drawn."""
+    """Yield the points of a sweep in a fixed order: the last axis changes fastest, or as they are drawn. A search
+    (``DESIGNS`` without rows) has none before it runs."""
     axes = axes_of(sweep)
-    for chosen in _choices(axes, sweep.draw):
-        yield _point(sweep, {axis.names: value for axis, value in zip(axes, chosen, strict=True)})
+    asked = asked_of(sweep, axes)
+    drawn = None if sweep.draw is None else DESIGNS[sweep.draw.by].rows
+    for row in product(*map(range, asked.sizes)) if drawn is None else drawn(asked):
+        yield point_of(sweep, axes, row)
 
 
-def _choices(axes: list[Axis], draw: Draw | None) -> Iterator[tuple[object, ...]]:
-    if draw is None:
-        yield from product(*(axis.values for axis in axes))
-        return
-    random = generator(draw.seed)
-    count = min(draw.points, prod(len(axis.values) for axis in axes))
-    seen: set[tuple[int, ...]] = set()
-    columns = [_column(random, len(axis.values), count, draw.by) for axis in axes]
-    rows = list(zip(*columns, strict=True))
-    while rows and len(seen) < count:
-        for row in rows:
-            if row not in seen and len(seen) < count:
-                seen.add(row)
-                yield tuple(axis.values[at] for axis, at in zip(axes, row, strict=True))
-        rows = list(zip(*(_column(random, len(axis.values), count, "random") for axis in axes), strict=True))
+def is_search(sweep: Sweep) -> bool:
+    """Return whether points follow from the results of others."""
+    return sweep.draw is not None and DESIGNS[sweep.draw.by].rows is None
 
 
-def _column(random: np.random.Generator, values: int, count: int, by: str) -> list[int]:
-    """Indices of the values of an axis for ``count`` points; of a Latin hypercube each value equally often."""
-    if by == "latin":
-        return [int(at) for at in random.permutation(np.arange(count) * values // count)]
-    return [int(at) for at in random.integers(0, values, count)]
+def point_of(sweep: Sweep, axes: Sequence[Axis], row: Sequence[int]) -> Point:
+    """Return the point with these numbers of values on its axes."""
+    return _point(sweep, {axis.names: axis.values[at] for axis, at in zip(axes, row, strict=True)})
 
 
 def _typed(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -90,8 +91,12 @@ class Store:
 
     def known(self, quick: Iterable[str]) -> set[str]:
         """Return which of these quick keys have an outcome."""
-        every = {row[0] for row in self._db.execute("SELECT quick FROM known")}
-        return every & set(quick)
+        found: set[str] = set()
+        keys = iter(quick)
+        while some := list(islice(keys, 500)):
+            marks = ",".join("?" * len(some))
+            found |= {row[0] for row in self._db.execute(f"SELECT quick FROM known WHERE quick IN ({marks})", some)}
+        return found
 
     def results(self, mechanism: str) -> Known:
         """Return the keys of all outcomes of a version of accelsim, and the totals of its runs."""
@@ -123,26 +128,36 @@ class Store:
                 self._db.execute("INSERT OR IGNORE INTO totals VALUES (?, ?, ?)", (found.base, found.key, found.totals))
             self._db.execute("COMMIT")
 
-    def begin(self, study: str, content: str, points: Sequence[tuple[Point, str]]) -> None:
+    def begin(self, study: str, content: str, points: Sequence[tuple[Point, str]] = ()) -> None:
         """Write down the points of a study with their quick keys; those of the same name are replaced."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("DELETE FROM member WHERE study = ?", (study,))
             self._db.execute("INSERT OR REPLACE INTO study VALUES (?, ?)", (study, content))
-            rows = [(study, number, point.text, quick) for number, (point, quick) in enumerate(points)]
-            self._db.executemany("INSERT INTO member VALUES (?, ?, ?, ?)", rows)
+            self._add(study, 0, points)
             self._db.execute("COMMIT")
+
+    def extend(self, study: str, first: int, points: Sequence[tuple[Point, str]]) -> None:
+        """Write down further points of a study, of which ``first`` is the number of the first."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._add(study, first, points)
+            self._db.execute("COMMIT")
+
+    def _add(self, study: str, first: int, points: Sequence[tuple[Point, str]]) -> None:
+        rows = [(study, number, point.text, quick) for number, (point, quick) in enumerate(points, first)]
+        self._db.executemany("INSERT OR REPLACE INTO member VALUES (?, ?, ?, ?)", rows)
 
     def studies(self) -> dict[str, str]:
         """Name -> content of every study, in the order of their names."""
         return dict(self._db.execute("SELECT name, content FROM study ORDER BY name"))
 
-    def members(self, study: str) -> Iterator[Member]:
-        """Yield the points of a study in order, each with its outcome."""
+    def members(self, study: str, first: int = 0) -> Iterator[Member]:
+        """Yield the points of a study in order from the ``first``, each with its outcome."""
         rows = self._db.execute(
             "SELECT m.number, m.point, o.key, o.status, o.facts, o.error FROM member m LEFT JOIN known k USING (quick) "
-            "LEFT JOIN outcome o USING (key) WHERE m.study = ? ORDER BY m.number",
-            (study,),
+            "LEFT JOIN outcome o USING (key) WHERE m.study = ? AND m.number >= ? ORDER BY m.number",
+            (study, first),
         )
         for number, point, key, status, facts, error in rows:
             found = None if key is None else Outcome(key, status, json.loads(facts), error)

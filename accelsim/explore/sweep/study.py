@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,24 +15,30 @@ from accelsim.account.area import chip_cost_USD
 from accelsim.account.price import per_thousand_USD
 from accelsim.errors import Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
-from accelsim.explore.sweep.fronts import OBJECTIVES, Objective, knee, on_front
+from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
+from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, Objective, effects, knee, on_front
 from accelsim.explore.sweep.kinds import Facts
 from accelsim.explore.sweep.point import DONE, Point, quick_key
-from accelsim.explore.sweep.space import Sweep, points_of
+from accelsim.explore.sweep.search import search
+from accelsim.explore.sweep.space import Sweep, asked_of, axes_of, is_search, points_of
 from accelsim.explore.sweep.store import Member, Store
-from accelsim.spec.yaml.instances import load_providers, rented
+from accelsim.spec.yaml.instances import INSTANCE, load_providers, rented
 from accelsim.types import Bools, Floats
 
 
 @dataclass(frozen=True)
 class Study:
-    """Points of a sweep with their outcomes. ``axes``: what differs between points -> its values, point by point."""
+    """Points of a sweep with their outcomes. ``axes``: what differs between points -> its values, point by point.
+
+    ``sweep``: the file that they come from, where there is one.
+    """
 
     name: str
     members: Sequence[Member]
     axes: Mapping[str, Sequence[str]]
     objectives: Sequence[str]
     limits: Mapping[str, float]
+    sweep: Sweep | None = None
 
     def values(self, objective: str) -> Floats:
         """Figures of an objective by point, NaN where there is none."""
@@ -58,21 +64,55 @@ class Study:
     def within(self) -> Bools:
         """Return which points have figures and keep all limits."""
         kept = np.array([member.outcome is not None and member.outcome.status == DONE for member in self.members])
-        for objective, limit in self.limits.items():
-            sign = -1.0 if OBJECTIVES[objective].most else 1.0
-            kept &= self._costs(objective) <= sign * limit
+        for over in self.over.values():
+            kept &= over <= 1
         return np.asarray(kept, dtype=np.bool_)
+
+    @property
+    def over(self) -> dict[str, Floats]:
+        """Figures by limit, as a multiple of it, or for what is to be large the other way round: above 1 beyond it."""
+        found = {}
+        for name, limit in self.limits.items():
+            ratio = self.values(name) / limit
+            found[name] = np.asarray(1 / ratio if OBJECTIVES[name].most else ratio, dtype=np.float64)
+        return found
 
     @cached_property
     def front(self) -> list[int]:
-        """Numbers of the points within the limits that no other beats in all objectives, by the first one."""
+        """Numbers of the points within the limits that no other beats in all objectives, by the first one; those
+        that are one run once."""
         within = np.flatnonzero(self.within)
         if not len(within):
             return []
         costs = np.column_stack([self._costs(each)[within] for each in self.objectives])
-        found = within[on_front(costs)]
         first = self._costs(self.objectives[0])
-        return [int(at) for at in sorted(found, key=lambda at: (first[at], at))]
+        found = sorted((int(at) for at in within[on_front(costs)]), key=lambda at: (first[at], at))
+        once: dict[str, int] = {}
+        for at in found:
+            outcome = self.members[at].outcome
+            assert outcome is not None
+            once.setdefault(outcome.key, at)
+        return list(once.values())
+
+    @property
+    def design(self) -> str:
+        """Name of the design by which the points were drawn, '' for all of a space."""
+        return "" if self.sweep is None or self.sweep.draw is None else self.sweep.draw.by
+
+    @property
+    def effects(self) -> dict[str, list[Effect]]:
+        """Effects of each axis by objective: main effects, or those around the base point of a design with one."""
+        around = 0 if self.design == "one-at-a-time" else None
+        return {name: effects(self.axes, self.values(name), around) for name in self.objectives}
+
+    def elementary(self, objective: str) -> tuple[dict[str, Elementary], int]:
+        """Return the elementary effects of each axis on an objective by the design 'morris', and the trajectories that
+        are left out; nothing for other designs, without SALib, or before all points have run."""
+        if self.sweep is None or self.design != "morris" or not DESIGNS["morris"].is_there:
+            return {}, 0
+        axes = axes_of(self.sweep)
+        found, without = elementary(asked_of(self.sweep, axes), self.values(objective))
+        return {axes[each.axis].title: each for each in found}, without
 
     @cached_property
     def knee(self) -> int | None:
@@ -112,11 +152,24 @@ def run_sweep(
     workers: int = 1,
     dask: str = "",
     told: work.Progress = lambda done, every: None,
+    prices: Path | None = None,
 ) -> int:
     """Run all points of a sweep that the store lacks, and keep them; return how many were run."""
-    tasks = [(point, quick_key(point)) for point in points_of(sweep)]
-    store.begin(name, sweep.model_dump_json(), tasks)
-    return work.run_all(tasks, store, workers, dask, told)
+    tasks = [] if is_search(sweep) else [(point, quick_key(point)) for point in points_of(sweep)]
+    with work.Workers(store, workers, dask) as ready:
+        store.begin(name, sweep.model_dump_json(), tasks)
+        if not is_search(sweep):
+            return ready.run(tasks, told)
+        priced, limits = pricing(prices), limits_of(sweep)
+
+        def alone(member: Member) -> Study:
+            return Study(name, [priced(member)], {}, sweep.objectives, limits)
+
+        return search(
+            sweep, store, name, ready, told,
+            lambda member: [float(alone(member).values(each)[0]) for each in sweep.objectives],
+            lambda member: [float(over[0]) - 1 for over in alone(member).over.values()],
+        )  # fmt: skip
 
 
 def read_study(
@@ -141,27 +194,32 @@ def read_study(
     wanted = list(objectives or sweep.objectives)
     kept = limits or limits_of(sweep)
     check_objectives([*wanted, *kept])
-    members = with_prices(store.members(name), prices)
-    return Study(name, members, _axes([member.point for member in members]), wanted, kept)
+    members = list(map(pricing(prices), store.members(name)))
+    return Study(name, members, _axes([member.point for member in members]), wanted, kept, sweep)
 
 
-def with_prices(members: Iterable[Member], own: Path | None = None) -> list[Member]:
-    """Return points with the figures that follow from today's prices, which the store does not keep: of chips whose
-    area is known, and of points on an instance whose price is known (see ``instances.rented``)."""
-    providers = load_providers(own)
+def pricing(own: Path | None = None) -> Callable[[Member], Member]:
+    """Return what adds the figures that follow from today's prices, which the store does not keep: of chips whose area
+    is known, and of points on an instance whose price is known (see ``instances.rented``)."""
+    providers = load_providers(own) if own else None
 
     @cache
     def hour_USD(on: str) -> float | None:
+        nonlocal providers
+        if INSTANCE.fullmatch(on) is None:
+            return None
+        providers = providers or load_providers()
         found = rented(on, providers)
         return None if found is None else found[0] * found[1].price.hour_USD
 
-    made = []
-    for member in members:
-        if member.outcome is not None and member.outcome.facts:
-            facts = member.outcome.facts | _prices(member.outcome.facts, hour_USD(member.point.on))
-            member = member._replace(outcome=replace(member.outcome, facts=facts))
-        made.append(member)
-    return made
+    def priced(member: Member) -> Member:
+        found = member.outcome
+        if found is None or not found.facts:
+            return member
+        facts = found.facts | _prices(found.facts, hour_USD(member.point.on))
+        return member._replace(outcome=replace(found, facts=facts))
+
+    return priced
 
 
 def _prices(facts: Facts, hour_USD: float | None) -> Facts:

@@ -22,13 +22,14 @@ from hypothesis.extra.numpy import arrays
 import accelsim
 from accelsim.account.area import chip_cost_USD, die_m2
 from accelsim.errors import SpecError, UsageError
-from accelsim.explore.sweep import kinds, point, work
+from accelsim.explore.sweep import designs, kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
-from accelsim.explore.sweep.study import read_study, read_sweep, run_sweep
+from accelsim.explore.sweep.study import Study, read_study, read_sweep, run_sweep
 from accelsim.report import sweep as report
+from accelsim.report import sweep_effects
 from accelsim.request.job import execute
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.instances import load_providers, rented
@@ -410,3 +411,105 @@ def test_nobody_at_the_address_of_dask_is_told(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with pytest.raises(UsageError, match="--dask"):
         run_sweep(SMALL, Store(tmp_path / "s.db"), "small", dask="tcp://127.0.0.1:9")
+
+
+WIDE = Sweep(
+    model=GEMM,
+    on="edu-4x4",
+    axes={
+        "matrix.rows": [1, 2, 4, 8],
+        "matrix.cols": [1, 2, 4, 8],
+        "matrix.dataflow": ["ws", "os"],
+        "memories.dram.memory.bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s"],
+    },
+    objectives=["latency", "area"],
+)
+
+
+def drawn(by: str, points: int | None = None, seed: int = 0) -> Sweep:
+    return WIDE.model_copy(update={"draw": Draw(by=by, points=points, seed=seed)})
+
+
+def shown(study: Study) -> str:
+    """What --sensitivity adds, as text."""
+    return str(sweep_effects.effects_shown(study, study.effects, sweep_effects.elementary_rows(study)))
+
+
+def test_one_at_a_time_changes_one_axis_of_the_base(tmp_path: Path) -> None:
+    sweep, store = drawn("one-at-a-time"), Store(tmp_path / "s.db")
+    assert size_of(sweep) == 1 + 3 + 3 + 1 + 2 == len(set(points_of(sweep)))
+    run_sweep(sweep, store, "around")
+    study = read_study(store)
+    for axis, values in study.axes.items():
+        own = [
+            at
+            for at in range(10)
+            if all(column[at] == column[0] for name, column in study.axes.items() if name != axis)
+        ]
+        latency = study.values("latency")[own]
+        found = next(each for each in study.effects["latency"] if each.axis == axis)
+        assert found.ratio == pytest.approx(latency.max() / latency.min(), rel=1e-12)
+        assert values[own[int(latency.argmin())]] == found.best and len(own) == len(set(values))
+    assert "around the first point" in shown(study)
+
+
+def test_points_must_be_stated() -> None:
+    with pytest.raises(UsageError, match="how many points"):
+        size_of(drawn("latin"))
+
+
+def test_trajectories_of_morris(tmp_path: Path) -> None:
+    pytest.importorskip("SALib", reason="SALib (extra 'sweep') is not installed")
+    sweep, store = drawn("morris", 6, 2), Store(tmp_path / "s.db")
+    assert list(points_of(sweep)) == list(points_of(sweep)) and size_of(sweep) == 30
+    run_sweep(sweep, store, "morris")
+    study = read_study(store)
+    values = np.log(study.values("area"))
+    effects_of, without = study.elementary("area")
+    assert without == 0 and effects_of["matrix.dataflow"].mean == 0 < effects_of["matrix.rows"].mean
+    for axis in ("matrix.rows", "matrix.cols"):
+        column = study.axes[axis]
+        steps = [
+            abs(values[at + 1] - values[at]) / (2 / 3)
+            for at in range(29)
+            if at % 5 < 4 and column[at] != column[at + 1]
+        ]
+        assert len(steps) == 6 and effects_of[axis].mean == pytest.approx(np.mean(steps), rel=1e-9)
+    told = report.sweep(study, 0, True)
+    assert "mu*" in shown(study) and told.picture("effects")
+
+
+def test_a_study_by_morris_is_read_without_salib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "s.db")
+    monkeypatch.setattr(designs, "find_spec", lambda name: None)
+    store.begin("morris", drawn("morris", 2).model_dump_json())
+    assert "need SALib" in shown(read_study(store))
+    for by, package in (("morris", "SALib"), ("tpe", "optuna")):
+        with pytest.raises(UsageError, match=package):
+            size_of(drawn(by, 3))
+
+
+@pytest.mark.parametrize("by", ["tpe", "nsga2"])
+def test_a_search_goes_on_where_it_was(by: str, tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="Optuna (extra 'sweep') is not installed")
+    whole, other = Store(tmp_path / "whole.db"), Store(tmp_path / "other.db")
+    ran = run_sweep(drawn(by, 28, 5), whole, "small")
+    run_sweep(drawn(by, 11, 5), other, "small")
+    before = outcomes(other)
+    rest = run_sweep(drawn(by, 28, 5), other, "small", workers=2)
+    assert outcomes(other) == outcomes(whole) and before == outcomes(whole)[:11] and 0 < rest < ran <= 28
+    assert run_sweep(drawn(by, 28, 5), other, "small") == 0
+    assert outcomes(whole) != (run_sweep(drawn(by, 28, 6), other, "small"), outcomes(other))[1]
+
+
+def test_a_search_learns_and_bears_failures(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="Optuna (extra 'sweep') is not installed")
+    sweep = drawn("tpe", 32, 1).model_copy(update={"objectives": ["latency"], "limits": {"area": "1000 mm²"}})
+    wrong = sweep.model_copy(update={"axes": {**sweep.axes, "matrix.rows": [0, 1, 2, 4, 8]}})
+    store = Store(tmp_path / "s.db")
+    run_sweep(wrong, store, "small")
+    study = read_study(store)
+    states = {each.outcome.status for each in study.members if each.outcome}
+    assert states == {DONE, "refused"}
+    latency = study.values("latency")
+    assert np.nanmedian(latency[16:]) < np.nanmedian(latency[:16]) and study.front
