@@ -113,6 +113,33 @@ def test_owning_and_renting_cost_the_same_at_the_break_even(
         assert spared * months / 12 == pytest.approx(price)
 
 
+@given(
+    st.floats(1e3, 1e6), st.floats(1e3, 1e6), st.floats(100, 2e4), SHARE, SHARE, SHARE, st.floats(0, 0.2), st.floats(1, 8),
+)  # fmt: skip
+def test_owning_costs_less_for_a_lower_price_and_for_more_work(
+    one: float, two: float, watts: float, idle: float, low: float, high: float, interest: float, years: float
+) -> None:
+    own = Ownership(
+        max(one, two), 8, years, watts, 0.1, watts * idle, 0.2, interest, 1.3, 150, 0.05, min(low, high), watts
+    )
+    assert replace(own, price_USD=min(one, two)).yearly.total <= own.yearly.total * (1 + 1e-12)
+    busy = replace(own, load=max(low, high))
+    assert busy.used_hour_USD <= own.used_hour_USD * (1 + 1e-12)
+    assert busy.yearly.power >= own.yearly.power * (1 - 1e-12) and busy.yearly.capital == own.yearly.capital
+    assert replace(own, rated_W=None).yearly == own.yearly
+    assert replace(own, rated_W=2 * watts).yearly.colocation == pytest.approx(2 * own.yearly.colocation)
+
+
+@given(MONEY, TIME, TIME, TIME, st.integers(1, 4096), st.integers(1, 4096))
+def test_tokens_in_and_out_add_up_to_the_time_of_the_run(
+    hour: float, prefill: float, decode: float, more: float, prompt: int, new: int
+) -> None:
+    into, out = per_million_split_USD(hour, prefill, prompt, decode, new)
+    assert (into * prompt + out * new) / 1e6 == pytest.approx(Rent(hour).cost_USD(prefill + decode))
+    later = per_million_split_USD(hour, prefill, prompt, decode + more, new)
+    assert later[0] == into and later[1] >= out
+
+
 def test_a_loan_without_interest_is_paid_in_equal_parts() -> None:
     assert Ownership(1000, 1, 4, 0, 0).yearly.capital == 250
     assert Ownership(1000, 1, 4, 0, 0, interest=1e-9).yearly.capital == pytest.approx(250)

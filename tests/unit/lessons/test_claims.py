@@ -8,6 +8,7 @@ from accelsim.lessons.course.banks import lesson as banks
 from accelsim.lessons.course.batches import lesson as batches
 from accelsim.lessons.course.dataflows import lesson as dataflows
 from accelsim.lessons.course.partition import lesson as partition
+from accelsim.lessons.course.renting import lesson as renting
 from accelsim.lessons.course.roofline import lesson as roofline
 from accelsim.lessons.course.tiling import lesson as tiling
 
@@ -60,3 +61,18 @@ def test_all_that_can_be_on_the_accelerator_is_better_than_nothing_and_not_best(
     work = partition.chain(layers, 1)
     eager, host = partition.eager(work), "H" * len(layers)
     assert partition.cheapest(work)[0] < partition.latency(work, eager) < 0.7 * partition.latency(work, host)
+
+
+@STUDENTS
+def test_capital_is_most_of_a_year_and_the_load_decides(student: str) -> None:
+    numbers = renting.LESSON.numbers(student)
+    own = renting.owned(numbers)
+    parts = own.yearly
+    assert parts.capital > 0.5 * parts.total and 0.07 < parts.power / parts.total < 0.13
+    small = numbers.offers[1]
+    even = own.break_even_load(small.hour)
+    assert 0.3 < even < 0.95
+    assert renting.cheapest(own, numbers.offers, 0.05) == small.name
+    assert renting.cheapest(own, numbers.offers, 1.0) != small.name
+    million = 1e6 * own.yearly.total / (8 * 8760 * numbers.load * 3600 * renting.rate())
+    assert 0.01 < million < 1
