@@ -38,7 +38,7 @@ def explored(study: Study, titles: Mapping[str, str], colours: Sequence[str]) ->
     failed = _failed(study, titles)
     if failed["rows"]:
         columns.append(Column("status", "status"))
-    drawn = [OBJECTIVES[name].key for name in dict.fromkeys((*study.objectives, *seen, *OBJECTIVES))][:2]
+    drawn = [*(OBJECTIVES[name].key for name in dict.fromkeys((*study.objectives, *seen))), "number"]
     return Points(
         title=f"{study.name}: {len(study.members):,} points",
         columns=columns,

@@ -18,6 +18,7 @@ class Column {
     this.named = Boolean(this.codes) && !this.places;
     this.at = Float64Array.from(this.codes ? this.codes.map((code) => this.placeOf(code)) : this.values, (value) => value ?? NaN);
     this.ends = this.at.reduce(([low, high], value) => (isNaN(value) ? [low, high] : [Math.min(low, value), Math.max(high, value)]), [Infinity, -Infinity]);
+    if (this.ends[0] > this.ends[1]) this.ends = [0, 1]; // no point has a figure
     this.positive = !this.named && this.ends[0] > 0;
     this.log = this.positive && (this.best !== 0 || this.ends[1] / this.ends[0] >= LOG_FROM);
   }
@@ -94,7 +95,7 @@ class Explorer {
   }
 
   controls() {
-    const axes = this.columns.slice(1).filter((column) => column.ends[0] < column.ends[1] || column === this.x || column === this.y), front = this.column("front");
+    const axes = this.columns.filter((column, i) => (i && column.ends[0] < column.ends[1]) || column === this.x || column === this.y), front = this.column("front");
     const tints = this.columns.filter((column) => column === this.tint || (column.codes && column.texts.length <= MOST_COLOURS && column.texts.length > 1));
     const choice = (label, name, columns) => {
       const options = columns.map((column) => el("option", { value: column.key, ...(column === this[name] ? { selected: "" } : {}) }, column.title));
@@ -166,7 +167,7 @@ class Explorer {
     const drawn = () => { this.select([[this.x, sorted(start[0], to[0])], [this.y, sorted(start[1], to[1])]]); to = null; };
     box.addEventListener("pointerdown", (event) => { if (!event.button) [down, start] = [event, this.values(event)]; });
     box.addEventListener("pointermove", (event) => {
-      if (!down || (!box.hasPointerCapture(event.pointerId) && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < MOVED_PX)) return;
+      if (!down || !event.buttons || (!box.hasPointerCapture(event.pointerId) && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < MOVED_PX)) return;
       box.setPointerCapture(event.pointerId);
       if (!to) requestAnimationFrame(drawn);
       to = this.values(event);
@@ -176,7 +177,6 @@ class Explorer {
       if (down && !moved && !this.chart.at(event.clientX - left, event.clientY - top)) this.select([[this.x, null], [this.y, null]]);
       down = null;
     });
-    box.addEventListener("pointercancel", () => { down = null; });
   }
 
   keys(key, shift) {

@@ -228,3 +228,13 @@ def test_the_page_is_drawn_at_any_width(browser: Any, file: Path, width: int) ->
             and "limit (dashed)" in found.page.locator(".key").first.inner_text()
         )
         assert found.clean
+
+
+def test_a_study_without_figures_has_a_page(browser: Any, study: Study, tmp_path: Path) -> None:
+    failed = [member for member in study.members if member.outcome is not None and member.outcome.error]
+    file, axes = tmp_path / "failed.html", {"clock": [str(at) for at in range(len(failed))]}
+    file.write_text(points_page(report(Study("failed", failed, axes, ["latency"], {}), 0, False)), encoding="utf-8")
+    with opened(browser, file) as found:
+        assert found.page.locator(".lead").last.inner_text() == "8 of 8 points."
+        assert listed(found) == [member.number for member in failed]
+        assert found.clean
