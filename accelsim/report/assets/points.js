@@ -3,7 +3,7 @@
 points within it, and so does each one that was drawn over other columns; the table lists what is left.
 
 `data` is what accelsim/report/page/points.py packs. Points are the "layers" of the page (base.js), by their numbers. */
-const LISTED_FIRST = 25, DOTS = [[500, 10], [2000, 8], [Infinity, 5]], KEY_STEP = 0.05, LOG_FROM = 20, MOVED_PX = 4, MOST_COLOURS = 8;
+const LISTED_FIRST = 25, DOTS = [[500, 10], [2000, 8], [Infinity, 5]], KEY_STEP = 0.05, LOG_FROM = 20, MOVED_PX = 4, MOST_COLOURS = 8, FEW = 12;
 const TICKS = [[6, [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]], [300, [1, 2, 5]], [Infinity, [1]]];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
@@ -38,7 +38,8 @@ class Column {
   axis(zoomed) {
     const [first, last] = this.ends, room = this.named ? 0.5 : this.log ? (last > first ? (last / first) ** 0.04 : 2) : 0.04 * (last - first) || Math.abs(first) || 1;
     const [low, high] = zoomed || (this.log ? [first / room, last * room] : [first - room, last + room]);
-    const names = this.named ? this.texts.map((text, code) => [code, text]) : this.log && high / low > 1.5 ? this.ticks(low, high) : null;
+    const few = this.named || (this.codes && this.texts.length <= FEW), told = () => this.texts.map((text, code) => [this.placeOf(code), text]);
+    const names = few ? told().filter(([place]) => low <= place && place <= high) : this.log && high / low > 1.5 ? this.ticks(low, high) : null;
     return { label: this.title, unit: this.unit, factor: 1, log: this.log && names !== null, low, high, names, grid: true };
   }
 
