@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accelsim.quantise_api import quantize
     from accelsim.report.bill import price
     from accelsim.report.choose import choose
+    from accelsim.report.swept import sweep
     from accelsim.result import Result, run, simulate
     from accelsim.spec.yaml.load import load_chip
     from accelsim.workload.sources.load import load_model
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Result", "Run", "__version__", "accuracy", "choose", "compile", "errors", "generate", "load_chip", "load_model",
-    "price", "quantize", "run", "simulate", "train", "what_ifs",
+    "price", "quantize", "run", "simulate", "sweep", "train", "what_ifs",
 ]  # fmt: skip
 
 _HOME = {
@@ -43,6 +44,7 @@ _HOME = {
     "generate": "accelsim.explore.generation",
     "price": "accelsim.report.bill",
     "quantize": "accelsim.quantise_api",
+    "sweep": "accelsim.report.swept",
     "train": "accelsim.explore.training",
     "what_ifs": "accelsim.explore.what_ifs",
 }

@@ -8,7 +8,7 @@ import click
 
 from accelsim.cli.answers import answers
 from accelsim.cli.common import FILE, OUT, flag, option, progress
-from accelsim.errors import Gather, UsageError
+from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
 
@@ -48,9 +48,8 @@ def sweep(
 
     Each result is kept as it comes: a sweep that was stopped goes on where it was, and no point is run twice.
     """
-    from accelsim.explore.sweep import space
     from accelsim.explore.sweep.store import Store
-    from accelsim.explore.sweep.study import check_objectives, read_study, read_sweep, run_sweep
+    from accelsim.explore.sweep.study import check_objectives, check_size, read_study, read_sweep, run_sweep
     from accelsim.report import sweep as report
 
     with gather.also():
@@ -59,13 +58,12 @@ def sweep(
     if file.suffix not in (".yaml", ".yml"):
         return report.sweep(read_study(Store(file, new=False), study, pareto, limits, prices), 0, sensitivity)
     asked = read_sweep(file)
-    if (count := space.size_of(asked)) > space.MANY and not yes:
-        raise UsageError(f"{count:,} points", str(file), f"at most {space.MANY:,}, 'draw:' in the file, or --yes")
+    check_size(asked, str(file), workers, yes)
     store, name = Store(out or file.with_suffix(".db")), file.stem
     with progress(1) as stage:
 
         def told(done: int, every: int) -> None:
             stage(f"{done:,} of {every:,} points", done / max(every, 1))
 
-        ran = run_sweep(asked, store, name, workers, dask, told)
+        ran = run_sweep(asked, store, name, workers, dask, told, prices)
     return report.sweep(read_study(store, name, pareto, limits, prices), ran, sensitivity)

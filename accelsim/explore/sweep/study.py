@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from accelsim.explore.sweep import work
 from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
 from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, Objective, effects, knee, on_front
 from accelsim.explore.sweep.kinds import Facts
-from accelsim.explore.sweep.point import DONE, Point, quick_key
+from accelsim.explore.sweep.point import DONE, Point, outcome, quick_key
 from accelsim.explore.sweep.search import search
-from accelsim.explore.sweep.space import Sweep, asked_of, axes_of, is_search, points_of
+from accelsim.explore.sweep.space import MANY, Sweep, asked_of, axes_of, is_search, points_of, size_of
 from accelsim.explore.sweep.store import Member, Store
 from accelsim.spec.yaml.instances import INSTANCE, load_providers, rented
 from accelsim.types import Bools, Floats
+
+MOST = 10**7
+"""Points beyond which no sweep runs: the list of them fills the memory."""
+DAY_S = 86400
 
 
 @dataclass(frozen=True)
@@ -122,14 +127,17 @@ class Study:
         return self.front[knee(np.column_stack([self.small(name)[self.front] for name in self.objectives]))]
 
 
-def read_sweep(file: Path) -> Sweep:
-    """Return the sweep of a YAML file. Raises SpecError with all problems and their places."""
+def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
+    """Return the sweep of a YAML file, or of its content. Raises SpecError with all problems and their places."""
     from accelsim.spec.yaml.load import sorted_problems
-    from accelsim.spec.yaml.marks import read
+    from accelsim.spec.yaml.marks import parse, read
     from accelsim.spec.yaml.tree import BROKEN
     from accelsim.spec.yaml.validate import validate
 
-    tree = read(file, Sweep)
+    if isinstance(source, Path):
+        tree = read(source, Sweep)
+    else:
+        tree = parse(json.dumps(source, default=str), Path("sweep"), Sweep)
     if tree.value == BROKEN:
         raise SpecError(tree.problems)
     made, problems, _ = validate(tree, Sweep)
@@ -143,6 +151,23 @@ def read_sweep(file: Path) -> Sweep:
 def limits_of(sweep: Sweep) -> dict[str, float]:
     """Return the limits of a sweep file by objective. Raises UsageError with all problems."""
     return read_limits([f"{name}={value}" for name, value in sweep.limits.items()])
+
+
+def check_size(sweep: Sweep, place: str, workers: int = 1, yes: bool = False) -> None:
+    """Refuse an empty sweep and one that is too large, with the time that it would take, which the first point tells;
+    ``yes``: only one that no store could hold. Raises UsageError."""
+    count = size_of(sweep)
+    if count <= MANY or (yes and count <= MOST):
+        return
+    if yes:
+        raise UsageError(f"{count:,} points", place, f"at most {MOST:,}, or 'draw:' in the file")
+    begun = perf_counter()
+    found = outcome(next(points_of(sweep)))
+    each_s = perf_counter() - begun
+    lasts = f"{each_s * count / workers / DAY_S:,.1f} days"
+    how = f"measured on the first, which is {found.status!r}"
+    what = f"{count:,} points take about {lasts} with --workers {workers} ({each_s:.2g} s each, {how})"
+    raise UsageError(what, place, f"at most {MANY:,}, 'draw:' in the file, or --yes")
 
 
 def run_sweep(

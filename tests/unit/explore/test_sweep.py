@@ -24,10 +24,10 @@ from accelsim.account.area import chip_cost_USD, die_m2
 from accelsim.errors import SpecError, UsageError
 from accelsim.explore.sweep import designs, kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
-from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, outcome, quick_key
+from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, mechanism, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
-from accelsim.explore.sweep.study import Study, read_study, read_sweep, run_sweep
+from accelsim.explore.sweep.study import Study, check_size, read_study, read_sweep, run_sweep
 from accelsim.report import sweep as report
 from accelsim.report import sweep_effects
 from accelsim.request.job import execute
@@ -407,6 +407,19 @@ def test_dask_gives_the_same_though_a_worker_dies(whole: Store, tmp_path: Path, 
     assert outcomes(again) == outcomes(whole)
 
 
+def test_workers_of_dask_know_the_store(whole: Store, tmp_path: Path, cluster: Any) -> None:
+    store = Store(tmp_path / "s.db")
+    clocks = [Sweep(model=GEMM, on="edu-4x4", axes={"clock": [text]}) for text in ("1 GHz", "1000 MHz")]
+    for sweep in clocks:
+        assert run_sweep(sweep, store, "small", dask=cluster.scheduler_address) == 1
+    with store._db as db:
+        assert db.execute("SELECT count(*) FROM outcome").fetchone() == (1,)
+    found = work._client(cluster.scheduler_address, store.results(mechanism()))
+    with found:
+        (asked,) = points_of(clocks[0])
+        assert found.submit(work._work, asked, key="again").result().facts == {}  # its key is known
+
+
 def test_nobody_at_the_address_of_dask_is_told(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with pytest.raises(UsageError, match="--dask"):
@@ -513,3 +526,31 @@ def test_a_search_learns_and_bears_failures(tmp_path: Path) -> None:
     assert states == {DONE, "refused"}
     latency = study.values("latency")
     assert np.nanmedian(latency[16:]) < np.nanmedian(latency[:16]) and study.front
+
+
+def test_python_runs_and_reads_sweeps(tmp_path: Path) -> None:
+    content = {"model": GEMM, "on": "edu-4x4", "axes": {"matrix.rows": [2, 4], "batch": [1, 2]}}
+    found = accelsim.sweep(content, tmp_path / "s.db", limits={"latency": "1 s"})
+    direct = accelsim.run(GEMM, "edu-4x4", values="off", set=["matrix.rows=2"], batch=2).summary()
+    own = next(row for row in found.records if (row["matrix.rows"], row["batch"]) == ("2", 2))
+    assert own["latency_s"] == direct["latency_s"] and len(found.records) == 4
+    assert found.front == [row for row in found.records if row["front"]] != [] and found.to_dict()["points"] == 4
+    again = accelsim.sweep(tmp_path / "s.db")
+    assert again.records == found.records and again.to_dict()["ran"] == 0
+    assert [row["latency_s"] for row in accelsim.sweep(content).records] == [row["latency_s"] for row in found.records]
+    with pytest.raises(SpecError, match="axes"):
+        accelsim.sweep({"model": GEMM, "on": "edu-4x4", "axess": {}})
+    with pytest.raises(UsageError, match="no value"):
+        accelsim.sweep({"model": GEMM, "on": "edu-4x4", "axes": {"batch": []}})
+
+
+def test_a_huge_space_is_told_first() -> None:
+    axes = {"matrix.rows": list(range(1, 1001)), "matrix.cols": list(range(1, 1001)), "batch": list(range(1, 1001))}
+    huge = Sweep(model=GEMM, on="edu-4x4", axes=axes)
+    with pytest.raises(
+        UsageError, match=r"1,000,000,000 points take about [\d,.]+ days .* measured on the first.*--yes"
+    ):
+        check_size(huge, "file")
+    with pytest.raises(UsageError, match="at most 10,000,000"):
+        check_size(huge, "file", yes=True)
+    check_size(huge.model_copy(update={"axes": axes | {"matrix.rows": [1], "batch": [1]}}), "file")
