@@ -229,6 +229,16 @@ MEANING = {
         "which level takes most in which layer. The remarks say what a systolic array cannot show of a "
         "row-stationary one, and why."
     ),
+    "ranking": (
+        "How sure `accelsim.account.odds` is that one chip is faster than another on a workload, against measured pairs. "
+        "Most pairs are far apart and trivially right. So each pair is also asked at another price: by which factor may "
+        "the slower chip be cheaper until the ranking is 90 % sure? That factor is compared with the measured ratio, both "
+        "ways round. A row is a source; it agrees if 85 to 95 % are right there, or the claimed share. MLPerf offline "
+        "tells the correlation of two chips' errors: pairs of ResNet-50 are judged by the correlation of BERT's pairs, and "
+        "the other way round; other sources by the one that ships, which is the last row. MLPerf offline and "
+        "DeepLearningExamples also had a part in the widths of intervals. A chip has the median of all its submissions. "
+        "Pairs share chips, so they tell less than as many independent ones would."
+    ),
     "row-stationary": (
         "AlexNet layer by layer on the simulated Eyeriss chip, its published mappings pinned. Clocks of the array and "
         "words of each kind must be those of the formulas that equal the PE-level model, exactly. The other rows are "
@@ -240,6 +250,14 @@ MEANING = {
         "differences in points / 100. The spec file holds what the paper states about the hardware; no "
         "constant was fitted to these figures. For comparison: the performance model of the chip's own "
         "designers is 5 to 11 % off its counters (Table 7 of the paper)."
+    ),
+    "money": (
+        "What 1,000 predictions or a training cost on instances, predicted against published. Both sides have the prices "
+        "of `hwspecs/instances`, so only times differ: T4 against V100 (DeepLearningExamples; MLPerf inference has no "
+        "V100), MLPerf offline on AWS, ResNet-50 training on dl1, p4d and p3, BERT on Inferentia2 and Trainium1. "
+        "Inferentia1 has no spec: inf1 against g4dn is not compared. Vendors' own figures lie in "
+        "`tests/golden/money/published.csv` with their sources. A row is a group; it agrees if its median error is at "
+        "most the claimed one. The Gaudi is uncalibrated, its matrix engine a guess."
     ),
     "neuroncore-v2": (
         "The rules that the vendor publishes for its tensor engine, for every size that one instruction "
