@@ -38,6 +38,16 @@ STUDIES = {
     "gpt3-then-and-now": Saved("trainings", "gpt3_then_and_now", "GPT-3 on 240 p4d, then and now, and on others."),
 }
 """Name -> study; its points are in ``accelsim/explore/saved``."""
+
+
+def answer_of(name: str, prices: Path | None = None) -> Answer:
+    """Return the answer of a study from the results that ship; ``prices``: the user's own, before those that ship."""
+    from accelsim.explore.saved import results
+    from accelsim.spec.yaml.instances import load_providers, offers
+
+    return STUDIES[name].report(results.kept(name), offers(load_providers(prices)))
+
+
 HELP = """
 
 Shows the results that ship, at today's prices. --store runs the study again, --sweep one of your own like it.
@@ -67,7 +77,7 @@ def _command(name: str, saved: Saved) -> None:
             found_prices = offers(load_providers(prices))
         gather.done()
         if store is None and sweep is None:
-            return saved.report(results.kept(name), found_prices)
+            return answer_of(name, prices)
         asked = results.sweep_of(name) if sweep is None else read_sweep(sweep)
         with progress(1) as stage:
 
