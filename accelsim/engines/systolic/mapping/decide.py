@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from accelsim.engines.base import Lowering, Mapped
 from accelsim.engines.systolic.lower import MatrixStep
-from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
+from accelsim.engines.systolic.mapping.known import TAPES, product_key
+from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, Tape, tape_of
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.engines.systolic.mapping.space import ESTIMATE, RESOLUTION, TILES, TRAFFIC, steps
 from accelsim.engines.tuning import step_program
@@ -43,20 +44,20 @@ class Candidate(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A mapping, its clocks alone, its costs that are exact, and its commands."""
+    """A mapping, its clocks alone, its costs that are exact, and its tape."""
 
     clocks: float
     traffic_B: float
     tiles: float
     mapping: Mapping
-    program: Program
+    tape: Tape
 
 
 def fastest(
-    step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate]
+    step: Lowering, gemm: Gemm, described: Step, effort: Effort, leaders: Sequence[Candidate], room: object
 ) -> tuple[Mapping, float] | None:
     """Return the best of the fastest leaders once its first weights are there, and the clocks of the fastest.
-    None where the first of the leaders has too many tiles, or there is no other.
+    None where the first of the leaders has too many tiles, or there is no other. ``room``: free bytes of all buffers.
 
     No estimate is above the time: who is estimated no better than the fastest so far need not be rehearsed. Estimates
     of few large tiles are the loosest, so of those whose turn does not come the smallest have one of their own.
@@ -64,6 +65,9 @@ def fastest(
     least, found, done = inf, list[_Found](), set[int]()
     if not worth_rehearsing(effort, leaders):
         return None
+    for name in step.node.reads:  # where operands lie is one of the things that candidates are written by
+        step.layout.place(name)
+    key = product_key(step, described, room, rates=False)
     queue = [leaders[0], *sorted(leaders[1:], key=_first)]
     for left, waiting in ((effort.tiles, queue), (effort.tiles // SMALL, sorted(queue, key=_smallest))):
         for leader in waiting:
@@ -72,7 +76,7 @@ def fastest(
                 continue
             left -= int(costs[TILES])
             done.add(id(leader))
-            if made := _rehearse(step, gemm, described, leader, least * (1 + RESOLUTION)):
+            if made := _rehearse(step, gemm, described, leader, key, least * (1 + RESOLUTION)):
                 least = min(least, made.clocks)
                 found.append(made)
     near = [each for each in found if each.clocks <= least * (1 + RESOLUTION)]
@@ -86,32 +90,37 @@ def worth_rehearsing(effort: Effort, leaders: Sequence[Candidate]) -> bool:
     return len(leaders) > 1 and leaders[0].costs[TILES] <= effort.tiles
 
 
-def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, most: float) -> _Found | None:
-    """Return what it takes alone; None where it does not fit after all, that cannot be told, or is more than ``most``
-    clocks. It has few tiles, so the limits of the run do not hold for it, and do not change what is chosen."""
-    mapping = leader.mapping()
+def _tape(step: Lowering, gemm: Gemm, mapping: Mapping) -> Tape | None:
+    """Return a tape of few tiles; None where it does not fit after all, or has commands that cannot be rehearsed. The
+    limits of the run do not hold for it, and do not change what is chosen."""
     try:
         with limited(commands=MOST_COMMANDS, memory_B=MOST_B):
-            program = product_program(step, gemm, mapping)
+            return tape_of(product_program(step, gemm, mapping), step.layout.roles)
     except Infeasible:
         return None
-    clocks = rehearsed(program, step.layout.roles, described, most=most)
-    if clocks is None:
+
+
+def _rehearse(step: Lowering, gemm: Gemm, described: Step, leader: Candidate, key: str, most: float) -> _Found | None:
+    """Return what it takes alone; None where that is not known, or is more than ``most`` clocks."""
+    mapping = leader.mapping()
+    tape = TAPES.get(key, mapping, lambda: _tape(step, gemm, mapping))
+    clocks = tape and rehearsed(tape, step.layout.roles, described, most=most)
+    if tape is None or clocks is None:
         return None
-    return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, program)
+    return _Found(clocks, leader.costs[TRAFFIC], leader.costs[TILES], mapping, tape)
 
 
 def _key(found: _Found, roles: Roles, described: Step) -> tuple[float, ...]:
-    ahead = rehearsed(found.program, roles, described, True) if described.ahead else None
+    ahead = rehearsed(found.tape, roles, described, True) if described.ahead else None
     return float(steps(ahead or found.clocks)), found.traffic_B, found.tiles, found.clocks
 
 
-def rehearsed(program: Program, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:
-    """Clocks of the array that a program takes; ``ahead``: with its first weights already loaded. None for commands
-    that cannot be rehearsed, or for more than ``most`` clocks (plus a billionth)."""
+def rehearsed(tape: Tape, roles: Roles, described: Step, ahead: bool = False, most: float = inf) -> float | None:
+    """Clocks of the array that a tape takes; ``ahead``: with its first weights already loaded. None for more than
+    ``most`` clocks (plus a billionth)."""
     clock_Hz = float(roles.matrix.clock or roles.chip.clock)
     most_fs = most / clock_Hz * FS_PER_S * (1 + 1e-9)
-    time_fs = Rehearsal(program, roles, described.sharing, ahead).time_fs(most_fs)
+    time_fs = Rehearsal(tape, roles, described.sharing, ahead).time_fs(most_fs)
     return None if time_fs is None else time_fs / FS_PER_S * clock_Hz
 
 

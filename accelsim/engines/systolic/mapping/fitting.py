@@ -61,12 +61,12 @@ def whole_operands(buffer: str, size_B: int, free_B: int) -> Need:
 
 
 class Fitted(NamedTuple):
-    """Candidates that fit, with their accumulator slots, and which of all these are; ``most_B``: room in the buffer of
-    the activations with which none would have been refused there; ``need``: what the best lacks where none fits."""
+    """Candidates that fit, with their accumulator slots, and which of all these are; ``most_B``: room in each buffer
+    with which none would have been refused there; ``need``: what the best lacks where none fits."""
 
     kept: Candidates
     fits: Bools
-    most_B: int
+    most_B: dict[str, int]
     need: Need | None
 
 
@@ -77,6 +77,7 @@ class Fitting:
     def __init__(self, roles: Roles, buffers: Buffers, shape: Shape, pinned: Fields[str, Pin]) -> None:
         self._roles, self._gemm, self._b_streamed, self._pinned = roles, shape.gemm, shape.b_streamed, pinned
         self._free_B, self._shapes = dict(buffers.free_B), dict(buffers.slots)
+        self.activations = roles.activations
 
     def fitted(self, c: Candidates, shape: Shape, sides_B: float, room: Room) -> Fitted:
         """Select the candidates whose tiles fit all buffers. ``sides_B``: bytes per sum of streamed side operands."""
@@ -86,7 +87,8 @@ class Fitting:
         shares = [tile._replace(size_B=many * tile.size_B) for tile, many in operands if not self._slots(tile.buffer)]
         shares += self._results(c, shape, sums, sides_B)
         limits = [tile for tile in (*(tile for tile, _ in operands), partial) if self._slots(tile.buffer)]
-        y_slots, needed = self._sum_slots(c, one_B, shares, room)
+        y_slots, wanted = self._sum_slots(c, one_B, shares, room)
+        most = _totals(shares if self._slots(roles.sums) else [*shares, partial._replace(size_B=wanted * one_B)])
         if not self._slots(roles.sums):
             shares.append(partial._replace(size_B=y_slots * one_B))
         in_order = (open_sums(self._gemm, c) <= y_slots) & self._side_by_side(c)
@@ -95,7 +97,7 @@ class Fitting:
             missing += np.maximum(0, needed_B - self._available(buffer, room))
         for share in limits:
             missing += np.maximum(0, share.size_B - self._shapes[share.buffer][0])
-        most_B = int(needed.max(initial=0))
+        most_B = {buffer: int(needed_B.max(initial=0)) for buffer, needed_B in most.items()}
         fits = in_order & (missing == 0)
         need = None if fits.any() else self._need(c, missing, in_order, shares, limits, room)
         return Fitted(replace(c, y_slots=y_slots).keep(fits), fits, most_B, need)
@@ -142,23 +144,18 @@ class Fitting:
         return found
 
     def _sum_slots(self, c: Candidates, one_B: Ints, shares: Sequence[Share], room: Room) -> tuple[Ints, Ints]:
-        """Accumulator slots to use: two where they fit beside what else lies there, more where a loop order needs them.
-
-        And what the buffer of the activations needs for as many as are wanted, bytes.
-        """
+        """Accumulator slots to use, and how many are wanted: two, more where a loop order needs them. Where the
+        second does not fit beside the rest, only those that the order needs are used."""
         buffer, totals, needed = self._roles.sums, _totals(shares), open_sums(self._gemm, c)
-        activations: Ints = totals.get(self._roles.activations, 0 * one_B)
         if (fixed := self._slots(buffer)) is not None:
-            return np.full_like(needed, fixed), activations
+            return np.full_like(needed, fixed), needed
         wanted = np.maximum(needed, 2 * lanes(self._gemm, c))
         if "y_slots" in self._pinned:
             slots = wanted = np.full_like(needed, self._pinned["y_slots"])
         else:
             left_B = self._available(buffer, room) - totals.get(buffer, 0)
             slots = np.where(wanted * one_B <= left_B, wanted, needed)
-        if buffer == self._roles.activations:
-            activations = np.add(activations, wanted * one_B)
-        return slots, activations
+        return slots, wanted
 
     def _need(
         self, c: Candidates, missing: Ints, in_order: Bools, shares: list[Share], limits: list[Share], room: Room

@@ -1,21 +1,26 @@
 """Searches that have been made, kept in the process and in the user's cache under everything that they depend on.
 
 A search is deterministic, so a kept result is the one that a new search would find. Compilations of one chip share
-searches, and so do runs of chips that differ only in what a search does not read: the host, its link, energies.
+searches, and so do runs of chips that differ only in what a search does not read: the host, its link, energies, names
+of formats, room that no candidate needs. Tapes of candidates are shared by chips that differ in rates of memories too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from hashlib import sha256
 from typing import NamedTuple
 
 from accelsim.engines.base import Lowering
+from accelsim.engines.systolic.mapping.rehearsal import Tape
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
+from accelsim.spec.chip import Core
+from accelsim.spec.memory import Attachment
 from accelsim.usercache import Table
+from accelsim.workload.graph import FORMAT_BYTES
 
 MOST = 4000
 """Products in the user's cache."""
@@ -47,6 +52,29 @@ class Searched(NamedTuple):
         return all(then == now or min(then, now) >= need for then, now, need in pairs)
 
 
+class Tapes:
+    """Tapes of candidates by product and mapping, None for one that does not fit; of the last products, while they have
+    at most ``most`` commands in all."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._commands = most, 0
+        self._made: dict[str, dict[Mapping, Tape | None]] = {}
+
+    def get(self, key: str, mapping: Mapping, make: Callable[[], Tape | None]) -> Tape | None:
+        """Return the tape of a mapping of the product ``key``, made if it is not there."""
+        made = self._made[key] = self._made.pop(key, {})
+        if mapping not in made:
+            made[mapping] = tape = make()
+            self._commands += tape.commands if tape else 0
+            while self._commands > self._most and len(self._made) > 1:
+                oldest = self._made.pop(next(iter(self._made)))
+                self._commands -= sum(tape.commands for tape in oldest.values() if tape)
+        return made[mapping]
+
+
+TAPES = Tapes(100_000)
+
+
 class Known:
     """All searches that this process or, through the ``table``, an earlier one has made."""
 
@@ -72,22 +100,24 @@ class Known:
 KNOWN = Known(Table("mappings", MOST))
 
 
-def product_key(lowering: Lowering, step: Step, *more: object) -> str:
+def product_key(lowering: Lowering, step: Step, *more: object, rates: bool = True) -> str:
     """Return a hash of everything that the search of a product reads, but for the room that its tiles have.
 
-    ``more``: choices of the search itself.
+    ``more``: choices of the search itself. Without ``rates``: of everything that its candidates are written by.
     """
-    node, tensors = lowering.node, lowering.layout.graph.tensors
-    product = (step.streamed, step.resident, step.homes, step.rows, step.buffers, step.sharing, step.pinned, step.ahead)
+    node, tensors, unit = lowering.node, lowering.layout.graph.tensors, lowering.layout.roles.matrix
+    slots, mac = step.buffers.slots, unit.formats[node.format or lowering.dtype]
+    product = (step.streamed, step.resident, step.homes, step.rows, slots, step.sharing, step.pinned, step.ahead)
     behind = [(part.op, [_geometry(part.attrs[name]) for name in sorted(part.attrs)]) for part in node.epilogue]
+    used = [tensors[name] for name in (*node.reads, *node.writes)]
     written = (
-        lowering.dtype,
-        node.format,
+        mac.cycles_per_row,
+        FORMAT_BYTES[mac.accumulate],
         node.op,
         behind,
-        [(tensors[name].shape, tensors[name].memory_format) for name in (*node.reads, *node.writes)],
+        [(tensor.shape, FORMAT_BYTES[tensor.memory_format], tensor.element_B) for tensor in used],
     )
-    text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step)}"
+    text = f"{more}\n{product}\n{written}\n{_hardware(lowering, step, rates)}"
     return sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -97,21 +127,35 @@ def _geometry(value: object) -> object:
     return value if isinstance(value, int | str | None) else type(value).__name__
 
 
-def _hardware(lowering: Lowering, step: Step) -> list[str]:
+def _hardware(lowering: Lowering, step: Step, rates: bool) -> list[str]:
     """Return the parts of the chip that the product uses, as texts, each made once in a compilation."""
     roles: Roles = lowering.layout.roles
     chip = roles.chip
     used = {step.homes.a, step.homes.b, step.homes.y, *(side.memory for side in step.streamed.sides)}
 
-    def text(key: str, model: object) -> str:
-        return lowering.once(("text", key), lambda: repr(model))
+    def text(name: str, make: Callable[[], object]) -> str:
+        return lowering.once(("text", name, rates), lambda: repr(make()))
+
+    def memory(attached: Attachment) -> Attachment:
+        slow = {} if rates else {"bandwidth": 0.0, "efficiency": 0.0, "latency": 0.0}
+        return attached.model_copy(update={"memory": attached.memory.model_copy(update=slow)})
 
     memories = [
-        name + text(name, attached)
+        name + text(name, lambda attached=attached: memory(attached))  # type: ignore[misc]
         for name, attached in chip.memories.items()
         if attached.holds != ["host"] or name in used
     ]
-    return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", chip.core), *memories]
+    return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", lambda: _core(roles)), *memories]
+
+
+def _core(roles: Roles) -> Core:
+    """Return the core without the capacities of buffers whose free bytes are compared instead."""
+    core, compared = roles.chip.core, {roles.activations, roles.weights, roles.sums}
+    buffers = {
+        name: buffer.model_copy(update={"capacity": 0}) if name in compared and buffer.slots is None else buffer
+        for name, buffer in core.memories.items()
+    }
+    return core.model_copy(update={"memories": buffers})
 
 
 def _encoded(searched: Searched) -> list[object]:

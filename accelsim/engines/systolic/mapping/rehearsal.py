@@ -10,44 +10,154 @@ of buffers that can run out, the framing of links, and caches are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from accelsim.engines.clocked import clocks_of
 from accelsim.engines.systolic.streaming import timing_of
-from accelsim.engines.systolic.timing import FoldTiming
-from accelsim.program.commands import Command, Wait
+from accelsim.program.commands import Command, Phase
 from accelsim.program.program import Program
 from accelsim.program.roles import Roles, spec_of
-from accelsim.program.work import Cycles, Folds, Transfer
+from accelsim.program.work import Cycles, Folds, Transfer, Work
 from accelsim.time import FS_PER_S, Clock, clock_of, transfer_fs
 
-Key = tuple[int, str]
-"""A command, and what it passes: a phase, or what the two processes of an array tell each other."""
+PHASES: dict[Phase, int] = {"done": 0, "w": 1, "a": 2}
+"""Phase of a command -> where its time stands among those of the command."""
+UNKNOWN = -1
+"""Time of what has not happened yet."""
+Keys = tuple[int, ...]
+"""What a command waits for: three times the number of a command, plus a phase of ``PHASES``."""
 
 
 class _TooLate(Exception):
     """It takes longer than anybody wants to know."""
 
 
+class Move(NamedTuple):
+    """A transfer; ``first``: it loads weights for which there is a slot at once."""
+
+    key: int
+    waits: Keys
+    memory: str
+    write: bool
+    nbytes: int
+    first: bool
+
+
+class Clocks(NamedTuple):
+    """A command that takes a known number of clocks."""
+
+    key: int
+    waits: Keys
+    clocks: int
+
+
+class Stream(NamedTuple):
+    """Folds of a product: what their operands and sums wait for, and edges as ``FoldTiming`` has them.
+
+    ``load``: to shift in the first stationary operand. ``last``: from the first row of the first fold to that of the
+    last; ``interval`` and ``reload``: from there to the next command. ``again``: from there to the end of the last
+    stationary shift. ``end`` and ``drain``: from there to the last row, and from that to the last sum.
+    """
+
+    key: int
+    w: Keys
+    a: Keys
+    acc: Keys
+    load: int
+    last: int
+    interval: int
+    reload: int
+    again: int
+    end: int
+    drain: int
+
+
+class Tape(NamedTuple):
+    """A program as a rehearsal needs it, whatever the rates of its memories: ``queues`` by engine."""
+
+    queues: dict[str, list[Any]]
+    commands: int
+
+
+def tape_of(program: Program, roles: Roles) -> Tape | None:
+    """Return the tape of a program; None where it has commands that cannot be rehearsed."""
+    commands = program.commands
+    if any(type(command.work) not in ENTRIES for command in commands):
+        return None
+    queues: dict[str, list[Any]] = defaultdict(list)
+    timings: dict[tuple[str, Work], Keys] = {}
+    for command in commands:
+        queues[command.engine].append(ENTRIES[type(command.work)](roles, command, timings))
+    return Tape(dict(queues), len(commands))
+
+
+Timings = dict[tuple[str, Work], Keys]
+"""Edges of the folds of a product, by engine and work."""
+
+
+def _keys(command: Command) -> Keys:
+    return tuple([3 * number + PHASES[phase] for number, phase, _ in command.waits])
+
+
+def _move(roles: Roles, command: Command, timings: Timings) -> Move:
+    work = cast(Transfer, command.work)
+    first = command.effect.what == "load_b" and not command.waits
+    return Move(3 * command.id, _keys(command), work.memory, work.write, work.nbytes, first)
+
+
+def _clocks(roles: Roles, command: Command, timings: Timings) -> Clocks:
+    return Clocks(3 * command.id, _keys(command), clocks_of(command))
+
+
+def _stream(roles: Roles, command: Command, timings: Timings) -> Stream:
+    edges = timings.get((command.engine, command.work))
+    if edges is None:
+        work, unit = cast(Folds, command.work), cast(Any, spec_of(roles.chip, command.engine))
+        timing, end = timing_of(unit, work), work.rows * work.cycles_per_row - 1
+        again = timing.reload + timing.load - 1 - timing.step if timing.load and work.n > 1 else 0
+        last, drain = (work.n - 1) * timing.step, timing.drain + unit.accumulator_latency
+        edges = (timing.load, last, timing.interval, timing.reload, again, end, drain)
+        timings[command.engine, command.work] = edges
+    waits: dict[str, list[int]] = {"w": [], "a": [], "acc": []}
+    for number, phase, why in command.waits:
+        if why in waits:
+            waits[why].append(3 * number + PHASES[phase])
+    w, a, acc = map(tuple, waits.values())
+    return Stream(3 * command.id, w, a, acc, *edges)
+
+
+ENTRIES: dict[type, Callable[[Roles, Command, Timings], Any]] = {Transfer: _move, Cycles: _clocks, Folds: _stream}
+"""Work of commands -> what makes an entry of a tape."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Entries of an engine: which comes next, when the engine is free (an edge), whether it waits for a port."""
+
+    engine: str
+    entries: list[Any]
+    clock: Clock
+    at: int = 0
+    free: int = 0
+    asked: bool = False
+    reload: int = 1  # edge from which on the next stationary operand may be shifted in
+    loaded: int = UNKNOWN  # edge from which on it is there
+
+
 class Request(NamedTuple):
-    """A transfer that may begin: from when, its rank among requests of one instant, its port, its time there."""
+    """A transfer that may begin: from when, its rank among requests of one instant, its time at the port."""
 
     at_fs: int
     rank: tuple[int, str]
-    memory: str
-    write: bool
     occupied_fs: int
-    command: int
+    key: int
+    queue: Queue
 
 
-Queue = Generator[Key | Request, int, None]
-"""Commands one after the other: yields what must happen first; gets the time of it."""
-
-
-@dataclass
+@dataclass(slots=True)
 class Port:
     """A port of a memory: its latency; the earliest next acceptance, the last data beat so far, and who asks."""
 
@@ -55,18 +165,18 @@ class Port:
     pipelined: bool
     accepting_fs: int = 0
     free_fs: int = 0
-    asked: list[tuple[Request, Queue]] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
 
     def next_fs(self) -> int:
         """Return when the port accepts the next request, fs; at least one must wait."""
-        return max(self.accepting_fs, min(request.at_fs for request, _ in self.asked))
+        return max(self.accepting_fs, min([request.at_fs for request in self.asked]))
 
-    def take(self) -> tuple[int, Request, Queue]:
-        """Accept the first request: return the time, the request and its queue."""
+    def take(self) -> tuple[int, Request]:
+        """Accept the first request: return the time and the request."""
         now = self.next_fs()
-        first = min((each for each in self.asked if each[0].at_fs <= now), key=lambda each: each[0].rank)
+        first = min((each for each in self.asked if each.at_fs <= now), key=lambda each: each.rank)
         self.asked.remove(first)
-        return now, *first
+        return now, first
 
     def end_fs(self, accepted_fs: int, occupied_fs: int) -> int:
         """Return the time of the last data beat of a request accepted at ``accepted_fs``, fs."""
@@ -79,69 +189,56 @@ class Port:
 
 
 class Rehearsal:
-    """Rehearsal of one program on its chip; ``sharing``: cores that use the memories at one time, each at its share;
+    """Rehearsal of one tape on a chip; ``sharing``: cores that use the memories at one time, each at its share;
     ``ahead``: weights for which there are slots at once have been loaded before."""
 
-    def __init__(self, program: Program, roles: Roles, sharing: int = 1, ahead: bool = False) -> None:
-        self._program, self._roles, self._sharing, self._ahead = program, roles, sharing, ahead
+    def __init__(self, tape: Tape, roles: Roles, sharing: int = 1, ahead: bool = False) -> None:
+        self._roles, self._sharing, self._ahead = roles, sharing, ahead
         self._clock = clock_of(roles.chip.clock)
         self._delay_fs = self._clock.at(roles.chip.token_delay)
-        self._times: dict[Key, int] = {}
-        self._waiting: dict[Key, list[Queue]] = {}
+        self._times = [UNKNOWN] * (3 * tape.commands)
+        self._queues = [Queue(name, entries, self._own(name, entries)) for name, entries in tape.queues.items()]
         self._ports: dict[tuple[str, bool], Port] = {}
-        self._timings: dict[Folds, FoldTiming[int]] = {}
+        self._news = True  # a time has become known
         self._most_fs = inf
 
+    def _own(self, engine: str, entries: list[Any]) -> Clock:
+        if type(entries[0]) is Move:
+            return self._clock
+        return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
+
     def time_fs(self, most_fs: float = inf) -> int | None:
-        """The end of the last command; None where there are commands that it does not know, or one ends behind
-        ``most_fs``."""
+        """The end of the last command; None where one ends behind ``most_fs``."""
+        self._most_fs = most_fs
         try:
-            return self._time_fs(most_fs)
+            self._play()
         except _TooLate:
             return None
-        finally:  # queues that wait refer to this object, and the collector of such circles rests while we compile
-            self._waiting.clear()
-            self._ports.clear()
+        return max(self._times[::3])
 
-    def _time_fs(self, most_fs: float) -> int | None:
-        self._most_fs = most_fs
-        queues: dict[str, list[Command]] = defaultdict(list)
-        for command in self._program.commands:
-            queues[command.engine].append(command)
-        if any(type(command.work) not in KINDS for command in self._program.commands):
-            return None
-        for engine, commands in queues.items():
-            for start in KINDS[type(commands[0].work)]:
-                self._go_on(start(self, engine, commands))
-        while asked := [port for port in self._ports.values() if port.asked]:
-            port = min(asked, key=Port.next_fs)
-            accepted_fs, request, queue = port.take()
-            port.accepting_fs = self._clock.at(self._clock.edge(accepted_fs) + 1)
-            self._publish((request.command, "done"), port.end_fs(accepted_fs, request.occupied_fs))
-            self._go_on(queue, accepted_fs)
-        return max(time_fs for (_, phase), time_fs in self._times.items() if phase == "done")
+    def _play(self) -> None:
+        while True:
+            while self._news:
+                self._news = False
+                for queue in self._queues:
+                    if not queue.asked and queue.at < len(queue.entries):
+                        KINDS[type(queue.entries[0])](self, queue)
+            waiting = [port for port in self._ports.values() if port.asked]
+            if not waiting:
+                return
+            self._serve(min(waiting, key=Port.next_fs))
 
-    def _go_on(self, queue: Queue, told: int | None = None) -> None:
-        """Until it waits for something that is not known yet."""
-        try:
-            while True:
-                needed = next(queue) if told is None else queue.send(told)
-                if isinstance(needed, Request):
-                    self._port(needed.memory, needed.write).asked.append((needed, queue))
-                    return
-                told = self._times.get(needed)
-                if told is None:
-                    self._waiting.setdefault(needed, []).append(queue)
-                    return
-        except StopIteration:
-            return
+    def _serve(self, port: Port) -> None:
+        accepted_fs, (_, _, occupied_fs, key, queue) = port.take()
+        queue.free = self._clock.edge(accepted_fs)
+        port.accepting_fs = self._clock.at(queue.free + 1)
+        self._done(key, port.end_fs(accepted_fs, occupied_fs))
+        queue.at, queue.asked = queue.at + 1, False
 
-    def _publish(self, key: Key, t_fs: int) -> None:
+    def _done(self, key: int, t_fs: int) -> None:
         if t_fs > self._most_fs:
             raise _TooLate
-        self._times[key] = t_fs
-        for queue in self._waiting.pop(key, ()):
-            self._go_on(queue, t_fs)
+        self._times[key], self._news = t_fs, True
 
     def _port(self, memory: str, write: bool) -> Port:
         attached = self._roles.memory(memory)
@@ -151,86 +248,79 @@ class Rehearsal:
             self._ports[key] = Port(int(latency * FS_PER_S), attached.memory.pipelined)
         return self._ports[key]
 
-    def _available(self, waits: Sequence[Wait], why: str = "") -> Generator[Key, int, int]:
-        """From when on all tokens (of that kind) can be acquired, 0 where there are none."""
-        latest = 0
-        for wait in waits:
-            if not why or wait.why == why:
-                key = wait.command, wait.phase
-                released = self._times.get(key)
-                if released is None:
-                    released = yield key
-                latest = max(latest, released + self._delay_fs)
-        return latest
+    def _available(self, waits: Iterable[int]) -> int:
+        """From when on all tokens can be acquired, 0 where there are none, ``UNKNOWN`` where one of them is."""
+        latest = UNKNOWN
+        for key in waits:
+            released = self._times[key]
+            if released == UNKNOWN:
+                return UNKNOWN
+            if released > latest:
+                latest = released
+        return 0 if latest == UNKNOWN else latest + self._delay_fs
 
-    def transfers(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """Run a DMA queue: one request per edge, in order."""
-        issued = 0
-        for command in commands:
-            if self._ahead and command.effect.what == "load_b" and not command.waits:
-                self._publish((command.id, "done"), 0)
+    def transfers(self, queue: Queue) -> None:
+        """Go on with a DMA queue: one request per edge, in order."""
+        while queue.at < len(queue.entries):
+            key, waits, memory, write, nbytes, first = queue.entries[queue.at]
+            if first and self._ahead:
+                self._done(key, 0)
+                queue.at += 1
                 continue
-            work = cast(Transfer, command.work)
-            attached = self._roles.memory(work.memory)
-            ready = self._clock.edge((yield from self._available(command.waits)))
-            beat_B = attached.memory.beats_B
-            occupied_fs = transfer_fs(work.nbytes, beat_B, attached.rate_Bps) * self._sharing
-            rank = int(work.write == (attached.arbitration == "loads_first")), engine
-            at_fs = self._clock.at(max(issued + 1, ready))
-            issued = self._clock.edge((yield Request(at_fs, rank, work.memory, work.write, occupied_fs, command.id)))
+            available = self._available(waits)
+            if available != UNKNOWN:
+                attached = self._roles.memory(memory)
+                occupied_fs = transfer_fs(nbytes, attached.memory.beats_B, attached.rate_Bps) * self._sharing
+                rank = int(write == (attached.arbitration == "loads_first")), queue.engine
+                at_fs = self._clock.at(max(queue.free + 1, self._clock.edge(available)))
+                self._port(memory, write).asked.append(Request(at_fs, rank, occupied_fs, key, queue))
+                queue.asked = True
+            return
 
-    def clocked(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """Run a queue of commands that take a known number of clocks, one after the other."""
-        clock, last = self._own(engine), 0
-        for command in commands:
-            first = max(last + 1, clock.edge((yield from self._available(command.waits))))
-            last = first + clocks_of(command) - 1
-            self._publish((command.id, "done"), clock.at(last))
+    def clocked(self, queue: Queue) -> None:
+        """Go on with commands that take a known number of clocks, one after the other."""
+        while queue.at < len(queue.entries):
+            key, waits, clocks = queue.entries[queue.at]
+            available = self._available(waits)
+            if available == UNKNOWN:
+                return
+            queue.free = max(queue.free + 1, queue.clock.edge(available)) + clocks - 1
+            self._done(key, queue.clock.at(queue.free))
+            queue.at += 1
 
-    def loading(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """The first stationary rows of each command, when the fold before streams (``process.MatrixEngine``)."""
-        clock, earliest, before = self._own(engine), 1, None
-        for command in commands:
-            ready = clock.edge((yield from self._available(command.waits, "w")))
-            if before is not None:
-                earliest = yield before.id, "reload"
-            first, work, timing = (max(earliest, ready), cast(Folds, command.work), self._timing(engine, command))
-            if work.n == 1 and timing.load:
-                self._publish((command.id, "w"), clock.at(first + timing.load - 1))
-            self._publish((command.id, "loaded"), max(first + timing.load, ready))
-            before = command
-
-    def streaming(self, engine: str, commands: Sequence[Command]) -> Queue:
-        """All folds of each command; with the last of them it is known when its operands have been read."""
-        clock, earliest, latency = self._own(engine), 1, spec_of(self._roles.chip, engine).accumulator_latency
-        for command in commands:
-            work, timing = cast(Folds, command.work), self._timing(engine, command)
-            loaded = yield command.id, "loaded"
-            a = clock.edge((yield from self._available(command.waits, "a")))
-            acc = clock.edge((yield from self._available(command.waits, "acc")))
-            last = max(earliest, loaded, a, acc) + (work.n - 1) * timing.step
-            earliest, end = last + timing.interval, last + work.rows * work.cycles_per_row - 1
-            self._publish((command.id, "reload"), last + timing.reload)
-            if not timing.load:
-                self._publish((command.id, "w"), clock.at(end))
-            elif work.n > 1:
-                self._publish((command.id, "w"), clock.at(last - timing.step + timing.reload + timing.load - 1))
-            self._publish((command.id, "a"), clock.at(end))
-            self._publish((command.id, "done"), clock.at(end + timing.drain + latency))
-
-    def _own(self, engine: str) -> Clock:
-        return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
-
-    def _timing(self, engine: str, command: Command) -> FoldTiming[int]:
-        work = cast(Folds, command.work)
-        if work not in self._timings:
-            self._timings[work] = timing_of(spec_of(self._roles.chip, engine), work)
-        return self._timings[work]
+    def products(self, queue: Queue) -> None:
+        """Go on with products: the first stationary rows of each, when the fold before streams, then all its folds
+        (``process.MatrixEngine``); with the last of them it is known when its operands have been read."""
+        at, edge, times = queue.clock.at, queue.clock.edge, self._times
+        while queue.at < len(queue.entries):
+            key, of_w, of_a, of_acc, load, last, interval, reload, again, end, drain = queue.entries[queue.at]
+            if queue.loaded == UNKNOWN:
+                available = self._available(of_w)
+                if available == UNKNOWN:
+                    return
+                ready = edge(available)
+                first = max(queue.reload, ready)
+                if load and not last:
+                    times[key + 1], self._news = at(first + load - 1), True
+                queue.loaded = max(first + load, ready)
+            a, acc = self._available(of_a), self._available(of_acc)
+            if a == UNKNOWN or acc == UNKNOWN:
+                return
+            last += max(queue.free, queue.loaded, edge(a), edge(acc))
+            queue.free, queue.reload, queue.loaded = last + interval, last + reload, UNKNOWN
+            end += last
+            if not load:
+                times[key + 1] = at(end)
+            elif again:
+                times[key + 1] = at(last + again)
+            times[key + 2] = at(end)
+            self._done(key, at(end + drain))
+            queue.at += 1
 
 
-KINDS: dict[type, tuple[Callable[[Rehearsal, str, Sequence[Command]], Queue], ...]] = {
-    Transfer: (Rehearsal.transfers,),
-    Cycles: (Rehearsal.clocked,),
-    Folds: (Rehearsal.loading, Rehearsal.streaming),
+KINDS: dict[type, Callable[[Rehearsal, Queue], None]] = {
+    Move: Rehearsal.transfers,
+    Clocks: Rehearsal.clocked,
+    Stream: Rehearsal.products,
 }
-"""Work of commands -> the processes of their queue."""
+"""Entries of a queue -> what goes on with it."""

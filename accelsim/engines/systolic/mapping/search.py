@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple, TypeVar
@@ -56,7 +55,7 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
     tile) when nothing fits.
     """
     search = ProductSearch(step, gemm, least)
-    rooms = [option.room.tiles_B for option in search.options]
+    rooms = search.rooms
     made = step.once((search.step, search.flags, least), list[Searched])
     found = next((entry for entry in made if entry.holds_for(rooms)), None)
     if found is None:
@@ -100,7 +99,10 @@ class ProductSearch:
         self.step = describe(step, gemm)
         self._too_large: list[Need] = []
         self.options = list(self._residencies())
-        self.needs = [0] * len(self.options)
+        self.rooms = [option.room.tiles_B for option in self.options] + [
+            free_B for _, free_B in self.step.buffers.free_B
+        ]
+        self.needs = [0] * len(self.rooms)
         self.rehearsed = False
 
     def best(self) -> Choice:
@@ -135,7 +137,7 @@ class ProductSearch:
 
     def _decided(self, found: _Leaders) -> tuple[Mapping, float | None]:
         self.rehearsed |= worth_rehearsing(self.effort, found.best)
-        decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best)
+        decided = fastest(self._lowering, self._gemm, self.step, self.effort, found.best, self.rooms)
         return decided or (found.best[0].mapping(), None)
 
     @property
@@ -157,12 +159,17 @@ class ProductSearch:
             solved = solve(blocks, effort, leaders=most)
             best = sorted([*best, *self._candidates(blocks, solved)], key=lambda each: each.costs)[:most]
             tried, misfits = tried + solved.tried, misfits + blocks.misfits
-            needs = {index: max(need, blocks.needs[index]) for index, need in needs.items()}
-        self.needs = [max(need, needs[index]) for index, need in enumerate(self.needs)]
+            needs = {place: max(need, blocks.needs.get(place, 0)) for place, need in (blocks.needs | needs).items()}
+        places = [*range(len(self.options)), *(name for name, _ in self.step.buffers.free_B)]
+        self.needs = [max(need, needs.get(place, 0)) for place, need in zip(places, self.needs, strict=True)]
         return _Leaders(best, tried, tilings, misfits)
 
     def _candidates(self, tilings: Tilings, solved: Solved) -> list[Candidate]:
-        return [Candidate(leader.costs, partial(self.kept, tilings, leader.choices)) for leader in solved.leaders]
+        mapping = tilings.mappings([leader.choices for leader in solved.leaders])
+        return [
+            Candidate(leader.costs, lambda place=place: self.kept(mapping(place)))  # type: ignore[misc]
+            for place, leader in enumerate(solved.leaders)
+        ]
 
     def _strips(self, flat: Mapping | None) -> list[int]:
         """Widths of strips to try beside the best tiling through whole rows."""
@@ -189,11 +196,11 @@ class ProductSearch:
         """Return which residency choices are open."""
         return tuple((option.a_resident, option.y_resident) for option in self.options)
 
-    def kept(self, tilings: Tilings, choices: tuple[int, ...]) -> Mapping:
-        """Return a candidate as a mapping, with the fields that no search chooses."""
+    def kept(self, mapping: Mapping) -> Mapping:
+        """Return the mapping of a candidate with the fields that no search chooses."""
         slots: dict[str, Any] = {"b_resident": not self.step.shape.b_streamed}
         slots |= {name: self._pinned[name] for name in ("w_slots", "reuse") if name in self._pinned}
-        return replace(tilings.mapping(choices), **slots)
+        return replace(mapping, **slots)
 
     def _tuned(self, leaders: list[Mapping]) -> Mapping:
         """The one that the machine decides for, on this chip and with this room."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Fields
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf, isqrt, prod
 from typing import NamedTuple
 
@@ -80,15 +81,15 @@ class Axes:
 
 
 class Tilings:
-    """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice the room with which no
-    candidate would have been refused; ``misfits``: what candidates lacked, where none of a plan fitted; ``limit``: what
-    the first cost of a candidate that is wanted must not exceed."""
+    """The choices plan, order, tg, tm, tn, tk of a step. ``needs``: of each residency choice, and of each other buffer
+    by name, the room with which no candidate would have been refused; ``misfits``: what candidates lacked, where none
+    of a plan fitted; ``limit``: what the first cost of a candidate that is wanted must not exceed."""
 
     def __init__(self, step: Step, estimator: Estimator, fitting: Fitting, options: list[Option], plans: list[Plan],
                  orders: list[int], axes: Axes) -> None:  # fmt: skip
         self._step, self._estimator, self._fitting = step, estimator, fitting
         self._options, self._plans, self._orders, self._axes = options, plans, np.array(orders), axes
-        self.needs = dict.fromkeys(range(len(options)), 0)
+        self.needs: dict[int | str, int] = {}
         self.misfits: list[Need] = []
         self.limit = inf
         self._whole_k = np.array([plan.a_whole_k for plan in plans])
@@ -144,11 +145,24 @@ class Tilings:
                 scored += len(rows)
         return found, scored
 
-    def mapping(self, choices: tuple[int, ...]) -> Mapping:
-        """Return the candidate with these choices as a mapping."""
-        first = int(self._first[choices[0]])
-        _, c = self._fitting_rows(np.array([choices], np.int64), np.zeros(1, np.int64), first)
-        return c.mapping(0)
+    def mappings(self, choices: Sequence[tuple[int, ...]]) -> Callable[[int], Mapping]:
+        """Return what makes a mapping of each of these candidates, by its place among them."""
+
+        @cache
+        def places() -> dict[int, tuple[Candidates, int]]:
+            every = np.array(choices, np.int64)
+            first = self._first[every[:, 0]]
+            found = dict[int, tuple[Candidates, int]]()
+            for index in np.unique(first).tolist():
+                rows, fitted = self._fitting_rows(every, np.flatnonzero(first == index), index)
+                found |= {row: (fitted, at) for at, row in enumerate(rows.tolist())}
+            return found
+
+        def mapping(place: int) -> Mapping:
+            candidates, at = places()[place]
+            return candidates.mapping(at)
+
+        return mapping
 
     def bounds_of(self, mapping: Mapping) -> Bounds:
         """Return what bounds a mapping that fits, whether it is a candidate or not."""
@@ -182,7 +196,9 @@ class Tilings:
             return rows, c
         shape = self._step.shape_of(c.a_resident)
         fitted = self._fitting.fitted(c, shape, sum(side.element_B for side in shape.sides), option.room)
-        self.needs[plan.option] = max(self.needs[plan.option], fitted.most_B)
+        for buffer, most_B in fitted.most_B.items():
+            place = plan.option if buffer == self._fitting.activations else buffer
+            self.needs[place] = max(self.needs.get(place, 0), most_B)
         self.misfits += [fitted.need] if fitted.need else []
         return rows[fitted.fits], fitted.kept
 

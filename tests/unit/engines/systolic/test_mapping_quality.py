@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.engines.systolic.mapping.decide import product_program, rehearsed
+from accelsim.engines.systolic.mapping.rehearsal import tape_of
 from accelsim.engines.systolic.mapping.search import ProductSearch, choose
 from accelsim.engines.systolic.mapping.space import ESTIMATE, TILES, Tilings
 from accelsim.request.tuning import Tuning
@@ -89,6 +90,9 @@ def test_none_of_many_random_mappings_is_faster_by_more_than_two_percent(
     assert len(choices) > 100
     near = np.flatnonzero((costs[:, ESTIMATE] < allowed) & (costs[:, TILES] <= MOST_TILES))
     for row in near[:MOST_REHEARSED].tolist():
-        program = product_program(case.step, case.gemm, search.kept(everything, tuple(choices[row].tolist())))
-        clocks = rehearsed(program, case.step.layout.roles, search.step)
+        program = product_program(
+            case.step, case.gemm, search.kept(everything.mappings([tuple(choices[row].tolist())])(0))
+        )
+        tape = tape_of(program, case.step.layout.roles)
+        clocks = tape and rehearsed(tape, case.step.layout.roles, search.step)
         assert clocks is not None and clocks >= allowed

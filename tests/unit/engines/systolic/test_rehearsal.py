@@ -12,7 +12,7 @@ import accelsim
 from accelsim.engines.base import Lowering
 from accelsim.engines.systolic.mapping import search
 from accelsim.engines.systolic.mapping.decide import product_program
-from accelsim.engines.systolic.mapping.rehearsal import Rehearsal
+from accelsim.engines.systolic.mapping.rehearsal import Rehearsal, tape_of
 from accelsim.errors import Infeasible
 from accelsim.machine.simulate import simulate
 from accelsim.mapping.search import solve
@@ -37,11 +37,13 @@ FRAMING = 1e-3
 def agrees(program: Program) -> bool:
     """Return whether the rehearsal takes what the machine takes; and no longer with weights that are there."""
     roles = Roles(program.chip)
-    taken = Rehearsal(program, roles).time_fs()
-    ahead = Rehearsal(program, roles, ahead=True).time_fs()
+    tape = tape_of(program, roles)
+    assert tape is not None
+    taken = Rehearsal(tape, roles).time_fs()
+    ahead = Rehearsal(tape, roles, ahead=True).time_fs()
     assert taken is not None and ahead is not None and ahead <= taken
-    assert Rehearsal(program, roles).time_fs(taken) == taken  # who asks for no more than that learns it
-    assert Rehearsal(program, roles).time_fs(taken - 1) is None
+    assert Rehearsal(tape, roles).time_fs(taken) == taken  # who asks for no more than that learns it
+    assert Rehearsal(tape, roles).time_fs(taken - 1) is None
     time_fs = simulate(program, None, "off").time_fs
     framed = any(memory.link is not None and memory.link.bandwidth < inf for memory in program.chip.memories.values())
     return 0 <= time_fs - taken <= (FRAMING * time_fs if framed else 0)
@@ -54,7 +56,7 @@ def test_products_of_all_leading_mappings(case: Any) -> None:
     problem = search.ProductSearch(one.step, one.gemm)
     tilings = problem.tilings(search.Tilings, False)
     for leader in solve(tilings, "fast", leaders=10).leaders:
-        assert agrees(product_program(one.step, one.gemm, problem.kept(tilings, leader.choices)))
+        assert agrees(product_program(one.step, one.gemm, problem.kept(tilings.mappings([leader.choices])(0))))
 
 
 @pytest.mark.parametrize(("model", "chip", "options"), MODELS, ids=str)
@@ -88,4 +90,4 @@ def test_commands_that_only_the_machine_knows() -> None:
     """A layer on the host is none of them."""
     program = accelsim.run("moe", on="edu-4x4", values="off").program
     hosted = [command for command in program.commands if command.kind == "Host"]
-    assert not hosted or Rehearsal(program, Roles(program.chip)).time_fs() is None
+    assert not hosted or tape_of(program, Roles(program.chip)) is None
