@@ -42,7 +42,7 @@ def record(request: Request, chip: Chip, graph: Graph) -> dict[str, object]:
         "files": _files(request),
         "chip_sha256": digest(chip),
         "model_sha256": _digest("\n".join(_lines(graph))),
-        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
 
 
@@ -181,14 +181,14 @@ def _lines(graph: Graph) -> Iterator[str]:
         yield f"{node.op} {node.inputs} {node.outputs} {attrs}"
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+@cache
+def _version(package: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
-    for name in PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            yield name, "not installed"
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def repeated(saved: Mapping[str, Any], where: str) -> Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from accelsim.errors import UsageError, nearest
@@ -86,6 +86,7 @@ LONGEST = 64
 """Characters of the longest name of a format or a pair: beyond, nothing is compared with it."""
 
 
+@lru_cache(maxsize=1024)
 def operand_formats(name: str) -> tuple[Format, ...] | None:
     """Formats of the operands: one, or those of a pair ``weights x activations``; None for what is no format.
 
