@@ -6,6 +6,7 @@ import hashlib
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
