@@ -183,6 +183,8 @@ class EngineType(ABC):
     """True if the effort of a search changes the mapping that it chooses."""
     moves: ClassVar[bool] = False
     """True if its commands are transfers, several of which may be under way."""
+    asks_spaces: ClassVar[bool] = False
+    """True if it learns capacities of buffers from ``Space`` alone, which notes how much of them makes a difference."""
     drains: ClassVar[bool] = False
     """True if results still leave when the next command has begun to occupy it."""
     hue: ClassVar[str] = "grey"

@@ -57,7 +57,7 @@ def _with_operands(step: Lowering) -> Layout:
             memory = layout.result_home(name) if home is None else was.builder.regions[home].memory
             new.home = layout.off_chip(memory, name, was.facts.room_B(tensor))
             layout.presets[new.home] = (name, 0)
-    taken_B = layout.spaces[buffer].free_B() - was.spaces[buffer].free_B()
-    if taken_B > 0:
+    now_B, then_B = (each.spaces[buffer].room_after([]) or 0 for each in (layout, was))
+    if (taken_B := now_B - then_B) > 0:
         layout.on_chip(buffer, "other steps", taken_B)
     return layout

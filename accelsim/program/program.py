@@ -15,6 +15,9 @@ from accelsim.workload.graph import Graph
 if TYPE_CHECKING:
     from accelsim.program.repeated import Repeat
 
+Spans = dict[str, tuple[float, float]]
+"""Buffer -> capacities, bytes: from the first to below the second."""
+
 
 @dataclass(repr=False)
 class Program:
@@ -24,7 +27,8 @@ class Program:
     ``presets``: region -> (tensor, core) that it holds from the start. ``results``: graph output -> the region in which
     it ends, per core. ``engines``: engine -> its type. ``needs``: off-chip memory -> what must be in it at one time.
     ``received``: inputs that other devices send. ``peers``: other device -> the links to it. ``repeat``: which commands
-    are copies that are not written (``accelsim.program.repeated``). ``short``: the program without these, once made.
+    are copies that are not written (``accelsim.program.repeated``). ``spans``: capacities
+    of buffers with any of which the program is the same. ``short``: the program without copies, once made.
     """
 
     graph: Graph
@@ -42,6 +46,7 @@ class Program:
     received: frozenset[str] = frozenset()
     peers: dict[str, tuple[Link, ...]] = field(default_factory=dict)
     repeat: Repeat | None = None
+    spans: Spans = field(default_factory=dict)
     short: Program | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from accelsim.engines.registry import ENGINES, sequential
 from accelsim.errors import ModelError, Problem, count_of
 from accelsim.program.commands import OUTSIDE, Step
 from accelsim.program.mapping import Mapping
-from accelsim.program.program import Program
+from accelsim.program.program import Program, Spans
 from accelsim.program.roles import HOST, Roles, Unit, units
 from accelsim.program.tiles import kept, sparsity
 from accelsim.program.verify import check_length
@@ -87,7 +88,21 @@ def lower(state: State) -> Program:
         products = [step.mapping.share for step in steps if isinstance(step.mapping, Mapping)]
         shared = len(products) - products.count("none")
         state.notes.append(f"{count_of(shared, 'product', 'is', len(products))} shared by cores of the chip")
-    return replace(_program(state, layouts, steps), repeat=repeating.repeat if repeating else None)
+    repeat = repeating.repeat if repeating else None
+    return replace(_program(state, layouts, steps), repeat=repeat, spans={} if repeat or sharing else _spans(layouts))
+
+
+def _spans(layouts: Sequence[Layout]) -> Spans:
+    """Return which capacities of buffers make no difference; none for buffers that slots or streams divide."""
+    roles, found = layouts[0].roles, Spans()
+    types = {ENGINES[kind] for kind in layouts[0].builder.engines.values()}
+    if len(roles.chip.cores) > 1 or roles.streams > 1 or not all(each.asks_spaces for each in types):
+        return {}
+    for name, buffer in roles.chip.buffers.items():
+        if buffer.slots is None:
+            spans = [layout.spaces[name].span for layout in layouts]
+            found[name] = max(least for least, _ in spans), min(beyond for _, beyond in spans)
+    return found
 
 
 def _least_fs(state: State) -> int:

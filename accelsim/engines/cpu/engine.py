@@ -23,6 +23,7 @@ class Cpu(Unclocked):
     """The host of a chip, or the chip itself."""
 
     type = "cpu"
+    asks_spaces = True
     rank = 3
     reasons = (Reason("host", "host", "the host", "host", "#f0e442", "xxxx"),)
     pieces = (("host", "the host works"),)

@@ -39,6 +39,7 @@ class Dma(EngineType):
         ("requests", "a DMA engine issues one request per clock, a port accepts one per clock"),
     )
     moves = True
+    asks_spaces = True
     hue = "vermillion"
 
     def lower(self, lowering: Lowering) -> None:

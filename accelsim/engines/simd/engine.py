@@ -16,6 +16,7 @@ class Simd(Clocked):
     """The vector unit: for everything that is not a matrix product."""
 
     type = "simd"
+    asks_spaces = True
     title = "the vector unit"
     rank = 2
     reasons = (Reason("vector", "{resource} unit", "the {resource} unit", "vector unit", "#cc79a7", "....", True),)

@@ -62,6 +62,7 @@ class Systolic(EngineType):
     rank = 0
     reasons, categories, pieces = REASONS, CATEGORIES, PIECES
     searches = True
+    asks_spaces = True
     drains = True
     hue = "blue"
 

@@ -16,6 +16,7 @@ from accelsim.account.interval import energy_interval, joules_ends, latency_inte
 from accelsim.account.latency import batch_size, main_format
 from accelsim.errors import Problem, UsageError, nearest
 from accelsim.machine.run import Run
+from accelsim.program.program import Spans
 from accelsim.request import Request
 from accelsim.request.job import Job, execute, prepare
 from accelsim.spec.chip import Chip
@@ -163,20 +164,23 @@ def _energy(joules: float, ends: tuple[float, float] | None, seconds: float, bat
     }
 
 
-def run_or_price(job: Job, known: str = "") -> tuple[Facts, str]:
-    """Return the figures of a run, and its totals as JSON, '' where its energy needs more than totals.
+def run_or_price(job: Job, known: str = "") -> tuple[Facts, str, Spans]:
+    """Return the figures of a run, its totals as JSON, '' where its energy needs more than totals, and capacities of
+    buffers with any of which it is the same.
 
-    ``known``: JSON of figures and totals of a run that differs in energy figures alone; then nothing is simulated.
+    ``known``: JSON of figures and totals of a run that differs in energy figures alone, or in such capacities; then
+    nothing is simulated.
     """
     if known:
         facts, kept = json.loads(known)
         joules = joules_of(read_totals(kept), job.chip)
         ends = None if facts["energy_high_J"] is None else joules_ends(joules)
-        return facts | _energy(joules, ends, facts["latency_s"], facts["batch"]), json.dumps(kept)
+        priced = _energy(joules, ends, facts["latency_s"], facts["batch"])
+        return facts | priced | {"area_m2": _area(job.chip)}, json.dumps(kept), {}
     run = execute(job)
     found = totals(run)
     joules = total_J(energy_table(run)) if found is None else joules_of(found, run.chip)
-    return figures(run, joules), "" if found is None else json.dumps(found.as_facts())
+    return figures(run, joules), "" if found is None else json.dumps(found.as_facts()), run.program.spans
 
 
 def figures(run: Run, joules: float) -> Facts:

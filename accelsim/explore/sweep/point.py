@@ -16,7 +16,9 @@ from accelsim.account.energy_totals import without_energies
 from accelsim.errors import AccelsimError, Infeasible, OverCapacity, TooLarge
 from accelsim.explore.sweep import kinds
 from accelsim.explore.sweep.kinds import Facts
+from accelsim.program.program import Spans
 from accelsim.request import Request
+from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import meant
@@ -93,16 +95,37 @@ class Outcome:
 
 @dataclass
 class Known:
-    """Results so far: the ``keys`` that have an outcome, and JSON of ``runs`` by base: their figures and totals."""
+    """Results so far: the ``keys`` that have an outcome, and JSON of ``runs`` by base: their figures and totals.
+
+    ``alike``: by base without capacities of buffers, runs of this process with the capacities for which they hold.
+    """
 
     keys: frozenset[str] = frozenset()
     runs: dict[str, str] = field(default_factory=dict)
+    alike: dict[str, list[tuple[Spans, str]]] = field(default_factory=dict)
+
+    def run_of(self, base: str, alike: str, chip: Chip) -> str:
+        """Return a run that differs from one on ``chip`` in energies and unused capacity alone, '' for none."""
+        sizes = {name: buffer.capacity for name, buffer in chip.buffers.items()}
+        fit = (
+            run
+            for spans, run in self.alike.get(alike, ())
+            if all(least <= sizes[name] < beyond for name, (least, beyond) in spans.items())
+        )
+        return self.runs.get(base) or next(fit, "")
+
+    def add(self, base: str, alike: str, spans: Spans, run: str) -> None:
+        """Keep a run that was not known."""
+        self.runs.setdefault(base, run)
+        if spans:
+            self.alike.setdefault(alike, []).append((spans, run))
 
 
 def outcome(point: Point, known: Known | None = None) -> Outcome:
     """Run a point; an error that its input causes is its outcome. That of a key that is ``known`` has no figures.
 
-    A run on a chip that differs from a known one in energy figures alone is worked out from that one.
+    A run on a chip that differs from a known one in energy figures and unused capacity alone is worked out from that
+    one.
     """
     key, known = "", known or Known()
     try:
@@ -110,14 +133,27 @@ def outcome(point: Point, known: Known | None = None) -> Outcome:
         key = _key(point, found.specs)
         if key in known.keys or found.job is None:
             return Outcome(key, DONE, {} if key in known.keys else found.figures())
-        base = _key(point, ("base", digest(without_energies(found.job.chip))), "energy")
-        facts, totals = kinds.run_or_price(found.job, known.runs.get(base, ""))
+        chip = without_energies(found.job.chip)
+        base, alike = (_key(point, ("base", digest(each)), "energy") for each in (chip, _without_capacities(chip)))
+        facts, totals, spans = kinds.run_or_price(found.job, known.run_of(base, alike, chip))
         if totals:
-            known.runs.setdefault(base, f"[{json.dumps(facts)},{totals}]")
+            known.add(base, alike, spans, f"[{json.dumps(facts)},{totals}]")
         return Outcome(key, DONE, facts, "", base if totals else "", totals)
     except AccelsimError as error:
         status = next(text for kind, text in STATUS.items() if isinstance(error, kind))
         return Outcome(key or quick_key(point), status, {}, "\n".join(map(str, error.problems)))
+
+
+def _without_capacities(chip: Chip) -> Chip:
+    """Return the chip without the capacities that a program has ``spans`` of; a chip of several kinds of cores as it
+    is."""
+    if len(chip.cores) > 1:
+        return chip
+    buffers = {
+        name: buffer if buffer.slots else buffer.model_copy(update={"capacity": 0})
+        for name, buffer in chip.buffers.items()
+    }
+    return chip.model_copy(update={"cores": {chip.core_kind: chip.core.model_copy(update={"memories": buffers})}})
 
 
 def key_of(point: Point) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from accelsim.program.commands import Region
 class Space:
     """The bytes of one buffer, or its part from ``start_B`` to ``capacity_B``. First fit, or next fit behind the last
     allocation (``rotate``).
+
+    ``span``: a buffer of any capacity from its first number to below its second would have given the same answers so
+    far, but for ``room_after``, whose caller tells by ``needed`` how much room made a difference.
 
     Gaps are kept sorted, and regions of the past by their size, so that a buffer with many small tensors is not gone
     through for each new one.
@@ -28,6 +32,7 @@ class Space:
             [(start_B, capacity_B)] if capacity_B > start_B else []
         )  # (offset, end), sorted
         self._past = _Past()  # regions whose bytes nobody has overwritten wholly
+        self.span: tuple[float, float] = (0, inf)
 
     def holds(self, region: int) -> bool:
         """Return whether a region has bytes now."""
@@ -35,30 +40,61 @@ class Space:
 
     def free_B(self) -> int:
         """The largest block that can be allocated, bytes."""
-        return max((end - offset for offset, end in self._gaps), default=0)
+        self.needed(self.capacity_B + 1, 0)
+        return self.room_after([]) or 0
+
+    def needed(self, need_B: int, room_B: int) -> None:
+        """Note that a ``room_B`` that was found made no difference as long as it was ``need_B`` or more."""
+        least, beyond = self.span
+        if room_B >= need_B:
+            self.span = max(least, self.capacity_B - (room_B - need_B)), beyond
+        else:
+            self.span = self.capacity_B, self.capacity_B + 1
+
+    def _ends(self, *ends: int) -> None:
+        """Note that it was asked whether blocks end within the capacity."""
+        least, beyond = self.span
+        inside = [end for end in ends if end <= self.capacity_B]
+        self.span = max([least, *inside]), min([beyond, *(end for end in ends if end > self.capacity_B)])
+
+    @property
+    def _top(self) -> int:
+        """Where the gap begins that ends with the buffer."""
+        return self._gaps[-1][0] if self._gaps and self._gaps[-1][1] == self.capacity_B else self.capacity_B
 
     def place(self, size_B: int, behind: int = 0) -> int | None:
         """Offset for a block of that size, if possible not before ``behind``; None when there is no room."""
         behind = self._next if self._rotate else behind
-        first: int | None = None
+        first, top = None, self._top
         for offset, end in self._gaps:
+            if offset == top:
+                break
             if end - offset >= size_B:
                 if max(offset, behind) + size_B <= end:
                     return max(offset, behind)
                 first = offset if first is None else first
-        return first
+        if top == self.capacity_B:
+            self._ends(top + max(size_B, 1))
+            return first
+        self._ends(top + size_B, max(top, behind) + size_B)
+        if max(top, behind) + size_B <= self.capacity_B:
+            return max(top, behind)
+        return top if first is None and top + size_B <= self.capacity_B else first
 
     def fits(self, sizes_B: list[int]) -> bool:
         """Return whether blocks of these sizes can be placed one after the other, first fit."""
         return self.room_after(sizes_B) is not None
 
     def room_after(self, sizes_B: list[int]) -> int | None:
-        """The largest block left when blocks of these sizes have been placed, None when they do not fit."""
-        gaps = [end - offset for offset, end in self._gaps]
+        """The largest block left when blocks of these sizes are placed, None when they do not fit (``needed``)."""
+        gaps, there = [end - offset for offset, end in self._gaps], self._top < self.capacity_B
         for size in sizes_B:
             index = next((i for i, gap in enumerate(gaps) if gap >= size), None)
             if index is None:
+                self._ends(self.capacity_B - (gaps[-1] if there else 0) + max(size, 1))
                 return None
+            if there and index == len(gaps) - 1:
+                self._ends(self.capacity_B - gaps[-1] + size)
             gaps[index] -= size
         return max(gaps, default=0)
 

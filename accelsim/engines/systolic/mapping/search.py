@@ -58,9 +58,13 @@ def choose(step: Lowering, gemm: Gemm, least: bool = False) -> Choice:
     rooms = search.rooms
     made = step.once((search.step, search.flags, least), list[Searched])
     found = next((entry for entry in made if entry.holds_for(rooms)), None)
-    if found is None:
-        found = _searched(step, search, rooms, least)
-        made.append(found)
+    try:
+        if found is None:
+            found = _searched(step, search, rooms, least)
+            made.append(found)
+        search.needs = found.needs
+    finally:
+        search.note_needs()
     return found.choice
 
 
@@ -104,6 +108,13 @@ class ProductSearch:
         ]
         self.needs = [0] * len(self.rooms)
         self.rehearsed = False
+
+    def note_needs(self) -> None:
+        """Tell the buffers how much of their room made a difference."""
+        spaces, others = self._layout.spaces, [name for name, _ in self.step.buffers.free_B]
+        names = [self._roles.activations] * len(self.options) + others
+        for name, need_B, room_B in zip(names, self.needs, self.rooms, strict=True):
+            spaces[name].needed(need_B, room_B)
 
     def best(self) -> Choice:
         """Return the cheapest mapping, or the one that the tuner picks among the cheapest."""
@@ -256,7 +267,7 @@ class ProductSearch:
                 continue
             sizes = [a_B] if a_resident and place.chip is None else []
             sizes += [out.nbytes] if y_resident else []
-            free_B, room = space.free_B(), space.room_after(sizes)
+            free_B, room = space.room_after([]) or 0, space.room_after(sizes)
             if room is None:
                 self._too_large.append(whole_operands(roles.activations, sum(sizes), free_B))
             else:

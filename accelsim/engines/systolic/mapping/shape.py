@@ -241,7 +241,7 @@ def _buffers(layout: Layout) -> Buffers:
     """Room in the buffers in which no activations lie, and the fixed slots of all."""
     roles = layout.roles
     names = dict.fromkeys((roles.weights, roles.sums, roles.activations))
-    free = tuple((name, layout.spaces[name].free_B()) for name in names if name != roles.activations)
+    free = tuple((name, layout.spaces[name].room_after([]) or 0) for name in names if name != roles.activations)
     fixed = [name for name in names if roles.fixed_slots(name) is not None]
     return Buffers(free, tuple((name, layout.slots.shape(name)) for name in fixed))
 
