@@ -176,7 +176,7 @@ def run_or_price(job: Job, known: str = "") -> tuple[Facts, str, Spans]:
         joules = joules_of(read_totals(kept), job.chip)
         ends = None if facts["energy_high_J"] is None else joules_ends(joules)
         priced = _energy(joules, ends, facts["latency_s"], facts["batch"])
-        return facts | priced | {"area_m2": _area(job.chip)}, json.dumps(kept), {}
+        return facts | priced | _die(job.chip), json.dumps(kept), {}
     run = execute(job)
     found = totals(run)
     joules = total_J(energy_table(run)) if found is None else joules_of(found, run.chip)

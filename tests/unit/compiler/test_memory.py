@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,40 @@ def test_live_regions_never_share_bytes_and_stay_inside(rotate: bool, operations
         length = 0 if at in used else length + 1
         runs.append(length)
     assert space.free_B() == max(runs)
+
+
+def answers(space: Space, operations: list[tuple[bool, int]]) -> list[object]:
+    """Allocate, release and ask; everything that the space answers but for numbers of free bytes."""
+    found, live = list[object](), list[Region]()
+    for ident, (release, size_B) in enumerate(operations):
+        if release and live:
+            space.release(live.pop(0).id)
+            continue
+        found += [space.fits([size_B, 2 * size_B]), space.place(size_B, 3 * size_B)]
+        region = take(space, ident, size_B)
+        live += [region] if region else []
+        found.append(region and region.offset)
+    return found
+
+
+@given(st.booleans(), OPERATIONS, st.integers(20, 120))
+def test_capacities_that_make_no_difference_make_none(
+    rotate: bool, operations: list[tuple[bool, int]], size_B: int
+) -> None:
+    space = Space("sram", size_B, rotate)
+    expected = answers(space, operations)
+    least, beyond = space.span
+    assert least <= size_B < beyond
+    for other in (capacity for capacity in range(1, 260) if least <= capacity < beyond):
+        assert answers(Space("sram", other, rotate), operations) == expected
+
+
+def test_room_makes_a_difference_from_what_is_needed_on() -> None:
+    space = Space("sram", 100)
+    take(space, 0, 30)
+    space.needed(50, space.room_after([]) or 0)
+    assert space.span == (80, inf)
+    assert space.free_B() == 70 and space.span == (100, 101)
 
 
 def test_a_block_lies_behind_where_it_may_and_at_the_front_where_it_must() -> None:

@@ -162,6 +162,21 @@ def test_an_axis_of_energies_runs_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert len({each.facts["energy_J"] for _, each in outcomes(store, "energies")}) == 3
 
 
+@pytest.mark.parametrize("buffer", ["act_sram", "weight_sram", "accumulators"])
+def test_unused_capacity_needs_no_other_run(buffer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[bool] = []
+    monkeypatch.setattr(kinds, "execute", lambda job: ran.append(True) or execute(job))
+    known, sizes = Known(), ["512 B", "1 KiB", "4 KiB", "1 MiB", "2 MiB", "4 MiB"]
+    found = []
+    for size in sizes:
+        changes = [f"core.{buffer}.capacity={size}"]
+        found.append(outcome(Point.of(GEMM, "edu-4x4", {"values": "off", "set": changes}), known))
+        alone = outcome(Point.of(GEMM, "edu-4x4", {"values": "off", "set": changes}))
+        assert (found[-1].facts, found[-1].key, found[-1].base) == (alone.facts, alone.key, alone.base)
+    assert len(sizes) < len(ran) < 2 * len(sizes) - 1  # those alone, and some others
+    assert len({each.facts["area_m2"] for each in found}) == len(sizes)
+
+
 def test_chips_have_the_area_and_cost_of_their_design(whole: Store) -> None:
     study = read_study(whole, objectives=["area", "chip cost"])
     for member, area, cost in zip(study.members, study.values("area"), study.values("chip cost"), strict=True):
