@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain
 from multiprocessing import get_context
 from typing import Any
 
@@ -37,7 +39,7 @@ class Workers:
     def __init__(self, store: Store, count: int = 1, dask: str = "") -> None:
         self._store, self._count = store, count
         self._known = store.results(mechanism())
-        self._pool: ProcessPoolExecutor | None = None
+        self._pools: list[ProcessPoolExecutor] = []
         self._client = _client(dask, self._known) if dask else None
 
     def __enter__(self) -> Workers:
@@ -46,7 +48,7 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         """End the processes, or leave the cluster."""
-        self._end_pool()
+        self._end_pools()
         if self._client is not None:
             self._client.close()
 
@@ -67,6 +69,7 @@ class Workers:
 
     def _outcomes(self, tasks: list[Task]) -> Iterator[tuple[str, Outcome]]:
         """Outcomes in the order in which they come."""
+        tasks = sorted(tasks, key=kin)
         if self._client is not None:
             yield from _by_dask(tasks, self._client)
         elif self._count <= 1:
@@ -79,18 +82,18 @@ class Workers:
         while waiting:
             lost: list[Task] = []
             left: list[Task] = []
-            self._pool = self._pool or ProcessPoolExecutor(self._count, get_context("spawn"), _begin, (self._known,))
-            yield from _pooled(self._pool, waiting, self._count, lost, left)
+            starts = (get_context("spawn"), _begin, (self._known,))
+            self._pools = self._pools or [ProcessPoolExecutor(1, *starts) for _ in range(self._count)]
+            yield from _pooled(self._pools, waiting, lost, left)
             if lost or left:
-                self._end_pool()
+                self._end_pools()
             for point, quick in lost:
                 yield quick, _alone(point, quick, self._known)
             waiting = left
 
-    def _end_pool(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+    def _end_pools(self) -> None:
+        while self._pools:
+            self._pools.pop().shutdown(cancel_futures=True)
 
 
 def run_all(
@@ -99,6 +102,22 @@ def run_all(
     """Run the points that have no outcome yet, and keep what comes of each; return how many were run."""
     with Workers(store, workers, dask) as ready:
         return ready.run(tasks, told)
+
+
+LAST = {"capacity": 1, "bandwidth": 2, "efficiency": 2, "latency": 2}
+"""Fields of a spec that little of a run depends on, from that of which most does; energies come after them."""
+
+
+def kin(task: Task) -> tuple[object, ...]:
+    """Return a sort key by which points that share most of their work are neighbours: searches, candidates, runs."""
+    point, _ = task
+    options = json.loads(point.options)
+    groups: list[list[str]] = [[], [], [], []]
+    for change in options.pop("set", ()):
+        path = str(change).partition("=")[0]
+        groups[3 if "energy" in path else LAST.get(path.rpartition(".")[2], 0)].append(str(change))
+    first, *others = groups
+    return point.model, point.on, first, json.dumps(options), *others
 
 
 _kept = Known()
@@ -133,30 +152,36 @@ def _is_broken(pool: ProcessPoolExecutor) -> bool:
 
 
 def _pooled(
-    pool: ProcessPoolExecutor, tasks: list[Task], workers: int, lost: list[Task], left: list[Task]
+    pools: Sequence[ProcessPoolExecutor], tasks: list[Task], lost: list[Task], left: list[Task]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Outcomes of a pool; if a worker dies, what was under way goes to ``lost`` and the others to ``left``."""
-    source = iter(tasks)
-    under_way: dict[Future[Outcome], Task] = {}
+    """Outcomes of pools of one worker, each with neighbours of its own, so that it knows what they share; if a worker
+    dies, what was under way goes to ``lost`` and the others to ``left``."""
+    size = -(-len(tasks) // len(pools))
+    parts = [deque(tasks[start : start + size]) for start in range(0, size * len(pools), size)]
+    under_way: dict[Future[Outcome], tuple[Task, int]] = {}
     while not lost:
-        for task in islice(source, workers * AHEAD - len(under_way)):
-            try:
-                under_way[pool.submit(_work, task[0])] = task
-            except BrokenProcessPool:
-                left.append(task)
+        busy = Counter(at for _, at in under_way.values())
+        for at, pool in enumerate(pools):
+            while busy[at] < AHEAD and any(parts):  # who has none left helps where most are left
+                task = parts[at].popleft() if parts[at] else max(parts, key=len).pop()
+                busy[at] += 1
+                try:
+                    under_way[pool.submit(_work, task[0])] = task, at
+                except BrokenProcessPool:
+                    left.append(task)
         if not under_way:
             break
         ready, _ = wait(under_way, PROBE_S, FIRST_COMPLETED)
-        if not ready and _is_broken(pool):
+        if not ready and any(map(_is_broken, pools)):
             break
         for future in ready:
-            task = under_way.pop(future)
+            task, _ = under_way.pop(future)
             try:
                 yield task[1], future.result()
             except BrokenProcessPool:
                 lost.append(task)
-    lost += under_way.values()
-    left += source
+    lost += [task for task, _ in under_way.values()]
+    left += chain.from_iterable(parts)
 
 
 def _client(address: str, known: Known) -> Any:
