@@ -107,12 +107,10 @@ class Known:
     def run_of(self, base: str, alike: str, chip: Chip) -> str:
         """Return a run that differs from one on ``chip`` in energies and unused capacity alone, '' for none."""
         sizes = {name: buffer.capacity for name, buffer in chip.buffers.items()}
-        fit = (
-            run
-            for spans, run in self.alike.get(alike, ())
-            if all(least <= sizes[name] < beyond for name, (least, beyond) in spans.items())
-        )
-        return self.runs.get(base) or next(fit, "")
+        for spans, run in self.alike.get(alike, ()):
+            if all(least <= sizes[name] < beyond for name, (least, beyond) in spans.items()):
+                return run
+        return self.runs.get(base, "")
 
     def add(self, base: str, alike: str, spans: Spans, run: str) -> None:
         """Keep a run that was not known."""
@@ -149,11 +147,8 @@ def _without_capacities(chip: Chip) -> Chip:
     is."""
     if len(chip.cores) > 1:
         return chip
-    buffers = {
-        name: buffer if buffer.slots else buffer.model_copy(update={"capacity": 0})
-        for name, buffer in chip.buffers.items()
-    }
-    return chip.model_copy(update={"cores": {chip.core_kind: chip.core.model_copy(update={"memories": buffers})}})
+    core = chip.core.without_capacities(chip.buffers)
+    return chip.model_copy(update={"cores": {chip.core_kind: core}})
 
 
 def key_of(point: Point) -> str:

@@ -17,7 +17,6 @@ from accelsim.engines.systolic.mapping.rehearsal import Tape
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
-from accelsim.spec.chip import Core
 from accelsim.spec.memory import Attachment
 from accelsim.usercache import Table
 from accelsim.workload.graph import FORMAT_BYTES
@@ -131,6 +130,7 @@ def _hardware(lowering: Lowering, step: Step, rates: bool) -> list[str]:
     """Return the parts of the chip that the product uses, as texts, each made once in a compilation."""
     roles: Roles = lowering.layout.roles
     chip = roles.chip
+    core = chip.core.without_capacities({roles.activations, roles.weights, roles.sums})  # free bytes are compared
     used = {step.homes.a, step.homes.b, step.homes.y, *(side.memory for side in step.streamed.sides)}
 
     def text(name: str, make: Callable[[], object]) -> str:
@@ -145,17 +145,7 @@ def _hardware(lowering: Lowering, step: Step, rates: bool) -> list[str]:
         for name, attached in chip.memories.items()
         if attached.holds != ["host"] or name in used
     ]
-    return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", lambda: _core(roles)), *memories]
-
-
-def _core(roles: Roles) -> Core:
-    """Return the core without the capacities of buffers whose free bytes are compared instead."""
-    core, compared = roles.chip.core, {roles.activations, roles.weights, roles.sums}
-    buffers = {
-        name: buffer.model_copy(update={"capacity": 0}) if name in compared and buffer.slots is None else buffer
-        for name, buffer in core.memories.items()
-    }
-    return core.model_copy(update={"memories": buffers})
+    return [f"{chip.clock} {chip.token_delay} {chip.core_kind}", text("", lambda: core), *memories]
 
 
 def _encoded(searched: Searched) -> list[object]:

@@ -28,109 +28,65 @@ PHASES: dict[Phase, int] = {"done": 0, "w": 1, "a": 2}
 UNKNOWN = -1
 """Time of what has not happened yet."""
 Keys = tuple[int, ...]
-"""What a command waits for: three times the number of a command, plus a phase of ``PHASES``."""
+"""Waits of a command: three times the number of another, plus a phase of ``PHASES``."""
+Entry = tuple[Any, ...]
+"""A command on a tape, beginning with its key; see ``_move``, ``_clocks`` and ``_stream``."""
+Edges = dict[tuple[str, Work], Keys]
+"""Edges of products that are known already, by engine and work."""
 
 
 class _TooLate(Exception):
     """It takes longer than anybody wants to know."""
 
 
-class Move(NamedTuple):
-    """A transfer; ``first``: it loads weights for which there is a slot at once."""
-
-    key: int
-    waits: Keys
-    memory: str
-    write: bool
-    nbytes: int
-    first: bool
-
-
-class Clocks(NamedTuple):
-    """A command that takes a known number of clocks."""
-
-    key: int
-    waits: Keys
-    clocks: int
-
-
-class Stream(NamedTuple):
-    """Folds of a product: what their operands and sums wait for, and edges as ``FoldTiming`` has them.
-
-    ``load``: to shift in the first stationary operand. ``last``: from the first row of the first fold to that of the
-    last; ``interval`` and ``reload``: from there to the next command. ``again``: from there to the end of the last
-    stationary shift. ``end`` and ``drain``: from there to the last row, and from that to the last sum.
-    """
-
-    key: int
-    w: Keys
-    a: Keys
-    acc: Keys
-    load: int
-    last: int
-    interval: int
-    reload: int
-    again: int
-    end: int
-    drain: int
-
-
 class Tape(NamedTuple):
-    """A program as a rehearsal needs it, whatever the rates of its memories: ``queues`` by engine."""
+    """A program as a rehearsal needs it, whatever the rates of its memories: (engine, work, entries) of each queue."""
 
-    queues: dict[str, list[Any]]
+    queues: list[tuple[str, type, list[Entry]]]
     commands: int
 
 
 def tape_of(program: Program, roles: Roles) -> Tape | None:
     """Return the tape of a program; None where it has commands that cannot be rehearsed."""
-    commands = program.commands
-    if any(type(command.work) not in ENTRIES for command in commands):
-        return None
-    queues: dict[str, list[Any]] = defaultdict(list)
-    timings: dict[tuple[str, Work], Keys] = {}
-    for command in commands:
-        queues[command.engine].append(ENTRIES[type(command.work)](roles, command, timings))
-    return Tape(dict(queues), len(commands))
+    queues: dict[tuple[str, type], list[Entry]] = defaultdict(list)
+    edges: Edges = {}
+    for command in program.commands:
+        work = type(command.work)
+        if work not in KINDS:
+            return None
+        queues[command.engine, work].append(KINDS[work][0](roles, command, edges))
+    return Tape([(*key, entries) for key, entries in queues.items()], len(program.commands))
 
 
-Timings = dict[tuple[str, Work], Keys]
-"""Edges of the folds of a product, by engine and work."""
+def _waits(command: Command, why: str = "") -> Keys:
+    return tuple([3 * number + PHASES[phase] for number, phase, each in command.waits if not why or each == why])
 
 
-def _keys(command: Command) -> Keys:
-    return tuple([3 * number + PHASES[phase] for number, phase, _ in command.waits])
-
-
-def _move(roles: Roles, command: Command, timings: Timings) -> Move:
+def _move(roles: Roles, command: Command, edges: Edges) -> Entry:
+    """(key, waits, memory, write, bytes, whether it loads weights for which there is a slot at once)."""
     work = cast(Transfer, command.work)
     first = command.effect.what == "load_b" and not command.waits
-    return Move(3 * command.id, _keys(command), work.memory, work.write, work.nbytes, first)
+    return 3 * command.id, _waits(command), work.memory, work.write, work.nbytes, first
 
 
-def _clocks(roles: Roles, command: Command, timings: Timings) -> Clocks:
-    return Clocks(3 * command.id, _keys(command), clocks_of(command))
+def _clocks(roles: Roles, command: Command, edges: Edges) -> Entry:
+    """(key, waits, clocks)."""
+    return 3 * command.id, _waits(command), clocks_of(command)
 
 
-def _stream(roles: Roles, command: Command, timings: Timings) -> Stream:
-    edges = timings.get((command.engine, command.work))
-    if edges is None:
+def _stream(roles: Roles, command: Command, edges: Edges) -> Entry:
+    """(key, waits for the stationary operand, the streamed one, the sums), then edges, see ``FoldTiming``: to shift in
+    the first stationary operand; from the first row of the first fold to that of the last; from there to the next
+    command, to its shift, to the end of the last shift and to the last row; from that to the last sum."""
+    if (command.engine, command.work) not in edges:
         work, unit = cast(Folds, command.work), cast(Any, spec_of(roles.chip, command.engine))
         timing, end = timing_of(unit, work), work.rows * work.cycles_per_row - 1
         again = timing.reload + timing.load - 1 - timing.step if timing.load and work.n > 1 else 0
         last, drain = (work.n - 1) * timing.step, timing.drain + unit.accumulator_latency
-        edges = (timing.load, last, timing.interval, timing.reload, again, end, drain)
-        timings[command.engine, command.work] = edges
-    waits: dict[str, list[int]] = {"w": [], "a": [], "acc": []}
-    for number, phase, why in command.waits:
-        if why in waits:
-            waits[why].append(3 * number + PHASES[phase])
-    w, a, acc = map(tuple, waits.values())
-    return Stream(3 * command.id, w, a, acc, *edges)
-
-
-ENTRIES: dict[type, Callable[[Roles, Command, Timings], Any]] = {Transfer: _move, Cycles: _clocks, Folds: _stream}
-"""Work of commands -> what makes an entry of a tape."""
+        found = timing.load, last, timing.interval, timing.reload, again, end, drain
+        edges[command.engine, command.work] = found
+    waits = [_waits(command, why) for why in ("w", "a", "acc")]
+    return 3 * command.id, *waits, *edges[command.engine, command.work]
 
 
 @dataclass(slots=True)
@@ -138,7 +94,8 @@ class Queue:
     """Entries of an engine: which comes next, when the engine is free (an edge), whether it waits for a port."""
 
     engine: str
-    entries: list[Any]
+    work: type
+    entries: list[Entry]
     clock: Clock
     at: int = 0
     free: int = 0
@@ -197,13 +154,13 @@ class Rehearsal:
         self._clock = clock_of(roles.chip.clock)
         self._delay_fs = self._clock.at(roles.chip.token_delay)
         self._times = [UNKNOWN] * (3 * tape.commands)
-        self._queues = [Queue(name, entries, self._own(name, entries)) for name, entries in tape.queues.items()]
+        self._queues = [Queue(name, work, entries, self._own(name, work)) for name, work, entries in tape.queues]
         self._ports: dict[tuple[str, bool], Port] = {}
         self._news = True  # a time has become known
         self._most_fs = inf
 
-    def _own(self, engine: str, entries: list[Any]) -> Clock:
-        if type(entries[0]) is Move:
+    def _own(self, engine: str, work: type) -> Clock:
+        if work is Transfer:
             return self._clock
         return clock_of(spec_of(self._roles.chip, engine).clock or self._roles.chip.clock)
 
@@ -222,7 +179,7 @@ class Rehearsal:
                 self._news = False
                 for queue in self._queues:
                     if not queue.asked and queue.at < len(queue.entries):
-                        KINDS[type(queue.entries[0])](self, queue)
+                        KINDS[queue.work][1](self, queue)
             waiting = [port for port in self._ports.values() if port.asked]
             if not waiting:
                 return
@@ -318,9 +275,9 @@ class Rehearsal:
             queue.at += 1
 
 
-KINDS: dict[type, Callable[[Rehearsal, Queue], None]] = {
-    Move: Rehearsal.transfers,
-    Clocks: Rehearsal.clocked,
-    Stream: Rehearsal.products,
+KINDS: dict[type, tuple[Callable[[Roles, Command, Edges], Entry], Callable[[Rehearsal, Queue], None]]] = {
+    Transfer: (_move, Rehearsal.transfers),
+    Cycles: (_clocks, Rehearsal.clocked),
+    Folds: (_stream, Rehearsal.products),
 }
-"""Entries of a queue -> what goes on with it."""
+"""Work of the commands of a queue -> the function that makes an entry of one, and that which goes on with them."""
