@@ -9,7 +9,7 @@ content in its place, so the models never see a reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -58,12 +58,6 @@ class Core(Model):
     def with_engines(self, change: Callable[[object], EngineSpec]) -> Core:
         """Return a core whose engines are ``change(engine)`` of this one."""
         return self.model_copy(update={"engines": {name: change(unit) for name, unit in self.engines.items()}})
-
-    def without_capacities(self, names: Container[str]) -> Core:
-        """Return a core whose memories of these ``names`` have capacity 0, but for those that slots divide."""
-        sized = {name: each for name, each in self.memories.items() if name in names and each.slots is None}
-        changed = {name: each.model_copy(update={"capacity": 0}) for name, each in sized.items()}
-        return self.model_copy(update={"memories": self.memories | changed})
 
 
 class Processor(Model):

@@ -6,7 +6,9 @@ that the compiler manages keeps results, so it is on the way of activations alon
 
 from __future__ import annotations
 
-from accelsim.spec.chip import Chip
+from collections.abc import Container
+
+from accelsim.spec.chip import Chip, Core
 from accelsim.spec.energy import sram_J_per_B
 from accelsim.spec.memory import Memory
 
@@ -80,3 +82,10 @@ def byte_J(chip: Chip, memory: Memory, write: bool) -> float:
     table of the chip."""
     stated = memory.write_energy if write else memory.read_energy
     return sram_J_per_B(chip.energy.sram, float(memory.capacity), write) if stated is None else float(stated)
+
+
+def without_capacities(core: Core, names: Container[str]) -> Core:
+    """Return a core whose memories of these ``names`` have capacity 0, but for those that slots divide."""
+    sized = {name: each for name, each in core.memories.items() if name in names and each.slots is None}
+    changed = {name: each.model_copy(update={"capacity": 0}) for name, each in sized.items()}
+    return core.model_copy(update={"memories": core.memories | changed})

@@ -20,6 +20,7 @@ from accelsim.program.program import Spans
 from accelsim.request import Request
 from accelsim.spec.chip import Chip
 from accelsim.spec.digest import digest
+from accelsim.spec.levels import without_capacities
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import meant
 
@@ -147,7 +148,7 @@ def _without_capacities(chip: Chip) -> Chip:
     is."""
     if len(chip.cores) > 1:
         return chip
-    core = chip.core.without_capacities(chip.buffers)
+    core = without_capacities(chip.core, chip.buffers)
     return chip.model_copy(update={"cores": {chip.core_kind: core}})
 
 

@@ -17,6 +17,7 @@ from accelsim.engines.systolic.mapping.rehearsal import Tape
 from accelsim.engines.systolic.mapping.shape import Step
 from accelsim.program.mapping import Mapping
 from accelsim.program.roles import Roles
+from accelsim.spec.levels import without_capacities
 from accelsim.spec.memory import Attachment
 from accelsim.usercache import Table
 from accelsim.workload.graph import FORMAT_BYTES
@@ -130,7 +131,7 @@ def _hardware(lowering: Lowering, step: Step, rates: bool) -> list[str]:
     """Return the parts of the chip that the product uses, as texts, each made once in a compilation."""
     roles: Roles = lowering.layout.roles
     chip = roles.chip
-    core = chip.core.without_capacities({roles.activations, roles.weights, roles.sums})  # free bytes are compared
+    core = without_capacities(chip.core, {roles.activations, roles.weights, roles.sums})  # free bytes are compared
     used = {step.homes.a, step.homes.b, step.homes.y, *(side.memory for side in step.streamed.sides)}
 
     def text(name: str, make: Callable[[], object]) -> str:
