@@ -21,13 +21,14 @@ PATIENCE_S = 60.0
 """Time for which a writer waits for another."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS outcome (
-    key TEXT PRIMARY KEY, status TEXT NOT NULL, facts TEXT NOT NULL, error TEXT NOT NULL, mechanism TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS totals (base TEXT PRIMARY KEY, key TEXT NOT NULL, content TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS known (quick TEXT PRIMARY KEY, key TEXT NOT NULL);
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, facts TEXT NOT NULL, error TEXT NOT NULL, mechanism TEXT NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS totals (base TEXT PRIMARY KEY, key TEXT NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS known (quick TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS member (
     study TEXT NOT NULL, number INTEGER NOT NULL, point TEXT NOT NULL, quick TEXT NOT NULL,
-    PRIMARY KEY (study, number));
+    PRIMARY KEY (study, number)) WITHOUT ROWID;
 """
 
 
@@ -121,7 +122,7 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute(
                 "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?)",
-                (found.key, found.status, json.dumps(found.facts), found.error, mechanism),
+                (found.key, found.status, json.dumps(found.facts, separators=(",", ":")), found.error, mechanism),
             )
             self._db.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (quick, found.key))
             if found.base:
