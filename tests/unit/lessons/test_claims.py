@@ -7,6 +7,7 @@ import pytest
 from accelsim.lessons.course.banks import lesson as banks
 from accelsim.lessons.course.batches import lesson as batches
 from accelsim.lessons.course.dataflows import lesson as dataflows
+from accelsim.lessons.course.front import lesson as front
 from accelsim.lessons.course.partition import lesson as partition
 from accelsim.lessons.course.renting import lesson as renting
 from accelsim.lessons.course.roofline import lesson as roofline
@@ -76,3 +77,13 @@ def test_capital_is_most_of_a_year_and_the_load_decides(student: str) -> None:
     assert renting.cheapest(own, numbers.offers, 1.0) != small.name
     million = 1e6 * own.yearly.total / (8 * 8760 * numbers.load * 3600 * renting.rate())
     assert 0.01 < million < 1
+
+
+@STUDENTS
+def test_half_of_the_designs_are_on_the_front_and_the_largest_array_is_not(student: str) -> None:
+    found = front.designs(front.LESSON.numbers(student))
+    own, limit = front.front(found), front.limit_us(found)
+    assert 6 <= len(own) <= 12 and max(own) < len(found) - len(front.BANDWIDTHS)
+    fast, small = found[own[0]], found[own[-1]]
+    assert small.latency_us > 5 * fast.latency_us and fast.area_mm2 > 2 * small.area_mm2
+    assert found[front.cheapest(found, limit / 2)].area_mm2 > 1.2 * found[front.cheapest(found, limit)].area_mm2
