@@ -1,4 +1,4 @@
-"""Lesson 14: twenty arrays for one layer, the front among them, its knee, and what a limit of latency costs."""
+"""Lesson 15: twenty arrays for one layer, the front among them, its knee, and what a limit of latency costs."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ PAIRS = (
 
 
 class Front(Lesson):
-    """Lesson 14: a front of designs."""
+    """Lesson 15: a front of designs."""
 
-    number, title, file, minutes = 14, "A front of designs", "front.py", 30
+    number, title, file, minutes = 15, "A front of designs", "front.py", 30
     idea = "Of many designs, keep those that no other beats; what you want decides among these alone."
     steps = ("which design beats which", "the front", "the knee", "the smallest design within a limit", "the question")
 

@@ -1,4 +1,4 @@
-"""Plausible wrong answers to lesson 14."""
+"""Plausible wrong answers to lesson 15."""
 
 WRONG = {
     "strictly better in both": ("one[0] <= other[0] and one[1] <= other[1]", "one[0] < other[0] and one[1] < other[1]", r"beats"),
