@@ -56,8 +56,8 @@ def designs(numbers: Numbers) -> tuple[Design, ...]:
 
 def front(found: Sequence[Design]) -> list[int]:
     """Return the numbers of the designs that no other beats, the fastest first."""
-    kept = np.flatnonzero(on_front(np.array(found)))
-    return [int(at) for at in sorted(kept, key=lambda at: (found[at].latency_us, at))]
+    kept = [int(at) for at in np.flatnonzero(on_front(np.array(found)))]
+    return sorted(kept, key=lambda at: (found[at].latency_us, at))
 
 
 def knee_of(found: Sequence[Design]) -> int:
@@ -149,9 +149,9 @@ class Front(Lesson):
             if own:
                 told = "your front" if right else "your front: not that of these designs"
                 axes.plot(*zip(*own, strict=True), "o-", color=BLUE if right else VERMILLION, label=told)
-        at = sheet.get("knee")
-        if isinstance(at, int) and 0 <= at < len(found):
-            axes.plot(*found[at], "*", color=INK, ms=13, label="your knee")
+        best = sheet.get("knee")
+        if isinstance(best, int) and 0 <= best < len(found):
+            axes.plot(*found[best], "*", color=INK, ms=13, label="your knee")
         axes.axvline(limit_us(found), color=INK, ls="--", lw=1, label="the limit")
         axes.set(xlabel="latency, us", ylabel="area, mm²", title="Twenty designs for one layer")
         axes.grid(True, color=FAINT)
