@@ -82,7 +82,7 @@ def _row(study: Study, at: int, front: bool) -> dict[str, object]:
 
 def _fields(study: Study) -> list[Field]:
     """The axes, the objectives and the limit of a point."""
-    chosen = [Field(axis, axis.rsplit(".", 1)[-1] if "," not in axis else short(axis)) for axis in study.axes]
+    chosen = [Field(axis, short(axis)) for axis in study.axes]
     chosen += [Field(OBJECTIVES[name].key, name, partial(_spelled, name)) for name in study.objectives]
     return [*chosen, Field("limit", "waits mostly for")]
 

@@ -18,8 +18,8 @@ ROUNDING = 1e-9
 
 
 def short(axis: str) -> str:
-    """Return the last parts of the names of an axis."""
-    return ", ".join(name.rsplit(".", 1)[-1] for name in axis.split(","))
+    """Return the last parts of the names of an axis; a capacity with its memory, since a chip has several."""
+    return ", ".join(".".join(name.rsplit(".", 2)[-1 - name.endswith(".capacity") :]) for name in axis.split(","))
 
 
 def elementary_rows(study: Study) -> list[dict[str, object]]:
