@@ -128,13 +128,13 @@ def energy_fields(chip: Chip) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("on", ["edu-4x4", "edu-two-kinds", "edu-mixed", "tpu-v1", "t4"])
-def test_other_energies_need_no_other_run(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_energies_need_no_other_run(on: str, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng()
     known, options = Known(), {"values": "off", "edges": "host"}
     outcome(Point.of(GEMM, on, options), known)
     monkeypatch.setattr(kinds, "execute", lambda job: pytest.fail("it was run again"))
     fields = energy_fields(load_chip(on))
-    for _ in range(3):
+    for _ in range(5 if full else 1):
         scale = {"J": 1e-12, "J/B": 1e-12, "W": 1.0}
         changes = [f"{path}={scale[unit] * random.uniform(0.01, 3):.4g} {unit}" for path, unit in fields.items()]
         found = outcome(Point.of(GEMM, on, options | {"set": changes}), known)
