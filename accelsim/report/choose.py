@@ -14,7 +14,7 @@ from accelsim.explore.choose.figures import belief, cost_belief
 from accelsim.explore.choose.question import MEASURES, Question, read_limits
 from accelsim.explore.choose.search import Entry, Told, search
 from accelsim.explore.sweep.store import Store
-from accelsim.report.answer import Answer, Field, Part, Table, in_unit
+from accelsim.report.answer import Answer, Field, Part, Table, bullet, in_unit
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, rule
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREY, INK, ORANGE, VERMILLION
@@ -96,7 +96,7 @@ def answer(question: Question, store: Store, workers: int = 1, told: Told = lamb
         ],
         "sentences": said,
     }  # fmt: skip
-    shown: list[Part] = [" ".join(said)]
+    shown: list[Part] = [*map(bullet, said)]
     if front:
         shown += ["", Table(_fields(choice), front, legend="Front")]
     if losers and choice.winner is not None:
@@ -230,7 +230,7 @@ def _sure(choice: Choice) -> Iterator[str]:
         else:
             yield f"It is {better} than the runner-up, {name}, with a probability of {percent(joint)}."
         if joint is not None and own is not None and abs(own - joint) > 0.005:
-            yield f"At exactly these prices the probability is {percent(own)}; others of its providers are dearer."
+            yield f"At exactly these prices the probability is {percent(own)}."
     for limit, odds in choice.kept.items():
         yield (
             f"It keeps the limit of {limit} with a probability of {percent(odds)}."

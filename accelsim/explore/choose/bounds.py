@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import prod
+from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.account.energy import static_power_W
+from accelsim.account.energy import engine_prices, static_power_W
 from accelsim.cluster.step.memory import capacity_B
-from accelsim.explore.choose.candidates import Candidate, peak
+from accelsim.compiler.numbers.formats import is_integer
+from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
 from accelsim.explore.choose.question import RUN, TRAINING, Question
 from accelsim.formats import table
 from accelsim.spec.chip import Chip
-from accelsim.spec.yaml.chips import load_chip
 from accelsim.workload.nodes import node_work
 from accelsim.workload.sources.load import generation_of, load_model
 
@@ -71,6 +72,13 @@ def work_of(model: str, train: bool) -> Work:
     return Work(3 * flops if train else flops, learnt)
 
 
+def forget_all() -> None:
+    """Forget models, chips and clusters, whose files may change between questions."""
+    forget()
+    work_of.cache_clear()
+    _mac_J.cache_clear()
+
+
 def element_B(dtype: str) -> float:
     """Return the bytes of an element of the weights in a format."""
     return table.get(dtype.rpartition("x")[2] or dtype).bits / 8
@@ -78,21 +86,23 @@ def element_B(dtype: str) -> float:
 
 def bound_of(question: Question, candidate: Candidate) -> Bound:
     """Return what a candidate takes at least."""
-    work, chip = work_of(question.model, question.train), load_chip(candidate.chip)
+    work, chip = work_of(question.model, question.train), spec_of(candidate.chip)
     rate = peak(candidate.chip, candidate.dtype) * candidate.count
     room, watts = capacity_B(chip), sum(static_power_W(chip).values()) * candidate.count
+    joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
     held = work.weights * element_B(candidate.dtype)
     if question.task == TRAINING:
         seconds = work.flops * candidate.batch / rate
-        return Bound(_least(question, candidate, seconds, watts), _share(candidate, held), room)
+        return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
     if question.task == RUN:
         seconds = work.flops * candidate.batch / rate
-        return Bound(_least(question, candidate, seconds, watts), held, room)
+        return Bound(_least(question, candidate, seconds, watts, joules), held, room)
     wide = candidate.count * bandwidth_Bps(chip)
     first = max(work.prompt_flops * candidate.batch / rate, held / wide)
     each = max(work.flops * candidate.batch / rate, held / wide)
     seconds = first + (work.new - 1) * each
-    least = _least(question, candidate, seconds, watts) | {"ttft_s": first}
+    joules *= work.prompt + work.new - 1
+    least = _least(question, candidate, seconds, watts, joules) | {"ttft_s": first}
     least |= {"tpot_s": each, "tokens_per_s": candidate.batch / each} if work.new > 1 else {}
     kept = work.cached * element_B(candidate.dtype) * (work.prompt + work.new) * candidate.batch
     return Bound(least, (held + kept) / candidate.count, room)
@@ -104,12 +114,23 @@ def _share(candidate: Candidate, held: float) -> float:
     return held / (int(parts.get("tp", 1)) * int(parts.get("pp", 1)))
 
 
-def _least(question: Question, candidate: Candidate, seconds: float, watts: float) -> dict[str, float]:
+@cache
+def _mac_J(chip: str, dtype: str, foreign: bool) -> float:
+    """Return the energy of a multiply-accumulate in a format, with what a GPU draws around it; without that in integers
+    for ``foreign`` models, files whose operands may be unsigned."""
+    prices: dict[str, list[float]] = {}
+    for (_, action), price in engine_prices(spec_of(chip)).items():
+        prices.setdefault(str(action), []).append(price.energy_J)
+    around = 0.0 if foreign and is_integer(dtype) else min(prices.get(f"around.{dtype}", [0.0]))
+    return min(prices.get(f"mac.{dtype}", [0.0])) + around
+
+
+def _least(question: Question, candidate: Candidate, seconds: float, watts: float, joules: float) -> dict[str, float]:
     """Figures that follow from the least time: rates are the highest, others the lowest."""
     least = {
         "latency_s": seconds,
         "throughput_per_s": candidate.batch / seconds,
-        "energy_per_sample_J": watts * seconds / candidate.batch,
+        "energy_per_sample_J": watts * seconds / candidate.batch + joules,
     }
     if question.train and question.tokens:
         whole = question.tokens / (candidate.batch * _tokens(question.model)) * seconds

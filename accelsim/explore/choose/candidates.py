@@ -16,9 +16,10 @@ from accelsim.compiler.passes import preferred_format
 from accelsim.errors import Problem, UsageError, brief, nearest
 from accelsim.explore.choose.question import GENERATION, RUN, TRAINING, Question
 from accelsim.explore.sweep.point import Point
+from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import load_chip
-from accelsim.spec.yaml.clusters import clusters, is_cluster, load_cluster
+from accelsim.spec.yaml.clusters import clusters, is_cluster, load_devices
 from accelsim.spec.yaml.instances import INSTANCE, Offer, chosen, latest, load_providers, offers, stands_for
 from accelsim.workload.sources.load import generation_of
 
@@ -117,10 +118,10 @@ def _places(name: str, question: Question, found: Sequence[Offer]) -> Iterator[P
         every = chips if name else sorted(rented)
         kinds = {"gpus": ("gpu",)}.get(name)
         for each in every:
-            kind = load_chip(each).kind
+            kind = spec_of(each).kind
             if kind != "edu" and (kinds is None or kind in kinds) and _multiplies(each):
                 yield Place(each, each)
-        inside = {_cluster(each) for each in found} - {""}
+        inside = set() if question.task == RUN else {_cluster(each) for each in found} - {""}
         yield from (place for each in sorted(inside) if (place := _counted(each)).chip in every)
         return
     whole = stands_for(name) if INSTANCE.fullmatch(name) else name
@@ -139,29 +140,41 @@ def _cluster(offer: Offer) -> str:
 
 @cache
 def _counted(name: str) -> Place:
-    spec = load_cluster(name)
+    spec = load_devices(name)
     node = next(iter(spec.nodes.values()))
     return Place(name, next(iter(node.devices.values())).chip, node.size, True)
+
+
+@cache
+def spec_of(chip: str) -> Chip:
+    """Return a chip, read once for a question (``forget``)."""
+    return load_chip(chip)
+
+
+def forget() -> None:
+    """Forget chips and clusters, whose files may change between questions."""
+    for each in (spec_of, peak, _counted):
+        each.cache_clear()
 
 
 @cache
 def peak(chip: str, dtype: str) -> float:
     """Return operations per second of a chip in a format, 0 where it does not multiply it."""
     try:
-        return 2 * peak_mac_rate(load_chip(chip), dtype)
+        return 2 * peak_mac_rate(spec_of(chip), dtype)
     except KeyError:
         return 0.0
 
 
 def _multiplies(chip: str) -> bool:
-    return peak(chip, preferred_format(load_chip(chip))) > 0
+    return peak(chip, preferred_format(spec_of(chip))) > 0
 
 
 def formats(question: Question, chip: str) -> list[str]:
     """Return the formats of a chip: those asked for, else the one it prefers and those in which it is faster."""
     if question.dtypes:
         return [each for each in question.dtypes if peak(chip, each)]
-    found = [preferred_format(load_chip(chip))]
+    found = [preferred_format(spec_of(chip))]
     for each in FASTER if question.task == RUN else FASTER[:1]:
         if peak(chip, each) > max(peak(chip, one) for one in found):
             found.append(each)
@@ -245,7 +258,7 @@ def _plans(question: Question, place: Place, count: int, batch: int) -> Iterator
         if batch % count == 0:
             yield f"dp={count}"
         return
-    room = ROOM * capacity_B(load_chip(place.chip))
+    room = ROOM * capacity_B(spec_of(place.chip))
     for tp in (each for each in (1, *SPLITS) if each <= place.size and not place.size % each):
         for pp in (1, *SPLITS):
             dp, rest = divmod(count, tp * pp)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
-from accelsim.explore.choose.bounds import Bound, bound_of
-from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered
+from accelsim.explore.choose.bounds import Bound, bound_of, forget_all
+from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, spec_of
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
 from accelsim.explore.choose.question import MEASURES, Question
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
@@ -53,6 +53,11 @@ class Entry:
         return each.device, each.dtype, each.plan, each.nodes
 
     @property
+    def quick(self) -> bool:
+        """Return whether it takes little to simulate, as kernels of GPUs do: such candidates come first."""
+        return spec_of(self.candidate.chip).kind == "gpu"
+
+    @property
     def able(self) -> bool:
         """Return whether it was simulated and keeps all limits."""
         return self.facts is not None and not self.missed
@@ -71,8 +76,7 @@ def aims(question: Question, entry: Entry, figures: Mapping[str, object]) -> dic
     """Return cost, speed and energy of figures, small is good; infinite where there is none."""
     speed = MEASURES[question.speed].key
     cost = cost_USD(question, entry.candidate, figures)
-    energy = "training_J" if question.tokens else "energy_per_sample_J"
-    found = {"cost": cost, "speed": figures.get(speed), "energy": figures.get(energy)}
+    found = {"cost": cost, "speed": figures.get(speed), "energy": figures.get("energy_per_sample_J")}
     if question.objective == "throughput":
         rate = cast("float | None", figures.get("throughput_per_s"))
         found["speed"] = rate and entry.candidate.count / rate
@@ -84,6 +88,7 @@ def search(
 ) -> Searched:
     """Answer a question; ``bounds`` off: simulate everything. Raises UsageError, SpecError and ModelError."""
     question.check()
+    forget_all()
     candidates = enumerate_all(question, offered(question))
     entries = [_entry(question, each) for each in candidates]
     _drop_inaccurate(question, entries)
@@ -149,10 +154,14 @@ def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) ->
 
 
 def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool) -> list[Entry]:
-    """Return the next candidates to simulate: by turns those with the least cost, time and energy."""
+    """Return the next candidates to simulate, by turns those with the least cost, time and energy: other batches of
+    chips on the front first, since they drop most, and GPUs before what takes longer."""
     if bounds:
         _drop(question, entries)
     open_ = [entry for entry in entries if not entry.settled]
+    open_ = [entry for entry in open_ if entry.quick] or open_
+    best = {each.family for each in front(question, entries)}
+    open_ = [entry for entry in open_ if entry.family in best] or open_
     least = {id(entry): aims(question, entry, entry.least) for entry in open_}
     chosen: list[Entry] = []
     for turn in range(min(many, len(open_))):
