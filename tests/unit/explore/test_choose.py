@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import cast
@@ -16,7 +17,7 @@ from accelsim.explore.choose.bounds import bound_of
 from accelsim.explore.choose.candidates import enumerate_all, offered
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.question import Question, read_limits
-from accelsim.explore.choose.search import AIMS, Searched, search
+from accelsim.explore.choose.search import AIMS, GROWS, SAMPLE, Searched, search
 from accelsim.explore.sweep.store import Store
 
 SMALL = Question("gemm?M=256,N=512,K=1024", {"latency": 60e-6}, on=("t4", "l4", "k80", "p4"))
@@ -38,8 +39,8 @@ def answers(question: Question, store: Store, bounds: bool = True) -> tuple[Sear
     return found, [each and (each.candidate.point, each.facts) for each in named]
 
 
-@pytest.mark.parametrize("question", [SMALL, SERVED, TRAINED], ids=["run", "generation", "training"])
-def test_bounds_drop_no_winner(question: Question, store: Store) -> None:
+def loses_nothing(question: Question, store: Store) -> None:
+    """Assert that bounds change no answer and that none lies beyond the figures that were simulated."""
     pruned, said = answers(question, store)
     whole, truth = answers(question, store, bounds=False)
     assert said == truth and any(said)
@@ -49,6 +50,30 @@ def test_bounds_drop_no_winner(question: Question, store: Store) -> None:
             for key, least in entry.bound.least.items():
                 figure = cast(float, entry.facts[key])
                 assert figure <= least if key.endswith("per_s") else figure >= least, (entry.candidate.point.text, key)
+
+
+def test_bounds_drop_no_winner(store: Store) -> None:
+    loses_nothing(SMALL, store)
+
+
+@pytest.mark.parametrize("question", [SERVED, TRAINED], ids=["generation", "training"])
+def test_bounds_drop_no_winner_of_decoders(question: Question, store: Store) -> None:
+    loses_nothing(question, store)
+
+
+@pytest.mark.parametrize("limit", ["1ms", "5ms", "20ms"])
+def test_bounds_drop_no_winner_of_a_real_question(limit: str, store: Store) -> None:
+    loses_nothing(Question("resnet50", read_limits([f"latency={limit}"]), on=("t4", "l4", "rtx4090")), store)
+
+
+@pytest.mark.parametrize("chip", ["t4", "h100-sxm"])
+def test_batches_grow_as_the_bounds_say(chip: str, store: Store) -> None:
+    found = search(Question("resnet50", on=(chip,)), store, bounds=False).entries
+    for one, other in pairwise(found):
+        if one.family == other.family and one.facts is not None and other.facts is not None:
+            for key in GROWS[::3]:
+                small, large = cast(float, one.facts[key]), cast(float, other.facts[key])
+                assert small <= large and SAMPLE * large / 2 <= small, (one.candidate.point.text, key)
 
 
 def test_what_is_kept_is_not_run_again(store: Store) -> None:
