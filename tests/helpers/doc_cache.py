@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "doc_outputs.txt"
-SOURCES = ("accelsim/", "hwspecs/")
+SOURCES = ("accelsim/", "hwspecs/", "reports/studies/")
 
 
 @dataclass(frozen=True)

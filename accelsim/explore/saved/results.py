@@ -48,10 +48,17 @@ def sweep_of(name: str) -> Sweep:
 
 
 def run(name: str, sweep: Sweep, store: Path, workers: int, told: Progress) -> list[Result]:
-    """Run the points that a store lacks, and return what all of them gave; points without figures are left out."""
+    """Run the points that a store lacks, and return what all of them gave; points without figures are left out.
+
+    Raises UsageError where no point has figures.
+    """
     kept = Store(store)
     run_sweep(sweep, kept, name, workers, told=told)
-    return list(results(kept.members(name)))
+    members = list(kept.members(name))
+    if found := list(results(iter(members))):
+        return found
+    errors = [each.outcome.error.splitlines()[0] for each in members if each.outcome and each.outcome.error]
+    raise UsageError(f"no point gave figures; the first: {(errors or ['none was run'])[0]}", name)
 
 
 def results(members: Iterator[Member]) -> Iterator[Result]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from accelsim.account.odds import Belief
 from accelsim.account.price import HOUR_S
+from accelsim.errors import UsageError
 from accelsim.explore.saved import money
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Field, Table
@@ -30,6 +31,10 @@ FIELDS = (
 
 def gpt3_then_and_now(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
     """Report days and dollars of a training on each cluster and plan."""
+    if any(not each.plan for each in found):
+        raise UsageError(
+            "points that are no trainings on a plan", expected="'train: true', 'tokens:' and a plan for all"
+        )
     rows = [_row(each, offers) for each in found]
     best = [min((each for each in rows if each["on"] == on), key=_days) for on in dict.fromkeys(r.on for r in found)]
     told = training_sentences(rows, best, offers)
@@ -74,12 +79,15 @@ def _known(offers: Sequence[Offer]) -> list[tuple[float, Offer]]:
 def training_sentences(rows: Sequence[Facts], best: Sequence[Facts], offers: Sequence[Offer]) -> list[str]:
     """Compare the prediction on 240 p4d with what is known, and the clusters by today's dollars."""
     told = []
-    fact, known = next((each for each in best if each["on"] == FACT_ON), None), _known(offers)
+    fact, known = (
+        next((each for each in best if each["on"] == FACT_ON and each["model"].startswith("gpt3")), None),
+        _known(offers),
+    )
     if fact is not None and known:
         own = [each for each in rows if each["on"] == FACT_ON]
         slow = max(own, key=_days)
         told += [
-            f"Known: about {FACT_DAYS} days on {FACT_ON}; "
+            f"Known of GPT-3 and 300 billion tokens: about {FACT_DAYS} days on {FACT_ON}; "
             + " and ".join(f"{usd(cost)} USD at the price of {each.price.as_of}" for cost, each in known)
             + ".",
             f"Predicted with the best of {len(own)} plans ({fact['plan']}): {fact['days']:.3g} days (90 %: "
@@ -131,6 +139,6 @@ def _picture(rows: Sequence[Facts], best: Sequence[Facts], known: Sequence[tuple
         marks.append(
             points([cost / 1e6 for cost, _ in known], spots, f"{FACT_DAYS} days, both prices", INK, "*", markersize=8)
         )
-    title = "GPT-3, 300 billion tokens: dollars of the training"
+    title = f"{best[0]['model']}: dollars of the whole training"
     panel = Panel(title, marks, Axis("million USD"), Axis(names=order), "bars: 90 % interval of the time", "x")
     return Picture(1.8 + 0.32 * len(order), [panel], legend=4)

@@ -1,4 +1,4 @@
-"""Cost of a million images on each chip by its year, today and before, and how fast that fell."""
+"""Cost of a million samples on each chip by its year, today and before, and how fast that fell."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ YEARS = (
     Field("chip", "chip"),
     Field("year", "year"),
     Field("dtype", "format"),
-    Field("samples_per_s", "images/s", in_unit()),
-    Field("now_usd", "USD/million", usd, meaning="a million images at the cheapest price by the hour, all of it used"),
+    Field("samples_per_s", "samples/s", in_unit()),
+    Field("now_usd", "USD/million", usd, meaning="a million samples at the cheapest price by the hour, all of it used"),
     Field("ends", "90 %"),
     Field("then_usd", "before", usd, meaning="at the cheapest price that is over a year older than the newest one"),
     Field(
@@ -33,7 +33,7 @@ YEARS = (
 
 
 def cost_by_year(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
-    """Report what a million images cost on each chip by its year, and how fast that fell."""
+    """Report what a million samples cost on each chip by its year, and how fast that fell."""
     costs = money.chip_costs(found, offers)
     shown = [_cost_row(each) for each in costs]
     by_chip = {each["chip"]: each for each in shown}
@@ -76,7 +76,7 @@ def year_sentences(
         return ["Fewer than two chips have a price of today."]
     first, second = order[:2]
     told = [
-        f"A million images cost least on {first.chip.name} in {first.result.dtype}: {usd(first.now_USD)} USD"
+        f"A million samples cost least on {first.chip.name} in {first.result.dtype}: {usd(first.now_USD)} USD"
         f"{_between(first)} ({offered(first.now)}). {second.chip.name} is next, at "
         f"{second.now_USD / first.now_USD:.2f} times that{surely(first.belief, second.belief)}"
     ]
@@ -146,7 +146,7 @@ def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Pictu
         if (ends := each.belief) is not None:
             marks.append(line([spots[name]] * 2, [ends.low, ends.high], color=GREY, linewidth=0.8))
         crowded = any(
-            0 < spots[other] - spots[name] < 0.8 and abs(log(heights[other] / heights[name])) < 0.25
+            0 < spots[other] - spots[name] < 0.8 and abs(log(heights[other] / heights[name])) < 0.2
             for other in heights
         )
         marks.append(
@@ -167,7 +167,7 @@ def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Pictu
             ends_x = [min(spots.values()), max(spots.values())]
             label = f"{exp(found.slope) - 1:+.0%} a year"
             marks.append(line(ends_x, [found.at(x) for x in ends_x], label, colour, "--"))
-    title = "A million ResNet-50 images by year of the chip"
+    title = f"{costs[0].result.model}: cost of a million by year of the chip" if costs else ""
     caption = "fastest format and batch of each chip; bars: 90 % interval of the time"
     y = Axis("USD", scale="log")
     return Picture(5.6, [Panel(title, marks, Axis("year of the chip", whole=True), y, caption, "both")], legend=5)

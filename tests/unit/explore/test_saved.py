@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from math import exp
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import accelsim
 from accelsim.cli.saved import STUDIES
+from accelsim.errors import UsageError
 from accelsim.explore.saved import money, results
 from accelsim.explore.saved.money import Fleet, Win
 from accelsim.explore.saved.results import Result
 from accelsim.explore.sweep.point import outcome
-from accelsim.explore.sweep.space import points_of
+from accelsim.explore.sweep.space import Sweep, points_of
 from accelsim.explore.sweep.store import Member
 from accelsim.spec.yaml.instances import load_providers, offers
 
@@ -122,3 +125,23 @@ def test_kept_results_are_those_of_runs(name: str) -> None:
         assert each.seconds == pytest.approx(old.seconds, rel=0.02) and each.joules == pytest.approx(
             old.joules, rel=0.05
         )
+
+
+def test_a_sweep_without_figures_says_why(tmp_path: Path) -> None:
+    sweep = Sweep(model="mlp?hidden=16", on=["edu-4x4"], axes={"dtype": ["fp16"]})
+    with pytest.raises(UsageError, match=r"no point gave figures; the first: .*does not compute in 'fp16'"):
+        results.run("x", sweep, tmp_path / "s.db", 1, lambda done, every: None)
+
+
+def test_a_study_runs_what_its_store_lacks(tmp_path: Path) -> None:
+    sweep = Sweep(model="mlp?hidden=16", on=["edu-4x4", "t4"], axes={"batch": [1, 2]})
+    seen: list[int] = []
+    found = [results.run("x", sweep, tmp_path / "s.db", 1, lambda done, every: seen.append(done)) for _ in range(2)]
+    assert found[0] == found[1] and len(found[0]) == 4 and seen[-1] == 4 and seen.count(1) == 1
+    run = accelsim.run("mlp?hidden=16", on="t4", batch=2, values="off")
+    last = found[0][-1]
+    assert (last.on, last.batch, last.seconds) == (
+        "t4",
+        2,
+        pytest.approx(run.seconds),
+    ) and 0 < last.link_s < last.seconds

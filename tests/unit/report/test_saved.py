@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accelsim.cli.saved import STUDIES
+from accelsim.errors import UsageError
 from accelsim.explore.saved import money, results
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer
@@ -149,3 +150,8 @@ def test_pictures_show_all_results(name: str) -> None:
     text = repr(found.picture())
     assert all(each.on in text for each in results.kept(name))
     assert len(found.table()) == len(results.kept(name))
+
+
+def test_points_that_are_no_trainings_are_refused() -> None:
+    with pytest.raises(UsageError, match="no trainings"):
+        answered("gpt3-then-and-now", results.kept("cpu-or-gpu"))
