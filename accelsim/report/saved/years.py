@@ -146,8 +146,7 @@ def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Pictu
         if (ends := each.belief) is not None:
             marks.append(line([spots[name]] * 2, [ends.low, ends.high], color=GREY, linewidth=0.8))
         crowded = any(
-            0 < spots[other] - spots[name] < 0.8 and abs(log(heights[other] / heights[name])) < 0.2
-            for other in heights
+            0 < spots[other] - spots[name] < 0.8 and abs(log(heights[other] / heights[name])) < 0.2 for other in heights
         )
         marks.append(
             note(
