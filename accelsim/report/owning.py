@@ -20,6 +20,8 @@ from accelsim.units import amount
 
 PAID_FOR_ALL_HOURS = ("reserved-1y", "reserved-3y")
 """Terms whose time is paid for whether it is used or not."""
+LARGEST = 1e15
+"""Limit of prices and grams that a user may state; more is a slip."""
 YOURS = "--rent"
 """Name of a rent that the user states."""
 
@@ -159,7 +161,7 @@ def question(
     figures: list[float | None] = []
     for text, unit, named in ((price, "USD", "--price"), (rent, "USD/h", "--rent"), (grid, "g/kWh", "--grid")):
         with gather.also():
-            figures.append(float(amount(text, unit, named)) if text else None)
+            figures.append(_above_0(text, unit, named) if text else None)
     with gather.also():
         known = load_providers(own)
     with gather.also():
@@ -169,3 +171,10 @@ def question(
     if usual.owning is None or changed.owning is None:
         raise UsageError(f"{site} states nothing about owned machines", "--site", "a site with 'owning:'")
     return Question(site, changed.owning, usual.owning, known, *figures)
+
+
+def _above_0(text: str, unit: str, named: str) -> float:
+    value = float(amount(text, unit, named))
+    if not 0 < value < LARGEST:
+        raise UsageError(f"{text!r} is out of range", named, f"more than 0 and less than {LARGEST:g} {unit}")
+    return value

@@ -96,7 +96,7 @@ def _counts(study: Study, ran: int) -> list[str]:
         if first := next((each.outcome.error for each in study.members if each.outcome and each.outcome.error), ""):
             told.append(f"The first of these: {first.splitlines()[0].rstrip('.?')}.")
     told += _missing(study)
-    if study.limits:
+    if study.limits and study.within.any():
         told.append(f"{int(study.within.sum()):,} keep the limits.")
     return told
 

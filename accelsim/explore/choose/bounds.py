@@ -17,6 +17,7 @@ from accelsim.compiler.numbers.formats import is_integer
 from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
 from accelsim.explore.choose.question import RUN, TRAINING, Question
 from accelsim.formats import table
+from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 from accelsim.workload.nodes import node_work
 from accelsim.workload.sources.load import generation_of, load_model
@@ -88,7 +89,7 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     """Return what a candidate takes at least."""
     work, chip = work_of(question.model, question.train), spec_of(candidate.chip)
     rate = peak(candidate.chip, candidate.dtype) * candidate.count
-    room, watts = capacity_B(chip), sum(static_power_W(chip).values()) * candidate.count
+    room, watts = room_B(chip), sum(static_power_W(chip).values()) * candidate.count
     joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
     held = work.weights * element_B(candidate.dtype)
     if question.task == TRAINING:
@@ -112,6 +113,13 @@ def _share(candidate: Candidate, held: float) -> float:
     """Bytes of weights on a device of a plan."""
     parts = dict(part.split("=") for part in candidate.plan.split(",") if "=" in part)
     return held / (int(parts.get("tp", 1)) * int(parts.get("pp", 1)))
+
+
+def room_B(chip: Chip) -> float:
+    """Return the bytes that a chip can hold; of its host where that alone computes."""
+    if multiplier(chip) is None and chip.host is not None:
+        return float(chip.host.memory.capacity)
+    return capacity_B(chip)
 
 
 @cache

@@ -16,6 +16,7 @@ from accelsim.compiler.passes import preferred_format
 from accelsim.errors import Problem, UsageError, brief, nearest
 from accelsim.explore.choose.question import GENERATION, RUN, TRAINING, Question
 from accelsim.explore.sweep.point import Point
+from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.chips import load_chip
@@ -159,9 +160,12 @@ def forget() -> None:
 
 @cache
 def peak(chip: str, dtype: str) -> float:
-    """Return operations per second of a chip in a format, 0 where it does not multiply it."""
+    """Return operations per second of a chip in a format, of its host where that alone computes; 0 without it."""
+    spec = spec_of(chip)
+    if multiplier(spec) is None:
+        return float(spec.host.peak.get(dtype, 0)) if spec.host else 0.0
     try:
-        return 2 * peak_mac_rate(spec_of(chip), dtype)
+        return 2 * peak_mac_rate(spec, dtype)
     except KeyError:
         return 0.0
 

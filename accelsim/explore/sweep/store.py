@@ -49,7 +49,11 @@ class Store:
         Raises UsageError for a file that is no store, or one of a later version.
         """
         if not new and not path.is_file():
-            raise UsageError("no such file", str(path), "a store, which 'accelsim sweep FILE.yaml --out' makes")
+            what = "a folder, not a store" if path.is_dir() else "no such file"
+            raise UsageError(what, str(path), "a store, which 'accelsim sweep FILE.yaml --out' makes")
+        if path.is_dir() or not path.parent.is_dir():
+            what = "is a folder" if path.is_dir() else f"no folder {str(path.parent)!r}"
+            raise UsageError(what, str(path), "a file in a folder that exists")
         self._path = path
         try:
             self._open(path)

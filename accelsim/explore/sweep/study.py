@@ -233,14 +233,18 @@ def check_objectives(names: Sequence[str]) -> list[Objective]:
 
 
 def read_limits(texts: Sequence[str]) -> dict[str, float]:
-    """Return limits by objective: 'latency=10ms' -> {'latency': 0.01}. Raises UsageError with all problems."""
-    check_objectives([text.partition("=")[0] for text in texts])
+    """Return limits by objective: 'latency=10ms,cost=1 USD' -> {'latency': 0.01, 'cost': 1.0}. Raises UsageError with
+    all problems."""
+    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    check_objectives([part.partition("=")[0].strip() for part in parts])
     found, problems = {}, []
-    for text in texts:
-        name, _, value = text.partition("=")
+    for part in parts:
+        name, _, value = (each.strip() for each in part.partition("="))
         unit = OBJECTIVES[name].unit
         try:
             found[name] = units.parse(value, unit) if unit in units.DIMENSIONS else float(value)
+            if not 0 < found[name] < float("inf"):
+                raise ValueError(f"{value!r} is out of range; expected more than 0")
         except ValueError as error:
             problems.append(Problem(str(error), "--limit", "NAME=VALUE with its unit, such as latency=10ms"))
     if problems:

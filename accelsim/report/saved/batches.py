@@ -35,12 +35,12 @@ PRICED = "million_usd"
 FIELDS = (
     Field("on", "chip"),
     Field("dtype", "format"),
-    Field("first_s", "latency at 1", in_unit("s")),
+    Field("first_s", "latency at 1", in_unit("s"), meaning="of the whole batch, at batch 1"),
     Field("last_s", "at the largest", in_unit("s")),
-    Field("first_J", "energy at 1", in_unit("J")),
-    Field("last_J", "at the largest ", in_unit("J"), meaning="of one prediction"),
-    Field("first_usd", "USD/million at 1", usd),
-    Field("last_usd", "at the largest  ", usd, meaning="at the cheapest price by the hour, all of it used"),
+    Field("first_J", "energy at 1", in_unit("J"), meaning="of one prediction"),
+    Field("last_J", "at the largest ", in_unit("J")),
+    Field("first_usd", "USD/million at 1", usd, meaning="a million predictions at the cheapest price, no hour idle"),
+    Field("last_usd", "at the largest  ", usd),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from accelsim.account.odds import Belief, odds_below
 from accelsim.explore.saved.money import each_USD
@@ -21,7 +22,7 @@ SURE = 0.9
 
 def answer(rows: Sequence[Facts], table: Table, told: Sequence[str], draw: Callable[[], Picture | None]) -> Answer:
     """Return the answer of a study: its results as rows, a table, sentences, a picture."""
-    shown: list[Part] = [table, *(part for sentence in told for part in ("", sentence))]
+    shown: list[Part] = [replace(table, legend="Columns"), *(part for sentence in told for part in ("", sentence))]
     return Answer(
         {"points": list(rows), "sentences": list(told)}, shown, rows, {"study": draw}, ("study.json", "study.csv")
     )

@@ -92,8 +92,7 @@ def training_sentences(rows: Sequence[Facts], best: Sequence[Facts], offers: Seq
             + ".",
             f"Predicted with the best of {len(own)} plans ({fact['plan']}): {fact['days']:.3g} days (90 %: "
             f"{fact['ends']}), {usd(fact['then_usd'])} and {usd(fact['now_usd'])} USD. The slowest ({slow['plan']}) "
-            f"takes {slow['days']:.3g} days (90 %: {slow['ends']}). {FACT_DAYS} days lie {_where(fact)} the interval "
-            f"of the one, {_where(slow)} that of the other.",
+            f"takes {slow['days']:.3g} days (90 %: {slow['ends']}). {_where(fact, slow)}",
         ]
     priced = sorted((each for each in best if each["now_usd"] is not None), key=lambda each: float(each["now_usd"]))
     if len(priced) > 1:
@@ -107,9 +106,15 @@ def training_sentences(rows: Sequence[Facts], best: Sequence[Facts], offers: Seq
     return told
 
 
-def _where(each: Facts) -> str:
-    inside = each["low_s"] is not None and each["low_s"] <= FACT_DAYS * money.DAY_S <= each["high_s"]
-    return "in" if inside else "outside"
+def _where(best: Facts, slow: Facts) -> str:
+    """Say which predictions have the known days in their interval."""
+    held = [
+        each["low_s"] is not None and each["low_s"] <= FACT_DAYS * money.DAY_S <= each["high_s"]
+        for each in (best, slow)
+    ]
+    if held[0] == held[1]:
+        return f"The known {FACT_DAYS} days lie {'inside both' if held[0] else 'outside both'} intervals."
+    return f"The known {FACT_DAYS} days lie only inside the interval of the {'best' if held[0] else 'slowest'} plan."
 
 
 def _belief(each: Facts) -> Belief | None:

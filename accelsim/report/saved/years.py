@@ -22,12 +22,10 @@ YEARS = (
     Field("year", "year"),
     Field("dtype", "format"),
     Field("samples_per_s", "samples/s", in_unit()),
-    Field("now_usd", "USD/million", usd, meaning="a million samples at the cheapest price by the hour, all of it used"),
+    Field("now_usd", "USD/million", usd, meaning="a million samples at the cheapest price, no hour idle"),
     Field("ends", "90 %"),
-    Field("then_usd", "before", usd, meaning="at the cheapest price that is over a year older than the newest one"),
-    Field(
-        "hour_usd", "USD/h", usd, meaning="of one accelerator of the instance; the old price where there is no other"
-    ),
+    Field("then_usd", "before", usd, meaning="the same at the cheapest price over a year older than the newest one"),
+    Field("hour_usd", "USD/h", usd, meaning="one accelerator of the instance; the old price where there is no other"),
     Field("instance", "instance"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import cast
 
@@ -19,7 +19,9 @@ from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.question import Question, read_limits
 from accelsim.explore.choose.search import AIMS, GROWS, SAMPLE, Searched, search
 from accelsim.explore.sweep.store import Store
+from accelsim.spec.yaml import where
 
+ENERGY = "energy_per_sample_J"
 SMALL = Question("gemm?M=256,N=512,K=1024", {"latency": 60e-6}, on=("t4", "l4", "k80", "p4"))
 DECODER = "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000,prompt=64,new=8"
 SERVED = Question(DECODER, {"ttft": 1e-3}, on=("t4", "l4", "8x-t4-pcie"))
@@ -140,6 +142,23 @@ def test_a_model_that_fits_nowhere_says_how_much_it_needs() -> None:
     question = Question("llama2-70b?prompt=8,new=2", on=("t4",))
     (entry, *_) = [bound_of(question, each) for each in enumerate_all(question, offered(question))]
     assert not entry.fits and entry.needed_B > 130e9 and entry.room_B == 16 * 2**30
+
+
+def test_every_chip_has_bounds_in_each_of_its_formats() -> None:
+    for task in ("gemm?M=8,N=8,K=8", DECODER):
+        question = Question(task, on=tuple(where.names("chips")), batch=1)
+        found = [(each, bound_of(question, each)) for each in enumerate_all(question, offered(question))]
+        assert {each.chip for each, _ in found} == set(question.on)
+        for each, bound in found:
+            assert bound.fits and all(0 < least < inf for key, least in bound.least.items() if key != ENERGY), each
+
+
+def test_bounds_of_a_processor_are_below_its_figures(store: Store) -> None:
+    question = Question("gemm?M=64,N=64,K=64", on=("haswell-e5-2699v3",))
+    for entry in search(question, store, bounds=False).entries:
+        assert entry.facts is not None
+        assert 0 < entry.bound.least["latency_s"] <= cast(float, entry.facts["latency_s"])
+        assert entry.bound.least[ENERGY] <= cast(float, entry.facts[ENERGY])
 
 
 @pytest.mark.parametrize(

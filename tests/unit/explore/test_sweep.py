@@ -27,7 +27,7 @@ from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, mechanism, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
-from accelsim.explore.sweep.study import Study, check_size, read_study, read_sweep, run_sweep
+from accelsim.explore.sweep.study import Study, check_size, read_limits, read_study, read_sweep, run_sweep
 from accelsim.report import sweep as report
 from accelsim.report import sweep_effects
 from accelsim.request.job import execute
@@ -107,6 +107,8 @@ def test_failed_points_keep_their_error(tmp_path: Path) -> None:
         model=["resnet50", GEMM, "no-such-model"], on="edu-4x4", axes={"dtype": ["int8", "fp8_e5m2"]},
         options={"limit_commands": 1000},
     )  # fmt: skip
+    run_sweep(Sweep(model=GEMM, on="edu-4x4", axes={"batch": ["x", 1.5]}), store, "no numbers")
+    assert {found.status for _, found in outcomes(store, "no numbers")} == {"refused"}
     run_sweep(sweep, store, "bad")
     states = [found.status for _, found in outcomes(store, "bad")]
     assert states[:2] == ["too large", "refused"] and states[2] == DONE and set(states[3:]) == {"refused"}
@@ -299,6 +301,10 @@ def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(UsageError, match="no such file"):
         Store(tmp_path / "none.db", new=False)
     assert not (tmp_path / "none.db").exists()
+    with pytest.raises(UsageError, match="no folder"):
+        Store(tmp_path / "none" / "some.db")
+    with pytest.raises(UsageError, match="is a folder"):
+        Store(tmp_path)
 
 
 def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
@@ -354,6 +360,15 @@ def test_a_file_has_numbers_and_limits(tmp_path: Path) -> None:
         file.write_text((text + "limits: {latency: 1 ps}\nobjectives: [latency]\n").replace(wrong, near))
         with pytest.raises(UsageError, match=r"latency|kg"):
             read_sweep(file)
+
+
+def test_limits_stand_between_commas_and_are_above_0() -> None:
+    assert read_limits(["latency=10ms, energy=1uJ", "power=2W"]) == {
+        "latency": pytest.approx(0.01), "energy": pytest.approx(1e-6), "power": 2.0,
+    }  # fmt: skip
+    with pytest.raises(UsageError) as caught:
+        read_limits(["latency=-1ms,energy=0J", "throughput=inf", "power=nan"])
+    assert len(caught.value.problems) == 4
 
 
 def test_a_study_tells_what_differs(whole: Store) -> None:

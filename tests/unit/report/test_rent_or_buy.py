@@ -169,6 +169,10 @@ def test_training_has_its_cost_per_sample() -> None:
         (("--on", "h100-sxm", "--providers", "awz"), ("did you mean 'aws'",)),
         (("--on", "h100-sxm", "--grid", "400"), ("grams of CO2 per energy in g/kWh",)),
         (("--on", "h100-sxm", "--load", "60"), ("60",)),
+        (
+            ("--on", "h100-sxm", "--price", "-3 USD", "--rent", "0 USD/h", "--grid", "1e300 g/kWh"),
+            ("--price: '-3 USD' is out of range", "--rent: '0 USD/h' is out", "--grid: '1e300 g/kWh' is out"),
+        ),
         (("--on", "dgx-h100", "--plan", "dp=8"), ("a plan for copies",)),
     ],
 )  # fmt: skip
