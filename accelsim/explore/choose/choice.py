@@ -57,10 +57,12 @@ class Choice:
         return {"latency": "speed", "throughput": "speed"}.get(self.question.objective, self.question.objective)
 
     def best(self, aim: str, but: str = "") -> Entry | None:
-        """Return the candidate that is best in something, ``but`` of another chip than that; the first of equals."""
-        ranked = [(figures[aim], number, each) for number, (each, figures) in enumerate(self.able)]
-        left = [row for row in ranked if row[0] < inf and row[2].candidate.chip != but]
-        return min(left, key=lambda row: row[:2])[2] if left else None
+        """Return the candidate that is best in something, ``but`` of another chip than that; of equally cheap ones the
+        fastest, of others the cheapest."""
+        second = "speed" if aim == "cost" else "cost"
+        ranked = [(figures[aim], figures[second], number, each) for number, (each, figures) in enumerate(self.able)]
+        left = [row for row in ranked if row[0] < inf and row[3].candidate.chip != but]
+        return min(left, key=lambda row: row[:3])[3] if left else None
 
     @cached_property
     def winner(self) -> Entry | None:

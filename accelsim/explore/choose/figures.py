@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil, inf
 from typing import NamedTuple, cast
 
-from accelsim.account.odds import Belief, times, with_own
+from accelsim.account.odds import Belief, with_own
 from accelsim.account.price import HOUR_S
 from accelsim.explore.choose.bounds import work_of
 from accelsim.explore.choose.candidates import Candidate
@@ -34,35 +34,41 @@ def unit_seconds(question: Question, batch: int, facts: Figures, key: str = "lat
     seconds = cast("float | None", facts.get(key))
     if seconds is None:
         return None
+    return seconds / batch * _samples(question)
+
+
+def _samples(question: Question) -> float:
+    """Samples or sequences that the cost is of."""
     new = work_of(question.model, False).new if question.task == GENERATION else 0
-    return seconds / batch * (1e6 / new if new else 1e3)
+    return 1e6 / new if new else 1e3
 
 
 def cost_USD(question: Question, candidate: Candidate, facts: Figures) -> float | None:
     """Return the cost at the cheapest price; None without one. With a limit of throughput, whole instances are paid
     that serve so much, idle or not."""
-    seconds = unit_seconds(question, candidate.batch, facts)
+    return _cost_USD(question, candidate, facts, "latency_s")
+
+
+def _cost_USD(question: Question, candidate: Candidate, facts: Figures, key: str) -> float | None:
+    """Cost if a run takes the time ``key``: the number of whole instances follows from it too."""
+    seconds = unit_seconds(question, candidate.batch, facts, key)
     if seconds is None or candidate.hour_USD is None:
         return None
-    return candidate.hour_USD * seconds / HOUR_S * idle_factor(question, candidate, facts)
-
-
-def idle_factor(question: Question, candidate: Candidate, facts: Figures) -> float:
-    """Return how many times more is paid than is used, where whole instances serve a limit of throughput."""
-    rate, own = question.limits.get("throughput"), cast(float, facts["throughput_per_s"])
-    if rate is None or question.train:
-        return 1.0
-    return ceil(rate / (own * candidate.rents[0].holds)) * own * candidate.rents[0].holds / rate
+    rate = question.limits.get("throughput")
+    if rate is not None and not question.train:
+        holds, slower = candidate.rents[0].holds, cast(float, facts[key]) / cast(float, facts["latency_s"])
+        served = cast(float, facts["throughput_per_s"]) / slower * holds
+        seconds = ceil(rate / served) * holds * _samples(question) / rate
+    return candidate.hour_USD * seconds / HOUR_S
 
 
 def cost_belief(question: Question, candidate: Candidate, facts: Figures, spread: bool = True) -> Belief | None:
     """Return the cost with its interval: of the time, and with ``spread`` of the prices of all providers; None where
     the time has none or nobody offers it."""
-    ends = [unit_seconds(question, candidate.batch, facts, f"latency{end}_s") for end in ("", "_low", "_high")]
-    if None in ends or candidate.hour_USD is None:
+    ends = [_cost_USD(question, candidate, facts, f"latency{end}_s") for end in ("", "_low", "_high")]
+    if None in ends:
         return None
-    value, low, high = cast("list[float]", ends)
-    found = times(Belief(value, low, high), candidate.hour_USD / HOUR_S * idle_factor(question, candidate, facts))
+    found = Belief(*cast("list[float]", ends))
     prices = [each.hour_USD for each in candidate.rents]
     if not spread or len(prices) < 2:
         return found

@@ -16,6 +16,7 @@ from accelsim.errors import UsageError
 from accelsim.explore.choose.bounds import bound_of
 from accelsim.explore.choose.candidates import enumerate_all, offered
 from accelsim.explore.choose.choice import Choice
+from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import Question, read_limits
 from accelsim.explore.choose.search import AIMS, GROWS, SAMPLE, Searched, search
 from accelsim.explore.sweep.store import Store
@@ -130,6 +131,20 @@ def test_a_load_pays_whole_instances(store: Store) -> None:
         assert load.hour_USD == load.instances * load.rented.offer.price.hour_USD
     hours = [load.hour_USD for load in choice.loads()]
     assert hours == sorted(hours)  # more load never costs less
+
+
+def test_idle_instances_cost_the_same_however_long_a_run_takes(store: Store) -> None:
+    found = search(Question("gemm?M=256,N=512,K=1024", {"throughput": 10.0}, on=("t4", "l4"), batch=1), store)
+    choice = Choice(found)
+    assert choice.winner is not None and choice.winner.facts is not None
+    own = [each for each in found.entries if each.candidate.chip == "t4" and each.facts is not None]
+    hour_USD = own[0].candidate.hour_USD
+    assert hour_USD is not None and len(own) > 1
+    for each in own:
+        paid = cost_belief(found.question, each.candidate, cast(dict[str, object], each.facts), spread=False)
+        assert paid is not None and paid.low == paid.value == paid.high == pytest.approx(hour_USD * 1000 / 10 / 3600)
+    fastest = min(own, key=lambda each: cast(float, cast(dict[str, object], each.facts)["latency_s"]))
+    assert choice.winner is fastest and [each.candidate.chip for each in choice.front].count("t4") == 1
 
 
 def test_what_nothing_keeps_names_the_nearest_miss(store: Store) -> None:
