@@ -207,7 +207,7 @@ def _figures(choice: Choice, entry: Entry) -> str:
     parts = []
     if (cost := facts["cost_USD"]) is not None:
         own = cost_belief(question, entry.candidate, facts, False)
-        ends = f", 90 %: {usd(own.low)} to {usd(own.high)}" if own else ""
+        ends = f", 90 %: {usd(own.low)} to {usd(own.high)}" if own and own.low < own.high else ""
         parts.append(f"{usd(cast(float, cost))} USD for {_of(question)}{ends}")
     names = dict.fromkeys([question.speed, *(name for name in question.limits if name != "cost"), "energy"])
     for name in names:

@@ -20,6 +20,7 @@ from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import Question, read_limits
 from accelsim.explore.choose.search import AIMS, GROWS, SAMPLE, Searched, search
 from accelsim.explore.sweep.store import Store
+from accelsim.report.choose import sentences
 from accelsim.spec.yaml import where
 
 ENERGY = "energy_per_sample_J"
@@ -144,6 +145,7 @@ def test_idle_instances_cost_the_same_however_long_a_run_takes(store: Store) -> 
         paid = cost_belief(found.question, each.candidate, cast(dict[str, object], each.facts), spread=False)
         assert paid is not None and paid.low == paid.value == paid.high == pytest.approx(hour_USD * 1000 / 10 / 3600)
     fastest = min(own, key=lambda each: cast(float, cast(dict[str, object], each.facts)["latency_s"]))
+    assert "90 %" not in sentences(choice)[0]
     assert choice.winner is fastest and [each.candidate.chip for each in choice.front].count("t4") == 1
 
 
