@@ -64,12 +64,15 @@ def _ends(name: str) -> str:
 
 
 def opened(store: str | Path | None) -> Store:
-    """Return the store of that path; by default the one in the user's cache folder. Raises UsageError."""
+    """Return the store of that path; by default the one in the user's cache folder, or in memory where there is none.
+
+    Raises UsageError for a file that is no store.
+    """
     if store is not None:
         return Store(Path(store))
     folder = usercache.folder()
     if folder is None:
-        raise UsageError("no folder for a cache", "--store", "a file that keeps the results")
+        return Store(Path(":memory:"))
     folder.mkdir(parents=True, exist_ok=True)
     return Store(folder / STORE)
 

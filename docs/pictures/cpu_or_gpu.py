@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accelsim.cli.saved import answer_of
+from accelsim.report.saved import answer_of
 
 NAME = "cpu-or-gpu"
 

@@ -29,7 +29,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "accuracy": ("digits-mlp", "--on", "edu-mixed", "--dtypes", "int8", "--steps", "1"),
     "train": ("digits-mlp", "--steps", "1"), "chips": (), "clusters": ("4x-edu",), "models": (), "memories": (), "prices": (),
     "rent-or-buy": ("mlp?hidden=16", "--on", "edu-4x4", "--price", "100 USD"), "sweep": ("SWEEP",),
-    "choose": ("gemm?M=8,N=12,K=16", "--on", "edu-4x4,edu-cache", "--batch", "1", "--objective", "latency"),
+    "choose": ("gemm?M=8,N=12,K=16", "--on", "t4,l4", "--batch", "1", "--objective", "latency"),
     "spec show": ("edu-4x4",), "spec tree": ("edu-4x4",), "spec check": ("edu-4x4",), "spec schema": ("links",),
     "dram": ("ddr3-1600", "--limit", "20"), "dram list": (), "dram compare": ("ddr3-1600", "--limit", "20"),
     "dram lessons": ("--limit", "20"), "sram": ("--capacity", "1MiB"), "sram conflicts": ("--length", "16"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import accelsim
-from accelsim.cli.saved import STUDIES
 from accelsim.errors import UsageError
 from accelsim.explore.saved import money, results
 from accelsim.explore.saved.money import Fleet, Win
@@ -17,6 +16,7 @@ from accelsim.explore.saved.results import Result
 from accelsim.explore.sweep.point import outcome
 from accelsim.explore.sweep.space import Sweep, points_of
 from accelsim.explore.sweep.store import Member
+from accelsim.report.saved import STUDIES
 from accelsim.spec.yaml.instances import load_providers, offers
 
 PRICES = offers(load_providers())

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from accelsim.cli.saved import STUDIES
 from accelsim.errors import UsageError
 from accelsim.explore.saved import money, results
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Table
 from accelsim.report.prices import usd
+from accelsim.report.saved import STUDIES
 from accelsim.report.saved.fleets import _fleets
 from accelsim.report.text import si
 from accelsim.spec.yaml.chips import load_chip
