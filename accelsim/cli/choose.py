@@ -38,8 +38,8 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @option("--objective", "What decides: cost, latency, throughput or energy.", "cost", metavar="NAME")
 @option("--on", "Chips, clusters, instances, 'gpus' or 'all'; default: what is for rent.", multiple=True,
         callback=_split, metavar="NAME,...")  # fmt: skip
-@option("--dtype dtypes", "Number formats; default: the chip's usual ones.", multiple=True, callback=_split,
-        metavar="NAME,...")  # fmt: skip
+@option("--dtype dtypes", "Number formats; default: each chip's fastest of 16 bits or more.",
+        multiple=True, callback=_split, metavar="NAME,...")  # fmt: skip
 @option("--batch", "This batch alone; in training 512 sequences unless given.", least=1)
 @flag("--train", "Choose for training.")
 @option("--tokens", "With --train: tokens of the whole training, such as 300e9.", callback=large_count, metavar="N")

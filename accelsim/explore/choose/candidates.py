@@ -38,8 +38,6 @@ STATE_B = 16
 """Bytes of weights, gradients and Adam's state by weight (2 + 2 + 12; Rajbhandari et al., arXiv 1910.02054)."""
 ROOM = 0.8
 """Share of a device's memory that these may take, where a plan is made; the rest is for activations."""
-FASTER = ("fp16", "int8")
-"""Formats beside the preferred one of a chip, where it multiplies faster in them; int8 for runs alone."""
 
 
 class Rented(NamedTuple):
@@ -175,14 +173,16 @@ def _multiplies(chip: str) -> bool:
 
 
 def formats(question: Question, chip: str) -> list[str]:
-    """Return the formats of a chip: those asked for, else the one it prefers and those in which it is faster."""
+    """Return the formats of a chip: those asked for, else the faster of the one that it prefers and fp16.
+
+    With a limit of accuracy, which measures what a format loses, a run has int8 too where that is faster.
+    """
     if question.dtypes:
         return [each for each in question.dtypes if peak(chip, each)]
-    found = [preferred_format(spec_of(chip))]
-    for each in FASTER if question.task == RUN else FASTER[:1]:
-        if peak(chip, each) > max(peak(chip, one) for one in found):
-            found.append(each)
-    return found[-1:] if question.task != RUN else found
+    own = preferred_format(spec_of(chip))
+    best = max(own, "fp16", key=lambda each: peak(chip, each))
+    measured = "accuracy" in question.limits and peak(chip, "int8") > peak(chip, best)
+    return [best, "int8"] if measured else [best]
 
 
 def enumerate_all(question: Question, found: Sequence[Offer]) -> list[Candidate]:

@@ -12,7 +12,7 @@ from accelsim.account.odds import Belief, odds_below, odds_within, times
 from accelsim.explore.choose.candidates import Rented
 from accelsim.explore.choose.figures import belief, cost_belief
 from accelsim.explore.choose.question import MEASURES, Question
-from accelsim.explore.choose.search import Entry, Searched, aims, front
+from accelsim.explore.choose.search import Entry, Searched, aim_of, aims, front
 
 APART = 0.7
 """Probability below which two candidates cannot be told apart."""
@@ -54,7 +54,7 @@ class Choice:
     @property
     def aim(self) -> str:
         """Figure that the objective makes small: 'cost', 'speed' or 'energy'."""
-        return {"latency": "speed", "throughput": "speed"}.get(self.question.objective, self.question.objective)
+        return aim_of(self.question)
 
     def best(self, aim: str, but: str = "") -> Entry | None:
         """Return the candidate that is best in something, ``but`` of another chip than that; of equally cheap ones the

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 from typing import cast
 
 from accelsim.explore.choose.bounds import Bound, bound_of, forget_all
 from accelsim.explore.choose.candidates import Candidate, enumerate_all, offered, spec_of
 from accelsim.explore.choose.figures import Figures, Miss, cost_USD, misses
-from accelsim.explore.choose.question import MEASURES, Question
+from accelsim.explore.choose.question import MEASURES, RUN, Question
 from accelsim.explore.sweep.point import DONE, Outcome, quick_key
 from accelsim.explore.sweep.store import Store
-from accelsim.explore.sweep.work import run_all
+from accelsim.explore.sweep.work import Workers
 
-SAMPLE = 0.98
-"""Share of what a sample takes in a larger batch that it takes at least in a smaller one, in time and energy."""
+SAMPLE = {"energy_J": 0.75}
+"""Share of what a sample takes in a larger batch that it takes at least in a smaller one; 0.9 of figures without."""
+FURTHER = 0.8
+"""Share of the time that a sample adds between two batches that each further one adds at least."""
 GROWS = ("latency_s", "ttft_s", "tpot_s", "energy_J")
-"""Figures of a batch that do not fall as it grows, on one chip in one format. Tests check both rules."""
+"""Figures of a batch that do not fall as it grows, on one chip in one format. Tests check these rules."""
 USUAL = 0.35
 """Share of its peak that a chip usually reaches; it decides what is tried first, not what is dropped."""
 Told = Callable[[int, int], None]
@@ -72,6 +76,11 @@ class Searched:
     ran: int
 
 
+def aim_of(question: Question) -> str:
+    """Return the figure that the objective makes small: 'cost', 'speed' or 'energy'."""
+    return {"latency": "speed", "throughput": "speed"}.get(question.objective, question.objective)
+
+
 def aims(question: Question, entry: Entry, figures: Mapping[str, object]) -> dict[str, float]:
     """Return cost, speed and energy of figures, small is good; infinite where there is none."""
     speed = MEASURES[question.speed].key
@@ -93,13 +102,14 @@ def search(
     entries = [_entry(question, each) for each in candidates]
     _drop_inaccurate(question, entries)
     ran = 0
-    while chosen := _next(question, entries, workers if bounds else len(entries), bounds):
-        tasks = [(each.candidate.point, quick_key(each.candidate.point)) for each in chosen]
-        ran += run_all(tasks, store, workers)
-        for entry, (_, quick) in zip(chosen, tasks, strict=True):
-            _settle(question, entry, store.outcome(quick))
-            _raise_bounds(question, entry, entries)
-        told(sum(each.settled for each in entries), len(entries))
+    with Workers(store, workers) as ready:
+        while chosen := _next(question, entries, workers if bounds else len(entries), bounds):
+            tasks = [(each.candidate.point, quick_key(each.candidate.point)) for each in chosen]
+            ran += ready.run(tasks)
+            for entry, (_, quick) in zip(chosen, tasks, strict=True):
+                _settle(question, entry, store.outcome(quick))
+                _raise_bounds(question, entry, entries)
+            told(sum(each.settled for each in entries), len(entries))
     return Searched(question, entries, ran)
 
 
@@ -140,40 +150,70 @@ def _raise_bounds(question: Question, found: Entry, entries: Sequence[Entry]) ->
     if found.facts is None or question.train:
         return
     batch = found.candidate.batch
+    alike = [(each.candidate.batch, each.facts) for each in entries if each.family == found.family and each.facts]
     for entry in entries:
         if entry.family != found.family or entry.settled:
             continue
         other = entry.candidate.batch
         for key in GROWS:
             if isinstance(own := found.facts.get(key), float):
-                least = own if other > batch else SAMPLE * own * other / batch
-                entry.least[key] = max(entry.least.get(key, 0.0), least)
+                least = own if other > batch else share(key) * own * other / batch
+                entry.least[key] = max(entry.least.get(key, 0.0), least, *_further(key, other, alike))
         entry.least["throughput_per_s"] = other / entry.least["latency_s"]
         least_J = max(entry.least["energy_per_sample_J"], entry.least["energy_J"] / other)
         entry.least["energy_per_sample_J"] = least_J
 
 
+def share(key: str) -> float:
+    """Return the share of ``SAMPLE`` for a figure."""
+    return SAMPLE.get(key, 0.9)
+
+
+def _further(key: str, batch: int, runs: Sequence[tuple[int, Figures]]) -> Iterator[float]:
+    """Yield the time that a batch takes at least by the samples that two smaller ones differ by."""
+    if key not in GROWS[:3]:
+        return
+    for (small, less), (large, more) in pairwise(runs):
+        low, high = less.get(key), more.get(key)
+        if large < batch and isinstance(low, float) and isinstance(high, float):
+            yield high + FURTHER * (high - low) * (batch - large) / (large - small)
+
+
 def _next(question: Question, entries: Sequence[Entry], many: int, bounds: bool) -> list[Entry]:
-    """Return the next candidates to simulate, by turns those with the least cost, time and energy: other batches of
-    chips on the front first, since they drop most, and GPUs before what takes longer."""
+    """Return the next candidates to simulate, by turns those with the least cost, time and energy."""
     if bounds:
         _drop(question, entries)
-    open_ = [entry for entry in entries if not entry.settled]
-    open_ = [entry for entry in open_ if entry.quick] or open_
-    best = {each.family for each in front(question, entries)}
-    open_ = [entry for entry in open_ if entry.family in best] or open_
+    open_ = _first(question, entries)
+    known = {each.family for each in entries if each.facts is not None}
     least = {id(entry): aims(question, entry, entry.least) for entry in open_}
     chosen: list[Entry] = []
     for turn in range(min(many, len(open_))):
         aim = AIMS[(turn + sum(each.facts is not None for each in entries)) % len(AIMS)]
         left = [entry for entry in open_ if not any(entry is each for each in chosen)]
-        chosen.append(_hopeful_one(question, min(left, key=lambda each: (least[id(each)][aim], -_batch(each))), left))
+        first = min(left, key=lambda each: (least[id(each)][aim], -_batch(each)))
+        chosen.append(_hopeful_one(question, first, left, first.family in known))
     return chosen
 
 
-def _hopeful_one(question: Question, first: Entry, left: Sequence[Entry]) -> Entry:
-    """Return a candidate, or if that has little hope the largest batch on the same chip that has."""
-    if _hopeful(question, first):
+def _first(question: Question, entries: Sequence[Entry]) -> list[Entry]:
+    """Return what to simulate before the rest. Two batches of each chip that is no GPU, the smallest one of them, since
+    bounds seldom drop it and it drops many; then batches of GPUs on the front; then GPUs, which take little."""
+    open_ = [entry for entry in entries if not entry.settled]
+    best = {each.family for each in front(question, entries)}
+    runs = Counter(each.family for each in entries if each.facts is not None)
+    small = {each.family: each for each in reversed(entries)}
+    ends = [each for each in open_ if not runs[each.family] or each is small[each.family] or small[each.family].settled]
+    groups = (
+        [each for each in ends if question.task == RUN and not each.quick and runs[each.family] < 2],
+        [each for each in open_ if each.quick and each.family in best],
+        [each for each in open_ if each.quick],
+    )
+    return next(filter(None, groups), open_)
+
+
+def _hopeful_one(question: Question, first: Entry, left: Sequence[Entry], known: bool) -> Entry:
+    """Return a candidate; if that has little hope, or a run of its chip is ``known``, the largest batch that has."""
+    if not known and _hopeful(question, first):
         return first
     alike = [each for each in left if each.family == first.family and _hopeful(question, each)]
     return max(alike, key=_batch, default=first)
@@ -201,7 +241,7 @@ def _drop(question: Question, entries: Sequence[Entry]) -> None:
             entry.dropped = "room"
         elif missed := misses(question, {**entry.least, "cost_USD": cost_USD(question, entry.candidate, entry.least)}):
             entry.dropped, entry.missed = "limit", missed
-        elif _beaten(aims(question, entry, entry.least), able, best, entry):
+        elif _beaten(question, aims(question, entry, entry.least), able, best, entry):
             entry.dropped = "beaten"
 
 
@@ -215,17 +255,19 @@ def _threshold(aim: str, able: Sequence[tuple[Entry, dict[str, float]]]) -> dict
 
 
 def _beaten(
+    question: Question,
     least: dict[str, float],
     able: Sequence[tuple[Entry, dict[str, float]]],
     best: dict[str, dict[str, float]],
     entry: Entry,
 ) -> bool:
-    """Return whether a candidate can be neither first nor, of another chip than the first, second in anything, nor on
-    the front of cost and speed."""
+    """Return whether a candidate can be neither first in anything nor, by the objective, second with another chip than
+    the first, nor on the front of cost and speed."""
     for aim in AIMS:
         others = sorted(value for chip, value in best[aim].items() if chip != entry.candidate.chip)
         own = best[aim].get(entry.candidate.chip, inf)
-        second = others[1] if len(others) > 1 else inf
+        kept = 1 if aim == aim_of(question) else 0
+        second = others[kept] if len(others) > kept else inf
         if least[aim] < min(own, second) and least[aim] < inf:
             return False
     return any(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 from math import ceil, inf
 from pathlib import Path
 from typing import cast
@@ -18,13 +18,15 @@ from accelsim.explore.choose.candidates import enumerate_all, offered
 from accelsim.explore.choose.choice import Choice
 from accelsim.explore.choose.figures import cost_belief
 from accelsim.explore.choose.question import Question, read_limits
-from accelsim.explore.choose.search import AIMS, GROWS, SAMPLE, Searched, search
+from accelsim.explore.choose.search import AIMS, FURTHER, GROWS, Searched, search, share
 from accelsim.explore.sweep.store import Store
 from accelsim.report.choose import sentences
 from accelsim.spec.yaml import where
 
 ENERGY = "energy_per_sample_J"
-SMALL = Question("gemm?M=256,N=512,K=1024", {"latency": 60e-6}, on=("t4", "l4", "k80", "p4"))
+SMALL = Question(
+    "gemm?M=256,N=512,K=1024", {"latency": 60e-6}, on=("t4", "l4", "k80", "p4"), dtypes=("fp32", "fp16", "int8")
+)
 DECODER = "llama?layers=2,hidden=256,heads=4,kv_heads=4,ffn=512,vocab=1000,prompt=64,new=8"
 SERVED = Question(DECODER, {"ttft": 1e-3}, on=("t4", "l4", "8x-t4-pcie"))
 TRAINED = Question("gpt2?layers=2,hidden=128,heads=4", {"days": 1.0}, on=("t4", "8x-t4-pcie"), train=True, tokens=10**9)
@@ -73,11 +75,13 @@ def test_bounds_drop_no_winner_of_a_real_question(limit: str, store: Store) -> N
 @pytest.mark.parametrize("chip", ["t4", "h100-sxm"])
 def test_batches_grow_as_the_bounds_say(chip: str, store: Store) -> None:
     found = search(Question("resnet50", on=(chip,)), store, bounds=False).entries
-    for one, other in pairwise(found):
-        if one.family == other.family and one.facts is not None and other.facts is not None:
-            for key in GROWS[::3]:
-                small, large = cast(float, one.facts[key]), cast(float, other.facts[key])
-                assert small <= large and SAMPLE * large / 2 <= small, (one.candidate.point.text, key)
+    for key in GROWS[::3]:
+        runs = [(each.candidate.batch, cast(float, each.facts[key])) for each in found if each.facts is not None]
+        assert len(runs) == len(found) > 8
+        for (batch, small), (other, large) in combinations(runs, 2):
+            assert small <= large and share(key) * large / other <= small / batch, (batch, other, key)
+        for (a, low), (b, high), (c, more) in combinations(runs, 3) if key == "latency_s" else ():
+            assert high + FURTHER * (high - low) * (c - b) / (b - a) <= more, (a, b, c, key)
 
 
 def test_what_is_kept_is_not_run_again(store: Store) -> None:
