@@ -139,7 +139,8 @@ def test_a_load_pays_whole_instances(store: Store) -> None:
 
 
 def test_idle_instances_cost_the_same_however_long_a_run_takes(store: Store) -> None:
-    found = search(Question("gemm?M=256,N=512,K=1024", {"throughput": 10.0}, on=("t4", "l4"), batch=1), store)
+    asked = replace(SMALL, limits={"throughput": 10.0}, on=("t4", "l4"), dtypes=("fp16", "int8"), batch=1)
+    found = search(asked, store)
     choice = Choice(found)
     assert choice.winner is not None and choice.winner.facts is not None
     own = [each for each in found.entries if each.candidate.chip == "t4" and each.facts is not None]
