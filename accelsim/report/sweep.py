@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from accelsim.errors import count_of
 from accelsim.explore.sweep.fronts import OBJECTIVES
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
@@ -89,7 +90,7 @@ def _fields(study: Study) -> list[Field]:
 
 def _counts(study: Study, ran: int) -> list[str]:
     done = sum(member.outcome is not None and member.outcome.status == DONE for member in study.members)
-    told = [f"{len(study.members):,} points, {ran:,} run now; {done:,} gave figures."]
+    told = [f"{count_of(len(study.members), 'point')}, {ran:,} run now; {done:,} gave figures."]
     failed = _failed(study)
     if failed:
         told.append("The others: " + ", ".join(f"{count:,} {status}" for status, count in failed.items()) + ".")

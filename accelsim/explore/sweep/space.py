@@ -67,7 +67,7 @@ OPTIONS = frozenset().union(*(kind.takes for kind in KINDS.values())) - {"set"}
 
 def axes_of(sweep: Sweep) -> list[Axis]:
     """Return the axes, models and chips first. Raises UsageError with all that is wrong with them."""
-    found = [Axis((name,), tuple(_listed(getattr(sweep, name)))) for name in ("model", "on")]
+    found = [Axis((name,), tuple(listed(getattr(sweep, name)))) for name in ("model", "on")]
     found += [
         Axis(tuple(part.strip() for part in names.split(",")), tuple(values)) for names, values in sweep.axes.items()
     ]
@@ -104,8 +104,9 @@ def axes_of(sweep: Sweep) -> list[Axis]:
     return found
 
 
-def _listed(value: object) -> list[object]:
-    return list(value) if isinstance(value, list) else [value]
+def listed(names: str | list[str]) -> list[str]:
+    """Return one name as a list, several as they are."""
+    return [names] if isinstance(names, str) else names
 
 
 def asked_of(sweep: Sweep, axes: Sequence[Axis]) -> Asked:

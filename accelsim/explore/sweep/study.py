@@ -12,16 +12,19 @@ from time import perf_counter
 import numpy as np
 
 from accelsim import units
-from accelsim.errors import Problem, SpecError, UsageError, nearest
+from accelsim.errors import Gather, Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
 from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, Objective, effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Point, outcome, quick_key
 from accelsim.explore.sweep.pricing import pricing
 from accelsim.explore.sweep.search import search
-from accelsim.explore.sweep.space import MANY, Sweep, asked_of, axes_of, is_search, points_of, size_of
+from accelsim.explore.sweep.space import MANY, Sweep, asked_of, axes_of, is_search, listed, points_of, size_of
 from accelsim.explore.sweep.store import Member, Store
+from accelsim.spec.yaml.clusters import is_cluster
+from accelsim.spec.yaml.where import resolve
 from accelsim.types import Bools, Floats
+from accelsim.workload.sources.load import check_there
 
 MOST = 10**7
 """Points beyond which no sweep runs: the list of them fills the memory."""
@@ -125,7 +128,10 @@ class Study:
 
 
 def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
-    """Return the sweep of a YAML file, or of its content. Raises SpecError with all problems and their places."""
+    """Return the sweep of a YAML file, or of its content.
+
+    Raises SpecError with all problems and their places, and an error with all unknown models and chips.
+    """
     from accelsim.spec.yaml.load import sorted_problems
     from accelsim.spec.yaml.marks import parse, read
     from accelsim.spec.yaml.tree import BROKEN
@@ -142,7 +148,21 @@ def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
         raise SpecError(sorted_problems([*tree.problems, *problems]))
     check_objectives(made.objectives)
     limits_of(made)
+    _check_names(made)
     return made
+
+
+def _check_names(sweep: Sweep) -> None:
+    """Raise an error for models and chips that there are not; instances are checked point by point."""
+    gather = Gather()
+    for model in listed(sweep.model):
+        with gather.also():
+            check_there(model)
+    for on in listed(sweep.on):
+        with gather.also():
+            if ":" not in on and not is_cluster(on):
+                resolve(on)
+    gather.done()
 
 
 def limits_of(sweep: Sweep) -> dict[str, float]:

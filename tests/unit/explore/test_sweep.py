@@ -21,7 +21,7 @@ from hypothesis.extra.numpy import arrays
 
 import accelsim
 from accelsim.account.area import chip_cost_USD, die_m2
-from accelsim.errors import SpecError, UsageError
+from accelsim.errors import AccelsimError, SpecError, UsageError
 from accelsim.explore.sweep import designs, kinds, point, work
 from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, mechanism, outcome, quick_key
@@ -331,6 +331,15 @@ def test_a_latin_hypercube_takes_each_value_equally_often() -> None:
     values = [each.options for each in points_of(wide)]
     for number in range(1, 51):
         assert sum(f"clock={number} MHz" in text for text in values) >= 1
+
+
+def test_unknown_models_and_chips_are_refused_before_any_run(tmp_path: Path) -> None:
+    file = tmp_path / "names.yaml"
+    file.write_text("model: [cnnn, mlp]\non: [edu-4x5, t4]\naxes: {clock: [1 GHz]}\n", encoding="utf-8")
+    with pytest.raises(AccelsimError) as caught:
+        read_sweep(file)
+    told = [str(problem) for problem in caught.value.problems]
+    assert len(told) == 2 and "'cnnn'" in told[0] and "did you mean 'edu-4x4'?" in told[1]
 
 
 def test_bad_files_are_told_with_their_places(tmp_path: Path) -> None:
