@@ -67,14 +67,12 @@ def test_bounds_drop_no_winner_of_decoders(question: Question, store: Store) -> 
     loses_nothing(question, store)
 
 
-@pytest.mark.parametrize("limit", ["1ms", "5ms", "20ms"])
-def test_bounds_drop_no_winner_of_a_real_question(limit: str, store: Store) -> None:
-    loses_nothing(Question("resnet50", read_limits([f"latency={limit}"]), on=("t4", "l4", "rtx4090")), store)
+def test_bounds_drop_no_winner_of_a_real_question(store: Store) -> None:
+    loses_nothing(Question("resnet50", read_limits(["latency=5ms"]), on=("t4", "l4")), store)
 
 
-@pytest.mark.parametrize("chip", ["t4", "h100-sxm"])
-def test_batches_grow_as_the_bounds_say(chip: str, store: Store) -> None:
-    found = search(Question("resnet50", on=(chip,)), store, bounds=False).entries
+def test_batches_grow_as_the_bounds_say(store: Store) -> None:
+    found = search(Question("resnet50", on=("t4",)), store, bounds=False).entries
     for key in GROWS[::3]:
         runs = [(each.candidate.batch, cast(float, each.facts[key])) for each in found if each.facts is not None]
         assert len(runs) == len(found) > 8
