@@ -9,6 +9,7 @@ from accelsim.files.writing import (
     as_bytes,
     forget,
     is_empty,
+    make_folder,
     records,
     table,
     text,
@@ -19,6 +20,6 @@ from accelsim.files.writing import (
 )
 
 __all__ = [
-    "Make", "as_bytes", "check_file", "check_folder", "forget", "is_empty", "records", "table", "text",
+    "Make", "as_bytes", "check_file", "check_folder", "forget", "is_empty", "make_folder", "records", "table", "text",
     "write_file", "write_folder", "write_rows", "written",
 ]  # fmt: skip

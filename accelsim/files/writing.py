@@ -91,6 +91,12 @@ def is_empty(folder: Path) -> bool:
     return BEGUN in names or all(name.startswith(PREFIX) for name in names)
 
 
+def make_folder(folder: Path) -> Path:
+    """Make a folder, and those above it, where there is none; return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def write_file(path: str | Path, make: Make) -> Path:
     """Write one file: made beside its place, then renamed, so there never is half of it. Returns ``path``.
 

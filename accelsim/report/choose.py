@@ -14,6 +14,7 @@ from accelsim.explore.choose.figures import belief, cost_belief
 from accelsim.explore.choose.question import MEASURES, Question, read_limits
 from accelsim.explore.choose.search import Entry, Told, search
 from accelsim.explore.sweep.store import Store
+from accelsim.files import make_folder
 from accelsim.report.answer import Answer, Field, Part, Table, bullet, in_unit
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, rule
 from accelsim.report.prices import usd
@@ -73,8 +74,7 @@ def opened(store: str | Path | None) -> Store:
     folder = usercache.folder()
     if folder is None:
         return Store(Path(":memory:"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return Store(folder / STORE)
+    return Store(make_folder(folder) / STORE)
 
 
 def answer(question: Question, store: Store, workers: int = 1, told: Told = lambda done, every: None) -> Answer:

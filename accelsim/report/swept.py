@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelsim.explore.sweep.store import Store
@@ -56,7 +55,7 @@ def sweep(
         else:
             read = read_sweep(asked if isinstance(asked, Mapping) else Path(asked))
             check_size(read, "sweep", workers, yes)
-            found = Store(Path(store or Path(stack.enter_context(TemporaryDirectory())) / "sweep.db"))
+            found = Store(Path(store or ":memory:"))
             ran = run_sweep(read, found, name, workers, dask, prices=own)
         stack.callback(found.close)
         made = reported(read_study(found, name, objectives, kept, own), ran, sensitivity=False)

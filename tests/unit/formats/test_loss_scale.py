@@ -64,7 +64,7 @@ def test_nothing_stops_the_fall_to_zero() -> None:
 def test_every_step_is_that_of_pytorch() -> None:
     """Sixty random rules, each over sixty steps, from scales near zero to near infinity."""
     rng = np.random.default_rng(0)
-    rules = np.stack([2.0 ** rng.uniform(-140, 127, 60), rng.uniform(1.001, 100, 60), rng.uniform(0.01, 0.999, 60),
+    rules = np.stack([(2.0 ** rng.uniform(-140, 127, 60)).astype(np.float32), rng.uniform(1.001, 100, 60), rng.uniform(0.01, 0.999, 60),
                       rng.integers(1, 5, 60)])  # fmt: skip
     steps = rng.random((60, 60)) < rng.random((60, 1))
 

@@ -80,10 +80,11 @@ def test_capital_is_most_of_a_year_and_the_load_decides(student: str) -> None:
 
 
 @STUDENTS
-def test_half_of_the_designs_are_on_the_front_and_the_largest_array_is_not(student: str) -> None:
+def test_half_of_the_designs_are_on_the_front_and_the_largest_array_seldom_is(student: str) -> None:
     found = front.designs(front.LESSON.numbers(student))
     own, limit = front.front(found), front.limit_us(found)
-    assert 6 <= len(own) <= 12 and max(own) < len(found) - len(front.BANDWIDTHS)
+    slow = range(len(found) - len(front.BANDWIDTHS), len(found) - 1)  # the largest array, but with the fastest memory
+    assert 6 <= len(own) <= 12 and not set(own) & set(slow)
     fast, small = found[own[0]], found[own[-1]]
     assert small.latency_us > 5 * fast.latency_us and fast.area_mm2 > 2 * small.area_mm2
     assert found[front.cheapest(found, limit / 2)].area_mm2 > 1.2 * found[front.cheapest(found, limit)].area_mm2

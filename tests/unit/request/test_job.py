@@ -25,7 +25,7 @@ def test_every_public_name_is_there() -> None:
     for name in accelsim.__all__:
         assert getattr(accelsim, name) is not None
     assert accelsim.errors.UsageError is UsageError
-    with pytest.raises(AttributeError, match="it has Result, Run, __version__, accuracy, compile"):
+    with pytest.raises(AttributeError, match="it has Result, Run, __version__, accuracy, choose, compile"):
         accelsim.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
