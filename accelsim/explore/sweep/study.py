@@ -153,14 +153,14 @@ def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
 
 
 def _check_names(sweep: Sweep) -> None:
-    """Raise an error for models and chips that there are not; instances are checked point by point."""
+    """Raise an error for unknown models and chips; instances and files of chips are checked point by point."""
     gather = Gather()
     for model in listed(sweep.model):
         with gather.also():
             check_there(model)
     for on in listed(sweep.on):
         with gather.also():
-            if ":" not in on and not is_cluster(on):
+            if ":" not in on and not on.endswith((".yaml", ".yml")) and not is_cluster(on):
                 resolve(on)
     gather.done()
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 from accelsim.digits import whole
@@ -57,7 +58,7 @@ def load_model(
     text, inline = split_parameters(str(name_or_path))
     seed = parse_weights(weights)
     given = {**inline, **(params or {})}
-    if batch is not None and not (isinstance(batch, int) and 1 <= batch <= LARGEST):
+    if batch is not None and not (isinstance(batch, Integral) and 1 <= batch <= LARGEST):
         raise UsageError(f"batch {batch}", expected=f"1 to {LARGEST:,}")
     if generation_of(text, given) is not None:
         expected = "seq and past of one of them, or accelsim.generate"
