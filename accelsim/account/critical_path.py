@@ -76,7 +76,7 @@ def keys_of(run: Run) -> list[str]:
 
 
 BY_STEP, STATES = "time on the critical path by step", "names of states"
-"""Where a run keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
+"""Name under which a run keeps the table of ``by_step``, and what ``operand_of`` looks up for each transfer."""
 
 HIDDEN = "hidden"
 """``bound_key`` of a layer that adds no time: all that it does happens while the run waits for others."""

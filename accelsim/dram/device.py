@@ -93,7 +93,7 @@ PAGE_POLICIES = {
     "capped": Choice("closed after ``cap`` accesses while another row of the bank is wanted"),
     "timeout": Choice("closed after ``timeout`` clocks without access"),
 }
-"""When a row is closed, by name."""
+"""Rules for closing a row, by name."""
 
 
 @dataclass(frozen=True)

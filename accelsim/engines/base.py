@@ -172,7 +172,7 @@ class EngineType(ABC):
     title: ClassVar[str] = "the engine"
     """Name of the engine in a sentence."""
     rank: ClassVar[int] = 1
-    """Where it stands in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
+    """Place in lists: arithmetic first (0), functions (2), hosts (3), transfers (4), messages (5)."""
     reasons: ClassVar[tuple[Reason, ...]] = ()
     """Reasons for time on the critical path that the engine adds."""
     categories: ClassVar[tuple[Category, ...]] = ()

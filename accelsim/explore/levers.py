@@ -218,4 +218,4 @@ def _host(scene: Scene) -> Iterator[Lever]:
 
 
 LEVERS: tuple[Callable[[Scene], Iterator[Lever]], ...] = (_memories, _links, _buffers, _engines, _clocks, _host)
-"""Where changes come from; a new one is a line in one of these, or a function and a name here."""
+"""Sources of changes; a new one is a line in one of these, or a function and a name here."""

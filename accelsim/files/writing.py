@@ -67,7 +67,7 @@ if sys.platform != "win32":
 
 PREFIX = ".accelsim-"
 BEGUN = f"{PREFIX}files"
-"""Where the files of a directory are made."""
+"""Name of the folder in which the files of a directory are made."""
 NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 """Why a file that can be written cannot be replaced: it is a mount point, or its directory is closed to us."""
 

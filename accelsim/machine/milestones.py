@@ -1,4 +1,4 @@
-"""When each command has passed each phase. Engines publish; engines that depend on it wait.
+"""Times at which each command has passed each phase. Engines publish; engines that depend on it wait.
 
 A time is published as soon as it is certain, which may be before it has come: a tile that has started to stream ends
 at a known edge. Whoever waits continues when the time is known, and starts at the first edge at which it has passed.

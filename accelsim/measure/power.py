@@ -76,7 +76,7 @@ class Meter:
         return (last - first) / (ended - began), median(clocks), (last - first) / max(1, more)
 
     def _tick(self, once: Callable[[], None], calls: int) -> tuple[float, float, int]:
-        """When the counter has just moved, s, what it says, J, and ``calls`` with those that were made meanwhile."""
+        """Return when the counter has just moved, s, its value, J, and ``calls`` with those made meanwhile."""
         before, until = self._energy_J(), perf_counter() + WINDOW_S
         while (now := self._energy_J()) == before and perf_counter() < until:
             once()

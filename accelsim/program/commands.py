@@ -19,8 +19,8 @@ CommandKind = Literal["Load", "Store", "MatMul", "Vector", "Host", "Send", "Recv
 OUTSIDE = "outside"
 """Attribute of a node that somebody else does, before or after the run: it takes no time and no energy."""
 Phase = Literal["w", "a", "done"]
-"""When a command has finished with a region: 'w', 'a': a MatMul has read its stationary, its streamed operand for the
-last time; 'done': the command is complete (a transfer: its last data beat)."""
+"""Moments at which a command has finished with a region. 'w', 'a': a MatMul has read its stationary, its streamed
+operand for the last time; 'done': the command is complete (a transfer: its last data beat)."""
 
 
 class Wait(NamedTuple):

@@ -27,7 +27,7 @@ MAPPED, COMPUTED = "Mapping and timing", "What is computed and checked"
 """Titles of the help under which the options of a run stand."""
 
 KEY = "option"
-"""Where the metadata of a field hold its ``Option``."""
+"""Key in the metadata of a field that holds its ``Option``."""
 
 
 class Choices(NamedTuple):

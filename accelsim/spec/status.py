@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any, Literal, get_args
 
 Status = Literal["measured", "verified", "verified-in-tool", "derived", "secondary", "recalled", "guess"]
-"""Where a value is known from, the best first (see ``MEANING``)."""
+"""Origins of a value, the best first (see ``MEANING``)."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 

@@ -25,7 +25,7 @@ def node_work(graph: Graph, node: Node) -> Work:
 
 
 ELSEWHERE = ("", "alias", "host")
-"""Where a node is that no engine of the chip does: nowhere yet, nowhere at all, on the host."""
+"""Places of a node that no engine of the chip does: nowhere yet, nowhere at all, on the host."""
 
 
 ATTENTION_GRAD = "AttentionGrad"

@@ -102,7 +102,7 @@ def _at_peak(memory: str, weights_B: int, changes: Iterable[Change], steps: list
 
 
 def _peak(changes: Iterable[Change]) -> tuple[int, dict[str, int]]:
-    """When most is held (-1: never anything), and how much of what then."""
+    """Moment when most is held (-1: never anything), and how much of what then."""
     held = {STATES: 0, ACTIVATIONS: 0}
     most, when, there = 0, -1, dict(held)
     moments: dict[int, list[tuple[int, str]]] = {}

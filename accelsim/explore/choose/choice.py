@@ -116,7 +116,7 @@ class Choice:
 
     @cached_property
     def nearest(self) -> Entry | None:
-        """Where nothing keeps the limits: what breaks them least."""
+        """Return the candidate that breaks the limits least, where none keeps them."""
         missed = [(max(miss.factor for miss in each.missed), n, each) for n, each in enumerate(self.searched.entries)
                   if each.missed]  # fmt: skip
         if self.able or not missed:

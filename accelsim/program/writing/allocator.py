@@ -59,7 +59,7 @@ class Space:
 
     @property
     def _top(self) -> int:
-        """Where the gap begins that ends with the buffer."""
+        """Begin of the gap at the end of the buffer, B."""
         return self._gaps[-1][0] if self._gaps and self._gaps[-1][1] == self.capacity_B else self.capacity_B
 
     def place(self, size_B: int, behind: int = 0) -> int | None:

@@ -261,7 +261,7 @@ class Chart {
       name: label, nameLocation: "middle", nameGap, nameTextStyle: { color: colours.ink },
       axisLine: { show: true, onZero: false, lineStyle: { color: colours.soft } }, axisTick: { customValues, show: !interval },
       axisLabel: {
-        customValues, interval, color: colours.ink, fontSize: 11, hideOverlap: interval === undefined, showMinLabel: names ? undefined : low === 0, showMaxLabel: names ? undefined : false,
+        customValues, interval, color: colours.ink, fontSize: 11, lineHeight: 13, hideOverlap: interval === undefined, showMinLabel: names ? undefined : low === 0, showMaxLabel: names ? undefined : false,
         formatter: (value) => (names ? (told.get(value) ?? "").split("\n").map((part) => shortened(part, most)).join("\n") : text(value)),
       },
       splitLine: { show: grid && !names, lineStyle: { color: colours.line } },

@@ -1,4 +1,4 @@
-"""When the CPU alone is cheaper: cost of a day over requests a day, as steps, and where the GPU takes over."""
+"""A study of CPUs against GPUs: cost of a day over requests a day, as steps, and where the GPU takes over."""
 
 from __future__ import annotations
 
