@@ -7,6 +7,7 @@ from math import ceil, expm1, log1p, pi, sqrt
 from typing import NamedTuple
 
 HOUR_S = 3600.0
+DAY_S = 86400.0
 YEAR_H = 8760.0
 MONTHS = 12
 FLOP_PER_WEIGHT_AND_TOKEN = 6

@@ -47,7 +47,7 @@ def rent_or_buy(
     The run is simulated; its power and time set the costs of energy, samples and tokens. Every other assumption is
     printed with its source, and --set changes it.
     """
-    from accelsim.report.at_work import Job
+    from accelsim.report.at_work import Duty
     from accelsim.report.owning import question
     from accelsim.report.rent_or_buy import rent_or_buy as report
 
@@ -55,4 +55,4 @@ def rent_or_buy(
     asked = question(gather, site, changes, own, price, rent, grid)
     with progress(1) as stage:
         stage("simulate", 0.0)
-        return report(asked.choice(Job(**job), term, tuple(whole_list(providers))))
+        return report(asked.choice(Duty(**job), term, tuple(whole_list(providers))))

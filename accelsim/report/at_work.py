@@ -34,7 +34,7 @@ SEQUENCES = (32, 8, 1)
 """Sequences of a replica that are tried in turn, until they fit, where no batch is given."""
 
 
-class Job(NamedTuple):
+class Duty(NamedTuple):
     """Work that machines are to do; the fields are options of ``accelsim run``."""
 
     model: str
@@ -51,7 +51,7 @@ class AtWork:
     its own. ``power_W``: drawn by all; ``idle_W``: without work, None where the spec does not say. ``at_wall``: both
     include hosts, fans and losses of supplies, as the cluster states them."""
 
-    job: Job
+    job: Duty
     chip: str
     accelerators: int
     copies: int
@@ -74,7 +74,7 @@ class AtWork:
         return does + (f", plan {facts['plan']}" if "plan" in facts else "") + copies
 
 
-def at_work(job: Job) -> AtWork:
+def at_work(job: Duty) -> AtWork:
     """Simulate a job on all accelerators of machines. Raises whatever ``accelsim run`` would, and UsageError for
     machines with several kinds of accelerators."""
     fleet = fleet_of(load_devices(job.on))
@@ -101,7 +101,7 @@ def _joules(facts: Mapping[str, Any]) -> float:
     return float(found["total"] if isinstance(found, Mapping) else found)
 
 
-def _facts(job: Job, fleet: Fleet) -> Mapping[str, Any]:
+def _facts(job: Duty, fleet: Fleet) -> Mapping[str, Any]:
     """Facts of a training step, of a generation, or of one pass on one accelerator."""
     if job.train:
         wanted = Asked(job.model, job.on, job.plan, job.batch, setting=Setting(dtype=job.dtype))
@@ -135,7 +135,7 @@ def _with_tokens(model: str) -> str:
     return f"{model}{',' if given else '?'}prompt={PROMPT},new={NEW}"
 
 
-def _tries(job: Job, fleet: Fleet) -> Iterator[tuple[str, int]]:
+def _tries(job: Duty, fleet: Fleet) -> Iterator[tuple[str, int]]:
     """Plans and sequences of all replicas, in the order in which they are tried: many sequences and small
     tensor-parallel groups first."""
     node = fleet.topology.groups.count(fleet.topology.groups[0]) if is_cluster(job.on) else 1
@@ -148,7 +148,7 @@ def _tries(job: Job, fleet: Fleet) -> Iterator[tuple[str, int]]:
             yield plan, batch
 
 
-class Price(NamedTuple):
+class Purchase(NamedTuple):
     """Price of machines, their rated power (None: as simulated), where the price comes from, and what it leaves out."""
 
     usd: float
@@ -157,18 +157,18 @@ class Price(NamedTuple):
     note: str = ""
 
 
-def bought(work: AtWork, owning: Owning, price_USD: float | None) -> Price:
+def bought(work: AtWork, owning: Owning, price_USD: float | None) -> Purchase:
     """Return the price of machines: ``price_USD``, else that of the machine at the site, else that of their
     accelerators. Raises UsageError where the site has neither."""
     machine, many, note = _machine(work, owning)
     rated_W = None if machine is None or machine.power is None else machine.power * many
     if price_USD is not None:
-        return Price(price_USD, rated_W, "--price")
+        return Purchase(price_USD, rated_W, "--price")
     if machine is None:
         known = f"--price '280000 USD', or a machine with a price at the site: {', '.join(owning.machines) or 'none'}"
         raise UsageError(f"no price of {' or '.join(dict.fromkeys((work.job.on, work.chip)))}", "--on", known)
     each = f"{many} x {spell(machine.price, 'USD')}; " if many > 1 else ""
-    return Price(machine.price * many, rated_W, f"{each}{machine.source or 'no source'} ({machine.as_of})", note)
+    return Purchase(machine.price * many, rated_W, f"{each}{machine.source or 'no source'} ({machine.as_of})", note)
 
 
 def _machine(work: AtWork, owning: Owning) -> tuple[Machine | None, int, str]:

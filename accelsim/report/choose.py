@@ -112,7 +112,9 @@ def answer(question: Question, store: Store, workers: int = 1, told: Told = lamb
 
 
 LOADS = (
-    Field("per_s", "from /s", si, meaning="requests per second from which on it is cheapest, idle time paid"),
+    Field(
+        "per_s", "from /s", si, meaning="requests per second from which on it is the cheapest simulated, idle time paid"
+    ),
     Field("chip", "chip"),
     Field("instance", "instance"),
     Field("instances", "instances", "{:,}".format),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from accelsim.account.price import YEAR_H, Ownership
 from accelsim.errors import Gather, UsageError
-from accelsim.report.at_work import AtWork, Job, Price, at_work, bought
+from accelsim.report.at_work import AtWork, Duty, Purchase, at_work, bought
 from accelsim.report.bill import Cost, steady
 from accelsim.spec.instance import Provider
 from accelsim.spec.site import Owning
@@ -26,7 +26,7 @@ YOURS = "--rent"
 """Name of a rent that the user states."""
 
 
-class Rented(NamedTuple):
+class Quote(NamedTuple):
     """A rent of an accelerator: ``hour_USD`` for an hour, at whom, and since when."""
 
     name: str
@@ -42,17 +42,17 @@ class Rented(NamedTuple):
         return self.hour_USD / load if self.term in PAID_FOR_ALL_HOURS else self.hour_USD
 
 
-def rents(found: Sequence[Offer], everything: Sequence[Offer]) -> list[Rented]:
+def rents(found: Sequence[Offer], everything: Sequence[Offer]) -> list[Quote]:
     """Return the cheapest rent of an accelerator at each provider, cheapest first; old prices only of providers that
     have no others. ``everything``: all prices there are, which say what is old."""
     newest = max(each.day for each in everything)
-    cheapest: dict[str, Rented] = {}
+    cheapest: dict[str, Quote] = {}
     for each in found:
         price, provider = each.price, each.provider
         old = (newest - each.day).days > OLD_DAYS
         source = provider.sources[price.source].text
-        hour_USD = price.hour_USD / each.accelerators
-        one = Rented(each.full_name, hour_USD, price.term, each.region, price.as_of, source, old)
+        hour_USD = each.each_USD
+        one = Quote(each.full_name, hour_USD, price.term, each.region, price.as_of, source, old)
         other = cheapest.get(provider.name)
         if other is None or (one.old, one.hour_USD) < (other.old, other.hour_USD):
             cheapest[provider.name] = one
@@ -60,16 +60,16 @@ def rents(found: Sequence[Offer], everything: Sequence[Offer]) -> list[Rented]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RentOrBuy:
     """Owned machines at work, the rents that they compete with, and the assumptions about both."""
 
     work: AtWork
     owning: Owning
     usual: Owning
     site: str
-    price: Price
-    rents: Sequence[Rented]
-    own: Sequence[Rented] = ()
+    price: Purchase
+    rents: Sequence[Quote]
+    own: Sequence[Quote] = ()
     grid_g_per_kWh: float | None = None
 
     @cached_property
@@ -94,18 +94,18 @@ class Choice:
         return {name: value / hours for name, value in self.owned.yearly._asdict().items()}
 
     @property
-    def named(self) -> dict[str, Rented]:
+    def named(self) -> dict[str, Quote]:
         """Rents that are compared: the cheapest, the median one, the user's own or that of the instance asked for."""
         count = len(self.rents)
         known = {"cheapest": self.rents[0]} if count else {}
         known |= {"median": self.rents[(count - 1) // 2]} if count > 2 else {}
         return known | {"yours" if each.name == YOURS else "own": each for each in self.own}
 
-    def even_load(self, rent: Rented) -> float | None:
+    def even_load(self, rent: Quote) -> float | None:
         """Return the load from which owning is cheaper; None for a rent that is paid for all hours."""
         return None if rent.term in PAID_FOR_ALL_HOURS else self.owned.break_even_load(rent.hour_USD)
 
-    def months(self, rent: Rented) -> float:
+    def months(self, rent: Quote) -> float:
         """Return the months after which rents that are not paid have paid for the machines."""
         return self.owned.break_even_months(rent.used_USD(self.owned.load))
 
@@ -123,8 +123,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question as it is asked: assumptions of a site, changed and as they are, and figures of the user's own."""
+class Assumptions:
+    """Assumptions of a site, changed and as they are, prices, and figures of the user's own."""
 
     site: str
     owning: Owning
@@ -134,18 +134,18 @@ class Question:
     rent_USD: float | None = None
     grid_g_per_kWh: float | None = None
 
-    def choice(self, job: Job, term: str = "on-demand", providers: tuple[str, ...] = ()) -> Choice:
+    def choice(self, job: Duty, term: str = "on-demand", providers: tuple[str, ...] = ()) -> RentOrBuy:
         """Simulate the work, and find the price of the machines and the rents of their accelerators."""
         work = at_work(job)
         price = bought(work, self.owning, self.price_USD)
         everything = offers(self.providers)
         known = chosen(everything, providers=providers)
         alike = [each for each in known if each.instance.chip == work.chip and each.price.term == term]
-        own = [] if self.rent_USD is None else [Rented(YOURS, self.rent_USD)]
+        own = [] if self.rent_USD is None else [Quote(YOURS, self.rent_USD)]
         if found := rented(job.on, self.providers, (term,)):
             own = [*own, *rents([found[1]], everything)]
         alike = latest(alike)
-        return Choice(
+        return RentOrBuy(
             work, self.owning, self.usual, self.site, price, rents(alike, everything), own, self.grid_g_per_kWh
         )
 
@@ -153,7 +153,7 @@ class Question:
 def question(
     gather: Gather, site: str, changes: Sequence[str] = (), own: Path | None = None, price: str = "", rent: str = "",
     grid: str = "",
-) -> Question:  # fmt: skip
+) -> Assumptions:  # fmt: skip
     """Read the texts of a question. Raises all problems at once.
 
     ``changes``: of the site, as '--set' has them; ``own``: a file of the user's prices.
@@ -170,7 +170,7 @@ def question(
     gather.done()
     if usual.owning is None or changed.owning is None:
         raise UsageError(f"{site} states nothing about owned machines", "--site", "a site with 'owning:'")
-    return Question(site, changed.owning, usual.owning, known, *figures)
+    return Assumptions(site, changed.owning, usual.owning, known, *figures)
 
 
 def _above_0(text: str, unit: str, named: str) -> float:

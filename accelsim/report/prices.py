@@ -72,7 +72,7 @@ def _record(offer: Offer, newest: date) -> dict[str, Any]:
         "accelerators": offer.accelerators,
         "chip": offer.instance.chip,
         "usd_per_hour": offer.price.hour_USD,
-        "usd_per_accelerator_hour": offer.price.hour_USD / offer.accelerators if offer.accelerators else None,
+        "usd_per_accelerator_hour": offer.each_USD if offer.accelerators else None,
         "term": offer.price.term,
         "region": offer.region,
         "as_of": offer.price.as_of,

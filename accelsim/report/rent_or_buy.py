@@ -12,7 +12,7 @@ import numpy as np
 
 from accelsim.errors import count_of
 from accelsim.report.answer import Answer, Definitions, Field, Lines, Part, Table, notes
-from accelsim.report.owning import YOURS, Choice, Rented
+from accelsim.report.owning import YOURS, Quote, RentOrBuy
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, INK, ORANGE, VERMILLION
@@ -39,7 +39,7 @@ OFF = 2.0
 """Load above the picture, where owning is never cheaper."""
 
 
-def rent_or_buy(choice: Choice) -> Answer:
+def rent_or_buy(choice: RentOrBuy) -> Answer:
     """Report whether to rent or to buy."""
     own, found = choice.owned, list(_assumptions(choice))
     owned, *rented = rows = [_owned_row(choice), *(_row(choice, each) for each in (*choice.own, *choice.rents))]
@@ -85,7 +85,7 @@ class Assumption(NamedTuple):
     source: str
 
 
-def _assumptions(choice: Choice) -> Iterator[Assumption]:
+def _assumptions(choice: RentOrBuy) -> Iterator[Assumption]:
     """Yield all figures that the answer rests on, but rents, which have their own sources."""
     own, site, work = choice.owned, choice.owning, choice.work
     yield Assumption("price", own.price_USD, f"price {usd(own.price_USD)} USD", choice.price.source)
@@ -112,7 +112,7 @@ def _spelled(value: float, unit: str) -> str:
     return f"{100 * value:.4g} %" if unit == "%" else f"{value:.10g} {unit}".strip()
 
 
-def _owned_row(choice: Choice) -> Facts:
+def _owned_row(choice: RentOrBuy) -> Facts:
     """The owned machines for JSON and CSV."""
     grams = choice.grams_per_used_hour
     row: Facts = {"instance": f"owned: {choice.work.job.on}", "usd_per_used_hour": choice.owned.used_hour_USD}
@@ -125,7 +125,7 @@ def _owned_row(choice: Choice) -> Facts:
     return row
 
 
-def _row(choice: Choice, rent: Rented) -> Facts:
+def _row(choice: RentOrBuy, rent: Quote) -> Facts:
     """A rent for JSON and CSV."""
     used_USD = rent.used_USD(choice.owned.load)
     return {
@@ -139,7 +139,7 @@ def _row(choice: Choice, rent: Rented) -> Facts:
     }
 
 
-def _costs(choice: Choice, used_USD: float) -> Facts:
+def _costs(choice: RentOrBuy, used_USD: float) -> Facts:
     found: Facts = {}
     for each in choice.costs(used_USD):
         low, high = each.key.replace("usd", "low_usd"), each.key.replace("usd", "high_usd")
@@ -147,7 +147,7 @@ def _costs(choice: Choice, used_USD: float) -> Facts:
     return found
 
 
-def _fields(choice: Choice) -> list[Field]:
+def _fields(choice: RentOrBuy) -> list[Field]:
     """The columns of the comparison: who, an hour, samples or tokens, break-even."""
     found = [
         Field("who", "rent"),
@@ -176,7 +176,7 @@ def _months_text(months: float | None) -> str:
     return f"{months:.0f} months" if isfinite(months) else "never"
 
 
-def _parts_table(choice: Choice) -> Table:
+def _parts_table(choice: RentOrBuy) -> Table:
     """The cost of owning by parts."""
     yearly = choice.owned.yearly
     years, hours = ({**parts, "total": sum(parts.values())} for parts in (yearly._asdict(), choice.parts_USD))
@@ -192,7 +192,7 @@ def _parts_table(choice: Choice) -> Table:
     return Table(fields, rows)
 
 
-def sentences(choice: Choice) -> list[str]:
+def sentences(choice: RentOrBuy) -> list[str]:
     """Return the answer in words, each figure computed."""
     own, load = choice.owned, percent(choice.owned.load)
     told = [
@@ -214,7 +214,7 @@ def sentences(choice: Choice) -> list[str]:
     return told
 
 
-def _against(choice: Choice, who: str, rent: Rented) -> str:
+def _against(choice: RentOrBuy, who: str, rent: Quote) -> str:
     """Compare owning with one rent."""
     even, name = choice.even_load(rent), "" if rent.name == YOURS else f" ({rent.name})"
     told = f"The {WORDS[who]} is {usd(rent.used_USD(choice.owned.load))} USD{name}"
@@ -225,7 +225,7 @@ def _against(choice: Choice, who: str, rent: Rented) -> str:
     return f"{told}: owning is cheaper from a load of {percent(even)}."
 
 
-def _noted(choice: Choice) -> Iterator[str]:
+def _noted(choice: RentOrBuy) -> Iterator[str]:
     """Yield limits of the answer."""
     if choice.price.note:
         yield choice.price.note
@@ -236,13 +236,13 @@ def _noted(choice: Choice) -> Iterator[str]:
     yield "Rent is paid for the hours in which accelerators work; reserved time for all hours."
 
 
-def _picture(choice: Choice) -> Picture:
+def _picture(choice: RentOrBuy) -> Picture:
     """Cost of an hour over load; below, the break-even load over the years in use, where a rent has one."""
     panels = [_over_load(choice), *_over_years(choice)]
     return Picture(1.0 + 2.9 * len(panels), panels, legend=2)
 
 
-def _over_load(choice: Choice) -> Panel:
+def _over_load(choice: RentOrBuy) -> Panel:
     own, named = choice.owned, choice.named
     marks: list[Mark] = [
         line(LOADS, [each.used_USD(load) for load in LOADS], "other rents", FAINT, linewidth=0.7)
@@ -268,7 +268,7 @@ def _over_load(choice: Choice) -> Panel:
     )  # fmt: skip
 
 
-def _over_years(choice: Choice) -> Iterator[Panel]:
+def _over_years(choice: RentOrBuy) -> Iterator[Panel]:
     own, named = choice.owned, choice.named
     years = np.linspace(1.0, max(MOST_YEARS, own.years), 71)
     marks: list[Mark] = []

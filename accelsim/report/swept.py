@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +48,12 @@ def sweep(
     """
     own = Path(prices) if prices else None
     kept = read_limits([f"{key}={value}" for key, value in (limits or {}).items()])
-    with ExitStack() as stack:
-        if not isinstance(asked, Mapping) and Path(asked).suffix not in (".yaml", ".yml"):
-            found, ran = Store(Path(asked), new=False), 0
-            name = "" if name == "sweep" else name
-        else:
-            read = read_sweep(asked if isinstance(asked, Mapping) else Path(asked))
-            check_size(read, "sweep", workers, yes)
-            found = Store(Path(store or ":memory:"))
-            ran = run_sweep(read, found, name, workers, dask, prices=own)
-        stack.callback(found.close)
+    if not isinstance(asked, Mapping) and Path(asked).suffix not in (".yaml", ".yml"):
+        read, name = None, "" if name == "sweep" else name
+    else:
+        read = read_sweep(asked if isinstance(asked, Mapping) else Path(asked))
+        check_size(read, "sweep", workers, yes)
+    with closing(Store(Path(str(asked)), new=False) if read is None else Store(Path(store or ":memory:"))) as found:
+        ran = 0 if read is None else run_sweep(read, found, name, workers, dask, prices=own)
         made = reported(read_study(found, name, objectives, kept, own), ran, sensitivity=False)
     return Swept(**vars(made))

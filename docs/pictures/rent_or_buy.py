@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.errors import Gather
-from accelsim.report.at_work import Job
+from accelsim.report.at_work import Duty
 from accelsim.report.owning import question
 from accelsim.report.rent_or_buy import rent_or_buy
 
@@ -13,7 +13,7 @@ from accelsim.report.rent_or_buy import rent_or_buy
 def draw(path: Path) -> None:
     """Write the picture."""
     asked = question(Gather(), "colocation-us", ["owning.load=0.6", "owning.years=4"])
-    rent_or_buy(asked.choice(Job("llama2-7b", "dgx-h100"))).picture().save(path)
+    rent_or_buy(asked.choice(Duty("llama2-7b", "dgx-h100"))).picture().save(path)
 
 
 if __name__ == "__main__":

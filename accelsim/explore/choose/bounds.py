@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.account.energy import engine_prices, static_power_W
+from accelsim.account.price import DAY_S
 from accelsim.cluster.step.memory import capacity_B
 from accelsim.compiler.numbers.formats import is_integer
 from accelsim.explore.choose.candidates import Candidate, forget, peak, spec_of
-from accelsim.explore.choose.question import RUN, TRAINING, Question
+from accelsim.explore.choose.question import GENERATION, Question
 from accelsim.formats import table
 from accelsim.program.roles import multiplier
 from accelsim.spec.chip import Chip
 from accelsim.workload.nodes import node_work
 from accelsim.workload.sources.load import generation_of, load_model
-
-DAY = 86400.0
 
 
 class Work(NamedTuple):
@@ -92,12 +91,9 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
     room, watts = room_B(chip), sum(static_power_W(chip).values()) * candidate.count
     joules = work.flops / 2 * _mac_J(candidate.chip, candidate.dtype, Path(question.model).is_file())
     held = work.weights * element_B(candidate.dtype)
-    if question.task == TRAINING:
+    if question.task != GENERATION:
         seconds = work.flops * candidate.batch / rate
         return Bound(_least(question, candidate, seconds, watts, joules), _share(candidate, held), room)
-    if question.task == RUN:
-        seconds = work.flops * candidate.batch / rate
-        return Bound(_least(question, candidate, seconds, watts, joules), held, room)
     wide = candidate.count * bandwidth_Bps(chip)
     first = max(work.prompt_flops * candidate.batch / rate, held / wide)
     each = max(work.flops * candidate.batch / rate, held / wide)
@@ -110,7 +106,7 @@ def bound_of(question: Question, candidate: Candidate) -> Bound:
 
 
 def _share(candidate: Candidate, held: float) -> float:
-    """Bytes of weights on a device of a plan."""
+    """Bytes of weights on a device of a plan; all of them without one."""
     parts = dict(part.split("=") for part in candidate.plan.split(",") if "=" in part)
     return held / (int(parts.get("tp", 1)) * int(parts.get("pp", 1)))
 
@@ -142,7 +138,7 @@ def _least(question: Question, candidate: Candidate, seconds: float, watts: floa
     }
     if question.train and question.tokens:
         whole = question.tokens / (candidate.batch * _tokens(question.model)) * seconds
-        least |= {"training_s": whole, "days": whole / DAY}
+        least |= {"training_s": whole, "days": whole / DAY_S}
     return least
 
 

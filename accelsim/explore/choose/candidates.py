@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from accelsim.account.price import DAY_S
 from accelsim.account.spans import peak_mac_rate
 from accelsim.cluster.step.transformer import Transformer, transformer_of
 from accelsim.compiler.passes import preferred_format
@@ -250,7 +251,7 @@ def _node_counts(question: Question, place: Place, dtype: str) -> Sequence[int]:
         return NODES[:STEPS]
     sizes = _sizes(question)
     least_s = sizes.sequence_flops / sizes.seq * question.tokens / (peak(place.chip, dtype) * place.size)
-    enough = [nodes for nodes in NODES if least_s / nodes <= days * 86400]
+    enough = [nodes for nodes in NODES if least_s / nodes <= days * DAY_S]
     return enough[:STEPS]
 
 
@@ -283,7 +284,7 @@ def _rents(found: Sequence[Offer], place: Place, count: int) -> tuple[Rented, ..
             size = each.instance.count
             rented = Rented(each, each.price.hour_USD * count / size, max(1, size // count))
         elif each.instance.chip == place.chip:
-            rented = Rented(each, each.price.hour_USD / each.instance.count, each.instance.count)
+            rented = Rented(each, each.each_USD, each.instance.count)
         else:
             continue
         known = best.get(each.provider.name)

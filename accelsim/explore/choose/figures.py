@@ -7,7 +7,7 @@ from math import ceil, inf
 from typing import NamedTuple, cast
 
 from accelsim.account.odds import Belief, with_own
-from accelsim.account.price import HOUR_S
+from accelsim.account.price import DAY_S, HOUR_S
 from accelsim.explore.choose.bounds import work_of
 from accelsim.explore.choose.candidates import Candidate
 from accelsim.explore.choose.question import GENERATION, MEASURES, Question
@@ -24,7 +24,7 @@ class Miss(NamedTuple):
 
 
 def unit_seconds(question: Question, batch: int, facts: Figures, key: str = "latency_s") -> float | None:
-    """Return the hours' seconds that what the cost is of takes: 1,000 samples, a million new tokens, a training.
+    """Return the time that the cost is paid for, s: of 1,000 samples, a million new tokens, a training.
 
     ``key``: the time, or an end of its interval.
     """
@@ -81,7 +81,7 @@ def belief(facts: Figures, key: str) -> Belief | None:
     low, high = facts.get(f"{stem}_low_s"), facts.get(f"{stem}_high_s")
     if not isinstance(low, float) or not isinstance(high, float):
         return None
-    scale = 86400.0 if key == "days" else 1.0
+    scale = DAY_S if key == "days" else 1.0
     return Belief(cast(float, facts[key]), low / scale, high / scale)
 
 

@@ -39,7 +39,6 @@ MEASURES = {
 OBJECTIVES = ("cost", "latency", "throughput", "energy")
 NO_DATA = {"area": "most chips on offer state no area; 'accelsim sweep' has it for chips that do"}
 """Objectives that are asked for and have no figures here."""
-UNITS = {"cost": "1,000 samples", "tokens": "million new tokens", "training": "training"}
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,7 @@ def _value(text: str, unit: str) -> float:
         if not -1 < share <= 0:
             raise ValueError
         return share
-    ends = {"/s": "/s", "USD": "USD", "d": "d"}
-    value = units.parse(text, unit) if unit in ("s", "J", "W") else float(text.removesuffix(ends[unit]))
+    value = units.parse(text, unit) if unit in ("s", "J", "W") else float(text.removesuffix(unit))
     if not 0 < value < float("inf"):
         raise ValueError
     return float(value)

@@ -233,7 +233,7 @@ def _hopeful(question: Question, entry: Entry) -> bool:
 def _drop(question: Question, entries: Sequence[Entry]) -> None:
     """Drop what cannot be held, breaks a limit whatever happens, or is beaten whatever happens."""
     able = [(entry, aims(question, entry, entry.facts)) for entry in entries if entry.able and entry.facts is not None]
-    best = {aim: _threshold(aim, able) for aim in AIMS}
+    best = {aim: _best_by_chip(aim, able) for aim in AIMS}
     for entry in entries:
         if entry.settled:
             continue
@@ -245,7 +245,7 @@ def _drop(question: Question, entries: Sequence[Entry]) -> None:
             entry.dropped = "beaten"
 
 
-def _threshold(aim: str, able: Sequence[tuple[Entry, dict[str, float]]]) -> dict[str, float]:
+def _best_by_chip(aim: str, able: Sequence[tuple[Entry, dict[str, float]]]) -> dict[str, float]:
     """Best figure of each chip."""
     found: dict[str, float] = {}
     for entry, figures in able:

@@ -9,25 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.account.odds import Belief, times
-from accelsim.account.price import per_million_USD
+from accelsim.account.odds import ENDS, Belief, times
+from accelsim.account.price import DAY_S, per_million_USD
 from accelsim.explore.saved.results import Result, best
 from accelsim.spec.chip import Chip
 from accelsim.spec.yaml.chips import load_chip
 from accelsim.spec.yaml.instances import OLD_DAYS, Offer, latest
 
-DAY_S = 86400.0
 DAY_H = 24
 YEAR_DAYS = 365.25
-NORMAL_90 = 1.645
-"""Standard errors from a slope to the ends of its 90 % interval."""
 LARGE = ("aws", "azure", "gcp")
 """Providers that have had prices for chips of all years."""
-
-
-def each_USD(offer: Offer) -> float:
-    """Return the price of an hour of one accelerator of an instance, USD."""
-    return offer.price.hour_USD / offer.accelerators
 
 
 def on_demand(offers: Iterable[Offer], chip: str) -> list[Offer]:
@@ -37,7 +29,7 @@ def on_demand(offers: Iterable[Offer], chip: str) -> list[Offer]:
 
 def million_USD(result: Result, offer: Offer) -> float:
     """Return what a million samples cost on one accelerator of an instance, USD."""
-    return per_million_USD(each_USD(offer), result.per_s)
+    return per_million_USD(offer.each_USD, result.per_s)
 
 
 def belief(result: Result, scale: float) -> Belief | None:
@@ -80,7 +72,7 @@ def chip_costs(found: Sequence[Result], offers: Sequence[Offer]) -> list[ChipCos
         old = [each for each in own if (newest - each.day).days > OLD_DAYS]
         new = [each for each in latest(own) if each not in old]
         if own:
-            ends = (min(some, key=each_USD) if some else None for some in (new, old))
+            ends = (min(some, key=lambda each: each.each_USD) if some else None for some in (new, old))
             made.append(ChipCost(load_chip(name), best([each for each in found if each.on == name]), *ends))
     return sorted(made, key=lambda each: (each.chip.year or 0, each.chip.name))
 
@@ -106,7 +98,7 @@ def trend(years: Sequence[float], costs: Sequence[float]) -> Trend:
     slope = float(around @ y / (around @ around))
     start = float(y.mean() - slope * x.mean())
     left = y - start - slope * x
-    error = NORMAL_90 * float(np.sqrt(left @ left / (len(x) - 2) / (around @ around)))
+    error = ENDS * float(np.sqrt(left @ left / (len(x) - 2) / (around @ around)))
     return Trend(slope, slope - error, slope + error, start, len(x))
 
 

@@ -12,6 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from accelsim import units
+from accelsim.account.price import DAY_S
 from accelsim.errors import Gather, Problem, SpecError, UsageError, nearest
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
@@ -28,7 +29,6 @@ from accelsim.workload.sources.load import check_there
 
 MOST = 10**7
 """Points beyond which no sweep runs: the list of them fills the memory."""
-DAY_S = 86400
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,6 @@ class Workers:
             self._pools.pop().shutdown(cancel_futures=True)
 
 
-def run_all(
-    tasks: Sequence[Task], store: Store, workers: int = 1, dask: str = "", told: Progress = lambda done, all: None
-) -> int:
-    """Run the points that have no outcome yet, and keep what comes of each; return how many were run."""
-    with Workers(store, workers, dask) as ready:
-        return ready.run(tasks, told)
-
-
 LAST = {"capacity": 1, "bandwidth": 2, "efficiency": 2, "latency": 2}
 """Fields of a spec that little of a run depends on, from that of which most does; energies come after them."""
 

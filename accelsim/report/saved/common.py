@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from accelsim.account.odds import Belief, odds_below
-from accelsim.explore.saved.money import each_USD
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Part, Table
 from accelsim.report.picture import Picture
@@ -35,7 +34,7 @@ def row(result: Result, **more: object) -> Facts:
 
 def offered(offer: Offer | None) -> str:
     """Spell an offer: its instance, price of an accelerator, day."""
-    return "" if offer is None else f"{offer.full_name}, {usd(each_USD(offer))} USD/h each, {offer.price.as_of}"
+    return "" if offer is None else f"{offer.full_name}, {usd(offer.each_USD)} USD/h each, {offer.price.as_of}"
 
 
 def surely(first: Belief | None, second: Belief | None) -> str:

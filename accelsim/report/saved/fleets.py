@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from accelsim.account.price import DAY_S
 from accelsim.explore.saved import money
 from accelsim.explore.saved.money import Fleet
 from accelsim.explore.saved.results import Result
@@ -74,7 +75,7 @@ def _fleet_row(model: str, found: Sequence[Result], fleet: Fleet) -> Facts:
         "instance": fleet.offer.full_name,
         "chip": fleet.result.on,
         "day_usd": fleet.offer.price.hour_USD * money.DAY_H,
-        "per_s": fleet.per_day / money.DAY_S,
+        "per_s": fleet.per_day / DAY_S,
         "alone_s": _alone_s(fleet, found),
         "per_day": fleet.per_day,
     }
@@ -94,7 +95,7 @@ def fleet_sentences(model: str, found: Sequence[Result], cpus: Sequence[Fleet], 
         beyond = money.cheapest_fleet(gpus, edge * 1.0001)
         faster = money.break_even([each._replace(per_day=2 * each.per_day) for each in cpus], gpus)
         told.append(
-            f"Up to {si(edge)} requests a day ({edge / money.DAY_S:.3g} a second, evenly) CPUs are cheaper; beyond, "
+            f"Up to {si(edge)} requests a day ({edge / DAY_S:.3g} a second, evenly) CPUs are cheaper; beyond, "
             f"{beyond.offer.full_name} is. Were CPUs twice as fast as the spec says: up to {si(faster)}."
         )
     alone = [_alone_s(each, found) for each in small]

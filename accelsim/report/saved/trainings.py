@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from accelsim.account.odds import Belief
-from accelsim.account.price import HOUR_S
+from accelsim.account.price import DAY_S, HOUR_S
 from accelsim.errors import UsageError
-from accelsim.explore.saved import money
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Field, Table
 from accelsim.report.picture import Axis, Mark, Panel, Picture, line, points
@@ -62,8 +61,8 @@ def _row(result: Result, offers: Sequence[Offer]) -> Facts:
     many, *prices = ends_of(result.on, offers)
     then, now = (each and _usd(result.seconds, many, each) for each in prices)
     known = result.low_s is not None and result.high_s is not None
-    ends = f"{(result.low_s or 0) / money.DAY_S:.3g} to {(result.high_s or 0) / money.DAY_S:.3g}" if known else "-"
-    return row(result, days=result.seconds / money.DAY_S, ends=ends, then_usd=then, now_usd=now)
+    ends = f"{(result.low_s or 0) / DAY_S:.3g} to {(result.high_s or 0) / DAY_S:.3g}" if known else "-"
+    return row(result, days=result.seconds / DAY_S, ends=ends, then_usd=then, now_usd=now)
 
 
 def _usd(seconds: float, many: int, offer: Offer) -> float:
@@ -73,7 +72,7 @@ def _usd(seconds: float, many: int, offer: Offer) -> float:
 def _known(offers: Sequence[Offer]) -> list[tuple[float, Offer]]:
     """Dollars of the training of which the days are known, at the first and at the newest price."""
     many, *prices = ends_of(FACT_ON, offers)
-    return [(_usd(FACT_DAYS * money.DAY_S, many, each), each) for each in prices if each is not None]
+    return [(_usd(FACT_DAYS * DAY_S, many, each), each) for each in prices if each is not None]
 
 
 def training_sentences(rows: Sequence[Facts], best: Sequence[Facts], offers: Sequence[Offer]) -> list[str]:
@@ -108,10 +107,7 @@ def training_sentences(rows: Sequence[Facts], best: Sequence[Facts], offers: Seq
 
 def _where(best: Facts, slow: Facts) -> str:
     """Say which predictions have the known days in their interval."""
-    held = [
-        each["low_s"] is not None and each["low_s"] <= FACT_DAYS * money.DAY_S <= each["high_s"]
-        for each in (best, slow)
-    ]
+    held = [each["low_s"] is not None and each["low_s"] <= FACT_DAYS * DAY_S <= each["high_s"] for each in (best, slow)]
     if held[0] == held[1]:
         return f"The known {FACT_DAYS} days lie {'inside both' if held[0] else 'outside both'} intervals."
     return f"The known {FACT_DAYS} days lie only inside the interval of the {'best' if held[0] else 'slowest'} plan."

@@ -55,7 +55,7 @@ def _cost_row(each: ChipCost) -> Facts:
         "now_usd": None if each.now is None else each.now_USD,
         "ends": "-" if ends is None else f"{usd(ends.low)} to {usd(ends.high)}",
         "then_usd": _then_USD(each),
-        "hour_usd": None if offer is None else money.each_USD(offer),
+        "hour_usd": None if offer is None else offer.each_USD,
         "instance": "" if offer is None else offer.full_name,
     }
 

@@ -46,6 +46,11 @@ class Offer(NamedTuple):
         return self.instance.count * self.instance.share
 
     @property
+    def each_USD(self) -> float:
+        """Price of an hour of one accelerator, USD; of an instance that has some."""
+        return self.price.hour_USD / self.accelerators
+
+    @property
     def accelerator(self) -> str:
         """Chip of the instance, the name of an accelerator without a spec, or its processor."""
         return self.instance.chip or self.instance.accelerator or self.instance.processor or ""

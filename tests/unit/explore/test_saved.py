@@ -96,7 +96,7 @@ def test_old_and_new_prices_are_told_apart() -> None:
     (found,) = money.chip_costs([result("k80")], PRICES)
     assert found.now is not None and found.then is not None
     assert found.now.full_name == "azure:nc6" and found.now.day > found.then.day
-    assert money.each_USD(found.now) == 0.396 and money.each_USD(found.then) == 0.9
+    assert found.now.each_USD == 0.396 and found.then.each_USD == 0.9
 
 
 def test_chips_without_interval_do_not_rank() -> None:
