@@ -80,6 +80,12 @@ def _give(
     """Write what was asked for, then print the answer; end as it says."""
     from accelsim.report.answer import Lines
 
+    drawn, fails = None, answer.fails
+    if plot is not None:
+        try:
+            drawn = answer.picture()
+        except AccelsimError as error:  # told last: the answer says why
+            plot, fails = None, error
     for text in answer.aside:
         click.echo(text if isinstance(text, Lines) else "\n" + paragraphs([text]), err=True)
     if out is not None:
@@ -91,8 +97,8 @@ def _give(
             files.write_folder(path, content)
     if csv is not None:
         files.write_file(csv, files.records(answer.table()))
-    if plot is not None:
-        answer.picture().save(plot)
+    if plot is not None and drawn is not None:
+        drawn.save(plot)
     if page is not None:
         from accelsim.report.page.points import points_page
 
@@ -108,9 +114,9 @@ def _give(
         ]
         if written := [str(path) for path in (out, *others, csv, plot, page) if path is not None]:
             click.echo("\n" * bool(answer.shown) + f"Written: {', '.join(written)}")
-    if isinstance(answer.fails, AccelsimError):
-        raise answer.fails
-    if answer.fails:
+    if isinstance(fails, AccelsimError):
+        raise fails
+    if fails:
         raise click.exceptions.Exit(1)
 
 

@@ -204,7 +204,7 @@ class Answer:
         for key, draw in self.pictures.items():
             if name in ("", key) and (drawn := draw()) is not None:
                 return drawn
-        expected = f"one of {', '.join(self.pictures)}" if self.pictures else "a result with pictures"
+        expected = f"one of {', '.join(self.pictures)}" if name and self.pictures else "figures that can be drawn"
         raise UsageError(f"no picture {name!r}" if name else "no picture to draw", expected=expected)
 
     def to_dict(self) -> Any:

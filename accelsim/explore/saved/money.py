@@ -22,9 +22,10 @@ LARGE = ("aws", "azure", "gcp")
 """Providers that have had prices for chips of all years."""
 
 
-def on_demand(offers: Iterable[Offer], chip: str) -> list[Offer]:
-    """Return the prices by the hour of instances with this chip."""
-    return [each for each in offers if each.instance.chip == chip and each.price.term == "on-demand"]
+def on_demand(offers: Iterable[Offer], on: str) -> list[Offer]:
+    """Return the prices by the hour of instances with this chip, or of this instance of one accelerator."""
+    own = (each for each in offers if each.instance.chip == on or (each.full_name == on and each.accelerators == 1))
+    return [each for each in own if each.price.term == "on-demand"]
 
 
 def million_USD(result: Result, offer: Offer) -> float:
@@ -53,6 +54,11 @@ class ChipCost(NamedTuple):
     then: Offer | None
 
     @property
+    def on(self) -> str:
+        """Name of the chip or its instance, as the sweep has it."""
+        return self.result.on
+
+    @property
     def now_USD(self) -> float:
         """Cost of a million samples at today's price, USD; NaN without one."""
         return float("nan") if self.now is None else million_USD(self.result, self.now)
@@ -74,7 +80,7 @@ def chip_costs(found: Sequence[Result], offers: Sequence[Offer]) -> list[ChipCos
         if own:
             ends = (min(some, key=lambda each: each.each_USD) if some else None for some in (new, old))
             made.append(ChipCost(load_chip(name), best([each for each in found if each.on == name]), *ends))
-    return sorted(made, key=lambda each: (each.chip.year or 0, each.chip.name))
+    return sorted(made, key=lambda each: (each.chip.year or 0, each.on))
 
 
 class Trend(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import NamedTuple
 
 from accelsim.account.odds import Belief
 from accelsim.explore.saved import money
 from accelsim.explore.saved.results import Result
 from accelsim.report.answer import Answer, Field, Table, in_unit
-from accelsim.report.picture import Axis, Panel, Picture, line
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line
 from accelsim.report.prices import usd
 from accelsim.report.saved.common import COLOURS, answer, offered, row, surely
 from accelsim.report.text import Facts
@@ -35,21 +36,23 @@ PRICED = "million_usd"
 FIELDS = (
     Field("on", "chip"),
     Field("dtype", "format"),
-    Field("first_s", "latency at 1", in_unit("s"), meaning="of the whole batch, at batch 1"),
-    Field("last_s", "at the largest", in_unit("s")),
-    Field("first_J", "energy at 1", in_unit("J"), meaning="of one prediction"),
-    Field("last_J", "at the largest ", in_unit("J")),
-    Field("first_usd", "USD/million at 1", usd, meaning="a million predictions at the cheapest price, no hour idle"),
-    Field("last_usd", "at the largest  ", usd),
+    Field("batches", "batches", meaning="the smallest and the largest, 'small' and 'large' in other columns"),
+    Field("first_s", "latency, small", in_unit("s"), meaning="time of the whole batch"),
+    Field("last_s", "latency, large", in_unit("s")),
+    Field("first_J", "energy, small", in_unit("J"), meaning="of one prediction"),
+    Field("last_J", "energy, large", in_unit("J")),
+    Field("first_usd", "USD/million, small", usd, meaning="a million predictions at the cheapest price, no hour idle"),
+    Field("last_usd", "USD/million, large", usd),
 )
 
 
 def bus_or_sports_car(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
     """Report latency, energy and cost of a prediction by chip and batch."""
-    cheap = {each.chip.name: each.now or each.then for each in money.chip_costs(found, offers)}
+    cheap = {each.on: each.now or each.then for each in money.chip_costs(found, offers)}
     rows = [_row(each, cheap.get(each.on)) for each in found]
     told = batch_sentences(found, rows)
-    return answer(rows, Table(FIELDS, _ends(rows)), told, partial(_picture, found[0].model, rows))
+    bare = [each["on"] for each in rows if each[PRICED] is None]
+    return answer(rows, Table(FIELDS, _ends(rows)), told, partial(_picture, found[0].model, rows), bare)
 
 
 def _row(result: Result, offer: Offer | None) -> Facts:
@@ -63,9 +66,10 @@ def _ends(rows: Sequence[Facts]) -> list[Facts]:
     for name in dict.fromkeys(each["on"] for each in rows):
         own = sorted((each for each in rows if each["on"] == name), key=lambda each: each["batch"])
         ends = {"first": own[0], "last": own[-1]}
+        batches = " to ".join(str(batch) for batch in dict.fromkeys(each["batch"] for each in ends.values()))
         short = {"s": "seconds", "J": "sample_J", "usd": PRICED}
         figures = {f"{end}_{unit}": each[key] for end, each in ends.items() for unit, key in short.items()}
-        made.append({"on": name, "dtype": own[0]["dtype"], **figures})
+        made.append({"on": name, "dtype": own[0]["dtype"], "batches": batches, **figures})
     return made
 
 
@@ -76,9 +80,8 @@ def batch_sentences(found: Sequence[Result], rows: Sequence[Facts]) -> list[str]
     told = []
     for measure in MEASURES:
         values = _values(own, measure.key)
-        told.append(
-            f"{measure.best.capitalize()}: {'; '.join(_won(win, values, measure) for win in money.wins(values))}."
-        )
+        if won := [_won(win, values, measure) for win in money.wins(values)]:
+            told.append(f"{measure.best.capitalize()}: {'; '.join(won)}.")
     costs = _values(own, PRICED)
     for batch in sorted({min(at for _, at in costs), max(at for _, at in costs)}) if costs else ():
         order = sorted((each for each in costs if each[1] == batch), key=lambda each: costs[each])
@@ -91,9 +94,9 @@ def batch_sentences(found: Sequence[Result], rows: Sequence[Facts]) -> list[str]
     saved = {each["on"]: each["first_usd"] / each["last_usd"] for each in _ends(own) if each["first_usd"]}
     if saved:
         most, least = max(saved, key=lambda name: saved[name]), min(saved, key=lambda name: saved[name])
+        other = f", {saved[least]:.3g} times on {least}" if len(saved) > 1 else ""
         told.append(
-            f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}, "
-            f"{saved[least]:.3g} times on {least}."
+            f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}{other}."
         )
     if bare := [each for each in dict.fromkeys(each.on for each in found) if each not in sure]:
         told.append(f"Drawn but not ranked, since their times have no interval: {', '.join(bare)}.")
@@ -122,11 +125,12 @@ def _picture(model: str, rows: Sequence[Facts]) -> Picture:
     x = Axis("batch", scale="log", names={batch: str(batch) for batch in batches})
     panels = []
     for measure in MEASURES:
-        marks = []
-        for name, colour in zip(names, COLOURS, strict=False):
+        marks: list[Mark] = []
+        for name, colour in zip(names, cycle(COLOURS), strict=False):
             own = [each for each in rows if each["on"] == name and each[measure.key] is not None]
             places, values = [each["batch"] for each in own], [each[measure.key] for each in own]
-            marks.append(line(places, values, name, colour, marker="o", markersize=3))
-        panels.append(Panel("", marks, x, Axis(measure.title, scale="log", text=measure.spell), grid="both"))
+            marks += [line(places, values, name, colour, marker="o", markersize=3)] if own else []
+        if marks:
+            panels.append(Panel("", marks, x, Axis(measure.title, scale="log", text=measure.spell), grid="both"))
     title = f"{model}: one at a time or many together"
-    return Picture(8, panels, title, legend=7, share="x")
+    return Picture(2 + 2 * len(panels), panels, title, legend=7, share="x")

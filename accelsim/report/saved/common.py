@@ -19,9 +19,22 @@ SURE = 0.9
 """Probability from which one cost is said to be below another."""
 
 
-def answer(rows: Sequence[Facts], table: Table, told: Sequence[str], draw: Callable[[], Picture | None]) -> Answer:
-    """Return the answer of a study: its results as rows, a table, sentences, a picture."""
-    shown: list[Part] = [replace(table, legend="Columns"), *(part for sentence in told for part in ("", sentence))]
+def answer(
+    rows: Sequence[Facts],
+    table: Table,
+    told: Sequence[str],
+    draw: Callable[[], Picture | None],
+    bare: Sequence[str] = (),
+) -> Answer:
+    """Return the answer of a study: its results as rows, a table, sentences, a picture.
+
+    ``bare``: chips, instances and clusters that have no price.
+    """
+    if bare:
+        lacks = f"No price by the hour: {', '.join(dict.fromkeys(bare))}."
+        told = [*told, f"{lacks} 'accelsim prices' lists all that have one; --prices FILE adds your own."]
+    shown: list[Part] = [replace(table, legend="Columns")] if table.records else []
+    shown += [part for sentence in told for part in ("", sentence)][0 if shown else 1 :]
     return Answer(
         {"points": list(rows), "sentences": list(told)}, shown, rows, {"study": draw}, ("study.json", "study.csv")
     )

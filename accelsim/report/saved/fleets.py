@@ -38,7 +38,12 @@ def cpu_or_gpu(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
     shown = [
         _fleet_row(name, models[name], each) for name, both in kinds.items() for some in both for each in _few(some)
     ]
-    return answer([row(each) for each in found], Table(FIELDS, shown), told, partial(_picture, kinds))
+    rented = {each.result.on for both in kinds.values() for some in both for each in some}
+    lacking = [on for on in dict.fromkeys(each.on for each in found) if on not in rented]
+    bare = [on for on in lacking if not money.on_demand(offers, on)]
+    if old := [on for on in lacking if on not in bare]:
+        told.append(f"Only old prices: {', '.join(old)}.")
+    return answer([row(each) for each in found], Table(FIELDS, shown), told, partial(_picture, kinds), bare)
 
 
 def _fleets(found: Sequence[Result], offers: Sequence[Offer]) -> tuple[list[Fleet], list[Fleet]]:
@@ -84,7 +89,7 @@ def _fleet_row(model: str, found: Sequence[Result], fleet: Fleet) -> Facts:
 def fleet_sentences(model: str, found: Sequence[Result], cpus: Sequence[Fleet], gpus: Sequence[Fleet]) -> list[str]:
     """Say what the smallest fleets cost, up to which load CPUs are cheaper, and what transfers cost."""
     if not cpus or not gpus:
-        return [f"{model}: no price for {'a CPU' if not cpus else 'a GPU'}."]
+        return [f"{model}: no {'CPU' if not cpus else 'GPU'} that has run has a price of today."]
     small = [money.cheapest_fleet(some, 0) for some in (cpus, gpus)]
     names = [f"{each.offer.full_name} ({usd(each.day_USD(0))} USD a day)" for each in small]
     told = [f"{model}: the smallest CPU instance is {names[0]}, the smallest GPU instance {names[1]}."]
@@ -107,10 +112,12 @@ def fleet_sentences(model: str, found: Sequence[Result], cpus: Sequence[Fleet], 
     return told
 
 
-def _picture(kinds: dict[str, tuple[list[Fleet], list[Fleet]]]) -> Picture:
+def _picture(kinds: dict[str, tuple[list[Fleet], list[Fleet]]]) -> Picture | None:
     """Cost of a day over requests a day, a panel for each model; a step for each further instance."""
     panels = []
     for model, (cpus, gpus) in kinds.items():
+        if not cpus and not gpus:
+            continue
         edge = money.break_even(cpus, gpus) if cpus and gpus else None
         middle = edge or 1e6
         loads = [float(each) for each in np.geomspace(middle / 100, middle * 100, 1500)]
@@ -123,4 +130,4 @@ def _picture(kinds: dict[str, tuple[list[Fleet], list[Fleet]]]) -> Picture:
         title = f"{model}: cost of a day" + (f", CPUs cheaper up to {si(edge)} requests" if edge else "")
         x = Axis("requests a day", scale="log", text=in_unit())
         panels.append(Panel(title, marks, x, Axis("USD a day", scale="log"), grid="both"))
-    return Picture(3.2 * len(panels) + 0.8, panels, legend=3)
+    return Picture(3.2 * len(panels) + 0.8, panels, legend=3) if panels else None

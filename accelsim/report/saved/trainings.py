@@ -37,7 +37,8 @@ def gpt3_then_and_now(found: Sequence[Result], offers: Sequence[Offer]) -> Answe
     rows = [_row(each, offers) for each in found]
     best = [min((each for each in rows if each["on"] == on), key=_days) for on in dict.fromkeys(r.on for r in found)]
     told = training_sentences(rows, best, offers)
-    return answer(rows, Table(FIELDS, best), told, partial(_picture, rows, best, _known(offers)))
+    bare = [each["on"] for each in best if each["then_usd"] is None and each["now_usd"] is None]
+    return answer(rows, Table(FIELDS, best), told, partial(_picture, rows, best, _known(offers)), bare)
 
 
 def _days(each: Facts) -> float:
@@ -120,8 +121,10 @@ def _belief(each: Facts) -> Belief | None:
     return Belief(each["now_usd"], each["low_s"] * per_s, each["high_s"] * per_s)
 
 
-def _picture(rows: Sequence[Facts], best: Sequence[Facts], known: Sequence[tuple[float, Offer]]) -> Picture:
+def _picture(rows: Sequence[Facts], best: Sequence[Facts], known: Sequence[tuple[float, Offer]]) -> Picture | None:
     """Dollars on each cluster: of the fastest plan at both dates, of the other plans, of the known days."""
+    if all(each["then_usd"] is None and each["now_usd"] is None for each in rows):
+        return None
     order = [each["on"] for each in best]
     marks: list[Mark] = []
     for place, each in enumerate(best):

@@ -38,7 +38,8 @@ def cost_by_year(found: Sequence[Result], offers: Sequence[Offer]) -> Answer:
     wide = money.chip_costs([each for each in found if each.dtype == "fp32"], offers)
     told = year_sentences(found, offers, costs, wide)
     rows = [row(each, **{key: by_chip[each.on][key] for key in KEPT}) for each in found if each.on in by_chip]
-    return answer(rows, Table(YEARS, shown), told, partial(_years_picture, costs, wide))
+    bare = [each.on for each in found if each.on not in by_chip]
+    return answer(rows, Table(YEARS, shown), told, partial(_years_picture, costs, wide), bare)
 
 
 KEPT = ("year", "now_usd", "then_usd", "hour_usd", "instance")
@@ -48,7 +49,7 @@ KEPT = ("year", "now_usd", "then_usd", "hour_usd", "instance")
 def _cost_row(each: ChipCost) -> Facts:
     ends, offer = each.belief, each.now or each.then
     return {
-        "chip": each.chip.name,
+        "chip": each.on,
         "year": each.chip.year,
         "dtype": each.result.dtype,
         "samples_per_s": each.result.per_s,
@@ -74,8 +75,8 @@ def year_sentences(
         return ["Fewer than two chips have a price of today."]
     first, second = order[:2]
     told = [
-        f"A million samples cost least on {first.chip.name} in {first.result.dtype}: {usd(first.now_USD)} USD"
-        f"{_between(first)} ({offered(first.now)}). {second.chip.name} is next, at "
+        f"A million samples cost least on {first.on} in {first.result.dtype}: {usd(first.now_USD)} USD"
+        f"{_between(first)} ({offered(first.now)}). {second.on} is next, at "
         f"{second.now_USD / first.now_USD:.2f} times that{surely(first.belief, second.belief)}"
     ]
     if (line_now := _line(priced)) is None:
@@ -100,10 +101,10 @@ def year_sentences(
         told.append(f"With the prices of {', '.join(money.LARGE)} alone it is {_change(other)} ({other.points} chips).")
     off = sorted(priced, key=lambda each: each.now_USD / line_now.at(each.chip.year or 0))
     told.append(
-        f"Farthest from the line: {off[-1].chip.name} costs {_off(off[-1], line_now):.2g} times what its year "
-        f"suggests, {off[0].chip.name} {_off(off[0], line_now):.2g} times."
+        f"Farthest from the line: {off[-1].on} costs {_off(off[-1], line_now):.2g} times what its year "
+        f"suggests, {off[0].on} {_off(off[0], line_now):.2g} times."
     )
-    if lacking := [each.chip.name for each in costs if not each.now]:
+    if lacking := [each.on for each in costs if not each.now]:
         told.append(f"Only old prices: {', '.join(lacking)}.")
     return told
 
@@ -133,14 +134,16 @@ def _off(cost: ChipCost, found: Trend) -> float:
     return cost.now_USD / found.at(cost.chip.year or 0)
 
 
-def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Picture:
+def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Picture | None:
     """Cost over the year of the chip: today's with its interval, earlier ones, that in FP32; lines through them."""
     dated = [each for each in costs if each.chip.year]
-    spots = dict(zip((each.chip.name for each in dated), _places(dated), strict=True))
-    heights = {each.chip.name: each.now_USD if each.now else _then_USD(each) or 1.0 for each in dated}
+    if not dated:
+        return None
+    spots = dict(zip((each.on for each in dated), _places(dated), strict=True))
+    heights = {each.on: each.now_USD if each.now else _then_USD(each) or 1.0 for each in dated}
     marks: list[Mark] = []
     for each in dated:
-        name = each.chip.name
+        name = each.on
         if (ends := each.belief) is not None:
             marks.append(line([spots[name]] * 2, [ends.low, ends.high], color=GREY, linewidth=0.8))
         crowded = any(
@@ -151,20 +154,20 @@ def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Pictu
                 spots[name], heights[name], name, (-4 if crowded else 4, 0), "right" if crowded else "left", fontsize=6
             )
         )
-    old = [(spots[each.chip.name], cost) for each in dated if (cost := _then_USD(each)) is not None]
+    old = [(spots[each.on], cost) for each in dated if (cost := _then_USD(each)) is not None]
     marks.append(points(*_columns(old), "at earlier prices", ORANGE, "D", markersize=3.5, markerfacecolor="none"))
     for some, what, colour, marker in ((wide, "in FP32", GREY, "x"), (dated, "today's cheapest price", BLUE, "o")):
-        now = [each for each in some if each.now and each.chip.name in spots]
+        now = [each for each in some if each.now and each.on in spots]
         marks.append(
             points(
-                *_columns([(spots[each.chip.name], each.now_USD) for each in now]), what, colour, marker, markersize=4
+                *_columns([(spots[each.on], each.now_USD) for each in now]), what, colour, marker, markersize=4
             )
         )
         if (found := _line(now)) is not None:
             ends_x = [min(spots.values()), max(spots.values())]
             label = f"{exp(found.slope) - 1:+.0%} a year"
             marks.append(line(ends_x, [found.at(x) for x in ends_x], label, colour, "--"))
-    title = f"{costs[0].result.model}: cost of a million by year of the chip" if costs else ""
+    title = f"{costs[0].result.model}: cost of a million by year of the chip"
     caption = "fastest format and batch of each chip; bars: 90 % interval of the time"
     y = Axis("USD", scale="log")
     return Picture(5.6, [Panel(title, marks, Axis("year of the chip", whole=True), y, caption, "both")], legend=5)

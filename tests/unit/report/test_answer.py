@@ -60,6 +60,17 @@ def test_a_check_that_does_not_hold_and_an_error_end_the_command_when_all_is_tol
     assert isinstance(command, click.Command)
 
 
+def test_an_answer_without_picture_is_told_all_the_same(tmp_path: Path) -> None:
+    @answers("accelsim it", outputs="csv plot")
+    def command(gather: Gather) -> Answer:
+        return Answer({}, ["No price."], [{"a": 1}], pictures={"none": lambda: None})
+
+    asked = ["--csv", str(tmp_path / "x.csv"), "--plot", str(tmp_path / "x.png")]
+    result = CliRunner().invoke(command, asked)
+    assert isinstance(result.exception, UsageError) and "no picture to draw" in str(result.exception)
+    assert result.stdout.startswith("No price.\n\nWritten: ") and [each.name for each in tmp_path.iterdir()] == ["x.csv"]
+
+
 def test_a_block_has_what_and_its_value() -> None:
     lines = render(block("run", [("chip", "t4"), ("layers", 3)]).shown(80), 80).splitlines()
     assert [line.split() for line in lines[2:]] == [["chip", "t4"], ["layers", "3"]] and "run" in lines[0]

@@ -168,3 +168,35 @@ def test_pictures_show_all_results(name: str) -> None:
 def test_points_that_are_no_trainings_are_refused() -> None:
     with pytest.raises(UsageError, match="no trainings"):
         answered("gpt3-then-and-now", results.kept("cpu-or-gpu"))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_what_has_no_price_is_named(name: str) -> None:
+    bare = [Result("m", "edu-4x4", "dp=1", "fp16", batch, 1.0, None, None, 1.0, 0.0) for batch in (1, 8)]
+    for found, lost in ((bare, True), ([*results.kept(name), *bare], False)):
+        made = answered(name, found)
+        assert "No price by the hour: edu-4x4. 'accelsim prices' lists" in made.to_dict()["sentences"][-1]
+        assert all(part.records for part in made.shown if isinstance(part, Table)) and made.shown[0]
+        if lost and name != "bus-or-sports-car":
+            with pytest.raises(UsageError, match="no picture to draw"):
+                made.picture()
+        else:
+            assert len(made.picture().panels) == (2 if lost else len(answered(name).picture().panels))
+
+
+def test_an_instance_has_its_own_price() -> None:
+    (kept,) = (each for each in results.kept("bus-or-sports-car") if (each.on, each.batch) == ("t4", 1))
+    rented = [kept._replace(on=on) for on in ("aws:g4dn.xlarge", "azure:nc4as-t4-v3", "aws:p4d.24xlarge")]
+    made = answered("bus-or-sports-car", rented)
+    prices = {each.full_name: each.price.hour_USD for each in sorted(PRICES, key=lambda each: each.day) if hourly(each)}
+    for row, each in zip(made.rows[:2], rented, strict=False):
+        assert row["million_usd"] == pytest.approx(prices[each.on] / 3600 * each.seconds * 1e6)
+    assert "No price by the hour: aws:p4d.24xlarge." in " ".join(made.to_dict()["sentences"])  # of a machine of eight
+    assert {row["chip"] for row in answered("cost-by-year", rented[:2]).shown[0].records} == {  # type: ignore[union-attr, index]
+        each.on for each in rented[:2]
+    }
+
+
+def test_one_chip_is_compared_with_no_other() -> None:
+    text = told("bus-or-sports-car", [each for each in results.kept("bus-or-sports-car") if each.on == "l4"])
+    assert text.count("times cheaper on l4") == 1 and "times on l4" not in text
