@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from accelsim.errors import UsageError
 from accelsim.explore.sweep.point import Known, Outcome, Point
@@ -17,16 +20,20 @@ OURS = 0x41434350
 """Number by which SQLite files are known as ours (``application_id``)."""
 FORM = 1
 """Version of the tables (``user_version``)."""
-PATIENCE_S = 60.0
-"""Time for which a writer waits for another."""
-TABLES = """
-CREATE TABLE IF NOT EXISTS outcome (
+MEMORY = ":memory:"
+"""Path of a store that is kept nowhere."""
+PATIENCE_S, FILLING_S = 60.0, 1.0
+"""Time for which a writer waits for another, and for another that makes the file."""
+EXPECTED = "a store, made by 'accelsim sweep', or the name of a new file"
+TABLES = f"""
+PRAGMA application_id={OURS}; PRAGMA user_version={FORM};
+CREATE TABLE outcome (
     key TEXT PRIMARY KEY, status TEXT NOT NULL, facts TEXT NOT NULL, error TEXT NOT NULL, mechanism TEXT NOT NULL)
     WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS totals (base TEXT PRIMARY KEY, key TEXT NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS known (quick TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, content TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS member (
+CREATE TABLE totals (base TEXT PRIMARY KEY, key TEXT NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE known (quick TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE study (name TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE member (
     study TEXT NOT NULL, number INTEGER NOT NULL, point TEXT NOT NULL, quick TEXT NOT NULL,
     PRIMARY KEY (study, number)) WITHOUT ROWID;
 """
@@ -40,13 +47,45 @@ class Member(NamedTuple):
     outcome: Outcome | None
 
 
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def _told(method: Call) -> Call:
+    """Turn an error of SQLite in a method of a store into a UsageError that names the file."""
+
+    @wraps(method)
+    def call(self: Store, *given: Any, **named: Any) -> Any:
+        try:
+            return method(self, *given, **named)
+        except sqlite3.Error as error:
+            expected = "a store that is whole and can be written"
+            raise UsageError(f"cannot be used: {error}", str(self._path), expected) from None
+
+    return call  # type: ignore[return-value]
+
+
+def _make(path: Path) -> None:
+    """Make an empty store in one piece where there is no file; another process may do so at the same time."""
+    with closing(sqlite3.connect(MEMORY)) as db:
+        db.executescript(TABLES)
+        content = db.serialize()
+    try:
+        with suppress(FileExistsError), path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise UsageError(f"cannot be made: {error.strerror}", str(path), "a folder that can be written") from None
+    until_s = monotonic() + FILLING_S
+    while not path.stat().st_size and monotonic() < until_s:
+        sleep(0.05)
+
+
 class Store:
     """Outcomes by the hash of all that a run reads, and studies: lists of points with numbers from 0."""
 
     def __init__(self, path: Path, new: bool = True) -> None:
         """Open the store at ``path``; ``new``: make one where there is none.
 
-        Raises UsageError for a file that is no store, or one of a later version.
+        Raises UsageError for a file that is no store, one of another version, or one that cannot be written.
         """
         if not new and not path.is_file():
             what = "a folder, not a store" if path.is_dir() else "no such file"
@@ -55,45 +94,55 @@ class Store:
             what = "is a folder" if path.is_dir() else f"no folder {str(path.parent)!r}"
             raise UsageError(what, str(path), "a file in a folder that exists")
         self._path = path
-        try:
-            self._open(path)
-        except sqlite3.DatabaseError as error:
-            raise UsageError(f"no store: {error}", str(path), "a store, made by 'accelsim sweep'") from None
+        if new and str(path) != MEMORY:
+            _make(path)
+        self._open(new)
 
-    def _open(self, path: Path) -> None:
-        empty = not path.exists() or not path.stat().st_size
-        self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
-        ident, form = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        if (not empty and ident not in (0, OURS)) or (not empty and ident == 0 and self._has_tables()):
-            raise UsageError("no store, but another program's database", str(path), "a store, made by 'accelsim sweep'")
-        if form > FORM:
+    @_told
+    def _open(self, write: bool) -> None:
+        kept_still = not write and not os.access(self._path.parent, os.W_OK) and not Path(f"{self._path}-wal").exists()
+        name = f"{self._path.absolute().as_uri()}?immutable=1" if kept_still else self._path
+        self._db = sqlite3.connect(name, timeout=PATIENCE_S, isolation_level=None, uri=kept_still)
+        if str(self._path) == MEMORY:
+            self._db.executescript(TABLES)
+        try:
+            ident, form = (
+                self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+            )
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+                raise
+            raise UsageError(f"no store: {error}", str(self._path), EXPECTED) from None
+        if ident != OURS:
+            size_B = self._path.stat().st_size
+            what = "but another program's database" if size_B else "but an empty file"
+            raise UsageError(f"no store, {what}", str(self._path), EXPECTED)
+        if form != FORM:
+            what = f"a store of {'a later' if form > FORM else 'an earlier'} version ({form})"
             raise UsageError(
-                f"a store of a later version ({form})", str(path), f"version {FORM}, which this accelsim reads"
+                what, str(self._path), f"version {FORM}, which this accelsim reads, or the name of a new file"
             )
         until_s = monotonic() + PATIENCE_S
-        while not self._prepared(until_s):
+        while write and not self._many_at_once(until_s):
             sleep(0.05)
 
-    def _prepared(self, until_s: float) -> bool:
-        """Make the tables, and let readers and a writer work at once; False where another process does so just now, for
-        which SQLite does not wait."""
+    def _many_at_once(self, until_s: float) -> bool:
+        """Let readers and a writer work at once; False where another process does so just now, for which SQLite does
+        not wait."""
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(f"PRAGMA application_id={OURS}; PRAGMA user_version={FORM};{TABLES}")
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or monotonic() > until_s:
                 raise
             return False
         return True
 
-    def _has_tables(self) -> bool:
-        return bool(self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-
     def close(self) -> None:
         """Close the file; what was kept stays."""
         self._db.close()
 
+    @_told
     def known(self, quick: Iterable[str]) -> set[str]:
         """Return which of these quick keys have an outcome."""
         found: set[str] = set()
@@ -103,6 +152,7 @@ class Store:
             found |= {row[0] for row in self._db.execute(f"SELECT quick FROM known WHERE quick IN ({marks})", some)}
         return found
 
+    @_told
     def results(self, mechanism: str) -> Known:
         """Return the keys of all outcomes of a version of accelsim, and the totals of its runs."""
         keys = self._db.execute("SELECT key FROM outcome WHERE mechanism = ?", (mechanism,))
@@ -113,6 +163,7 @@ class Store:
             frozenset(row[0] for row in keys), {base: f"[{facts},{content}]" for base, facts, content in totals}
         )
 
+    @_told
     def outcome(self, quick: str) -> Outcome | None:
         """Return the outcome of a quick key; None where there is none."""
         row = self._db.execute(
@@ -120,6 +171,7 @@ class Store:
         ).fetchone()
         return None if row is None else Outcome(row[0], row[1], json.loads(row[2]), row[3])
 
+    @_told
     def keep(self, quick: str, found: Outcome, mechanism: str) -> None:
         """Keep an outcome from now on; the first one of a key stays."""
         with self._db:
@@ -133,6 +185,7 @@ class Store:
                 self._db.execute("INSERT OR IGNORE INTO totals VALUES (?, ?, ?)", (found.base, found.key, found.totals))
             self._db.execute("COMMIT")
 
+    @_told
     def begin(self, study: str, content: str, points: Sequence[tuple[Point, str]] = ()) -> None:
         """Write down the points of a study with their quick keys; those of the same name are replaced."""
         with self._db:
@@ -142,6 +195,7 @@ class Store:
             self._add(study, 0, points)
             self._db.execute("COMMIT")
 
+    @_told
     def extend(self, study: str, first: int, points: Sequence[tuple[Point, str]]) -> None:
         """Write down further points of a study, of which ``first`` is the number of the first."""
         with self._db:
@@ -153,17 +207,21 @@ class Store:
         rows = [(study, number, point.text, quick) for number, (point, quick) in enumerate(points, first)]
         self._db.executemany("INSERT OR REPLACE INTO member VALUES (?, ?, ?, ?)", rows)
 
+    @_told
     def studies(self) -> dict[str, str]:
         """Name -> content of every study, in the order of their names."""
         return dict(self._db.execute("SELECT name, content FROM study ORDER BY name"))
 
     def members(self, study: str, first: int = 0) -> Iterator[Member]:
         """Yield the points of a study in order from the ``first``, each with its outcome."""
-        rows = self._db.execute(
+        for number, point, key, status, facts, error in self._members(study, first):
+            found = None if key is None else Outcome(key, status, json.loads(facts), error)
+            yield Member(number, Point.read(point), found)
+
+    @_told
+    def _members(self, study: str, first: int) -> list[tuple[Any, ...]]:
+        return self._db.execute(
             "SELECT m.number, m.point, o.key, o.status, o.facts, o.error FROM member m LEFT JOIN known k USING (quick) "
             "LEFT JOIN outcome o USING (key) WHERE m.study = ? AND m.number >= ? ORDER BY m.number",
             (study, first),
-        )
-        for number, point, key, status, facts, error in rows:
-            found = None if key is None else Outcome(key, status, json.loads(facts), error)
-            yield Member(number, Point.read(point), found)
+        ).fetchall()

@@ -232,7 +232,14 @@ def read_study(
     if name not in studies:
         what = f"no study {name!r}" if name else "which study?" if studies else "the store holds no study"
         raise UsageError(what, "--study", f"one of {', '.join(studies)}" if studies else "", nearest(name, studies))
-    sweep = Sweep.model_validate_json(studies[name])
+    from pydantic import ValidationError
+
+    try:
+        sweep = Sweep.model_validate_json(studies[name])
+    except ValidationError as error:
+        fields = ", ".join(dict.fromkeys(".".join(map(str, each["loc"])) or "all of it" for each in error.errors()))
+        what = f"study {name!r} is of another version of accelsim; unknown: {fields}"
+        raise UsageError(what, "--study", "a study that this version wrote") from None
     wanted = list(objectives or sweep.objectives)
     kept = limits or limits_of(sweep)
     check_objectives([*wanted, *kept])

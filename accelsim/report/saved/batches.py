@@ -94,9 +94,10 @@ def batch_sentences(found: Sequence[Result], rows: Sequence[Facts]) -> list[str]
     saved = {each["on"]: each["first_usd"] / each["last_usd"] for each in _ends(own) if each["first_usd"]}
     if saved:
         most, least = max(saved, key=lambda name: saved[name]), min(saved, key=lambda name: saved[name])
-        other = f", {saved[least]:.3g} times on {least}" if len(saved) > 1 else ""
+        and_least = f", {saved[least]:.3g} times on {least}" if len(saved) > 1 else ""
         told.append(
-            f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}{other}."
+            f"From the smallest to the largest batch a prediction gets {saved[most]:.3g} times cheaper on {most}"
+            f"{and_least}."
         )
     if bare := [each for each in dict.fromkeys(each.on for each in found) if each not in sure]:
         told.append(f"Drawn but not ranked, since their times have no interval: {', '.join(bare)}.")

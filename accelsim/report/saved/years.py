@@ -159,9 +159,7 @@ def _years_picture(costs: Sequence[ChipCost], wide: Sequence[ChipCost]) -> Pictu
     for some, what, colour, marker in ((wide, "in FP32", GREY, "x"), (dated, "today's cheapest price", BLUE, "o")):
         now = [each for each in some if each.now and each.on in spots]
         marks.append(
-            points(
-                *_columns([(spots[each.on], each.now_USD) for each in now]), what, colour, marker, markersize=4
-            )
+            points(*_columns([(spots[each.on], each.now_USD) for each in now]), what, colour, marker, markersize=4)
         )
         if (found := _line(now)) is not None:
             ends_x = [min(spots.values()), max(spots.values())]

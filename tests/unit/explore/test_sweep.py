@@ -23,6 +23,7 @@ import accelsim
 from accelsim.account.area import chip_cost_USD, die_m2
 from accelsim.errors import AccelsimError, SpecError, UsageError
 from accelsim.explore.sweep import designs, kinds, point, work
+from accelsim.explore.sweep import store as stores
 from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, mechanism, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
@@ -307,12 +308,66 @@ def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
         Store(tmp_path)
 
 
-def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+def test_an_empty_file_is_no_store_and_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "FILLING_S", 0.0)
+    (tmp_path / "s.db").touch()
+    for new in (True, False):
+        with pytest.raises(UsageError, match=r"s.db: no store, but an empty file; expected .* the name of a new file"):
+            Store(tmp_path / "s.db", new)
+    assert not (tmp_path / "s.db").stat().st_size
+    Store(tmp_path / "new.db").close()
+    assert Store(tmp_path / "new.db", new=False).studies() == {}
+
+
+def test_a_store_that_another_process_just_makes_is_waited_for(tmp_path: Path) -> None:
+    Store(tmp_path / "whole.db").close()
+    (tmp_path / "s.db").touch()
+    thread = Thread(
+        target=lambda: (time.sleep(0.1), (tmp_path / "s.db").write_bytes((tmp_path / "whole.db").read_bytes()))
+    )
+    thread.start()
+    assert Store(tmp_path / "s.db").studies() == {}
+    thread.join()
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_store_of_another_version_is_refused(tmp_path: Path, step: int) -> None:
     Store(tmp_path / "s.db").close()
-    with sqlite3.connect(tmp_path / "s.db") as later:
-        later.execute(f"PRAGMA user_version={FORM + 1}")
-    with pytest.raises(UsageError, match="later version"):
-        Store(tmp_path / "s.db")
+    with sqlite3.connect(tmp_path / "s.db") as other:
+        other.execute(f"PRAGMA user_version={FORM + step}")
+    for new in (True, False):
+        with pytest.raises(
+            UsageError, match=f"a{' later' if step > 0 else 'n earlier'} version .*expected version {FORM}"
+        ):
+            Store(tmp_path / "s.db", new)
+
+
+def test_a_study_of_another_version_is_refused(tmp_path: Path) -> None:
+    found = Store(tmp_path / "s.db")
+    found.begin("later", SMALL.model_dump_json().replace('"draw":null', '"draw":{"by":"halton"},"more":1'))
+    with pytest.raises(UsageError, match=r"'later' is of another version of accelsim; unknown: draw.by, more;"):
+        read_study(found)
+
+
+def test_a_broken_store_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    found = Store(path)
+    run_sweep(SMALL.model_copy(update={"axes": {}}), found, "one")
+    found.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"x" * (len(content) - 4096))
+    for use in (lambda each: read_study(each), lambda each: run_sweep(SMALL, each, "one")):
+        with pytest.raises(UsageError, match=r"s.db: cannot be used: .*malformed"):
+            use(Store(path))
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read(
+    whole: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole.db").write_bytes(whole._db.serialize())
+    monkeypatch.setattr(stores.os, "access", lambda path, mode: False)
+    assert outcomes(Store(tmp_path / "whole.db", new=False)) == outcomes(whole)
+    assert [each.name for each in tmp_path.iterdir()] == ["whole.db"]
 
 
 def test_draws_are_those_of_their_seed_and_no_point_comes_twice() -> None:

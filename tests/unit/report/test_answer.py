@@ -68,7 +68,9 @@ def test_an_answer_without_picture_is_told_all_the_same(tmp_path: Path) -> None:
     asked = ["--csv", str(tmp_path / "x.csv"), "--plot", str(tmp_path / "x.png")]
     result = CliRunner().invoke(command, asked)
     assert isinstance(result.exception, UsageError) and "no picture to draw" in str(result.exception)
-    assert result.stdout.startswith("No price.\n\nWritten: ") and [each.name for each in tmp_path.iterdir()] == ["x.csv"]
+    assert result.stdout.startswith("No price.\n\nWritten: ") and [each.name for each in tmp_path.iterdir()] == [
+        "x.csv"
+    ]
 
 
 def test_a_block_has_what_and_its_value() -> None:

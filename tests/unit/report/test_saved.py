@@ -192,9 +192,12 @@ def test_an_instance_has_its_own_price() -> None:
     for row, each in zip(made.rows[:2], rented, strict=False):
         assert row["million_usd"] == pytest.approx(prices[each.on] / 3600 * each.seconds * 1e6)
     assert "No price by the hour: aws:p4d.24xlarge." in " ".join(made.to_dict()["sentences"])  # of a machine of eight
-    assert {row["chip"] for row in answered("cost-by-year", rented[:2]).shown[0].records} == {  # type: ignore[union-attr, index]
-        each.on for each in rented[:2]
-    }
+    assert (
+        {row["chip"] for row in answered("cost-by-year", rented[:2]).shown[0].records}
+        == {  # type: ignore[union-attr, index]
+            each.on for each in rented[:2]
+        }
+    )
 
 
 def test_one_chip_is_compared_with_no_other() -> None:
