@@ -16,12 +16,6 @@ def _split(context: click.Context, param: click.Parameter, text: str) -> tuple[s
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
-    from accelsim.explore.sweep.study import read_limits
-
-    return read_limits(texts)
-
-
 @answers(
     "accelsim sweep sweep.yaml --out study.db --workers 2",
     "accelsim sweep study.db --pareto latency,energy,area --plot front.png --csv points.csv",
@@ -35,29 +29,37 @@ def _limits(context: click.Context, param: click.Parameter, texts: tuple[str, ..
 @flag("--yes", "Run even a very large sweep.")
 @option("--study", "Which study of a store that holds several.", "", metavar="NAME")
 @option("--pareto", "Objectives of the front; default: those of the sweep.", "", callback=_split, metavar="NAME,...")
-@option(
-    "--limit limits", "Keep points within this only. Repeatable.", multiple=True, callback=_limits, metavar="NAME=VALUE"
-)
+@option("--limit limits", "Keep points within this only. Repeatable.", multiple=True, metavar="NAME=VALUE,...")
 @option("--prices", "Your own prices, before those that ship.", type=FILE)
 @flag("--sensitivity", "Show what each axis changes.")
 def sweep(
     gather: Gather, file: Path, out: Path | None, workers: int, dask: str, yes: bool, study: str,
-    pareto: tuple[str, ...], limits: dict[str, float], prices: Path | None, sensitivity: bool,
+    pareto: tuple[str, ...], limits: tuple[str, ...], prices: Path | None, sensitivity: bool,
 ) -> Answer:  # fmt: skip
     """Run the points of a sweep (FILE.yaml), or read what a store (FILE.db) holds: front, knee, effects.
 
     Each result is kept as it comes: a sweep that was stopped goes on where it was, and no point is run twice.
     """
+    from accelsim.explore.limits import read_limits
+    from accelsim.explore.sweep.fronts import UNITS
+    from accelsim.explore.sweep.pricing import pricing
     from accelsim.explore.sweep.store import Store
     from accelsim.explore.sweep.study import check_objectives, check_size, read_study, read_sweep, run_sweep
     from accelsim.report import sweep as report
 
+    kept, reads = {}, file.suffix not in (".yaml", ".yml")
+    for what, given in (("--out", out), ("--dask", dask), ("--yes", yes)):
+        gather.refuse(reads and given, f"{what} with a store", str(file), "a sweep file, which ends in .yaml")
+    gather.refuse(study and not reads, "--study with a sweep file", str(file), "a store")
     with gather.also():
-        check_objectives(pareto)
-    gather.done()
-    if file.suffix not in (".yaml", ".yml"):
-        return report.sweep(read_study(Store(file, new=False), study, pareto, limits, prices), 0, sensitivity)
-    asked = read_sweep(file)
+        check_objectives(pareto, "--pareto")
+    with gather.also():
+        kept = read_limits(limits, UNITS)
+    gather.check(prices, pricing)
+    if reads:
+        store = gather.read(lambda: Store(file, new=False))
+        return report.sweep(read_study(store, study, pareto, kept, prices), 0, sensitivity)
+    asked = gather.read(lambda: read_sweep(file))
     check_size(asked, str(file), workers, yes)
     store, name = Store(out or file.with_suffix(".db")), file.stem
     with progress(1) as stage:
@@ -66,4 +68,4 @@ def sweep(
             stage(f"{done:,} of {every:,} points", done / max(every, 1))
 
         ran = run_sweep(asked, store, name, workers, dask, told, prices)
-    return report.sweep(read_study(store, name, pareto, limits, prices), ran, sensitivity)
+    return report.sweep(read_study(store, name, pareto, kept, prices), ran, sensitivity)

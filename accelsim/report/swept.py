@@ -7,8 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from accelsim.explore.limits import read_limits
+from accelsim.explore.sweep.fronts import UNITS
 from accelsim.explore.sweep.store import Store
-from accelsim.explore.sweep.study import check_size, read_limits, read_study, read_sweep, run_sweep
+from accelsim.explore.sweep.study import check_size, read_study, read_sweep, run_sweep
 from accelsim.report.answer import Answer
 from accelsim.report.sweep import sweep as reported
 
@@ -47,7 +49,7 @@ def sweep(
     SpecError with all problems.
     """
     own = Path(prices) if prices else None
-    kept = read_limits([f"{key}={value}" for key, value in (limits or {}).items()])
+    kept = read_limits([f"{key}={value}" for key, value in (limits or {}).items()], UNITS, "limits")
     if not isinstance(asked, Mapping) and Path(asked).suffix not in (".yaml", ".yml"):
         read, name = None, "" if name == "sweep" else name
     else:

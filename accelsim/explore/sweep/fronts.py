@@ -38,6 +38,10 @@ OBJECTIVES = {
 """Objectives by the names that users write; `cost` is that of 1,000 samples, `hour` the price of an instance."""
 
 
+UNITS = {name: each.unit or "d" for name, each in OBJECTIVES.items()}
+"""Units of limits by objective; ``days`` have none in a figure."""
+
+
 def on_front(values: Floats) -> Bools:
     """Return which rows no other row beats: as small in every column and smaller in one. Equal rows all stay.
 

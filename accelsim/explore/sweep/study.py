@@ -11,12 +11,12 @@ from time import perf_counter
 
 import numpy as np
 
-from accelsim import units
 from accelsim.account.price import DAY_S
 from accelsim.errors import Gather, Problem, SpecError, UsageError, nearest
+from accelsim.explore.limits import read_limits
 from accelsim.explore.sweep import work
 from accelsim.explore.sweep.designs import DESIGNS, Elementary, elementary
-from accelsim.explore.sweep.fronts import OBJECTIVES, Effect, Objective, effects, knee, on_front
+from accelsim.explore.sweep.fronts import OBJECTIVES, UNITS, Effect, Objective, effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Point, outcome, quick_key
 from accelsim.explore.sweep.pricing import pricing
 from accelsim.explore.sweep.search import search
@@ -146,15 +146,16 @@ def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
     made, problems, _ = validate(tree, Sweep)
     if tree.problems or problems:
         raise SpecError(sorted_problems([*tree.problems, *problems]))
-    check_objectives(made.objectives)
-    limits_of(made)
-    _check_names(made)
+    _check(made)
     return made
 
 
-def _check_names(sweep: Sweep) -> None:
-    """Raise an error for unknown models and chips; instances and files of chips are checked point by point."""
+def _check(sweep: Sweep) -> None:
+    """Raise an error for all that is wrong between fields, and for unknown models and chips; instances and files of
+    chips are checked point by point."""
     gather = Gather()
+    gather.check(sweep.objectives, check_objectives)
+    gather.check(sweep, limits_of, axes_of)
     for model in listed(sweep.model):
         with gather.also():
             check_there(model)
@@ -167,7 +168,7 @@ def _check_names(sweep: Sweep) -> None:
 
 def limits_of(sweep: Sweep) -> dict[str, float]:
     """Return the limits of a sweep file by objective. Raises UsageError with all problems."""
-    return read_limits([f"{name}={value}" for name, value in sweep.limits.items()])
+    return read_limits([f"{name}={value}" for name, value in sweep.limits.items()], UNITS, "limits")
 
 
 def check_size(sweep: Sweep, place: str, workers: int = 1, yes: bool = False) -> None:
@@ -247,36 +248,17 @@ def read_study(
     return Study(name, members, _axes([member.point for member in members]), wanted, kept, sweep)
 
 
-def check_objectives(names: Sequence[str]) -> list[Objective]:
-    """Return the objectives of these names. Raises UsageError with all that are unknown, and the nearest."""
+def check_objectives(names: Sequence[str], place: str = "objectives") -> list[Objective]:
+    """Return the objectives of these names. Raises UsageError with all that are unknown at ``place``, and the
+    nearest."""
     problems = [
-        Problem(f"no objective {name!r}", "", f"one of {', '.join(OBJECTIVES)}", nearest(name, OBJECTIVES))
+        Problem(f"no objective {name!r}", place, f"one of {', '.join(OBJECTIVES)}", nearest(name, OBJECTIVES))
         for name in names
         if name not in OBJECTIVES
     ]
     if problems:
         raise UsageError(problems)
     return [OBJECTIVES[name] for name in names]
-
-
-def read_limits(texts: Sequence[str]) -> dict[str, float]:
-    """Return limits by objective: 'latency=10ms,cost=1 USD' -> {'latency': 0.01, 'cost': 1.0}. Raises UsageError with
-    all problems."""
-    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
-    check_objectives([part.partition("=")[0].strip() for part in parts])
-    found, problems = {}, []
-    for part in parts:
-        name, _, value = (each.strip() for each in part.partition("="))
-        unit = OBJECTIVES[name].unit
-        try:
-            found[name] = units.parse(value, unit) if unit in units.DIMENSIONS else float(value)
-            if not 0 < found[name] < float("inf"):
-                raise ValueError(f"{value!r} is out of range; expected more than 0")
-        except ValueError as error:
-            problems.append(Problem(str(error), "--limit", "NAME=VALUE with its unit, such as latency=10ms"))
-    if problems:
-        raise UsageError(problems)
-    return found
 
 
 def _axes(points: Sequence[Point]) -> dict[str, list[str]]:

@@ -28,7 +28,7 @@ from accelsim.explore.sweep.fronts import effects, knee, on_front
 from accelsim.explore.sweep.point import DONE, Known, Outcome, Point, key_of, mechanism, outcome, quick_key
 from accelsim.explore.sweep.space import Draw, Sweep, points_of, size_of
 from accelsim.explore.sweep.store import FORM, Store
-from accelsim.explore.sweep.study import Study, check_size, read_limits, read_study, read_sweep, run_sweep
+from accelsim.explore.sweep.study import Study, check_size, read_study, read_sweep, run_sweep
 from accelsim.report import sweep as report
 from accelsim.report import sweep_effects
 from accelsim.request.job import execute
@@ -424,15 +424,6 @@ def test_a_file_has_numbers_and_limits(tmp_path: Path) -> None:
         file.write_text((text + "limits: {latency: 1 ps}\nobjectives: [latency]\n").replace(wrong, near))
         with pytest.raises(UsageError, match=r"latency|kg"):
             read_sweep(file)
-
-
-def test_limits_stand_between_commas_and_are_above_0() -> None:
-    assert read_limits(["latency=10ms, energy=1uJ", "power=2W"]) == {
-        "latency": pytest.approx(0.01), "energy": pytest.approx(1e-6), "power": 2.0,
-    }  # fmt: skip
-    with pytest.raises(UsageError) as caught:
-        read_limits(["latency=-1ms,energy=0J", "throughput=inf", "power=nan"])
-    assert len(caught.value.problems) == 4
 
 
 def test_a_study_tells_what_differs(whole: Store) -> None:
