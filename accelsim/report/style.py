@@ -14,7 +14,7 @@ from threading import RLock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from accelsim.files import Make, write_file
-from accelsim.units import parse, show
+from accelsim.units import DIMENSIONS, parse, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +147,8 @@ def prefixed(values: Iterable[float], unit: str) -> tuple[float, str]:
     if not top:
         return 1.0, unit
     name = show(top, unit).rsplit(" ", 1)[-1]
-    return 1.0 / parse(f"1 {name}", unit), name
+    known = unit if unit in DIMENSIONS else "Hz"  # of a unit that specs do not have the prefix counts
+    return 1.0 / parse(f"1 {name.removesuffix(unit)}{known}", known), name
 
 
 def ticks(count: int, most: int) -> list[int]:

@@ -13,7 +13,7 @@ from accelsim.explore.sweep.fronts import OBJECTIVES
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
 from accelsim.report.answer import Answer, Field, Part, Table
-from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points
+from accelsim.report.picture import Axis, Mark, Panel, Picture, line, note, points, rule
 from accelsim.report.prices import usd
 from accelsim.report.style import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from accelsim.report.sweep_effects import effects_shown, elementary_rows, morris_plot, short, tornado
@@ -22,6 +22,12 @@ from accelsim.report.text import si
 
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
 """Colours of what limits points, the most frequent first."""
+SPELLED = {
+    "cost": "cost of 1,000 samples", "hour": "price of an instance", "ttft": "time to first token",
+    "tpot": "time per token", "throughput": "samples per second, more is better",
+    "tokens": "tokens per second, more is better",
+}  # fmt: skip
+"""Objectives that an axis spells out."""
 MOST_ROWS = 40
 """Points of the front that are listed; all of them are in --csv."""
 MOST_NAMED = 5
@@ -187,13 +193,28 @@ def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | 
     if rest.any():
         marks.append(points(x[rest], y[rest], "others", FAINT, markersize=3))
     if len(study.objectives) == 2:
-        marks.append(line(x[list(front)], y[list(front)], "front", INK, linewidth=1))
+        marks.append(
+            line(
+                x[list(front)],
+                y[list(front)],
+                "front",
+                INK,
+                marker="o",
+                markersize=5,
+                markerfacecolor="none",
+                linewidth=1,
+            )
+        )
     else:
         at = list(front)
-        marks.append(points(x[at], y[at], "front of all objectives", INK, markersize=7, markerfacecolor="none"))
+        label = f"front in {', '.join(study.objectives[:-1])} and {study.objectives[-1]}"
+        marks.append(points(x[at], y[at], label, INK, markersize=7, markerfacecolor="none"))
     if best is not None:
-        marks += [points([x[best]], [y[best]], "knee", INK, "*", markersize=11), note(x[best], y[best], "knee", (8, 8))]
-    across, up = (Axis(name, OBJECTIVES[name].unit, "log") for name in study.objectives[:2])
-    return Picture(
-        4.6, [Panel(f"{study.name}: {len(study.members):,} points", marks, across, up, grid="both")], legend=4
-    )
+        marks += [points([x[best]], [y[best]], "", INK, "*", markersize=11), note(x[best], y[best], "knee", (8, 8))]
+    for name, end in zip(study.objectives[:2], ("x", "y"), strict=True):
+        if name in study.limits:
+            marks.append(rule(**{end: study.limits[name]}, label=f"limit of {name}", linestyle="--"))
+    across, up = (Axis(SPELLED.get(name, name), OBJECTIVES[name].unit, "log") for name in study.objectives[:2])
+    title = f"{study.name}: {study.objectives[1]} over {study.objectives[0]} of {count_of(int(there.sum()), 'point')}"
+    small = "colour: what a point mostly waits for" if any(often) else ""
+    return Picture(4.6, [Panel(title, marks, across, up, small, grid="both")], legend=4)

@@ -13,6 +13,8 @@ from accelsim.report.style import BLUE
 
 MEANS = "of geometric means over all points with that value"
 AROUND = "around the first point, from which all others differ in one axis"
+WIDE = 5
+"""Ratio from which bars are drawn on a logarithmic scale."""
 ROUNDING = 1e-9
 """Change that is none."""
 
@@ -83,7 +85,8 @@ def tornado(found: dict[str, list[Effect]]) -> Picture | None:
             marks = [bars(places, longer, look=BLUE, base=[1.0] * len(own), flat=True)]
             for at, each in zip(places, own, strict=True):
                 marks.append(note(each.ratio, at, _ends(each), (4, 0)))
-            names, ratio = Axis(names=[short(each.axis) for each in own]), Axis("worst / best mean", scale="log")
+            names = Axis(names=[short(each.axis) for each in own])
+            ratio = Axis(f"{name} at the worst value / at the best", scale="log" if own[0].ratio > WIDE else "linear")
             panels.append(Panel(f"{name}: what each axis changes", marks, ratio, names, page={"right": 200}))
     return Picture(1.2 + 0.5 * sum(len(own) for own in found.values()), panels) if panels else None
 

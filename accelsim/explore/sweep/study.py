@@ -108,7 +108,7 @@ class Study:
     def effects(self) -> dict[str, list[Effect]]:
         """Effects of each axis by objective: main effects, or those around the base point of a design with one."""
         around = 0 if self.design == "one-at-a-time" else None
-        return {name: effects(self.axes, self.values(name), around) for name in self.objectives}
+        return {name: effects(self.axes, self.small(name), around) for name in self.objectives}
 
     def elementary(self, objective: str) -> tuple[dict[str, Elementary], int]:
         """Return the elementary effects of each axis on an objective by the design 'morris', and the trajectories that

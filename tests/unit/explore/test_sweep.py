@@ -426,6 +426,25 @@ def test_a_file_has_numbers_and_limits(tmp_path: Path) -> None:
             read_sweep(file)
 
 
+def test_the_picture_names_what_it_shows(whole: Store, tmp_path: Path) -> None:
+    for objectives, limits, words in (
+        (["latency", "energy"], {"latency": 1.0}, ["small: energy over latency of 8 points", "limit of latency"]),
+        (["throughput", "energy", "area"], {}, ["front in throughput, energy and area", "more is better", "'knee'"]),
+    ):
+        made = report.sweep(read_study(whole, "small", objectives, limits), 0, False)
+        picture = made.picture("front")
+        assert all(word in repr(picture) for word in [*words, "colour: what a point mostly waits for"])
+        picture.save(tmp_path / "x.svg")  # with units that no spec has
+        assert "knee" not in [mark.label for mark in picture.panels[0].marks if mark.kind != "note"]
+
+
+def test_large_throughputs_are_the_best_of_an_axis(whole: Store) -> None:
+    fast, many = (read_study(whole, "small", [name]).effects[name] for name in ("latency", "throughput"))
+    assert [(each.axis, each.best, each.worst) for each in fast] == [
+        (each.axis, each.best, each.worst) for each in many
+    ]
+
+
 def test_a_study_tells_what_differs(whole: Store) -> None:
     study = read_study(whole, "small")
     assert list(study.axes) == ["matrix.rows,matrix.cols", "memories.dram.memory.bandwidth", "matrix.dataflow"]
