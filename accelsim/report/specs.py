@@ -11,6 +11,7 @@ from accelsim.spec.chip import Chip
 from accelsim.spec.levels import feeders
 from accelsim.spec.memory import Attachment, Buffer
 from accelsim.spec.yaml import load
+from accelsim.spec.yaml.instances import unknown_chips
 from accelsim.units import show
 
 
@@ -20,6 +21,8 @@ def checked(files: Sequence[str]) -> Answer:
     for file in files:
         try:
             problems[file] = load.check(file)
+            if load.kind_of(load.file_of(file)) == "instances":
+                problems[file] = load.sorted_problems([*problems[file], *unknown_chips(file)])
         except SpecError as error:
             problems[file] = list(error.problems)
     kinds = {file: None if found else load.kind_of(load.file_of(file)) for file, found in problems.items()}

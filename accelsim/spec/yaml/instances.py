@@ -74,17 +74,25 @@ def load_providers(own: Path | None = None) -> dict[str, Provider]:
     problems: list[Problem] = []
     found: dict[str, Provider] = {}
     files: list[str | Path] = [*where.names(FOLDER), *([own] if own else [])]
+    chips = where.names("chips")
     for file in files:
         try:
             provider = kept_part(file, FOLDER, Provider)
         except SpecError as error:
-            problems += error.problems
+            problems += _in_order([*error.problems, *unknown_chips(file)])
             continue
-        problems += _unknown_chips(provider)
+        if any(each.chip and each.chip not in chips for each in provider.instances.values()):
+            problems += unknown_chips(file)
         found[provider.name] = _over(provider, found.get(provider.name))
     if problems:
         raise SpecError(problems)
     return found
+
+
+def _in_order(problems: Sequence[Problem]) -> Sequence[Problem]:
+    from accelsim.spec.yaml.load import sorted_problems
+
+    return sorted_problems(list(problems))
 
 
 def _over(own: Provider, shipped: Provider | None) -> Provider:
@@ -96,13 +104,21 @@ def _over(own: Provider, shipped: Provider | None) -> Provider:
     return shipped.model_copy(update=stated | merged)
 
 
-def _unknown_chips(provider: Provider) -> list[Problem]:
-    chips = where.names("chips")
-    return [
-        Problem(f"no chip {brief(chip)}", f"{provider.name}:{name}", "a name of 'accelsim chips'", nearest(chip, chips))
-        for name, each in provider.instances.items()
-        if (chip := each.chip) and chip not in chips
-    ]
+def unknown_chips(file: str | Path) -> list[Problem]:
+    """Return a problem for each chip in a file of instances that no spec describes, with its line and the nearest."""
+    from accelsim.spec.yaml.marks import read
+    from accelsim.spec.yaml.tree import about
+
+    path = where.names(FOLDER).get(str(file), Path(file))
+    tree = read(path, Provider)
+    listed = tree.value.get("instances") if isinstance(tree.value, dict) else None
+    chips, found = where.names("chips"), []
+    for name, each in listed.items() if isinstance(listed, dict) else ():
+        chip, place = each.get("chip") if isinstance(each, dict) else None, ("instances", name, "chip")
+        if isinstance(chip, str) and chip not in chips:
+            what = about(place, f"no chip {brief(chip)}")
+            found.append(Problem(what, str(tree.at(place)), "a name of 'accelsim chips'", nearest(chip, chips)))
+    return found
 
 
 def offers(providers: Mapping[str, Provider]) -> list[Offer]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import SpecError, UsageError
+from accelsim.report.specs import checked
 from accelsim.spec.yaml import where
 from accelsim.spec.yaml.clusters import load_cluster
 from accelsim.spec.yaml.instances import chosen, latest, load_providers, named, offers
@@ -97,9 +98,15 @@ def test_bad_prices_are_told_with_their_places(tmp_path: Path, wrong: str, right
 
 def test_a_chip_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(OWN.replace("chip: h100-sxm", "chip: h100-sxn"), encoding="utf-8")
-    with pytest.raises(SpecError, match=r"aws:p5.48xlarge.*h100-sxn.*did you mean 'h100-sxm'"):
-        load_providers(file)
+    wrong = OWN.replace("chip: h100-sxm", "chip: h100-sxn")
+    for text, more in ((wrong, []), (wrong.replace("31.5 USD/h", "31.5").replace(" as_of: 2026-10-01,", ""), [12, 12])):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SpecError, match=r"mine.yaml:9:11: .*no chip 'h100-sxn'.*did you mean 'h100-sxm'") as error:
+            load_providers(file)
+        assert [int(each.where.split(":")[-2]) for each in error.value.problems] == [9, *more]
+        assert checked([str(file)]).facts == [
+            {"file": str(file), "kind": None, "problems": str(error.value).split("\n")}
+        ]
     assert "h100-sxm" in where.names("chips")
 
 
