@@ -208,6 +208,15 @@ def check_file_target(target: Path, suffixes: Sequence[str] = ()) -> None:
     UsageError.raise_for(problems)
 
 
+def check_store(gather: Gather, store: Path) -> None:
+    """Keep for later what is wrong with the place of a store of results; no other output may take it."""
+    gather.check(store, files.check_file)
+    given = click.get_current_context().params
+    for name in ("csv", "plot", "page"):
+        taken = given.get(name) is not None and os.path.realpath(given[name]) == os.path.realpath(store)
+        gather.refuse(taken, f"--{name} is the store of the results", str(store), "another file")
+
+
 def option(
     names: str, help: str, default: Any = None, *, least: int | None = None, **settings: Any
 ) -> Callable[[Decorated], Decorated]:

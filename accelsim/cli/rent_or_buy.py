@@ -50,9 +50,14 @@ def rent_or_buy(
     from accelsim.report.at_work import Duty
     from accelsim.report.owning import question
     from accelsim.report.rent_or_buy import rent_or_buy as report
+    from accelsim.spec.yaml.clusters import load_devices
+    from accelsim.workload.sources.load import check_there
 
     changes = [*overrides, *(f"owning.{key}={value}" for key, value in (("load", load), ("years", years)) if value)]
-    asked = question(gather, site, changes, own, price, rent, grid)
+    sellers = tuple(whole_list(providers))
+    gather.check(job["model"], check_there)
+    gather.check(job["on"], load_devices)
+    asked = question(gather, site, changes, own, price, rent, grid, sellers)
     with progress(1) as stage:
         stage("simulate", 0.0)
-        return report(asked.choice(Duty(**job), term, tuple(whole_list(providers))))
+        return report(asked.choice(Duty(**job), term, sellers))

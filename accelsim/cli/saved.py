@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, option, progress
+from accelsim.cli.common import FILE, OUT, check_store, option, progress
 from accelsim.cli.study import study
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
@@ -36,18 +36,21 @@ def _command(name: str, saved: Saved) -> None:
         from accelsim.explore.sweep.study import read_sweep
         from accelsim.spec.yaml.instances import load_providers, offers
 
+        file = store or (sweep or Path(name)).with_suffix(".db")
+        if store or sweep:
+            check_store(gather, file)
         with gather.also():
             found_prices = offers(load_providers(prices))
-        gather.done()
         if store is None and sweep is None:
+            gather.done()
             return answer_of(name, prices)
-        asked = results.sweep_of(name) if sweep is None else read_sweep(sweep)
+        asked = gather.read(lambda: results.sweep_of(name) if sweep is None else read_sweep(sweep))
+        results.check(name, asked, saved.needs)
         with progress(1) as stage:
 
             def told(done: int, every: int) -> None:
                 stage(f"{done:,} of {every:,} points", done / max(every, 1))
 
-            file = store or (sweep or Path(name)).with_suffix(".db")
             found = results.run(name, asked, file, workers, told)
         return saved.report(found, found_prices)
 

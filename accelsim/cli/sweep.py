@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from accelsim.cli.answers import answers
-from accelsim.cli.common import FILE, OUT, flag, option, progress
+from accelsim.cli.common import FILE, OUT, check_store, flag, option, progress
 from accelsim.errors import Gather
 from accelsim.report.answer import Answer
 
@@ -57,15 +59,18 @@ def sweep(
         kept = read_limits(limits, UNITS)
     gather.check(prices, pricing)
     if reads:
-        store = gather.read(lambda: Store(file, new=False))
-        return report.sweep(read_study(store, study, pareto, kept, prices), 0, sensitivity)
+        with closing(gather.read(lambda: Store(file, new=False))) as store:
+            return report.sweep(read_study(store, study, pareto, kept, prices), 0, sensitivity)
+    place, name = out or file.with_suffix(".db"), file.stem
+    check_store(gather, place)
+    missing = dask and not find_spec("distributed")
+    gather.refuse(missing, "Dask is not installed", "--dask", "'pip install accelsim[dask]'")
     asked = gather.read(lambda: read_sweep(file))
     check_size(asked, str(file), workers, yes)
-    store, name = Store(out or file.with_suffix(".db")), file.stem
-    with progress(1) as stage:
+    with closing(Store(place)) as store, progress(1) as stage:
 
         def told(done: int, every: int) -> None:
             stage(f"{done:,} of {every:,} points", done / max(every, 1))
 
         ran = run_sweep(asked, store, name, workers, dask, told, prices)
-    return report.sweep(read_study(store, name, pareto, kept, prices), ran, sensitivity)
+        return report.sweep(read_study(store, name, pareto, kept, prices), ran, sensitivity)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.account.latency import summary
-from accelsim.errors import UsageError
+from accelsim.errors import Gather, UsageError, count_of
 from accelsim.explore.batching import BATCHES, Batching, batching
+from accelsim.formats import table
 from accelsim.program.roles import units
 from accelsim.request import Request
 from accelsim.request.job import execute, prepare
@@ -73,7 +74,7 @@ def precision(
     """The model on each chip in every format that the chip multiplies, without values, inputs and outputs converted
     outside the run. Raises UsageError for unknown names, and where no chip has any of the formats.
     """
-    loaded = [load_chip(name) for name in chips]
+    loaded = _loaded(chips, formats)
     wanted = [(chip, name) for chip in loaded for name in formats if name in multiplied(chip)]
     if not wanted:
         known = sorted({name for chip in loaded for name in multiplied(chip)})
@@ -101,6 +102,21 @@ def precision(
         )
     lacking = {chip.name: [name for name in formats if name not in multiplied(chip)] for chip in loaded}
     return Ladder(model, batch, tuple(formats), tuple(rungs), {name: each for name, each in lacking.items() if each})
+
+
+def _loaded(chips: Sequence[str], formats: Sequence[str] = (), least: int = 1) -> list[Chip]:
+    """Return chips by name. Raises UsageError and SpecError with all that is wrong with them and the formats."""
+    gather, found = Gather(), []
+    few = f"{count_of(least, 'chip')} or more"
+    gather.refuse(len(chips) < least, f"{count_of(len(chips), 'chip')}", "--on", few)
+    for name in dict.fromkeys(chips):
+        gather.refuse(chips.count(name) > 1, f"{name!r} is there twice", "--on", "each chip once")
+        with gather.also():
+            found.append(load_chip(name))
+    for name in formats:
+        gather.check(name, table.get)
+    gather.done()
+    return found
 
 
 def multiplied(chip: Chip) -> list[str]:
@@ -172,8 +188,7 @@ def crossover(
     told: Callable[[float], None] | None = None,
 ) -> Crossover:
     """Time per sample by batch, transfers to and from the host included, chip by chip. Raises UsageError."""
-    if len(chips) < 2:
-        raise UsageError("one chip", "--on", "two or more, the first is what the others are held against")
+    _loaded(chips, least=2)
     found = []
     for index, chip in enumerate(chips):
         if told is not None:

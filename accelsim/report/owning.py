@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accelsim.account.price import YEAR_H, Ownership
-from accelsim.errors import Gather, UsageError
+from accelsim.errors import Gather, Problem, UsageError, nearest
 from accelsim.report.at_work import AtWork, Duty, Purchase, at_work, bought
 from accelsim.report.bill import Cost, steady
 from accelsim.spec.instance import Provider
@@ -152,11 +152,11 @@ class Assumptions:
 
 def question(
     gather: Gather, site: str, changes: Sequence[str] = (), own: Path | None = None, price: str = "", rent: str = "",
-    grid: str = "",
+    grid: str = "", providers: Sequence[str] = (),
 ) -> Assumptions:  # fmt: skip
     """Read the texts of a question. Raises all problems at once.
 
-    ``changes``: of the site, as '--set' has them; ``own``: a file of the user's prices.
+    ``changes``: of the site, as '--set' has them; ``own``: a file of the user's prices; ``providers``: of rents.
     """
     figures: list[float | None] = []
     for text, unit, named in ((price, "USD", "--price"), (rent, "USD/h", "--rent"), (grid, "g/kWh", "--grid")):
@@ -164,6 +164,11 @@ def question(
             figures.append(_above_0(text, unit, named) if text else None)
     with gather.also():
         known = load_providers(own)
+        UsageError.raise_for(
+            Problem(f"no provider {name!r}", "--providers", f"one of {', '.join(known)}", nearest(name, known))
+            for name in providers
+            if name not in known
+        )
     with gather.also():
         usual = changed = load_site(site)
         changed = load_site(site, changes)

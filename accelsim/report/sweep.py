@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.errors import count_of
+from accelsim.errors import UsageError, count_of
 from accelsim.explore.sweep.fronts import OBJECTIVES
 from accelsim.explore.sweep.point import DONE
 from accelsim.explore.sweep.study import Study
@@ -66,8 +66,18 @@ def sweep(study: Study, ran: int, sensitivity: bool) -> Answer:
     order = ("effects", "front") if sensitivity else ("front", "effects")
     titles = {axis: short(axis) for axis in study.axes}
     return Answer(
-        facts, shown, rows, {name: pictures[name] for name in order}, points=partial(explored, study, titles, COLORS)
-    )
+        facts, shown, rows, {name: pictures[name] for name in order}, points=partial(explored, study, titles, COLORS),
+        fails=False if front else _without_front(study),
+    )  # fmt: skip
+
+
+def _without_front(study: Study) -> UsageError:
+    """Say why no point is on the front."""
+    if not any(member.outcome is not None and member.outcome.status == DONE for member in study.members):
+        return UsageError("no point gave figures", study.name, "another sweep; --csv has the reason of each point")
+    if np.isnan([study.values(name) for name in study.objectives]).any(axis=0).all():
+        return UsageError(f"no point has {' and '.join(study.objectives)}", study.name, "other objectives (--pareto)")
+    return UsageError("no point keeps the limits", study.name, "other limits")
 
 
 def _row(study: Study, at: int, front: bool) -> dict[str, object]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from accelsim.errors import UsageError
+from accelsim.errors import Problem, UsageError
 from accelsim.explore.batching import linked
 from accelsim.explore.sweep.point import DONE
-from accelsim.explore.sweep.space import Sweep
+from accelsim.explore.sweep.space import Sweep, axes_of
 from accelsim.explore.sweep.store import Member, Store
-from accelsim.explore.sweep.study import read_sweep, run_sweep
+from accelsim.explore.sweep.study import check_size, read_sweep, run_sweep
 from accelsim.explore.sweep.work import Progress
 from accelsim.spec.link import link_name
 from accelsim.spec.yaml.chips import load_chip
@@ -47,14 +48,25 @@ def sweep_of(name: str) -> Sweep:
     return read_sweep(HERE / f"{name}.yaml")
 
 
+def check(name: str, sweep: Sweep, needs: Sequence[str]) -> None:
+    """Raise UsageError, before any run, for a sweep that is too large or lacks options that its study compares."""
+    check_size(sweep, name)
+    given = {part for axis in axes_of(sweep) for part in axis.names} | sweep.options.keys()
+    UsageError.raise_for(
+        Problem(f"a sweep without {each!r}", name, f"{each!r} among its options or axes")
+        for each in needs
+        if each not in given
+    )
+
+
 def run(name: str, sweep: Sweep, store: Path, workers: int, told: Progress) -> list[Result]:
     """Run the points that a store lacks, and return what all of them gave; points without figures are left out.
 
     Raises UsageError where no point has figures.
     """
-    kept = Store(store)
-    run_sweep(sweep, kept, name, workers, told=told)
-    members = list(kept.members(name))
+    with closing(Store(store)) as kept:
+        run_sweep(sweep, kept, name, workers, told=told)
+        members = list(kept.members(name))
     if found := list(results(iter(members))):
         return found
     errors = [each.outcome.error.splitlines()[0] for each in members if each.outcome and each.outcome.error]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Literal, NamedTuple
@@ -74,10 +75,24 @@ def axes_of(sweep: Sweep) -> list[Axis]:
     problems = [
         Problem(f"axis {axis.title!r} has no value", "axes", "one or more") for axis in found if not axis.values
     ]
+    problems += [
+        Problem(f"axis {axis.title!r} has {value} twice", "axes", "each value once")
+        for axis in found
+        for value, times in Counter(map(str, axis.values)).items()
+        if times > 1
+    ]
+    problems += [
+        Problem(f"{name!r} is an option and an axis", "options", "one of both")
+        for axis in found
+        for name in dict.fromkeys(axis.names)
+        if name in sweep.options
+    ]
     seen: set[str] = set()
     for axis in found:
         problems += [
-            Problem(f"{name!r} is on two axes", "axes", "one axis each") for name in axis.names if name in seen
+            Problem(f"{name!r} is on two axes", "axes", "one axis each")
+            for at, name in enumerate(axis.names)
+            if name in seen or name in axis.names[:at]
         ]
         problems += [
             Problem(

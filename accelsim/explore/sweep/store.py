@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from accelsim.errors import UsageError
 from accelsim.explore.sweep.point import Known, Outcome, Point
+from accelsim.files import check_file
+from accelsim.files.reading import is_file, is_folder
 
 OURS = 0x41434350
 """Number by which SQLite files are known as ours (``application_id``)."""
@@ -87,14 +89,12 @@ class Store:
 
         Raises UsageError for a file that is no store, one of another version, or one that cannot be written.
         """
-        if not new and not path.is_file():
-            what = "a folder, not a store" if path.is_dir() else "no such file"
-            raise UsageError(what, str(path), "a store, which 'accelsim sweep FILE.yaml --out' makes")
-        if path.is_dir() or not path.parent.is_dir():
-            what = "is a folder" if path.is_dir() else f"no folder {str(path.parent)!r}"
-            raise UsageError(what, str(path), "a file in a folder that exists")
         self._path = path
+        if not new and not is_file(path):
+            what = "a folder, not a store" if is_folder(path) else "no such file"
+            raise UsageError(what, str(path), "a store, which 'accelsim sweep FILE.yaml --out' makes")
         if new and str(path) != MEMORY:
+            check_file(path)
             _make(path)
         self._open(new)
 

@@ -23,6 +23,7 @@ from accelsim.explore.sweep.search import search
 from accelsim.explore.sweep.space import MANY, Sweep, asked_of, axes_of, is_search, listed, points_of, size_of
 from accelsim.explore.sweep.store import Member, Store
 from accelsim.spec.yaml.clusters import is_cluster
+from accelsim.spec.yaml.instances import INSTANCE, load_providers, named
 from accelsim.spec.yaml.where import resolve
 from accelsim.types import Bools, Floats
 from accelsim.workload.sources.load import check_there
@@ -151,9 +152,10 @@ def read_sweep(source: Path | Mapping[str, object]) -> Sweep:
 
 
 def _check(sweep: Sweep) -> None:
-    """Raise an error for all that is wrong between fields, and for unknown models and chips; instances and files of
-    chips are checked point by point."""
+    """Raise an error for all that is wrong between fields, and for unknown models, chips and instances; files of chips
+    are checked point by point."""
     gather = Gather()
+    gather.refuse(not sweep.objectives, "no objective", "objectives", f"one or more of {', '.join(OBJECTIVES)}")
     gather.check(sweep.objectives, check_objectives)
     gather.check(sweep, limits_of, axes_of)
     for model in listed(sweep.model):
@@ -161,7 +163,9 @@ def _check(sweep: Sweep) -> None:
             check_there(model)
     for on in listed(sweep.on):
         with gather.also():
-            if ":" not in on and not on.endswith((".yaml", ".yml")) and not is_cluster(on):
+            if instance := INSTANCE.fullmatch(on):
+                named(instance[2], load_providers())
+            elif ":" not in on and not on.endswith((".yaml", ".yml")) and not is_cluster(on):
                 resolve(on)
     gather.done()
 
@@ -243,15 +247,21 @@ def read_study(
         raise UsageError(what, "--study", "a study that this version wrote") from None
     wanted = list(objectives or sweep.objectives)
     kept = limits or limits_of(sweep)
-    check_objectives([*wanted, *kept])
+    check_objectives(wanted)
+    check_objectives(list(kept), "limits")
     members = list(map(pricing(prices), store.members(name)))
     return Study(name, members, _axes([member.point for member in members]), wanted, kept, sweep)
 
 
 def check_objectives(names: Sequence[str], place: str = "objectives") -> list[Objective]:
     """Return the objectives of these names. Raises UsageError with all that are unknown at ``place``, and the
-    nearest."""
+    nearest, and with those that come twice."""
     problems = [
+        Problem(f"{name!r} is there twice", place, "each objective once")
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    problems += [
         Problem(f"no objective {name!r}", place, f"one of {', '.join(OBJECTIVES)}", nearest(name, OBJECTIVES))
         for name in names
         if name not in OBJECTIVES

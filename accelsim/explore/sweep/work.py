@@ -83,7 +83,8 @@ class Workers:
             lost: list[Task] = []
             left: list[Task] = []
             starts = (get_context("spawn"), _begin, (self._known,))
-            self._pools = self._pools or [ProcessPoolExecutor(1, *starts) for _ in range(self._count)]
+            while len(self._pools) < min(self._count, len(waiting)):
+                self._pools.append(ProcessPoolExecutor(1, *starts))
             yield from _pooled(self._pools, waiting, lost, left)
             if lost or left:
                 self._end_pools()

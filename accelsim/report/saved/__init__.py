@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 class Saved(NamedTuple):
-    """A study that ships: the module and the function that make its answer, and its question."""
+    """A study that ships: the module and the function that make its answer, its question, and options or axes that its
+    sweep ``needs``."""
 
     module: str
     function: str
     asks: str
+    needs: tuple[str, ...] = ()
 
     @property
     def report(self) -> Callable[[Sequence[Result], Sequence[Offer]], Answer]:
@@ -30,7 +32,9 @@ STUDIES = {
     "cost-by-year": Saved("years", "cost_by_year", "The cheapest ResNet-50 image on chips of 2014 to 2025."),
     "bus-or-sports-car": Saved("batches", "bus_or_sports_car", "One at a time or many: which chip from which batch."),
     "cpu-or-gpu": Saved("fleets", "cpu_or_gpu", "Up to how many requests a day a CPU alone is cheaper than a GPU."),
-    "gpt3-then-and-now": Saved("trainings", "gpt3_then_and_now", "GPT-3 on 240 p4d, then and now, and on others."),
+    "gpt3-then-and-now": Saved(
+        "trainings", "gpt3_then_and_now", "GPT-3 on 240 p4d, then and now, and on others.", ("train", "tokens", "plan")
+    ),
 }
 """Name -> study; its points are in ``accelsim/explore/saved``."""
 

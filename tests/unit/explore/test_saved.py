@@ -133,6 +133,16 @@ def test_a_sweep_without_figures_says_why(tmp_path: Path) -> None:
         results.run("x", sweep, tmp_path / "s.db", 1, lambda done, every: None)
 
 
+def test_a_sweep_that_lacks_what_its_study_compares_is_refused_before_it_runs() -> None:
+    sweep = Sweep(model="mlp?hidden=16", on=["t4"], axes={"plan": ["dp=1"]})
+    with pytest.raises(UsageError, match=r"without 'train'.*\n.*without 'tokens'"):
+        results.check("x", sweep, STUDIES["gpt3-then-and-now"].needs)
+    with pytest.raises(UsageError, match=r"1,000,000 points take about"):
+        results.check("x", sweep.model_copy(update={"axes": {"batch": list(range(1, 10**6 + 1))}}), ())
+    for name, each in STUDIES.items():
+        results.check(name, results.sweep_of(name), each.needs)
+
+
 def test_a_study_runs_what_its_store_lacks(tmp_path: Path) -> None:
     sweep = Sweep(model="mlp?hidden=16", on=["edu-4x4", "t4"], axes={"batch": [1, 2]})
     seen: list[int] = []

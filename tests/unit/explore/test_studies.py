@@ -70,9 +70,15 @@ def test_a_crossing_is_told_from_the_first_batch_on() -> None:
     assert len(crossing(study).figure().axes[0].lines) == 3  # the host has no link
 
 
-def test_one_chip_is_no_study() -> None:
-    with pytest.raises(UsageError, match="two or more"):
+def test_one_chip_is_no_study_and_all_that_is_wrong_is_told() -> None:
+    with pytest.raises(UsageError, match="1 chip; expected 2 chips or more"):
         crossover(MLP, ["t4"])
+    with pytest.raises(UsageError, match="0 chips"):
+        precision(MLP, [])
+    with pytest.raises(UsageError) as caught:
+        precision(MLP, ["t4", "t4", "t44"], ["fp99", "fp16"])
+    said = [str(each) for each in caught.value.problems]
+    assert len(said) == 3 and "'t4' is there twice" in said[0] and "'t44'" in said[1] and "'fp99'" in said[2]
 
 
 def test_the_ladder_has_a_bar_for_each_rung(found) -> None:

@@ -9,18 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import accelsim
 from accelsim.account.area import chip_cost_USD, die_m2
+from accelsim.cli import main
 from accelsim.errors import AccelsimError, SpecError, UsageError
 from accelsim.explore.sweep import designs, kinds, point, work
 from accelsim.explore.sweep import store as stores
@@ -227,6 +231,8 @@ def test_costs_follow_from_prices_of_today(tmp_path: Path, monkeypatch: pytest.M
 KILLED = """
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -302,10 +308,14 @@ def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(UsageError, match="no such file"):
         Store(tmp_path / "none.db", new=False)
     assert not (tmp_path / "none.db").exists()
-    with pytest.raises(UsageError, match="no folder"):
-        Store(tmp_path / "none" / "some.db")
-    with pytest.raises(UsageError, match="is a folder"):
-        Store(tmp_path)
+    for wrong, what in (
+        ("none/some.db", "directory does not exist"),
+        (".", "is a directory"),
+        ("x" * 300, "cannot be made|too long"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            Store(tmp_path / wrong)
+    assert [each.name for each in tmp_path.iterdir()] == ["some.db"]
 
 
 def test_an_empty_file_is_no_store_and_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,6 +327,68 @@ def test_an_empty_file_is_no_store_and_stays_empty(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "s.db").stat().st_size
     Store(tmp_path / "new.db").close()
     assert Store(tmp_path / "new.db", new=False).studies() == {}
+
+
+WRONG = {
+    "axes: {'clock,clock': [1 GHz]}": "'clock' is on two axes",
+    "axes: {clock: [1 GHz, 1 GHz]}": "axis 'clock' has 1 GHz twice",
+    "options: {batch: 2}\naxes: {batch: [1, 2]}": "'batch' is an option and an axis",
+    "objectives: []": "no objective; expected one or more of latency",
+    "objectives: [energy, energy]": "'energy' is there twice",
+    "on: [edu-4x4, 'aws:g4dn.xlarg']": "no instance 'aws:g4dn.xlarg'.*did you mean 'aws:g4dn.xlarge'",
+}
+"""Lines of a sweep file -> what is said of them."""
+
+
+@pytest.mark.parametrize("lines", WRONG)
+def test_what_contradicts_itself_is_refused_before_any_run(tmp_path: Path, lines: str) -> None:
+    on = "" if lines.startswith("on:") else "on: edu-4x4\n"
+    (tmp_path / "s.yaml").write_text(f"model: {GEMM}\n{on}{lines}\n")
+    with pytest.raises(UsageError, match=WRONG[lines]):
+        read_sweep(tmp_path / "s.yaml")
+    text = f"model: cn\n{on}{lines}\nlimits: {{latency: 1}}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_sweep(tmp_path / "s.yaml")
+    assert len(caught.value.problems) == 3  # all at once
+
+
+@pytest.mark.parametrize(
+    ("sweep", "limits", "said"),
+    [
+        (Sweep(model=GEMM, on="edu-4x4", axes={"matrix.rowz": [1, 2]}), {}, "no point gave figures"),
+        (Sweep(model=GEMM, on="edu-4x4", objectives=["latency", "ttft"]), {}, "no point has latency and ttft"),
+        (Sweep(model=GEMM, on="edu-4x4"), {"latency": 1e-15}, "no point keeps the limits"),
+    ],
+)
+def test_a_sweep_without_front_fails(tmp_path: Path, sweep: Sweep, limits: dict[str, float], said: str) -> None:
+    with closing(Store(tmp_path / "s.db")) as found:
+        run_sweep(sweep, found, "s")
+        made = report.sweep(read_study(found, limits=limits), 1, False)
+    assert isinstance(made.fails, UsageError) and said in str(made.fails) and made.shown
+    assert [each.name for each in tmp_path.iterdir()] == ["s.db"]  # one file that can be sent
+
+
+def test_the_store_of_a_sweep_is_no_other_output(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"model: {GEMM}\non: edu-4x4\n")
+    for output in ("--csv", "--plot", "--page"):
+        found = CliRunner().invoke(main, ["sweep", str(tmp_path / "s.yaml"), output, str(tmp_path / "s.db")])
+        assert found.exit_code == 2 and f"{output} is the store of the results" in found.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_no_more_workers_start_than_there_are_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, count: int, *_: object) -> None:
+            made.append(True)
+            super().__init__(count)
+
+    monkeypatch.setattr(work, "ProcessPoolExecutor", Pool)
+    with closing(Store(tmp_path / "s.db")) as found:
+        assert run_sweep(SMALL.model_copy(update={"axes": {"batch": [1, 2]}}), found, "two", workers=1000) == 2
+    assert made == [True, True]
 
 
 def test_a_store_that_another_process_just_makes_is_waited_for(tmp_path: Path) -> None:
