@@ -221,9 +221,10 @@ def _scatter(study: Study, front: Sequence[int], best: int | None) -> Picture | 
         marks.append(points(x[at], y[at], label, INK, markersize=7, markerfacecolor="none"))
     if best is not None:
         marks += [points([x[best]], [y[best]], "", INK, "*", markersize=11), note(x[best], y[best], "knee", (8, 8))]
-    for name, end in zip(study.objectives[:2], ("x", "y"), strict=True):
-        if name in study.limits:
-            marks.append(rule(**{end: study.limits[name]}, label=f"limit of {name}", linestyle="--"))
+    for name in study.objectives[:2]:
+        if (limit := study.limits.get(name)) is not None:
+            at_x = name == study.objectives[0]
+            marks.append(rule(limit if at_x else None, None if at_x else limit, f"limit of {name}", linestyle="--"))
     across, up = (Axis(SPELLED.get(name, name), OBJECTIVES[name].unit, "log") for name in study.objectives[:2])
     title = f"{study.name}: {study.objectives[1]} over {study.objectives[0]} of {count_of(int(there.sum()), 'point')}"
     small = "colour: what a point mostly waits for" if any(often) else ""
